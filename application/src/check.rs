@@ -11,7 +11,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, is_entity_id};
-use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
+use reqlore_domain::ports::documents::{DocumentFilter, Refresh};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
@@ -211,7 +211,7 @@ async fn check_knowledge(
 ) -> Result<Vec<CheckFinding>> {
     let documents = &ports.documents;
     // A full refresh examines every file, also those that the watcher missed.
-    documents.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
+    documents.changes_since(project, None, 1, Refresh::Full).await?;
     let entities = documents.find(project, &DocumentFilter::of_kind(DocumentKind::Entity)).await?;
     let mut graph = EntityGraph::default();
     for meta in &entities.metadata {

@@ -12,8 +12,8 @@ use reqlore_domain::document::{
 };
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::EntityIndex;
-use reqlore_domain::ports::change_page::ChangePosition;
-use reqlore_domain::ports::documents::{ChangeSet, DocumentFilter, Refresh, Revision};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
+use reqlore_domain::ports::documents::{DocumentFilter, Refresh};
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, SearchHits, SearchQuery};
@@ -65,7 +65,7 @@ struct ProjectIndex {
 /// Changes that were polled from the storage, separately for each consumer until it takes them.
 #[derive(Default)]
 struct ChangeFeed {
-    revisions: HashMap<DocumentKind, Revision>,
+    position: Option<ChangePosition>,
     entities: StaleDocuments,
     searched: StaleDocuments,
     /// Increases when a document of `RESOURCE_KINDS` may have changed.
@@ -100,40 +100,50 @@ impl ChangeFeed {
         &mut self,
         ports: &ApplicationPorts,
         project: &ProjectKey,
-        kind: DocumentKind,
         refresh: Refresh,
         next_revision: &AtomicU64,
     ) -> Result<()> {
-        let last = self.revisions.get(&kind).copied();
-        let since = last.unwrap_or_default();
-        let changes = ports.documents.changes(project, kind, since, refresh).await?;
-        let (revision, stale) = match changes {
-            // A storage may begin its history with the first call, so that call lists no changes.
-            ChangeSet::Since { revision, ids } if last.is_some() => {
-                (revision, StaleDocuments::Listed(ids.into_iter().collect()))
+        loop {
+            let since = self.position;
+            let page = ports.documents.changes_since(project, since, PAGE_SIZE, refresh).await?;
+            let position = page.position();
+            let (stale, has_more) = match page {
+                ChangePage::Since { ids, has_more, .. } => {
+                    (StaleDocuments::Listed(ids.into_iter().collect()), has_more)
+                }
+                ChangePage::Reset { .. } => (StaleDocuments::All, false),
+            };
+            self.add(stale, next_revision);
+            self.position = Some(position);
+            if !has_more {
+                return Ok(());
             }
-            ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision } => {
-                (revision, StaleDocuments::All)
+        }
+    }
+
+    fn add(&mut self, stale: StaleDocuments, next_revision: &AtomicU64) {
+        let (mut entities, mut searched) = (StaleDocuments::All, StaleDocuments::All);
+        if let StaleDocuments::Listed(ids) = stale {
+            let mut lists = [BTreeSet::new(), BTreeSet::new()];
+            let mut has_resource = false;
+            for id in ids {
+                has_resource |= RESOURCE_KINDS.contains(&id.kind);
+                if id.kind == DocumentKind::Entity {
+                    lists[0].insert(id.clone());
+                }
+                if id.kind == DocumentKind::Entity || LISTED_KINDS.contains(&id.kind) {
+                    lists[1].insert(id);
+                }
             }
-        };
-        self.revisions.insert(kind, revision);
-        // Most polls end here, because nothing changed.
-        if matches!(&stale, StaleDocuments::Listed(ids) if ids.is_empty()) {
-            return Ok(());
+            // Most polls end here, because nothing changed.
+            if !has_resource {
+                return;
+            }
+            [entities, searched] = lists.map(StaleDocuments::Listed);
         }
-        if RESOURCE_KINDS.contains(&kind) {
-            self.resource_revision = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
-        }
-        if kind == DocumentKind::Entity {
-            self.entities.merge(match &stale {
-                StaleDocuments::Listed(ids) => StaleDocuments::Listed(ids.clone()),
-                StaleDocuments::All => StaleDocuments::All,
-            });
-        }
-        if kind == DocumentKind::Entity || LISTED_KINDS.contains(&kind) {
-            self.searched.merge(stale);
-        }
-        Ok(())
+        self.resource_revision = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
+        self.entities.merge(entities);
+        self.searched.merge(searched);
     }
 }
 
@@ -160,7 +170,7 @@ impl ProjectIndexes {
         refresh: Refresh,
     ) -> Result<()> {
         let mut feed = index.feed.lock().await;
-        feed.poll(ports, project, DocumentKind::Entity, refresh, &self.revision).await?;
+        feed.poll(ports, project, refresh, &self.revision).await?;
         // Moved under the feed's lock, so that no change is taken twice or lost.
         entities.stale.merge(feed.entities.take());
         // Other consumers may poll while the entities are read.
@@ -183,9 +193,6 @@ impl ProjectIndexes {
         // Indexing may take long; entities stay available to other calls.
         drop(entities);
         let mut feed = index.feed.lock().await;
-        for kind in LISTED_KINDS {
-            feed.poll(ports, project, kind, refresh, &self.revision).await?;
-        }
         // Kept in `search` until it is indexed, so that a cancelled call loses nothing.
         search.stale.merge(feed.searched.take());
         drop(feed);
@@ -226,9 +233,7 @@ impl ProjectIndexes {
     ) -> Result<u64> {
         let index = self.project_index(project);
         let mut feed = index.feed.lock().await;
-        for kind in RESOURCE_KINDS {
-            feed.poll(ports, project, kind, Refresh::Incremental, &self.revision).await?;
-        }
+        feed.poll(ports, project, Refresh::Incremental, &self.revision).await?;
         Ok(feed.resource_revision)
     }
 

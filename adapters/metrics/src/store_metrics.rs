@@ -9,9 +9,10 @@ use reqlore_domain::audit_log::{self, AuditEvent, AuditRow};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
-    MetadataPage, Refresh, Revision, StoreResult,
+    BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
+    Refresh, StoreResult,
 };
 use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
@@ -128,8 +129,12 @@ measured_port! { DocumentRepository;
     "linking": backlinks(project: &ProjectKey, links: &BacklinkQuery)
         -> Vec<Vec<Arc<DocumentMeta>>>;
     "commit": commit(project: &ProjectKey, commit: CommitRequest) -> CommitResult;
-    "changes": changes(project: &ProjectKey, kind: DocumentKind, since: Revision, refresh: Refresh)
-        -> ChangeSet;
+    "changes": changes_since(
+        project: &ProjectKey,
+        since: Option<ChangePosition>,
+        limit: usize,
+        refresh: Refresh
+    ) -> ChangePage;
 }
 
 measured_port! { DocumentHistory;
@@ -223,9 +228,8 @@ mod tests {
         let words = ["auth".to_owned()];
         assert_eq!(store.lookup(&project, id().kind, &words).await.unwrap()[0].len(), 1);
         assert!(store.backlinks(&project, &BacklinkQuery::default()).await.unwrap().is_empty());
-        let changes =
-            store.changes(&project, id().kind, Revision(0), Refresh::Incremental).await.unwrap();
-        assert_eq!(changes, ChangeSet::Since { revision: committed.revision, ids: vec![id()] });
+        let changes = store.changes_since(&project, None, 1, Refresh::Incremental).await.unwrap();
+        assert_eq!(changes.position().revision, committed.revision);
 
         let identities = metrics.measured_store::<dyn IdentityRepository>(memory.clone());
         assert_eq!(

@@ -41,9 +41,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
-    MetadataPage, Refresh, Revision, StoreError, StoreResult,
+    BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
+    Refresh, StoreError, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
@@ -270,15 +271,15 @@ impl DocumentRepository for FsStore {
         self.run_blocking(move |store| commit::run_commit(store, &project, commit, &lock)).await
     }
 
-    async fn changes(
+    async fn changes_since(
         &self,
         project: &ProjectKey,
-        kind: DocumentKind,
-        since: Revision,
+        since: Option<ChangePosition>,
+        limit: usize,
         refresh: Refresh,
-    ) -> StoreResult<ChangeSet> {
-        self.query_index(project, vec![kind], refresh, move |index| {
-            index.changes_since(kind, since)
+    ) -> StoreResult<ChangePage> {
+        self.query_index(project, DocumentKind::ALL.to_vec(), refresh, move |index| {
+            index.changes_since(since, limit)
         })
         .await
     }

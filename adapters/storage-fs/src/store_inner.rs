@@ -236,17 +236,14 @@ impl StoreInner {
         if journal::exists(self.project_path(project)) || !index.is_current(kinds) {
             return None;
         }
-        for kind in kinds {
-            match kind {
-                // Listing the few sections costs less than switching to another thread.
-                DocumentKind::Section => {
-                    let root = ProjectRoot::open(self.project_path(project)).ok()?;
-                    if !index.are_sections_current(&ProjectTree::new(&root, &self.layout)) {
-                        return None;
-                    }
-                }
-                // The kinds outside the areas are not watched, so they need a refresh.
-                kind => drop(DocumentArea::of_kind(*kind)?),
+        let is_unwatched = |kind: &&DocumentKind| DocumentArea::of_kind(**kind).is_none();
+        let mut by_stat = kinds.iter().filter(is_unwatched).peekable();
+        if by_stat.peek().is_some() {
+            // Listing these few files costs less than switching to another thread.
+            let root = ProjectRoot::open(self.project_path(project)).ok()?;
+            let tree = ProjectTree::new(&root, &self.layout);
+            if !by_stat.all(|kind| index.is_current_by_stat(*kind, &tree)) {
+                return None;
             }
         }
         Some(query(&mut index))

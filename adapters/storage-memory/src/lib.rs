@@ -8,6 +8,8 @@ mod identity;
 mod search_index;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -15,9 +17,10 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, CommitDecision, CommitRequest, CommitResult, DocumentChange,
-    DocumentFilter, DocumentRepository, MetadataPage, Refresh, Revision, Snapshot, StoreResult,
+    BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, DocumentFilter,
+    DocumentRepository, MetadataPage, Refresh, Revision, Snapshot, StoreResult,
 };
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, project_not_found};
@@ -35,12 +38,25 @@ pub struct MemoryStore {
     state: Arc<Mutex<StoreState>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct StoreState {
+    /// Random, so that a position of another store is recognized.
+    id: u64,
     projects: BTreeMap<ProjectKey, StoredProject>,
     team: TeamState,
     /// An import is unfinished.
     is_incomplete: bool,
+}
+
+impl Default for StoreState {
+    fn default() -> Self {
+        Self {
+            id: RandomState::new().hash_one(()),
+            projects: BTreeMap::new(),
+            team: TeamState::default(),
+            is_incomplete: false,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -156,14 +172,16 @@ impl DocumentRepository for MemoryStore {
         Ok(result)
     }
 
-    async fn changes(
+    async fn changes_since(
         &self,
         project: &ProjectKey,
-        kind: DocumentKind,
-        since: Revision,
+        since: Option<ChangePosition>,
+        limit: usize,
         _: Refresh,
-    ) -> StoreResult<ChangeSet> {
-        Ok(self.with_project(project, |project| project.changes_since(kind, since)))
+    ) -> StoreResult<ChangePage> {
+        let StoreState { id, projects, .. } = &mut *self.lock_state();
+        let stored = projects.entry(project.clone()).or_default();
+        Ok(stored.changes_since(u128::from(*id), since, limit))
     }
 }
 
@@ -296,18 +314,30 @@ impl StoredProject {
         }
     }
 
-    fn changes_since(&self, kind: DocumentKind, since: Revision) -> ChangeSet {
-        let revision = self.revision;
-        if since > revision {
-            return ChangeSet::Reset { revision };
+    fn changes_since(
+        &self,
+        store_id: u128,
+        since: Option<ChangePosition>,
+        limit: usize,
+    ) -> ChangePage {
+        // The store has one writer.
+        let current = ChangePosition { store_id, writer_id: 0, revision: self.revision };
+        let since = since.unwrap_or_default();
+        if since.store_id != store_id || since.writer_id != 0 || since.revision > self.revision {
+            return ChangePage::Reset { position: current };
         }
-        let mut ids = Vec::new();
+        let mut changes = Vec::new();
         for (id, changed) in &self.changed {
-            if id.kind == kind && *changed > since {
-                ids.push(id.clone());
+            if *changed > since.revision {
+                changes.push((*changed, id.clone()));
             }
         }
-        ChangeSet::Since { revision, ids }
+        changes.sort_unstable();
+        let changes = changes.into_iter().map(Ok::<_, Infallible>);
+        match ChangePage::select(changes, limit, current, |_| Ok(0)) {
+            Ok(page) => page,
+            Err(never) => match never {},
+        }
     }
 }
 

@@ -190,9 +190,9 @@ impl SledDatabase {
     fn import_document(&self, record: DocumentRecord) -> StoreResult<()> {
         let DocumentRecord { project, document, modified, path: place, entry } = record;
         let mut row = self.project_row(&project)?;
-        self.begin_revision(&project, &mut row)?;
-        let old = self.old_document(row.id, &document.id)?;
         let mut batch = TreeBatch::default();
+        self.begin_revision(&mut batch, &project, &mut row)?;
+        let old = self.old_document(row.id, &document.id)?;
         write::put_document(&mut batch, &mut row, old, &document, modified, place, entry)?;
         write::put_project(&mut batch, &project, &row);
         self.write_batch(batch)
@@ -200,9 +200,9 @@ impl SledDatabase {
 
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
         let mut row = self.project_row(&mark.project)?;
-        self.begin_revision(&mark.project, &mut row)?;
-        row.raise_high_water_mark(mark.kind, mark.number);
         let mut batch = TreeBatch::default();
+        self.begin_revision(&mut batch, &mark.project, &mut row)?;
+        row.raise_high_water_mark(mark.kind, mark.number);
         write::put_project(&mut batch, &mark.project, &row);
         self.write_batch(batch)
     }

@@ -54,7 +54,10 @@ pub(crate) const ITEMS: usize = 16;
 pub(crate) const CHILDREN: usize = 17;
 /// Keys of documents with a diagnostic; since schema 3.
 pub(crate) const DIAGNOSTICS: usize = 18;
-pub(crate) const TREE_NAMES: [&str; 19] = [
+/// The [`SledDatabase::writer_id`] of each process, by project and its first revision; since
+/// schema 3.
+pub(crate) const WRITERS: usize = 19;
+pub(crate) const TREE_NAMES: [&str; 20] = [
     "projects",
     "documents",
     "bodies",
@@ -74,6 +77,7 @@ pub(crate) const TREE_NAMES: [&str; 19] = [
     "items",
     "children",
     "diagnostics",
+    "writers",
 ];
 
 /// Key in [`META`] of the number of transactions.
@@ -91,6 +95,8 @@ pub(crate) struct SledDatabase {
     pub(crate) trees: Vec<Tree>,
     pub(crate) file: DatabaseFile,
     pub(crate) database_id: DatabaseId,
+    /// Random ID of this process in the history of each project.
+    pub(crate) writer_id: u64,
     /// Readers share it. A group holds it exclusively until its changes are durable.
     pub(crate) gate: Arc<RwLock<()>>,
     /// Exports and imports share it, possibly for minutes. A group holds it exclusively and takes

@@ -168,9 +168,9 @@ impl SledDatabase {
         let mut project_row = self.project_row(project)?;
         if project_row.id == 0 {
             // All documents of the project were deleted.
-            self.begin_revision(project, &mut project_row)?;
-            // Written at once, so that the next entry finds the project.
             let mut batch = TreeBatch::default();
+            self.begin_revision(&mut batch, project, &mut project_row)?;
+            // Written at once, so that the next entry finds the project.
             crate::write::put_project(&mut batch, project, &project_row);
             self.write_batch(batch)?;
         }

@@ -26,9 +26,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
-    MetadataPage, Refresh, Revision, StoreError, StoreResult,
+    BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
+    Refresh, StoreError, StoreResult,
 };
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::ports::storage_health::StorageHealth;
@@ -277,17 +278,26 @@ impl DocumentRepository for SledStore {
         self.run_write(move |group| group.commit(&project, commit)).await
     }
 
-    async fn changes(
+    async fn changes_since(
         &self,
         project: &ProjectKey,
-        kind: DocumentKind,
-        since: Revision,
+        since: Option<ChangePosition>,
+        limit: usize,
         _: Refresh,
-    ) -> StoreResult<ChangeSet> {
-        // Revision 0 asks for all documents.
-        let is_quick = since > Revision::default();
-        self.query_project(project, is_quick, move |db, row| db.changes_since(row, kind, since))
-            .await
+    ) -> StoreResult<ChangePage> {
+        let few = limit.min(INLINE_READS);
+        let read = move |db: &SledDatabase, row: &ProjectRow| db.changes_since(row, since, few);
+        let page = self.query_project(project, true, read).await?;
+        // Most pages are empty or short; only a long one is worth a switch of threads.
+        match page {
+            ChangePage::Since { has_more: true, .. } if few < limit => {
+                self.query_project(project, false, move |db, row| {
+                    db.changes_since(row, since, limit)
+                })
+                .await
+            }
+            page => Ok(page),
+        }
     }
 }
 

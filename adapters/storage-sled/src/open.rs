@@ -29,7 +29,7 @@ use crate::error::{
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
 use crate::loss::CommitLoss;
 use crate::records::{
-    DocumentRow, ProjectRow, SCHEMA_VERSION, damaged_row, decode, encode, unseal_value,
+    DocumentRow, ProjectRow, SCHEMA_VERSION, change_key, damaged_row, decode, encode, unseal_value,
 };
 use crate::row_totals::RowTotals;
 use crate::write;
@@ -54,7 +54,7 @@ pub(crate) const DATABASE_ID_KEY: &[u8] = b"store";
 /// Trees of keys without values, which have no checksums of their own.
 const INDEX_TREES: [usize; 5] = [REFERENCES, LINKS, HISTORY, DELETIONS, VERSION_ENDS];
 /// Trees of keys that a rebuild cannot find by old metadata, so it removes all.
-const DERIVED_TREES: [usize; 4] = [LINKS, ITEMS, CHILDREN, DIAGNOSTICS];
+const DERIVED_TREES: [usize; 5] = [LINKS, HISTORY, ITEMS, CHILDREN, DIAGNOSTICS];
 /// Format during a rebuild of the metadata. No version of Reqlore uses it.
 const NO_FORMAT: u32 = 0;
 /// A rebuild writes a transaction after this number of changes of trees.
@@ -110,6 +110,7 @@ pub(crate) fn open_unchecked(
         trees,
         file: file.map_err(|error| folder_error(folder, "open its files", error))?,
         database_id,
+        writer_id: random_writer_id().map_err(|error| name_folder(folder, error))?,
         gate: Arc::default(),
         copy_lock: Arc::default(),
         is_incomplete: AtomicBool::new(false),
@@ -255,6 +256,12 @@ fn identify(trees: &[Tree], state: FolderState) -> StoreResult<DatabaseId> {
         return Ok(id);
     }
     DatabaseId::random().map_err(|error| database_unavailable("it has no identity", Some(error)))
+}
+
+fn random_writer_id() -> StoreResult<u64> {
+    let id = DatabaseId::random()
+        .map_err(|error| database_unavailable("its writer has no identity", Some(error)))?;
+    Ok(id.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
 }
 
 fn damaged_folder(folder: &Path, cause: &str) -> StoreError {
@@ -409,7 +416,8 @@ impl SledDatabase {
         let mut batch = TreeBatch::default();
         batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
         batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &self.database_id.0));
-        // After an upgrade the rebuild fills the trees of lists.
+        // After an upgrade the rebuild fills the trees of lists, and makes the keys of changes in
+        // their new form.
         let format = if schema.is_none() { DocumentMeta::FORMAT } else { NO_FORMAT };
         batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &format));
         self.write_batch(batch)?;
@@ -458,6 +466,7 @@ impl SledDatabase {
             let (id, key, value) = entry?;
             // Damaged documents stay unchanged: their data may still be recovered.
             let Some(mut row) = DocumentRow::decode(&key, &value) else { continue };
+            batch.put(HISTORY, change_key(project.id, row.revision, &id), &[][..]);
             let Ok(body) = self.read_body(&key, &row, &id) else { continue };
             if let Some(old) = row.reference_key(project.id, &id) {
                 batch.remove(REFERENCES, old);

@@ -10,25 +10,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, DocumentFilter, MetadataPage, Revision, StoreResult,
+    BacklinkQuery, DocumentFilter, MetadataPage, Revision, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use sled::IVec;
 
 use crate::database::{
-    BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase, WriteStop,
+    BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase, WRITERS,
+    WriteStop,
 };
 use crate::error::{damaged_database, damaged_document, damaged_value, from_sled};
 use crate::records::{
-    DocumentRow, ProjectRow, deletions_prefix, document_key, kind_prefix, link_prefix,
-    parse_deletion_key, parse_name, piece_key, reference_prefix, unseal_value,
+    DocumentRow, ProjectRow, damaged_row, decode, document_key, kind_prefix, link_prefix,
+    parse_change_key, parse_name, piece_key, reference_prefix, revision_prefix, unseal_value,
 };
-
-/// Maximum number of changes in one answer and of deletions kept in the history. Readers that are
-/// further behind get a reset and read everything again.
-pub(crate) const MAX_CHANGES: usize = if cfg!(test) { 50 } else { 10_000 };
 
 impl SledDatabase {
     /// Returns the default row for a project that is not stored.
@@ -279,46 +277,68 @@ impl SledDatabase {
         Ok(())
     }
 
+    /// Returns a page of changes. A document that was deleted and put again is in both trees.
     pub(crate) fn changes_since(
         &self,
         project: &ProjectRow,
-        kind: DocumentKind,
-        since: Revision,
-    ) -> StoreResult<ChangeSet> {
-        let revision = Revision(project.revision);
-        if since > revision || since.0 < project.complete_from {
-            return Ok(ChangeSet::Reset { revision });
+        since: Option<ChangePosition>,
+        limit: usize,
+    ) -> StoreResult<ChangePage> {
+        let current = ChangePosition {
+            store_id: u128::from_be_bytes(self.database_id.0),
+            writer_id: project.writer_id,
+            revision: Revision(project.revision),
+        };
+        let known = since.filter(|since| {
+            since.store_id == current.store_id
+                && since.revision <= current.revision
+                && since.revision.0 >= project.complete_from
+        });
+        let Some(since) = known else { return Ok(ChangePage::Reset { position: current }) };
+        // The common poll reads no other row.
+        let writer_id = if since.revision == current.revision {
+            current.writer_id
+        } else {
+            self.writer_of(project.id, since.revision)?
+        };
+        if since.writer_id != writer_id {
+            return Ok(ChangePage::Reset { position: current });
         }
-        // A document that was deleted and put again is in both trees, so names are a set.
-        let mut names = BTreeSet::new();
-        let prefix = kind_prefix(project.id, kind);
-        let first = since.0.saturating_add(1);
-        let start = [&prefix[..], &first.to_be_bytes()].concat();
-        for key in self.tree(HISTORY).range(start..).keys() {
-            let key = key.map_err(from_sled)?;
-            let Some(rest) = key.strip_prefix(&prefix[..]) else { break };
-            // Eight bytes of revision precede the name.
-            names.extend(rest.get(8..).and_then(parse_name));
-            if names.len() > MAX_CHANGES {
-                return Ok(ChangeSet::Reset { revision });
+        let first = revision_prefix(project.id, since.revision.0.saturating_add(1));
+        let [mut puts, mut deletions] = [HISTORY, DELETIONS].map(|tree| {
+            let prefix = project.id.to_be_bytes();
+            let keys = self.tree(tree).range(&first[..]..).keys();
+            let in_project = move |key: &sled::Result<IVec>| {
+                key.as_ref().map_or(true, |key| key.starts_with(&prefix))
+            };
+            keys.take_while(in_project).peekable()
+        });
+        let changes = std::iter::from_fn(|| {
+            let key = match (puts.peek(), deletions.peek()) {
+                (Some(Ok(put)), Some(Ok(deletion))) if put > deletion => deletions.next()?,
+                (Some(_), _) => puts.next()?,
+                (None, _) => deletions.next()?,
+            };
+            Some(key.map_err(from_sled).and_then(|key| match parse_change_key(&key) {
+                Some((revision, id)) => Ok((Revision(revision), id)),
+                None => Err(damaged_database("a key of a change")),
+            }))
+        });
+        ChangePage::select(changes, limit, current, |last| self.writer_of(project.id, last))
+    }
+
+    /// Returns the writer of a revision that is not later than the present one.
+    pub(crate) fn writer_of(&self, project: u32, revision: Revision) -> StoreResult<u64> {
+        let first = revision_prefix(project, 0);
+        let last = revision_prefix(project, revision.0);
+        match self.tree(WRITERS).range(first..=last).next_back() {
+            // Before schema 3.
+            None => Ok(0),
+            Some(row) => {
+                let (key, value) = row.map_err(from_sled)?;
+                decode(&key, &value).ok_or_else(|| damaged_row(WRITERS))
             }
         }
-        for key in self.tree(DELETIONS).range(deletions_prefix(project.id, first)..).keys() {
-            let key = key.map_err(from_sled)?;
-            if !key.starts_with(&project.id.to_be_bytes()) {
-                break;
-            }
-            if let Some((_, id)) = parse_deletion_key(&key)
-                && id.kind == kind
-            {
-                names.insert(id.name);
-            }
-        }
-        if names.len() > MAX_CHANGES {
-            return Ok(ChangeSet::Reset { revision });
-        }
-        let ids = names.into_iter().map(|name| DocumentId { kind, name }).collect();
-        Ok(ChangeSet::Since { revision, ids })
     }
 }
 

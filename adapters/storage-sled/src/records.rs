@@ -26,12 +26,13 @@ use crate::item_list::ItemCounts;
 
 /// Schema version of the database. One with a newer version is refused. Version 2 added earlier
 /// versions of documents, and number and origin to [`DocumentRow`]. Version 3 added the identity of
-/// the database, the totals of its rows, and the trees of lists.
+/// the database, the totals of its rows, the trees of lists, the writers, and shorter keys of
+/// changes.
 pub(crate) const SCHEMA_VERSION: u8 = 3;
 /// Version of the form of a value: checksum and payload.
 const VALUE_VERSION: u8 = 1;
-/// The field that schema 3 appended to a [`ProjectRow`]: no items are counted yet.
-const PROJECT_ROW_END: [u8; 1] = [0];
+/// The fields that schema 3 appended to a [`ProjectRow`]: no items are counted yet, no writer.
+const PROJECT_ROW_END: [u8; 2] = [0, 0];
 /// The fields that schema 2 appended to a [`DocumentRow`]: number 1 and no origin.
 const DOCUMENT_ROW_END: [u8; 4] = [1, 0, 0, 0];
 /// Maximum size of a piece of a long value, of a place, and of stored metadata with its place.
@@ -49,11 +50,13 @@ pub(crate) struct ProjectRow {
     pub(crate) counts: BTreeMap<String, u64>,
     /// Number of deletions in the history.
     pub(crate) deletions: u64,
-    /// Deletions up to this revision may be missing from the history.
+    /// Deletions up to this revision, and writers before it, may be missing from the history.
     pub(crate) complete_from: u64,
     /// High-water marks, by [`ItemKind::name`].
     pub(crate) marks: BTreeMap<String, u32>,
     pub(crate) item_counts: ItemCounts,
+    /// The writer of `revision`; 0 before schema 3.
+    pub(crate) writer_id: u64,
 }
 
 impl ProjectRow {
@@ -196,18 +199,14 @@ pub(crate) fn link_keys(project: u32, meta: &DocumentMeta) -> BTreeSet<Vec<u8>> 
     keys
 }
 
-/// Key of the last change of a stored document.
-pub(crate) fn history_key(project: u32, id: &DocumentId, revision: u64) -> Vec<u8> {
-    [&kind_prefix(project, id.kind), &revision.to_be_bytes()[..], id.name.as_bytes()].concat()
-}
-
-/// Common prefix of the keys of all deletions in this revision.
-pub(crate) fn deletions_prefix(project: u32, revision: u64) -> Vec<u8> {
+/// Common prefix of the keys of all changes of a project in this revision.
+pub(crate) fn revision_prefix(project: u32, revision: u64) -> Vec<u8> {
     [&project.to_be_bytes()[..], &revision.to_be_bytes()].concat()
 }
 
-pub(crate) fn deletion_key(project: u32, revision: u64, id: &DocumentId) -> Vec<u8> {
-    let prefix = deletions_prefix(project, revision);
+/// Key of the last change of a document, or of its deletion.
+pub(crate) fn change_key(project: u32, revision: u64, id: &DocumentId) -> Vec<u8> {
+    let prefix = revision_prefix(project, revision);
     [&prefix, id.kind.name().as_bytes(), b"\0", id.name.as_bytes()].concat()
 }
 
@@ -259,8 +258,8 @@ pub(crate) fn version_end_prefix(ended: Timestamp) -> [u8; 8] {
     (ended.0 ^ i64::MIN).to_be_bytes()
 }
 
-/// Returns the revision and the document of a [`deletion_key`].
-pub(crate) fn parse_deletion_key(key: &[u8]) -> Option<(u64, DocumentId)> {
+/// Returns the revision and the document of a [`change_key`].
+pub(crate) fn parse_change_key(key: &[u8]) -> Option<(u64, DocumentId)> {
     let (revision, rest) = key.get(4..)?.split_first_chunk()?;
     let end = rest.iter().position(|byte| *byte == 0)?;
     let kind = DocumentKind::from_name(std::str::from_utf8(&rest[..end]).ok()?)?;

@@ -25,18 +25,21 @@ use tokio::time::timeout;
 
 use crate::database::{
     BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, PROJECTS, REFERENCES, SledDatabase, TreeBatch,
-    WriteStop,
+    WRITERS, WriteStop,
 };
 use crate::error::{damaged_database, damaged_document, from_sled};
 use crate::item_list;
-use crate::read::MAX_CHANGES;
 use crate::records::{
-    DocumentRow, MAX_NAME_BYTES, PIECE_BYTES, ProjectRow, deletion_key, document_key, encode,
-    history_key, link_keys, origin_row, parse_deletion_key, piece_key, seal_value,
+    DocumentRow, MAX_NAME_BYTES, PIECE_BYTES, ProjectRow, change_key, document_key, encode,
+    link_keys, origin_row, parse_change_key, piece_key, revision_prefix, seal_value,
 };
 
 /// A group writes its pending changes of trees when it has this number of them.
 const MAX_PENDING_CHANGES: usize = 2000;
+/// Maximum number of deletions of a project that are kept.
+pub(crate) const MAX_DELETIONS: usize = if cfg!(test) { 50 } else { 100_000 };
+/// Maximum number of rows of a project in [`WRITERS`].
+pub(crate) const MAX_WRITERS: usize = if cfg!(test) { 5 } else { 10_000 };
 
 /// The writer's view of the database. A transaction costs sled two blocking system calls, so
 /// commits of independent documents share one.
@@ -124,7 +127,7 @@ impl CommitGroup {
     ) -> StoreResult<Revision> {
         let CommitDecision { changes, audit, idempotency } = decision;
         // The next project id and the oldest deletions are read from the trees.
-        if row.id == 0 || row.deletions >= MAX_CHANGES as u64 {
+        if row.id == 0 || row.deletions >= MAX_DELETIONS as u64 {
             self.write_pending()?;
         }
         self.write_if_full()?;
@@ -209,7 +212,7 @@ impl SledDatabase {
         changes: &[DocumentChange],
         context: &WriteContext,
     ) -> StoreResult<()> {
-        self.begin_revision(project, row)?;
+        self.begin_revision(batch, project, row)?;
         for change in DocumentChange::last_of_each(changes) {
             let id = change.id();
             let old = self.old_document(row.id, id)?;
@@ -270,9 +273,10 @@ impl SledDatabase {
         Ok(Some(OldDocument { row, meta }))
     }
 
-    /// Increases the revision and assigns an id to a new project.
+    /// Increases the revision as this writer and assigns an id to a new project.
     pub(crate) fn begin_revision(
         &self,
+        batch: &mut TreeBatch,
         project: &ProjectKey,
         row: &mut ProjectRow,
     ) -> StoreResult<()> {
@@ -284,6 +288,30 @@ impl SledDatabase {
                 last_id = last_id.max(project.id);
             }
             row.id = last_id + 1;
+        }
+        if row.writer_id != self.writer_id {
+            row.writer_id = self.writer_id;
+            let key = revision_prefix(row.id, row.revision);
+            let value = encode(&key, &self.writer_id);
+            batch.put(WRITERS, key, value);
+            self.forget_writers(batch, row)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest writers beyond [`MAX_WRITERS`]. Positions of theirs are unknown from now
+    /// on.
+    fn forget_writers(&self, batch: &mut TreeBatch, row: &mut ProjectRow) -> StoreResult<()> {
+        let keys = self.tree(WRITERS).scan_prefix(row.id.to_be_bytes()).keys();
+        // One more is in the batch.
+        let mut keys = keys.rev().skip(MAX_WRITERS - 2);
+        let Some(first_kept) = keys.next() else { return Ok(()) };
+        for key in keys {
+            batch.remove(WRITERS, key.map_err(from_sled)?);
+            // A project and a revision.
+            let first = first_kept.as_ref().ok().and_then(|key| key.get(4..)?.first_chunk());
+            let first = first.map_or(row.revision, |first| u64::from_be_bytes(*first));
+            row.complete_from = row.complete_from.max(first);
         }
         Ok(())
     }
@@ -303,14 +331,14 @@ impl SledDatabase {
         Ok(projects)
     }
 
-    /// Removes the oldest deletions beyond [`MAX_CHANGES`].
+    /// Removes the oldest deletions beyond [`MAX_DELETIONS`].
     fn forget_deletions(&self, batch: &mut TreeBatch, row: &mut ProjectRow) -> StoreResult<()> {
         let deletions = usize::try_from(row.deletions).unwrap_or(usize::MAX);
         let oldest = self.tree(DELETIONS).scan_prefix(row.id.to_be_bytes()).keys();
-        for key in oldest.take(deletions.saturating_sub(MAX_CHANGES)) {
+        for key in oldest.take(deletions.saturating_sub(MAX_DELETIONS)) {
             let key = key.map_err(from_sled)?;
             // A damaged key has an unknown revision: the history is incomplete up to now.
-            let revision = match parse_deletion_key(&key) {
+            let revision = match parse_change_key(&key) {
                 Some((revision, _)) => revision,
                 None => row.revision,
             };
@@ -367,7 +395,7 @@ pub(crate) fn put_document(
         batch.put(BODIES, key, value);
     }
     put_index_keys(batch, project, &row, &meta);
-    batch.put(HISTORY, history_key(project.id, id, row.revision), &[][..]);
+    batch.put(HISTORY, change_key(project.id, row.revision, id), &[][..]);
     let value = encode(&key, &row);
     batch.put(DOCUMENTS, key, value);
     Ok(())
@@ -416,7 +444,7 @@ fn delete_document(
         let count = project.counts.entry(id.kind.name().to_owned()).or_default();
         *count = count.saturating_sub(1);
     }
-    batch.put(DELETIONS, deletion_key(project.id, project.revision, id), &[][..]);
+    batch.put(DELETIONS, change_key(project.id, project.revision, id), &[][..]);
     project.deletions += 1;
 }
 
@@ -431,7 +459,7 @@ fn remove_parts(batch: &mut TreeBatch, project: &mut ProjectRow, old: &OldDocume
     for piece in 0..row.body_pieces() {
         batch.remove(BODIES, piece_key(&key, piece));
     }
-    batch.remove(HISTORY, history_key(project.id, id, row.revision));
+    batch.remove(HISTORY, change_key(project.id, row.revision, id));
     if let Some(reference) = row.reference_key(project.id, id) {
         batch.remove(REFERENCES, reference);
     }

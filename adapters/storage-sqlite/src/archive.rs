@@ -24,7 +24,7 @@ use crate::connection::{ConnectionUse, Connector, run_blocking};
 use crate::damage::{CheckStage, DamageState};
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::tables::{DOCUMENTS, MARKS, PROJECTS, STORE};
-use crate::{SqliteStore, history, item_list, read, write};
+use crate::{SqliteStore, changes, history, item_list, read, write};
 
 /// Size of the log, in pages, at which an import checkpoints.
 const CHECKPOINT_PAGES: u32 = 8_000;
@@ -290,10 +290,11 @@ impl RecordWriter for ImportWriter {
     /// Runs one transaction.
     async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let mut connection = self.connection.take().ok_or_else(used_after_error)?;
+        let writer_id = self.connector.file.writer_id;
         let put = run_blocking(move || {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            put_records(&transaction, records)?;
+            put_records(&transaction, writer_id, records)?;
             transaction.commit()?;
             Ok::<_, QueryError>(connection)
         });
@@ -308,7 +309,11 @@ impl RecordWriter for ImportWriter {
     }
 }
 
-fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(), QueryError> {
+fn put_records(
+    connection: &Connection,
+    writer_id: u64,
+    records: Vec<ArchiveRecord>,
+) -> Result<(), QueryError> {
     let mut current: Option<(ProjectKey, (i64, Revision))> = None;
     let mut identities = IdentityRecords::default();
     for record in records {
@@ -323,7 +328,7 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
                 // Records are ordered by project, so each batch has one revision per project.
                 let row = match &current {
                     Some((key, row)) if *key == project => *row,
-                    _ => write::next_revision(connection, &project)?,
+                    _ => changes::next_revision(connection, writer_id, &project)?,
                 };
                 current = Some((project, row));
                 write::raise_mark_to(connection, row.0, &document.id)?;
@@ -333,13 +338,13 @@ fn put_records(connection: &Connection, records: Vec<ArchiveRecord>) -> Result<(
                 item_list::replace(connection, row.0, None, Some((id, &meta)))?;
             }
             ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
-                let (project, _) = write::next_revision(connection, &project)?;
+                let (project, _) = changes::next_revision(connection, writer_id, &project)?;
                 write::raise_high_water_mark(connection, project, kind, number)?;
             }
             ArchiveRecord::History(HistoryRecord { project, document, entry }) => {
                 let row = match &current {
                     Some((key, row)) if *key == project => *row,
-                    _ => write::next_revision(connection, &project)?,
+                    _ => changes::next_revision(connection, writer_id, &project)?,
                 };
                 current = Some((project, row));
                 history::insert_entry(connection, row.0, &document, &entry)?;

@@ -24,6 +24,7 @@ use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::error::{QueryError, damaged_object};
 use crate::tables::{
     DIAGNOSTICS, DOCUMENTS, HISTORY, ITEM_COUNTS, ITEMS, LINKS, MARKS, PROJECTS, REMOVED, STORE,
+    WRITERS,
 };
 use crate::{history, item_list, read};
 
@@ -45,7 +46,11 @@ const STAGES: [(CheckStage, &[CheckedTable]); 5] = [
     ),
     (
         CheckStage::Documents,
-        &[CheckedTable::Checksummed(DOCUMENTS), CheckedTable::Checksummed(REMOVED)],
+        &[
+            CheckedTable::Checksummed(DOCUMENTS),
+            CheckedTable::Checksummed(REMOVED),
+            CheckedTable::Checksummed(WRITERS),
+        ],
     ),
     (CheckStage::Links, &[CheckedTable::Checksummed(LINKS)]),
     (

@@ -4,6 +4,7 @@
 //! open the files: closing another descriptor would drop its locks.
 
 mod archive;
+mod changes;
 mod commit_count;
 mod connection;
 mod damage;
@@ -25,9 +26,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, CommitRequest, CommitResult, DocumentFilter, DocumentRepository,
-    MetadataPage, Refresh, Revision, StoreError, StoreResult,
+    BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
+    Refresh, StoreError, StoreResult,
 };
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::ports::storage_health::StorageHealth;
@@ -67,6 +69,8 @@ pub struct SqliteStore {
     pool: Arc<ReadPool>,
     writer: GroupWriter<SqliteEngine>,
     connector: Connector,
+    /// The database's ID. Only a process that has it alone gives it a new one.
+    store_id: u128,
 }
 
 /// The outcome of a read-only open.
@@ -150,6 +154,9 @@ impl SqliteStore {
 
     fn start(connector: Connector, connection: Connection, schema: usize) -> StoreResult<Self> {
         let file = Arc::clone(&connector.file);
+        let counter = commit_count::read_counter(&connection);
+        let counter = counter.map_err(|failed| failed.into_store_error(&file.shown_path))?;
+        let store_id = u128::from_be_bytes(counter.database_id.0);
         file.record_identity();
         let file_name = file.path.file_name().unwrap_or_default().display().to_string();
         let damage = Arc::new(DamageState::new(file_name));
@@ -170,6 +177,7 @@ impl SqliteStore {
             damage,
             writer,
             connector,
+            store_id,
         })
     }
 }
@@ -361,18 +369,29 @@ impl DocumentRepository for SqliteStore {
     }
 
     /// Reads the commits of all processes from the database, so it needs no refresh.
-    async fn changes(
+    async fn changes_since(
         &self,
         project: &ProjectKey,
-        kind: DocumentKind,
-        since: Revision,
+        since: Option<ChangePosition>,
+        limit: usize,
         _: Refresh,
-    ) -> StoreResult<ChangeSet> {
-        let project = project.clone();
+    ) -> StoreResult<ChangePage> {
         self.damage.wait_for_stage(CheckStage::Documents).await?;
-        self.pool
-            .read_inline(move |connection| read::changes(connection, &project, kind, since))
-            .await
+        let project = project.clone();
+        let store_id = self.store_id;
+        let read = move |connection: &Connection, limit| {
+            changes::changes_since(connection, store_id, &project, since, limit)
+        };
+        let read_few = read.clone();
+        let few = limit.min(INLINE_LIMIT);
+        let page = self.pool.read_inline(move |connection| read_few(connection, few)).await?;
+        // Most pages are empty or short; only a long one is worth a switch of threads.
+        match page {
+            ChangePage::Since { has_more: true, .. } if few < limit => {
+                self.pool.read_blocking(move |connection| read(connection, limit)).await
+            }
+            page => Ok(page),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
 use crate::integrity_check::refuse_damage;
 use crate::schema::{MIGRATIONS, enable_wal, schema_version};
-use crate::{SqliteConfig, SqliteStore, open_and_access, read, torn_copy, write};
+use crate::{SqliteConfig, SqliteStore, changes, open_and_access, read, torn_copy, write};
 
 /// Why a database may lack commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +175,7 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
         accepted.loss += "; the numbers of lost items are unknown and may be issued again";
     }
     for mark in known.into_high_water_marks() {
-        if raise_sequence(&connection, &mark)? {
+        if raise_sequence(&connection, file.writer_id, &mark)? {
             accepted.raised.push(mark);
         }
     }
@@ -222,13 +222,17 @@ fn known_references(
 }
 
 /// Raises a sequence to this number. False if it is not lower.
-fn raise_sequence(connection: &Connection, mark: &HighWaterMark) -> Result<bool, QueryError> {
+fn raise_sequence(
+    connection: &Connection,
+    writer_id: u64,
+    mark: &HighWaterMark,
+) -> Result<bool, QueryError> {
     let HighWaterMark { project, kind, number } = mark;
     let next = read::next_numbers(connection, project, &[*kind])?;
     if next.first().is_some_and(|next| next > number) {
         return Ok(false);
     }
-    let (project, _) = write::next_revision(connection, project)?;
+    let (project, _) = changes::next_revision(connection, writer_id, project)?;
     write::raise_high_water_mark(connection, project, *kind, *number)?;
     Ok(true)
 }

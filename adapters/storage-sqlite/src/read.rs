@@ -7,22 +7,17 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
-use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, DocumentFilter, MetadataPage, Revision,
-};
+use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, MetadataPage, Revision};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::QueryError;
-use crate::tables::{DOCUMENTS, LINKS, MARKS, PROJECTS, REMOVED, STORE};
+use crate::tables::{DOCUMENTS, LINKS, MARKS, PROJECTS, STORE};
 
 /// A batch of records ends when it reaches one of these sizes.
 pub(crate) const BATCH_RECORDS: usize = 1_000;
 pub(crate) const BATCH_BYTES: usize = 2 * 1024 * 1024;
-
-/// Maximum number of changes in one answer, and of deletions kept in the history.
-pub(crate) const MAX_CHANGES: usize = 10_000;
 
 /// The columns of `documents` that a search by name determines, as parameters.
 pub(crate) const FOUND_BY_NAME: [(&str, &str); 3] =
@@ -35,8 +30,6 @@ const FOUND_BY_REFERENCE: [(&str, &str); 3] =
 pub(crate) struct ProjectRow {
     pub(crate) id: i64,
     pub(crate) revision: Revision,
-    /// Deletions before this revision may be missing from the history.
-    history_start: Revision,
 }
 
 pub(crate) fn project_row(
@@ -45,15 +38,11 @@ pub(crate) fn project_row(
 ) -> Result<Option<ProjectRow>, QueryError> {
     static SELECT: LazyLock<String> = LazyLock::new(|| {
         let verify = PROJECTS.verify_with("", &[("key", "?1")]);
-        format!("SELECT id, revision, history, {verify} FROM projects WHERE key = ?1")
+        format!("SELECT id, revision, {verify} FROM projects WHERE key = ?1")
     });
     let mut select = connection.prepare_cached(&SELECT)?;
     let row = select.query_one([key.as_str()], |row| {
-        Ok(ProjectRow {
-            id: row.get(0)?,
-            revision: Revision(row.get(1)?),
-            history_start: Revision(row.get(2)?),
-        })
+        Ok(ProjectRow { id: row.get(0)?, revision: Revision(row.get(1)?) })
     });
     Ok(row.optional()?)
 }
@@ -306,43 +295,6 @@ pub(crate) fn next_numbers(
         numbers.push(number.optional()?.unwrap_or(1));
     }
     Ok(numbers)
-}
-
-pub(crate) fn changes(
-    connection: &Connection,
-    key: &ProjectKey,
-    kind: DocumentKind,
-    since: Revision,
-) -> Result<ChangeSet, QueryError> {
-    static SELECT: LazyLock<String> = LazyLock::new(|| {
-        format!(
-            "SELECT name, {} FROM documents \
-             WHERE project = ?1 AND kind = ?2 AND revision > ?3 UNION ALL \
-             SELECT name, {} FROM removed \
-             WHERE project = ?1 AND kind = ?2 AND revision > ?3 LIMIT ?4",
-            DOCUMENTS.verify(""),
-            REMOVED.verify("")
-        )
-    });
-    // The default row of a missing project has the id 0, which no stored row has.
-    let ProjectRow { id, revision, history_start } =
-        project_row(connection, key)?.unwrap_or_default();
-    if since > revision || since < history_start {
-        return Ok(ChangeSet::Reset { revision });
-    }
-    // The common answer to a poll needs no second query.
-    if since == revision {
-        return Ok(ChangeSet::Since { revision, ids: Vec::new() });
-    }
-    let mut select = connection.prepare_cached(&SELECT)?;
-    // One row beyond the limit shows that the list is incomplete.
-    let mut rows = select.query((id, kind.name(), since.0, MAX_CHANGES + 1))?;
-    let mut ids = Vec::new();
-    while let Some(row) = rows.next()? {
-        ids.push(DocumentId { kind, name: row.get(0)? });
-    }
-    let is_complete = ids.len() <= MAX_CHANGES;
-    Ok(if is_complete { ChangeSet::Since { revision, ids } } else { ChangeSet::Reset { revision } })
 }
 
 pub(crate) fn decode_metadata(

@@ -34,6 +34,9 @@ pub(crate) const LINKS: TableLayout =
 pub(crate) const REMOVED: TableLayout =
     TableLayout { name: "removed", columns: &["name", "kind", "project", "revision"] };
 
+pub(crate) const WRITERS: TableLayout =
+    TableLayout { name: "writers", columns: &["first", "project", "writer", "number"] };
+
 pub(crate) const MARKS: TableLayout =
     TableLayout { name: "marks", columns: &["kind", "project", "number"] };
 

@@ -1,5 +1,6 @@
 //! The contract suite on real files, and tests of what only this storage does.
 
+mod change_history;
 mod corruption;
 mod damage;
 mod earlier_texts;

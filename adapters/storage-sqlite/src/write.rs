@@ -19,8 +19,9 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
 use reqlore_sqlite_team::error::{refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
+use crate::changes;
 use crate::commit_count::{CommitCount, count_commit};
 use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
@@ -28,7 +29,7 @@ use crate::error::{DATABASE_NAME, QueryError};
 use crate::history;
 use crate::item_list;
 use crate::read;
-use crate::tables::{DOCUMENTS, LINKS, MARKS, PROJECTS, REMOVED};
+use crate::tables::{DOCUMENTS, LINKS, MARKS};
 
 /// Moves the log into the database, if no other process reads it, and empties it.
 pub(crate) const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -108,7 +109,8 @@ impl SqliteEngine {
         project: &ProjectKey,
         commit: CommitRequest,
     ) -> StoreResult<CommitResult> {
-        self.run_step(|connection| commit_changes(connection, project, commit))
+        let writer_id = self.file.writer_id;
+        self.run_step(|connection| commit_changes(connection, writer_id, project, commit))
     }
 
     /// Runs work atomically, without affecting the other commits of the group.
@@ -197,6 +199,7 @@ impl SqliteEngine {
 
 fn commit_changes(
     connection: &Connection,
+    writer_id: u64,
     project: &ProjectKey,
     mut commit: CommitRequest,
 ) -> Result<CommitResult, QueryError> {
@@ -211,11 +214,13 @@ fn commit_changes(
         let revision = read::project_row(connection, project)?.unwrap_or_default().revision;
         return Ok(CommitResult { revision, versions: Vec::new() });
     }
-    let revision = write_changes(connection, project, &changes, &commit.context)?;
+    let row = changes::next_revision(connection, writer_id, project)?;
+    write_changes(connection, row, &changes, &commit.context)?;
     audit::append_events(connection, audit)?;
     if let Some((key, record)) = record {
         idempotency::insert(connection, &key, &record)?;
     }
+    let (_, revision) = row;
     Ok(CommitResult { revision, versions: changes.iter().map(DocumentChange::version).collect() })
 }
 
@@ -240,11 +245,10 @@ fn read_snapshot(
 
 fn write_changes(
     connection: &Connection,
-    project: &ProjectKey,
+    (project, revision): (i64, Revision),
     changes: &[DocumentChange],
     context: &WriteContext,
-) -> Result<Revision, QueryError> {
-    let (project, revision) = next_revision(connection, project)?;
+) -> Result<(), QueryError> {
     for change in DocumentChange::last_of_each(changes) {
         raise_mark_to(connection, project, change.id())?;
         let old = history::present_version(connection, project, change.id(), context.at)?;
@@ -267,7 +271,7 @@ fn write_changes(
             }
         }
     }
-    Ok(revision)
+    Ok(())
 }
 
 /// Stores a new version of a document. The same text is no new version.
@@ -319,29 +323,6 @@ fn record_deletion(
     history::insert_entry(connection, project, id, &deletion)
 }
 
-/// Increments the project's revision. Inserts a row for a new project.
-pub(crate) fn next_revision(
-    connection: &Connection,
-    project: &ProjectKey,
-) -> Result<(i64, Revision), QueryError> {
-    static INCREMENT: LazyLock<String> = LazyLock::new(|| {
-        let increment = PROJECTS.update(&[("revision", "revision + 1")], "key = ?1");
-        format!("{increment} RETURNING id, revision")
-    });
-    let mut increment = connection.prepare_cached(&INCREMENT)?;
-    let incremented = increment
-        .query_one([project.as_str()], |row| Ok((row.get(0)?, Revision(row.get(1)?))))
-        .optional()?;
-    if let Some(row) = incremented {
-        return Ok(row);
-    }
-    // The checksum covers the id, so it must be known before the row is inserted.
-    let id = "SELECT coalesce(max(id), 0) + 1 FROM projects";
-    let id: i64 = connection.query_one(id, [], |row| row.get(0))?;
-    connection.prepare_cached(&PROJECTS.insert())?.execute((project.as_str(), id, 1, 0, 0))?;
-    Ok((id, Revision(1)))
-}
-
 static UPSERT_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     // All columns but the place are replaced.
     let replaced = DOCUMENTS.arguments_with("excluded.", &[("place", "documents.place")]);
@@ -385,7 +366,7 @@ pub(crate) fn put_document(
     body.execute((id, &document.body[..]))?;
     replace_links(connection, (id, project), &meta)?;
     // The document exists again, so its deletion is no longer a change to report.
-    forget_deletion(connection, project, &document.id)?;
+    changes::forget_deletion(connection, project, &document.id)?;
     Ok((id, meta))
 }
 
@@ -457,56 +438,12 @@ fn delete_document(
     revision: Revision,
     id: &DocumentId,
 ) -> Result<(), QueryError> {
-    static INSERT: LazyLock<String> = LazyLock::new(|| REMOVED.insert());
-    static COUNT: LazyLock<String> = LazyLock::new(|| {
-        let count = PROJECTS.update(&[("removed", "removed + 1")], "id = ?1");
-        format!("{count} RETURNING removed")
-    });
     let mut delete = connection
         .prepare_cached("DELETE FROM documents WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
     // Foreign keys delete the body and the links. Deleting a missing document is a change too, and
     // only a missing document has an earlier deletion in the history.
     if delete.execute((project, id.kind.name(), &id.name))? == 0 {
-        forget_deletion(connection, project, id)?;
+        changes::forget_deletion(connection, project, id)?;
     }
-    let row = (&id.name, id.kind.name(), project, revision.0);
-    connection.prepare_cached(&INSERT)?.execute(row)?;
-    let mut count = connection.prepare_cached(&COUNT)?;
-    let removed: usize = count.query_one([project], |row| row.get(0))?;
-    // A caller that missed more changes than this loads everything anyway.
-    if removed > read::MAX_CHANGES {
-        prune_history(connection, project)?;
-    }
-    Ok(())
-}
-
-fn forget_deletion(
-    connection: &Connection,
-    project: i64,
-    id: &DocumentId,
-) -> Result<(), QueryError> {
-    static COUNT: LazyLock<String> =
-        LazyLock::new(|| PROJECTS.update(&[("removed", "removed - 1")], "id = ?1"));
-    let mut delete = connection
-        .prepare_cached("DELETE FROM removed WHERE project = ?1 AND kind = ?2 AND name = ?3")?;
-    if delete.execute((project, id.kind.name(), &id.name))? > 0 {
-        connection.prepare_cached(&COUNT)?.execute([project])?;
-    }
-    Ok(())
-}
-
-/// Removes the oldest deletions and records the revision from which the history is complete.
-fn prune_history(connection: &Connection, project: i64) -> Result<(), QueryError> {
-    let verify = REMOVED.verify("");
-    let mut oldest = connection.prepare_cached(&format!(
-        "SELECT revision, {verify} FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1"
-    ))?;
-    let oldest: u64 = oldest.query_one([project], |row| row.get(0))?;
-    // The whole revision, because the history can only begin between two revisions.
-    let count = connection
-        .prepare_cached("DELETE FROM removed WHERE project = ?1 AND revision = ?2")?
-        .execute((project, oldest))?;
-    let update = PROJECTS.update(&[("removed", "removed - ?2"), ("history", "?3")], "id = ?1");
-    connection.prepare_cached(&update)?.execute((project, count, oldest))?;
-    Ok(())
+    changes::record_deletion(connection, project, revision, id)
 }

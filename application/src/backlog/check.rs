@@ -12,9 +12,7 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::documents::{
-    DocumentFilter, MetadataPage, Refresh, Revision, UnreadFile,
-};
+use reqlore_domain::ports::documents::{DocumentFilter, Refresh, UnreadFile};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::item_lookup::{self, item_meta};
@@ -130,9 +128,11 @@ enum IntendedTarget<'a> {
 impl ReferenceIndex {
     /// Reads every file again, even if the storage has cached it.
     pub(crate) async fn read(ports: &ApplicationPorts, project: &ProjectKey) -> Result<Self> {
-        let mut index = Self::default();
+        let (documents, mut index) = (&ports.documents, Self::default());
+        // The check must not rely on cached metadata.
+        documents.changes_since(project, None, 1, Refresh::Full).await?;
         for kind in DocumentKind::ITEMS {
-            let page = find_refreshed(ports, project, kind).await?;
+            let page = documents.find(project, &DocumentFilter::of_kind(kind)).await?;
             index.unread.extend(page.unread);
             for meta in page.metadata {
                 if let Some(reference) = reference_of(&meta) {
@@ -144,7 +144,8 @@ impl ReferenceIndex {
                 index.items.push(meta);
             }
         }
-        index.tombstones = find_refreshed(ports, project, DocumentKind::Deleted).await?.metadata;
+        let tombstones = DocumentFilter::of_kind(DocumentKind::Deleted);
+        index.tombstones = documents.find(project, &tombstones).await?.metadata;
         for meta in &index.tombstones {
             if let Some(reference) = reference_of(meta) {
                 index.tombstones_by_reference.entry(reference).or_default().push(Arc::clone(meta));
@@ -405,17 +406,6 @@ fn is_tombstone_of(tombstone: &DocumentMeta, meta: &DocumentMeta) -> bool {
         (Some(deleted), Some(existing)) => deleted == existing,
         _ => file_suffix(&tombstone.id.name) == file_suffix(&meta.id.name),
     }
-}
-
-async fn find_refreshed(
-    ports: &ApplicationPorts,
-    project: &ProjectKey,
-    kind: DocumentKind,
-) -> Result<MetadataPage> {
-    let documents = &ports.documents;
-    // The check must not rely on cached metadata.
-    documents.changes(project, kind, Revision::default(), Refresh::Full).await?;
-    Ok(documents.find(project, &DocumentFilter::of_kind(kind)).await?)
 }
 
 /// The line, counted from 1, on which the value of `key` names the target in any spelling.

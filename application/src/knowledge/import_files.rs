@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
-    DocumentChange, DocumentFilter, DocumentRepository, ReadSet, Refresh, Revision, Snapshot,
-    StoreError,
+    DocumentChange, DocumentFilter, DocumentRepository, ReadSet, Refresh, Snapshot, StoreError,
 };
 use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery};
 use reqlore_domain::ports::service::ProgressSink;
@@ -74,7 +73,7 @@ impl FileImport<'_> {
     pub(super) async fn run(&self, progress: &dyn ProgressSink) -> Result<ImportReport> {
         let Self { ports, tree, project, .. } = *self;
         // A full refresh examines every file, also those that the watcher missed.
-        tree.changes(project, DocumentKind::Entity, Revision::default(), Refresh::Full).await?;
+        tree.changes_since(project, None, 1, Refresh::Full).await?;
         let (files, problems) = entity_versions(tree, project).await?;
         let mut report = ImportReport::default();
         for problem in problems {

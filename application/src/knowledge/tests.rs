@@ -1,10 +1,11 @@
 //! Tests of the six tools on the memory store.
 
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    ChangeSet, CommitResult, MetadataPage, MockDocumentRepository, Revision, Snapshot, StoreError,
+    CommitResult, MetadataPage, MockDocumentRepository, Revision, Snapshot, StoreError,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::DocumentProjection;
@@ -108,14 +109,13 @@ async fn sync_after_index_loss_indexes_documents_again() {
 #[tokio::test]
 async fn unreadable_changed_document_is_looked_up_in_the_list() {
     let mut store = MockDocumentRepository::new();
-    let since = |revision, ids| Ok(ChangeSet::Since { revision: Revision(revision), ids });
-    let mut polls = 0;
-    store.expect_changes().returning(move |_, kind, _, _| {
-        polls += usize::from(kind == DocumentKind::Entity);
-        match polls {
-            1 => Ok(ChangeSet::Reset { revision: Revision(1) }),
-            _ => since(2, vec![DocumentId::entity("a")]),
+    store.expect_changes_since().returning(|_, since, _, _| {
+        let position = ChangePosition { revision: Revision(1), ..ChangePosition::default() };
+        if since.is_none() {
+            return Ok(ChangePage::Reset { position });
         }
+        let position = ChangePosition { revision: Revision(2), ..position };
+        Ok(ChangePage::Since { ids: vec![DocumentId::entity("a")], position, has_more: false })
     });
     // A folder replaced the file: reading it fails, and the list does not contain it.
     store.expect_get().returning(|_, _| {
@@ -173,9 +173,8 @@ async fn sync_reports_rejected_files_and_imports_the_rest() {
     let mut store = MockDocumentRepository::new();
     let mut committed = Vec::new();
     store.expect_find().returning(|_, filter| Ok(MetadataPage::select(Vec::new(), filter)));
-    store
-        .expect_changes()
-        .returning(|_, _, _, _| Ok(ChangeSet::Since { revision: Revision(1), ids: Vec::new() }));
+    let reset = ChangePage::Reset { position: ChangePosition::default() };
+    store.expect_changes_since().returning(move |_, _, _, _| Ok(reset.clone()));
     store.expect_commit().returning(move |project, mut commit| {
         let changes = commit.decide(project, &Snapshot::default()).unwrap().changes;
         if changes.iter().any(|change| change.id().name == "bad") {

@@ -22,7 +22,8 @@ pub struct ChangePosition {
 /// A page of the changes since a position, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangePage {
-    /// The documents of all kinds that changed or were deleted, each at its last change only.
+    /// The documents of all kinds that changed or were deleted, each at its last change. A document
+    /// that was deleted before may be listed at its deletion, too.
     Since {
         ids: Vec<DocumentId>,
         /// The position after these changes. Continue from it.
@@ -32,4 +33,36 @@ pub enum ChangePage {
     },
     /// The changes are unknown. Compare all documents, then continue from `position`.
     Reset { position: ChangePosition },
+}
+
+impl ChangePage {
+    /// Selects the first page of changes that are sorted by revision. `current` is the position
+    /// after all of them; `writer_of` returns the writer of a revision.
+    pub fn select<E>(
+        changes: impl Iterator<Item = Result<(Revision, DocumentId), E>>,
+        limit: usize,
+        current: ChangePosition,
+        writer_of: impl FnOnce(Revision) -> Result<u64, E>,
+    ) -> Result<Self, E> {
+        let (mut ids, mut last) = (Vec::new(), Revision::default());
+        for change in changes {
+            let (revision, id) = change?;
+            // A position is a whole revision, so the changes of one are never separated.
+            if revision != last && !ids.is_empty() && ids.len() >= limit {
+                let writer_id = writer_of(last)?;
+                let position = ChangePosition { writer_id, revision: last, ..current };
+                return Ok(Self::Since { ids, position, has_more: true });
+            }
+            ids.push(id);
+            last = revision;
+        }
+        Ok(Self::Since { ids, position: current, has_more: false })
+    }
+
+    /// The position to continue from.
+    pub fn position(&self) -> ChangePosition {
+        match self {
+            Self::Since { position, .. } | Self::Reset { position } => *position,
+        }
+    }
 }

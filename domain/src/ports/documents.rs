@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::change_page::{ChangePage, ChangePosition};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
 use super::item_list::{DiagnosticList, ItemPage, ItemQuery};
 pub use super::store_error::{StoreError, StoreResult};
@@ -124,20 +125,26 @@ pub trait DocumentRepository: Send + Sync {
         commit: CommitRequest,
     ) -> StoreResult<CommitResult>;
 
-    /// Returns the documents of one kind (`changes_list_one_kind`) that any writer changed since
-    /// a revision (`changes_list_changed_documents`), for indexes, caches and subscriptions.
+    /// Returns a page of the documents of all kinds that any writer changed or deleted after a
+    /// position, in the order of their changes (`changes_have_the_order_of_commits`), for indexes,
+    /// caches and subscriptions. A page ends at the end of a revision, so it may have more than
+    /// `limit` documents (`change_pages_end_with_a_revision`). Every commit before the call is in
+    /// the pages up to the last one (`concurrent_commits_skip_no_change`).
     ///
-    /// `Reset` means that the changes are unknown, for example since a revision of another process
-    /// (`unknown_revision_is_a_reset`). A storage may start its history with the first call, so
-    /// a new reader calls this method first and then reads all documents. The result may contain
-    /// deleted documents that the caller has never read.
-    async fn changes(
+    /// `Reset` means that the changes are unknown: without a position
+    /// (`changes_without_a_position_are_a_reset`), and for a position in the future
+    /// (`future_revision_is_a_reset`), in another storage (`position_of_another_store_is_a_reset`)
+    /// or in a history that another writer continued in another way
+    /// (`position_of_another_writer_is_a_reset`). A storage may start its history with the first
+    /// call, so a new reader calls this method first and then reads all documents. The result may
+    /// contain deleted documents that the caller has never read.
+    async fn changes_since(
         &self,
         project: &ProjectKey,
-        kind: DocumentKind,
-        since: Revision,
+        since: Option<ChangePosition>,
+        limit: usize,
         look: Refresh,
-    ) -> StoreResult<ChangeSet>;
+    ) -> StoreResult<ChangePage>;
 }
 
 /// The selection of [`DocumentRepository::find`].
@@ -390,13 +397,4 @@ pub enum Refresh {
     Incremental,
     /// Inspect all documents.
     Full,
-}
-
-/// The changes since a revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ChangeSet {
-    /// The changed and deleted documents, without duplicates.
-    Since { revision: Revision, ids: Vec<DocumentId> },
-    /// The changes are unknown. Read all documents again and continue from `revision`.
-    Reset { revision: Revision },
 }

@@ -1,9 +1,9 @@
 //! Writes: `commit` as the transaction and `changes` as its history.
 
 use futures_util::future::join_all;
-use reqlore_domain::document::{DocumentId, DocumentKind, Version};
+use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::ports::documents::{ChangeSet, DocumentChange, Refresh, Revision, StoreError};
+use reqlore_domain::ports::documents::{DocumentChange, StoreError};
 
 use crate::Storage;
 
@@ -94,53 +94,4 @@ pub async fn commits_survive_restart(s: &Storage) {
     let Some(reopened) = s.reopen_store().await else { return };
     let found = reopened.versions(&s.project, &[kept, gone]).await.unwrap();
     assert_eq!(found, [Some(Version::of_bytes(b"y\r\n")), None]);
-}
-
-async fn changes(s: &Storage, kind: DocumentKind, since: Revision) -> ChangeSet {
-    let changed = s.store.changes(&s.project, kind, since, Refresh::Incremental).await.unwrap();
-    let everything = s.store.changes(&s.project, kind, since, Refresh::Full).await.unwrap();
-    assert_eq!(changed, everything, "a full refresh finds the same");
-    changed
-}
-
-pub async fn changes_list_changed_documents(s: &Storage) {
-    for (kind, id) in [
-        (DocumentKind::Section, DocumentId::section as fn(_) -> _),
-        (DocumentKind::Entity, DocumentId::entity),
-    ] {
-        let (a, b, c) = (id("a"), id("b"), id("c"));
-        // A store may begin its history with the first call.
-        changes(s, kind, Revision::default()).await;
-        s.put(&a, "one").await;
-        s.put(&c, "gone soon").await;
-        let since = s.put(&b, "one").await.revision;
-        s.put(&b, "two").await;
-        s.put(&b, "three").await;
-        let now = s.delete(&c).await.revision;
-        let ChangeSet::Since { revision, mut ids } = changes(s, kind, since).await else {
-            panic!("the history lacks {since:?}")
-        };
-        ids.sort();
-        assert_eq!((revision, ids), (now, vec![b, c]));
-        let later = changes(s, kind, now).await;
-        assert_eq!(later, ChangeSet::Since { revision: now, ids: vec![] });
-    }
-}
-
-pub async fn changes_list_one_kind(s: &Storage) {
-    let since = match changes(s, DocumentKind::Entity, Revision::default()).await {
-        ChangeSet::Reset { revision } | ChangeSet::Since { revision, .. } => revision,
-    };
-    s.put(&DocumentId::section("a"), "one").await;
-    s.put(&DocumentId::entity("decisions/dec-1d2c8f"), "one").await;
-    let ChangeSet::Since { ids, .. } = changes(s, DocumentKind::Entity, since).await else {
-        panic!("the history lacks {since:?}")
-    };
-    assert_eq!(ids, [DocumentId::entity("decisions/dec-1d2c8f")]);
-}
-
-pub async fn unknown_revision_is_a_reset(s: &Storage) {
-    let now = s.put(&DocumentId::section("a"), "one").await.revision;
-    let changes = changes(s, DocumentKind::Section, Revision(now.0 + 1000)).await;
-    assert!(matches!(changes, ChangeSet::Reset { .. }), "{changes:?}");
 }

@@ -15,6 +15,7 @@
 
 pub mod archive;
 pub mod audit;
+pub mod changes;
 pub mod commit;
 pub mod documents;
 pub mod history;
@@ -157,8 +158,11 @@ macro_rules! suite {
             commit: decision_reads_the_newest_state rejected_decision_changes_nothing
                 commit_applies_all_changes concurrent_commits_lose_no_update
                 change_of_an_unread_document_is_rejected empty_commit_keeps_the_revision
-                commits_survive_restart changes_list_changed_documents changes_list_one_kind
-                unknown_revision_is_a_reset;
+                commits_survive_restart;
+            changes: changes_have_the_order_of_commits change_pages_end_with_a_revision
+                concurrent_commits_skip_no_change changes_without_a_position_are_a_reset
+                future_revision_is_a_reset position_of_another_store_is_a_reset
+                position_of_another_writer_is_a_reset;
             items: item_metadata_matches_the_body backlinks_are_found_by_target
                 mentions_in_sections_are_backlinks
                 backlinks_reflect_every_commit new_item_needs_no_read numbers_are_never_reused

@@ -3,7 +3,7 @@
 //! `REQLORE_MODEL_OPERATIONS` sets the number of operations, 300 by default. A failing history is
 //! shrunk to the shortest one that still differs.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::option;
@@ -13,9 +13,10 @@ use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, St
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, CommitRequest, DocumentChange, DocumentFilter, MetadataPage, ReadSet,
-    Refresh, Revision, Snapshot, StoreError, StoreResult,
+    BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, MetadataPage, ReadSet, Refresh,
+    Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
@@ -37,7 +38,7 @@ enum StoreOperation {
     Lookup { project: bool, kind: DocumentKind, words: Vec<usize> },
     Backlinks { project: bool, kinds: Vec<DocumentKind>, words: Vec<usize> },
     Create { project: bool, kind: ItemKind },
-    Changes { kind: DocumentKind },
+    Changes { limit: usize },
     Export,
     Restart,
 }
@@ -146,7 +147,7 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
             }),
         2 => (any::<bool>(), item_kind)
             .prop_map(|(project, kind)| StoreOperation::Create { project, kind }),
-        3 => kind.prop_map(|kind| StoreOperation::Changes { kind }),
+        3 => (1..4usize).prop_map(|limit| StoreOperation::Changes { limit }),
         1 => Just(StoreOperation::Export),
         1 => Just(StoreOperation::Restart),
     ];
@@ -183,10 +184,10 @@ struct ModelSide {
     projects: [ProjectKey; 2],
     /// Both stores keep the history of documents.
     with_history: bool,
-    /// The revision after which changes of a kind are requested.
-    since: HashMap<DocumentKind, Revision>,
-    /// The last revision that was returned for a kind.
-    latest: HashMap<DocumentKind, Revision>,
+    /// The position after which changes are requested.
+    since: Option<ChangePosition>,
+    /// The last position that was returned.
+    latest: Option<ChangePosition>,
 }
 
 async fn run_history(open: OpenStorage, history: &[StoreOperation]) -> Result<(), String> {
@@ -203,12 +204,10 @@ async fn run_history(open: OpenStorage, history: &[StoreOperation]) -> Result<()
             continue;
         }
         let answers = (expected.answer(operation).await, found.answer(operation).await);
-        if let (StoreOperation::Changes { kind }, (RESET, _) | (_, RESET)) =
-            (operation, (answers.0.as_str(), answers.1.as_str()))
-        {
-            // After a reset both stores start at their latest revision.
+        if let (RESET, _) | (_, RESET) = (answers.0.as_str(), answers.1.as_str()) {
+            // After a reset both stores start at their latest position.
             for side in [&mut expected, &mut found] {
-                side.since.insert(*kind, side.latest[kind]);
+                side.since = side.latest;
             }
         } else if answers.0 != answers.1 {
             let (expected, found) = answers;
@@ -222,7 +221,7 @@ const RESET: &str = "reset";
 
 impl ModelSide {
     fn new(store: Arc<dyn Store>, projects: [ProjectKey; 2], with_history: bool) -> Self {
-        Self { store, projects, with_history, since: HashMap::new(), latest: HashMap::new() }
+        Self { store, projects, with_history, since: None, latest: None }
     }
 
     fn project(&self, first: bool) -> &ProjectKey {
@@ -291,7 +290,7 @@ impl ModelSide {
                 let committed = self.store.commit(self.project(*project), commit).await;
                 answer_text(committed.map(|committed| committed.versions))
             }
-            StoreOperation::Changes { kind } => self.changes(*kind).await,
+            StoreOperation::Changes { limit } => self.changes(*limit).await,
             StoreOperation::Export => {
                 let first = &self.projects[0];
                 answer_text(export_project(&*self.store, first, self.with_history).await)
@@ -322,25 +321,27 @@ impl ModelSide {
         format!("{names:?} {totals:?} {is_sorted}")
     }
 
-    /// Returns the changes in the first project after the revision in `since`.
-    async fn changes(&mut self, kind: DocumentKind) -> String {
-        let since = self.since.get(&kind).copied();
+    /// Returns the changes in the first project after the position in `since`, in pages.
+    async fn changes(&mut self, limit: usize) -> String {
         let project = &self.projects[0];
-        let changes = self
-            .store
-            .changes(project, kind, since.unwrap_or_default(), Refresh::Incremental)
-            .await;
-        let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = match &changes {
-            Ok(changes) => changes,
-            Err(error) => return format!("failed: {error}"),
-        };
-        self.latest.insert(kind, *revision);
-        match changes {
-            Ok(ChangeSet::Since { mut ids, .. }) if since.is_some() => {
-                ids.sort();
-                format!("{ids:?}")
+        let (mut since, mut changed) = (self.since, BTreeSet::new());
+        loop {
+            let page = self.store.changes_since(project, since, limit, Refresh::Incremental).await;
+            match page {
+                Err(error) => return format!("failed: {error}"),
+                Ok(ChangePage::Reset { position }) => {
+                    self.latest = Some(position);
+                    return RESET.to_owned();
+                }
+                Ok(ChangePage::Since { ids, position, has_more }) => {
+                    changed.extend(ids);
+                    since = Some(position);
+                    if !has_more {
+                        self.latest = since;
+                        return format!("{changed:?}");
+                    }
+                }
             }
-            _ => RESET.to_owned(),
         }
     }
 }

@@ -1,19 +1,14 @@
-//! Index of the documents of one kind: their metadata, change history, references and links.
+//! Index of the documents of one kind: their metadata, references and links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
-use reqlore_domain::ports::documents::{
-    ChangeSet, DocumentFilter, MetadataPage, Revision, UnreadFile,
-};
+use reqlore_domain::document::DocumentMeta;
+use reqlore_domain::ports::documents::{DocumentFilter, MetadataPage, UnreadFile};
 
 use super::stored_metadata::{LookupHashes, StoredMetadata, hash_word};
 use crate::read_file::FileStamp;
-
-/// The history is reset when it holds this many more names than there are documents.
-const MAX_REMOVED_NAMES: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct KindIndex {
@@ -21,10 +16,6 @@ pub(crate) struct KindIndex {
     pub(crate) entries: BTreeMap<Arc<str>, IndexEntry>,
     /// As of the last scan; a change of these files invalidates the watcher.
     pub(crate) unread: Vec<UnreadFile>,
-    /// The revision of the first query for changes. Changes are recorded from then on.
-    pub(crate) history_start: Option<Revision>,
-    /// The revision of each document's last change.
-    pub(crate) changed_at: BTreeMap<String, Revision>,
     by_reference: HashLookup,
     by_link_target: HashLookup,
 }
@@ -106,40 +97,6 @@ impl KindIndex {
             _ => None,
         };
         MetadataPage { total, next_name: next, metadata, unread: self.unread.clone() }
-    }
-
-    /// Returns the documents that changed after the revision `since`. The first call starts the
-    /// history.
-    pub(crate) fn changes_since(
-        &mut self,
-        kind: DocumentKind,
-        since: Revision,
-        revision: Revision,
-    ) -> ChangeSet {
-        if self.changed_at.len() > self.entries.len() + MAX_REMOVED_NAMES {
-            // Callers with an older revision load everything again.
-            self.changed_at.clear();
-            self.history_start = Some(revision);
-        }
-        match self.history_start {
-            // The usual case: nothing changed, so nothing is searched.
-            Some(_) if since == revision => ChangeSet::Since { revision, ids: Vec::new() },
-            Some(start) if start <= since && since <= revision => {
-                let mut ids = Vec::new();
-                for (name, changed_at) in &self.changed_at {
-                    if *changed_at > since {
-                        ids.push(DocumentId { kind, name: name.clone() });
-                    }
-                }
-                ChangeSet::Since { revision, ids }
-            }
-            // The revision is unknown: from another process, or from before the history was reset.
-            Some(_) => ChangeSet::Reset { revision },
-            None => {
-                self.history_start = Some(revision);
-                ChangeSet::Reset { revision }
-            }
-        }
     }
 
     /// Returns the documents with this reference or name, sorted by name.

@@ -3,24 +3,24 @@
 //! Two writes within the clock's resolution can leave the same `stat` result. So a file written
 //! less than two seconds before it was read is read again, unless inotify watched it all the time.
 //! Files that inotify can't cover are inspected at each refresh: those with hard links, and those
-//! with a transient error. Revisions start at a random number, so that one of an earlier process is
-//! recognized as unknown.
+//! with a transient error.
 
 mod body_cache;
 mod by_kind;
+mod change_history;
 pub(crate) mod load;
 mod stored_metadata;
 pub(crate) mod watch_state;
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, MetadataPage, Revision, StoreResult,
+    BacklinkQuery, DocumentChange, DocumentFilter, MetadataPage, Revision, StoreResult,
 };
 use reqlore_domain::timestamp::Timestamp;
 
@@ -31,14 +31,15 @@ use crate::read_file::{ClockTime, FileContent, FileStamp};
 use crate::sequence::{HighWaterMarks, IssuedNumbers};
 use body_cache::BodyCache;
 use by_kind::{FileState, IndexEntry, KindIndex};
+use change_history::ChangeHistory;
 use load::{CacheRows, LoadedMetadata, MetadataCache, load_all};
 use stored_metadata::MAX_DECODED;
 use watch_state::WatchState;
 
 /// The metadata index of one project.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct MetadataIndex {
-    revision: Revision,
+    changes: ChangeHistory,
     kinds: HashMap<DocumentKind, KindIndex>,
     knowledge: WatchState,
     backlog: WatchState,
@@ -56,10 +57,8 @@ const ENCODED_BYTES: usize = 450;
 
 impl MetadataIndex {
     pub(crate) fn new(watch_queue: WatchQueue) -> Self {
-        let random = RandomState::new().build_hasher().finish();
         Self {
-            // Shifted, so that it can be incremented without an overflow.
-            revision: Revision(random >> 16),
+            changes: ChangeHistory::default(),
             kinds: HashMap::new(),
             knowledge: WatchState::default(),
             backlog: WatchState::default(),
@@ -122,16 +121,13 @@ impl MetadataIndex {
         time: Timestamp,
     ) -> Revision {
         if !changes.is_empty() {
-            self.revision.0 += 1;
+            self.changes.revision.0 += 1;
         }
         for change in changes {
             let id = change.id();
             self.numbers.add(id);
+            self.changes.record(id);
             let kind_index = self.kinds.entry(id.kind).or_default();
-            // Without a reader of changes there is no history to record.
-            if kind_index.history_start.is_some() {
-                kind_index.changed_at.insert(id.name.clone(), self.revision);
-            }
             match change {
                 DocumentChange::Put { document } => {
                     let metadata = DocumentMeta::from_document(document, time);
@@ -149,7 +145,7 @@ impl MetadataIndex {
                 self.watch_state(area).dirty.insert(id.clone());
             }
         }
-        self.revision
+        self.changes.revision
     }
 
     fn watch_state(&mut self, area: DocumentArea) -> &mut WatchState {
@@ -178,8 +174,13 @@ impl MetadataIndex {
         true
     }
 
-    pub(crate) fn changes_since(&mut self, kind: DocumentKind, since: Revision) -> ChangeSet {
-        self.kinds.entry(kind).or_default().changes_since(kind, since, self.revision)
+    pub(crate) fn changes_since(
+        &mut self,
+        since: Option<ChangePosition>,
+        limit: usize,
+    ) -> ChangePage {
+        let documents = self.kinds.values().map(|kind| kind.entries.len()).sum();
+        self.changes.changes_since(since, limit, documents)
     }
 
     /// Returns the metadata of all documents of a kind, sorted by name, as of its last refresh.
@@ -252,13 +253,14 @@ impl MetadataIndex {
         is_watched: bool,
     ) {
         self.numbers.add(&metadata.id);
-        let (kind, name) = (metadata.id.kind, metadata.id.name.clone());
+        let kind = metadata.id.kind;
         let kind_index = self.kinds.entry(kind).or_default();
-        if kind_index.history_start.is_some() {
-            let old = kind_index.entries.get(name.as_str());
+        // Comparing decodes the old metadata, so it is skipped without a reader of changes.
+        if self.changes.is_started() {
+            let old = kind_index.entries.get(metadata.id.name.as_str());
             if old.is_none_or(|old| !old.metadata.is_equal(&metadata)) {
-                self.revision.0 += 1;
-                kind_index.changed_at.insert(name, self.revision);
+                self.changes.revision.0 += 1;
+                self.changes.record(&metadata.id);
             }
         }
         let last_scan = self.scan_count;
@@ -274,9 +276,9 @@ impl MetadataIndex {
             self.watch_state(area).unwatchable.remove(id);
         }
         let kind_index = self.kinds.entry(id.kind).or_default();
-        if kind_index.remove(&id.name) && kind_index.history_start.is_some() {
-            self.revision.0 += 1;
-            kind_index.changed_at.insert(id.name.clone(), self.revision);
+        if kind_index.remove(&id.name) {
+            self.changes.revision.0 += 1;
+            self.changes.record(id);
         }
     }
 
@@ -447,21 +449,16 @@ impl MetadataIndex {
 
     /// Refreshes a kind outside the areas by inspecting each of its few files.
     fn refresh_by_stat(&mut self, kind: DocumentKind, tree: &ProjectTree<'_>) -> StoreResult<()> {
-        let listed = match kind {
-            DocumentKind::Section => list_files::list_sections(tree.requirements()?)?,
-            DocumentKind::Docsets => list_single(&DocumentId::docsets(), tree),
-            _ => list_single(&DocumentId::instructions(), tree),
-        };
+        let listed = list_by_stat(kind, tree)?;
         self.apply_scan(&[kind], listed, tree, false);
         Ok(())
     }
 
-    /// True if the stamps of all section files prove that the index is current.
-    pub(crate) fn are_sections_current(&self, tree: &ProjectTree<'_>) -> bool {
-        let Ok(requirements) = tree.requirements() else { return false };
-        let Ok(listed) = list_files::list_sections(requirements) else { return false };
-        let known = self.kinds.get(&DocumentKind::Section).map_or(0, |kind| kind.entries.len());
-        // A removed section is not listed, so the numbers differ.
+    /// True if the stamps of all files of a kind outside the areas prove that the index is current.
+    pub(crate) fn is_current_by_stat(&self, kind: DocumentKind, tree: &ProjectTree<'_>) -> bool {
+        let Ok(listed) = list_by_stat(kind, tree) else { return false };
+        let known = self.kinds.get(&kind).map_or(0, |kind| kind.entries.len());
+        // A removed file is not listed, so the numbers differ.
         listed.len() == known
             && listed.iter().all(|file| self.cached_version(&file.id, file.stamp).is_some())
     }
@@ -546,6 +543,15 @@ impl MetadataIndex {
             Some(stamp) => self.cached_version(id, stamp).is_some(),
             None => false,
         }
+    }
+}
+
+/// Lists the few files of a kind outside the areas.
+fn list_by_stat(kind: DocumentKind, tree: &ProjectTree<'_>) -> StoreResult<Vec<ListedFile>> {
+    match kind {
+        DocumentKind::Section => list_files::list_sections(tree.requirements()?),
+        DocumentKind::Docsets => Ok(list_single(&DocumentId::docsets(), tree)),
+        _ => Ok(list_single(&DocumentId::instructions(), tree)),
     }
 }
 

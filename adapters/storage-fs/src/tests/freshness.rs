@@ -6,9 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, DocumentRepository, Refresh,
-    Revision, StoreResult,
+    BacklinkQuery, DocumentChange, DocumentFilter, DocumentRepository, Refresh, StoreResult,
 };
 
 use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
@@ -85,15 +85,16 @@ async fn backlinks(
     store.backlinks(&PROJECT(), &BacklinkQuery { kinds: kinds.to_vec(), targets }).await
 }
 
-/// A store, and a copy of its metadata that is updated by its change sets.
+/// A store, and a copy of its metadata that is updated by its changes.
 struct Reader {
     store: FsStore,
-    copy: BTreeMap<DocumentKind, (Revision, MetadataById)>,
+    since: Option<ChangePosition>,
+    copy: MetadataById,
 }
 
 impl Reader {
     fn new(disk: &Disk) -> Self {
-        Self { store: FsStore::new(&disk.config(true)), copy: BTreeMap::new() }
+        Self { store: FsStore::new(&disk.config(true)), since: None, copy: MetadataById::new() }
     }
 
     /// Compares a call on the store with the same call on a new one, which reads everything.
@@ -101,11 +102,7 @@ impl Reader {
         let kinds = disk.kinds();
         let new = FsStore::new(&disk.config(false));
         match call {
-            Call::Changes(refresh) => {
-                for kind in kinds {
-                    self.changes(*kind, disk, *refresh).await?;
-                }
-            }
+            Call::Changes(refresh) => self.changes(disk, *refresh).await?,
             Call::Find => {
                 let (found, fresh) = (find(&self.store, kinds).await, find(&new, kinds).await);
                 prop_assert_eq!(found.ok(), fresh.ok());
@@ -134,32 +131,30 @@ impl Reader {
         Ok(())
     }
 
-    async fn changes(
-        &mut self,
-        kind: DocumentKind,
-        disk: &Disk,
-        refresh: Refresh,
-    ) -> TestCaseResult {
-        let (since, copy) = self.copy.entry(kind).or_default();
-        let changes = self.store.changes(&PROJECT(), kind, *since, refresh).await;
-        let fresh = find(&FsStore::new(&disk.config(false)), &[kind]).await;
-        let (Ok(changes), Ok(fresh)) = (&changes, &fresh) else {
-            prop_assert_eq!(changes.is_err(), fresh.is_err());
-            return Ok(());
-        };
-        let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = changes;
-        *since = *revision;
-        if let ChangeSet::Since { ids, .. } = changes {
+    async fn changes(&mut self, disk: &Disk, refresh: Refresh) -> TestCaseResult {
+        loop {
+            let changes = self.store.changes_since(&PROJECT(), self.since, 3, refresh).await;
+            let fresh = find(&FsStore::new(&disk.config(false)), disk.kinds()).await;
+            let (Ok(changes), Ok(fresh)) = (&changes, &fresh) else {
+                prop_assert_eq!(changes.is_err(), fresh.is_err());
+                return Ok(());
+            };
+            self.since = Some(changes.position());
+            let ChangePage::Since { ids, has_more, .. } = changes else {
+                self.copy.clone_from(fresh);
+                return Ok(());
+            };
             for id in ids {
                 match fresh.get(id) {
-                    Some(metadata) => copy.insert(id.clone(), Arc::clone(metadata)),
-                    None => copy.remove(id),
+                    Some(metadata) => self.copy.insert(id.clone(), Arc::clone(metadata)),
+                    None => self.copy.remove(id),
                 };
             }
-            prop_assert_eq!(&*copy, fresh);
+            if !has_more {
+                prop_assert_eq!(&self.copy, fresh);
+                return Ok(());
+            }
         }
-        copy.clone_from(fresh);
-        Ok(())
     }
 }
 

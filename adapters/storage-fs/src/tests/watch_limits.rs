@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
-use reqlore_domain::ports::documents::{ChangeSet, DocumentChange, Revision, StoreResult};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
+use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
 
 use super::{PROJECT, Project, config};
@@ -23,7 +24,7 @@ use crate::{Config, FsStore, read_file};
 struct Repository {
     project: Project,
     store: FsStore,
-    since: Revision,
+    since: Option<ChangePosition>,
 }
 
 impl Repository {
@@ -34,8 +35,8 @@ impl Repository {
         }
         let cache = Some(project.outside.path().join("cache"));
         let store = FsStore::new(&Config { cache, ..config(&project.root) });
-        let mut new = Self { project, store, since: Revision(0) };
-        assert!(matches!(new.changes(false), Ok(ChangeSet::Reset { .. })));
+        let mut new = Self { project, store, since: None };
+        assert!(matches!(new.changes(false), Ok(ChangePage::Reset { .. })));
         new
     }
 
@@ -52,7 +53,7 @@ impl Repository {
     }
 
     /// Queries the changes like the port, but on this thread.
-    fn changes(&mut self, is_full: bool) -> StoreResult<ChangeSet> {
+    fn changes(&mut self, is_full: bool) -> StoreResult<ChangePage> {
         let (project, inner) = (PROJECT(), &self.store.inner);
         let index = inner.indexes.get(&project);
         let mut index = lock_index(&index);
@@ -62,9 +63,8 @@ impl Repository {
             let path = inner.project_path(&project);
             index.refresh(&[DocumentKind::Entity], &tree, path, &inner.cache, is_full)?;
         }
-        let changes = index.changes_since(DocumentKind::Entity, self.since);
-        let (ChangeSet::Since { revision, .. } | ChangeSet::Reset { revision }) = changes;
-        self.since = revision;
+        let changes = index.changes_since(self.since, usize::MAX);
+        self.since = Some(changes.position());
         Ok(changes)
     }
 
@@ -87,9 +87,12 @@ impl Repository {
 }
 
 #[track_caller]
-fn names(changes: StoreResult<ChangeSet>) -> Vec<String> {
+fn names(changes: StoreResult<ChangePage>) -> Vec<String> {
     match changes {
-        Ok(ChangeSet::Since { ids, .. }) => ids.into_iter().map(|id| id.name).collect(),
+        Ok(ChangePage::Since { mut ids, .. }) => {
+            ids.sort_unstable();
+            ids.into_iter().map(|id| id.name).collect()
+        }
         other => panic!("{other:?}"),
     }
 }

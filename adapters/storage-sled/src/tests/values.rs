@@ -10,9 +10,10 @@ use reqlore_domain::document::{
     Document, DocumentId, DocumentKind, DocumentMeta, MAX_DOCUMENT_BYTES,
 };
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, ChangeSet, DocumentChange, DocumentFilter, DocumentRepository, Refresh,
-    Revision, StoreError,
+    BacklinkQuery, DocumentChange, DocumentFilter, DocumentRepository, Refresh, Revision,
+    StoreError,
 };
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
@@ -21,9 +22,9 @@ use tempfile::{TempDir, tempdir};
 
 use super::{commit, commit_as, database, delete, get, open, put};
 use crate::SledStore;
-use crate::database::{BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS};
-use crate::read::MAX_CHANGES;
+use crate::database::{BODIES, DELETIONS, DOCUMENTS, HISTORY, LINKS, WRITERS};
 use crate::records::{PIECE_BYTES, document_key, link_prefix};
+use crate::write::{MAX_DELETIONS, MAX_WRITERS};
 
 fn assert_no_blobs(folder: &TempDir) {
     let blobs = fs::read_dir(folder.path().join("sled/blobs")).unwrap();
@@ -232,24 +233,28 @@ fn damaged_document_keeps_its_backlinks() {
     });
 }
 
-async fn changes(store: &SledStore, revision: u64) -> ChangeSet {
-    let project = ProjectKey::default();
-    store
-        .changes(&project, DocumentKind::Section, Revision(revision), Refresh::Incremental)
-        .await
-        .unwrap()
-}
-
 /// Returns the names of changed documents, or `None` for a reset.
 async fn names_since(store: &SledStore, revision: u64) -> Option<Vec<String>> {
-    match changes(store, revision).await {
-        ChangeSet::Since { ids, .. } => Some(ids.into_iter().map(|id| id.name).collect()),
-        ChangeSet::Reset { .. } => None,
+    let project = ProjectKey::default();
+    let read = async |since| {
+        store.changes_since(&project, since, usize::MAX, Refresh::Incremental).await.unwrap()
+    };
+    let row = database(store).project_row(&project).unwrap();
+    // The position as an earlier process stored it.
+    let writer_id = match database(store).writer_of(row.id, Revision(revision)) {
+        _ if revision == 0 => 0,
+        writer_id => writer_id.unwrap(),
+    };
+    let position = read(None).await.position();
+    let since = ChangePosition { writer_id, revision: Revision(revision), ..position };
+    match read(Some(since)).await {
+        ChangePage::Since { ids, .. } => Some(ids.into_iter().map(|id| id.name).collect()),
+        ChangePage::Reset { .. } => None,
     }
 }
 
 #[test]
-fn history_survives_restart() {
+fn changes_survive_restart() {
     let folder = tempdir().unwrap();
     run(async {
         let store = open(&folder);
@@ -259,27 +264,32 @@ fn history_survives_restart() {
         delete(&store, &DocumentId::section("b")).await;
         store.close().unwrap();
         let store = open(&folder);
-        for (revision, names) in [(0, &["a", "b", "c"][..]), (3, &["a", "b"]), (4, &["b"])] {
+        for (revision, names) in [(0, &["c", "a", "b"][..]), (3, &["a", "b"]), (4, &["b"])] {
             assert_eq!(names_since(&store, revision).await.unwrap(), names);
         }
         put(&store, &DocumentId::section("b"), "back").await.unwrap();
-        let expected =
-            ChangeSet::Since { revision: Revision(6), ids: vec![DocumentId::section("b")] };
-        assert_eq!(changes(&store, 4).await, expected, "each document is named once");
+        assert_eq!(names_since(&store, 4).await.unwrap(), ["b", "b"], "its deletion, and the put");
+        assert_eq!(names_since(&store, 5).await.unwrap(), ["b"]);
         assert_eq!(names_since(&store, 7).await, None);
     });
 }
 
 #[test]
-fn long_history_returns_a_reset() {
+fn oldest_writers_are_forgotten() {
     let folder = tempdir().unwrap();
+    let id = DocumentId::section("a");
     run(async {
-        let store = open(&folder);
-        for number in 0..=MAX_CHANGES {
-            put(&store, &DocumentId::section(number.to_string()), "x").await.unwrap();
+        let revisions = MAX_WRITERS as u64 + 3;
+        for _ in 0..revisions {
+            let store = open(&folder);
+            put(&store, &id, "x").await.unwrap();
+            store.close().unwrap();
         }
-        assert_eq!(names_since(&store, 0).await, None);
-        assert_eq!(names_since(&store, 1).await.unwrap().len(), MAX_CHANGES);
+        let store = open(&folder);
+        assert_eq!(database(&store).tree(WRITERS).len(), MAX_WRITERS);
+        assert_eq!(names_since(&store, 3).await, None);
+        assert_eq!(names_since(&store, 4).await.unwrap(), ["a"]);
+        assert_eq!(names_since(&store, revisions).await.unwrap(), [""; 0]);
     });
 }
 
@@ -289,17 +299,18 @@ fn pruned_deletions_return_a_reset() {
     let id = DocumentId::section("a");
     run(async {
         let store = open(&folder);
-        for _ in 0..MAX_CHANGES + 10 {
+        for _ in 0..MAX_DELETIONS + 10 {
             put(&store, &id, "x").await.unwrap();
             delete(&store, &id).await;
         }
         let database = database(&store);
-        assert!(database.tree(DELETIONS).len() <= MAX_CHANGES + 1);
+        assert!(database.tree(DELETIONS).len() <= MAX_DELETIONS + 1);
         assert_eq!(database.tree(HISTORY).len(), 0);
         let row = database.project_row(&ProjectKey::default()).unwrap();
         assert_eq!(row.deletions, database.tree(DELETIONS).len() as u64);
         assert!(row.complete_from > 0);
         assert_eq!(names_since(&store, row.complete_from - 1).await, None);
-        assert_eq!(names_since(&store, row.complete_from).await.unwrap(), ["a"]);
+        let names = names_since(&store, row.complete_from).await.unwrap();
+        assert_eq!(names.len(), database.tree(DELETIONS).len());
     });
 }

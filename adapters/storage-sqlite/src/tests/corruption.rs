@@ -12,6 +12,7 @@ use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::{ItemKind, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, Revision, StoreResult,
 };
@@ -137,8 +138,7 @@ async fn ask_everything(s: &Storage) -> Vec<Answer> {
             answers
                 .push(answer(("history", project, id), store.history(project, id, &query).await));
         }
-        let all = store.get(project, &ids).await;
-        answers.push(answer(("get", project), all));
+        answers.push(answer(("get", project), store.get(project, &ids).await));
         for kind in DocumentKind::ALL {
             let filter = DocumentFilter::of_kind(kind);
             answers.push(answer(("find", project, kind), store.find(project, &filter).await));
@@ -149,11 +149,15 @@ async fn ask_everything(s: &Storage) -> Vec<Answer> {
                 ("diagnostics", project, kind),
                 store.diagnostics(project, kind, 3).await,
             ));
-            for since in [0, 45] {
-                let since = Revision(since);
-                let changes = store.changes(project, kind, since, Refresh::Full).await;
-                answers.push(answer(("changes", project, kind, since), changes));
-            }
+        }
+        let changes = store.changes_since(project, None, 1, Refresh::Full).await;
+        let position =
+            changes.as_ref().map_or_else(|_| ChangePosition::default(), ChangePage::position);
+        answers.push(answer(("position", project), changes));
+        for revision in [0, 45] {
+            let since = ChangePosition { revision: Revision(revision), ..position };
+            let changes = store.changes_since(project, Some(since), 10, Refresh::Full).await;
+            answers.push(answer(("changes", project, revision), changes));
         }
         for kind in ItemKind::ALL {
             let mut query = ItemQuery::of_kind(kind, 5);

@@ -83,7 +83,9 @@ fn migration_fills_the_tables_of_lists() {
     run_sql(
         &file,
         "DROP TABLE items; DROP TABLE item_counts; DROP TABLE diagnostics; \
-         DROP INDEX marks_by_number; PRAGMA user_version = 4",
+         DROP INDEX marks_by_number; DROP TABLE writers; DROP INDEX documents_by_revision; \
+         CREATE INDEX documents_by_revision ON documents (project, kind, revision); \
+         PRAGMA user_version = 4",
     );
     let store = open_file(&file).unwrap();
     let page = run(store.items(&ProjectKey::default(), &ItemQuery::of_kind(REQ, 2))).unwrap();

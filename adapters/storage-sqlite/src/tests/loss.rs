@@ -30,7 +30,7 @@ enum DatabaseState {
     Closed,
 }
 
-fn copy_files(from: &Path, to: &Path, suffixes: &[&str]) {
+pub(super) fn copy_files(from: &Path, to: &Path, suffixes: &[&str]) {
     for suffix in suffixes {
         let _ = fs::copy(sibling_path(from, suffix), sibling_path(to, suffix));
     }

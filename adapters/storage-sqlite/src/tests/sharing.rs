@@ -7,12 +7,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use reqlore_contract::archive::read_documents;
-use reqlore_contract::{Storage, run, test_context};
+use reqlore_contract::{run, test_context};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord};
-use reqlore_domain::ports::documents::{
-    ChangeSet, DocumentChange, DocumentFilter, Refresh, Revision, StoreError,
-};
+use reqlore_domain::ports::documents::{DocumentFilter, StoreError};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -123,50 +121,4 @@ fn concurrent_processes_create_one_database() {
             assert_eq!(page.total, Some(4));
         });
     }
-}
-
-/// Commits a hundred changes at a time. Returns the last revision.
-async fn commit_in_parts(
-    s: &Storage,
-    ids: &[DocumentId],
-    change: fn(&DocumentId) -> DocumentChange,
-) -> Revision {
-    let mut last = Revision(0);
-    for part in ids.chunks(100) {
-        let changes: Vec<DocumentChange> = part.iter().map(change).collect();
-        last = s.commit_from(part, move |_| Ok(changes.clone())).await.unwrap().revision;
-    }
-    last
-}
-
-#[test]
-fn history_is_pruned_at_its_limit() {
-    let (_folder, file) = database_path();
-    run(async {
-        let s = storage(&file);
-        let names: Vec<String> = (0..10_100).map(|at| format!("n{at:05}")).collect();
-        let ids: Vec<DocumentId> = names.iter().map(DocumentId::entity).collect();
-        let since = commit_in_parts(&s, &ids, |id| DocumentChange::put(id.clone(), "x")).await;
-        let all = s
-            .store
-            .changes(&s.project, DocumentKind::Entity, Revision(0), Refresh::Incremental)
-            .await;
-        assert_eq!(all.unwrap(), ChangeSet::Reset { revision: since }, "too many to list");
-        let now = commit_in_parts(&s, &ids, |id| DocumentChange::Delete { id: id.clone() }).await;
-        let rows = super::connect(&file);
-        let stored: usize =
-            rows.query_one("SELECT count(*) FROM removed", [], |row| row.get(0)).unwrap();
-        assert!(stored <= 10_000, "{stored}");
-        let after =
-            |since| s.store.changes(&s.project, DocumentKind::Entity, since, Refresh::Incremental);
-        assert_eq!(after(since).await.unwrap(), ChangeSet::Reset { revision: now });
-        assert_eq!(after(now).await.unwrap(), ChangeSet::Since { revision: now, ids: Vec::new() });
-        let before = Revision(now.0 - 1);
-        let ChangeSet::Since { ids, .. } = after(before).await.unwrap() else { panic!("known") };
-        assert_eq!(ids.len(), 100);
-        let page =
-            s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Entity)).await.unwrap();
-        assert_eq!(page.total, Some(0));
-    });
-    assert!(open_file(&file).is_ok());
 }
