@@ -35,13 +35,22 @@ impl Client {
         project: &Path,
         variables: &[(&str, &OsStr)],
     ) -> io::Result<(Self, Duration)> {
+        Self::start_program(&server_program(), project, variables)
+    }
+
+    /// Starts this program like [`Client::start`].
+    pub(crate) fn start_program(
+        program: &OsStr,
+        project: &Path,
+        variables: &[(&str, &OsStr)],
+    ) -> io::Result<(Self, Duration)> {
         let initialize = json!({
             "protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": { "name": "bench", "version": "1" }
         });
         let initialize = request_line(0, "initialize", &initialize);
         let clock = Instant::now();
-        let mut server = Command::new(server_program())
+        let mut server = Command::new(program)
             .arg("--root")
             .arg(project)
             .env_clear()

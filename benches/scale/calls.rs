@@ -1,4 +1,4 @@
-//! The measured calls, 300 of each kind, spread over the whole project.
+//! The measured calls, 300 or 1,000 of each kind, spread over the whole project.
 
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ const FILTERS: [(&str, &str, bool); 3] = [
 
 pub(crate) fn measure(
     client: &mut Client,
+    other: Option<&mut Client>,
     language: &SyntheticLanguage,
     size: ProjectSize,
     measurements: &mut Measurements,
@@ -43,6 +44,9 @@ pub(crate) fn measure(
     }
     bench.searches(CALLS)?;
     bench.searches_after_creations()?;
+    if let Some(other) = other {
+        bench.searches_after_other_process(other)?;
+    }
     bench.mixed_calls()
 }
 
@@ -92,12 +96,7 @@ impl CallBench<'_> {
     }
 
     fn create(&mut self, number: usize, title: &str) -> Result<Duration> {
-        let story = reference(ItemKind::UserStory, number % self.size.stories() + 1)?.to_string();
-        let arguments = json!({
-            "user_story": story, "title": title, "priority": 2, "type": "Functional",
-            "description": self.language.query(number)
-        });
-        Ok(self.client.call("create_requirement", &arguments)?.0)
+        create(self.client, self.language, self.size, number, title)
     }
 
     /// Measures the first page of a list and, if there is one, a page further on.
@@ -168,19 +167,36 @@ impl CallBench<'_> {
 
     /// Each search must find the requirement that was created just before.
     fn searches_after_creations(&mut self) -> Result<()> {
-        let mut times = Vec::with_capacity(CALLS);
-        for number in 0..CALLS {
+        let mut times = Vec::with_capacity(MIXED_CALLS);
+        for number in 0..MIXED_CALLS {
             let word = format!("zq{number}created");
             self.create(number, &word)?;
-            let arguments = json!({ "query": format!("{word} {}", self.language.query(number)) });
-            let (elapsed, content) = self.client.call("search_global", &arguments)?;
-            if content["results"][0]["title"] != word {
-                return wrong_answer("search_global after a create", &content["results"][0]);
-            }
-            times.push(elapsed);
+            times.push(self.find(number, &word)?);
         }
         self.measurements.add_times("search_global after a create", &Times::from_unsorted(times));
         Ok(())
+    }
+
+    /// Each search must find the requirement that another server created just before.
+    fn searches_after_other_process(&mut self, other: &mut Client) -> Result<()> {
+        let mut times = Vec::with_capacity(MIXED_CALLS);
+        for number in 0..MIXED_CALLS {
+            let word = format!("zq{number}other");
+            create(other, self.language, self.size, number, &word)?;
+            times.push(self.find(number, &word)?);
+        }
+        let label = "search_global after another process";
+        self.measurements.add_times(label, &Times::from_unsorted(times));
+        Ok(())
+    }
+
+    fn find(&mut self, number: usize, word: &str) -> Result<Duration> {
+        let arguments = json!({ "query": format!("{word} {}", self.language.query(number)) });
+        let (elapsed, content) = self.client.call("search_global", &arguments)?;
+        if content["results"][0]["title"] == *word {
+            return Ok(elapsed);
+        }
+        wrong_answer("search_global after a create", &content["results"][0])
     }
 
     fn mixed_calls(&mut self) -> Result<()> {
@@ -191,6 +207,22 @@ impl CallBench<'_> {
         }
         Ok(())
     }
+}
+
+/// Creates a requirement durably.
+pub(crate) fn create(
+    client: &mut Client,
+    language: &SyntheticLanguage,
+    size: ProjectSize,
+    number: usize,
+    title: &str,
+) -> Result<Duration> {
+    let story = reference(ItemKind::UserStory, number % size.stories() + 1)?.to_string();
+    let arguments = json!({
+        "user_story": story, "title": title, "priority": 2, "type": "Functional",
+        "description": language.query(number)
+    });
+    Ok(client.call("create_requirement", &arguments)?.0)
 }
 
 pub(crate) fn list_tags(client: &mut Client) -> Result<Duration> {
