@@ -8,6 +8,7 @@ use reqlore_application::{ApplicationPorts, ApplicationSettings};
 use reqlore_domain::identity::{Access, Caller, CallerName};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
+use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;
@@ -126,8 +127,8 @@ pub(crate) enum StorageState {
     Absent,
     /// `schema` is the schema version of a database.
     Open { store: Arc<dyn Store>, schema: Option<usize> },
-    /// The next process that opens it migrates it.
-    Outdated { schema: usize, newest: usize },
+    /// An older version of Reqlore wrote it. The next process that opens it upgrades it.
+    Older { database: Box<dyn Archive>, schema: usize, newest: usize },
     /// A change is in progress or was interrupted; the next process that opens it recovers it.
     NeedsRecovery,
     /// It cannot be opened without changing it.
@@ -161,8 +162,8 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
                 ReadOnlyOpen::Open { store, schema } => {
                     StorageState::Open { store: Arc::new(store), schema: Some(schema) }
                 }
-                ReadOnlyOpen::NeedsMigration { schema, newest } => {
-                    StorageState::Outdated { schema, newest }
+                ReadOnlyOpen::Older { database, schema, newest } => {
+                    StorageState::Older { database: Box::new(database), schema, newest }
                 }
                 ReadOnlyOpen::NeedsRecovery => StorageState::NeedsRecovery,
             }
@@ -211,6 +212,31 @@ pub(crate) fn open_store(
     config: &AppConfig,
     storage: &StorageSpec,
 ) -> Result<Arc<dyn Store>, CommandError> {
+    check_place(config, storage)?;
+    connect_store(config, storage).map_err(|error| storage_error(storage, &error))
+}
+
+/// Opens an existing storage to copy it. A database of an older version is not upgraded.
+pub(crate) fn open_source(
+    config: &AppConfig,
+    storage: &StorageSpec,
+) -> Result<Arc<dyn Archive>, CommandError> {
+    check_place(config, storage)?;
+    let opened: Result<Arc<dyn Archive>, StoreError> = match storage {
+        StorageSpec::Fs(_) => return Ok(open_store(config, storage)?),
+        StorageSpec::Sqlite(file) => {
+            let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
+            SqliteStore::open_source(&config)
+        }
+        StorageSpec::Sled(folder) => {
+            let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
+            SledStore::open_source(&config)
+        }
+    };
+    opened.map_err(|error| storage_error(storage, &error))
+}
+
+fn check_place(config: &AppConfig, storage: &StorageSpec) -> Result<(), CommandError> {
     if let StorageSpec::Fs(place) = storage {
         check_folder(if *place == config.root { "root" } else { "storage" }, place)?;
         files_config(config, place).check().map_err(CommandError::usage_error)?;
@@ -221,7 +247,7 @@ pub(crate) fn open_store(
     for (key, folder) in &config.projects {
         check_folder(&format!("projects.{key}.root"), folder)?;
     }
-    connect_store(config, storage).map_err(|error| storage_error(storage, &error))
+    Ok(())
 }
 
 fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn Store>, StoreError> {
@@ -233,11 +259,11 @@ fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn St
         StorageSpec::Fs(place) => Arc::new(FsStore::open(&files_config(config, place))?),
         StorageSpec::Sqlite(file) => {
             let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
-            Arc::new(SqliteStore::open(&config)?)
+            Arc::new(SqliteStore::open_with_progress(&config, &ProgressDisplay::on_terminal())?)
         }
         StorageSpec::Sled(folder) => {
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
-            Arc::new(SledStore::open(&config)?)
+            Arc::new(SledStore::open_with_progress(&config, &ProgressDisplay::on_terminal())?)
         }
     })
 }

@@ -332,7 +332,7 @@ fn open_connections(
             // The connection that migrates is in a transaction, so it can't be the source.
             let source = connect(file, true)?;
             Ok(guard.back_up(&|copy| {
-                whole_file::copy_to_file(&source, copy)
+                whole_file::copy_to_file(&source, copy, |_, _| {})
                     .map_err(|error| error.into_store_error(place))
             })?)
         })?;

@@ -81,7 +81,7 @@ pub(crate) fn migrate(
 pub(crate) fn migrated_copy(source: &Connection, place: &str) -> Result<Connection, DatabaseError> {
     let mut copied = Connection::open_in_memory()?;
     checksum::register(&copied)?;
-    copy(source, &mut copied)?;
+    copy(source, &mut copied, |_, _| {})?;
     migrate(&mut copied, place, || Ok(()))?;
     copied.pragma_update(None, "query_only", true)?;
     Ok(copied)

@@ -35,20 +35,7 @@ const IMPORT_CHANGES: usize = 1000;
 #[async_trait]
 impl Archive for SledStore {
     async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
-        let database = Arc::clone(&self.open_store()?.database);
-        // Commits wait for this lock, so the export reads one state.
-        let guard = Arc::clone(&database.copy_lock).read_owned().await;
-        let reader = run_blocking(move || {
-            database.check_complete()?;
-            let mut total = 0;
-            for (_, project) in database.list_projects()? {
-                total += project.counts.values().sum::<u64>();
-            }
-            let records = Some(Box::new(database.archive_records()?) as RecordIterator);
-            let total = usize::try_from(total).ok();
-            Ok(SledReader { records, database, total, _guard: guard })
-        });
-        Ok(Box::new(reader.await?))
+        export(Arc::clone(&self.open_store()?.database)).await
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
@@ -79,6 +66,41 @@ impl Archive for SledStore {
     fn keeps_history(&self) -> bool {
         true
     }
+}
+
+/// A database that is only read, possibly of an older schema.
+#[derive(Debug)]
+pub(crate) struct SledSource(pub(crate) Arc<SledDatabase>);
+
+#[async_trait]
+impl Archive for SledSource {
+    async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
+        export(Arc::clone(&self.0)).await
+    }
+
+    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
+        Err(database_refused("is only read; name another folder"))
+    }
+
+    fn keeps_history(&self) -> bool {
+        true
+    }
+}
+
+async fn export(database: Arc<SledDatabase>) -> StoreResult<Box<dyn RecordReader>> {
+    // Commits wait for this lock, so the export reads one state.
+    let guard = Arc::clone(&database.copy_lock).read_owned().await;
+    let reader = run_blocking(move || {
+        database.check_complete()?;
+        let mut total = 0;
+        for (_, project) in database.list_projects()? {
+            total += project.counts.values().sum::<u64>();
+        }
+        let records = Some(Box::new(database.archive_records()?) as RecordIterator);
+        let total = usize::try_from(total).ok();
+        Ok(SledReader { records, database, total, _guard: guard })
+    });
+    Ok(Box::new(reader.await?))
 }
 
 type RecordIterator = Box<dyn Iterator<Item = StoreResult<ArchiveRecord>> + Send>;

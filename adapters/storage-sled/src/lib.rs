@@ -26,12 +26,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
+use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult,
 };
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
+use reqlore_domain::ports::service::{NoProgress, ProgressSink};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -75,15 +77,30 @@ struct OpenStore {
 impl SledStore {
     /// Opens or creates the database. Errors name the folder and a next step.
     pub fn open(config: &SledConfig) -> StoreResult<Self> {
-        Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT)
+        Self::open_with_progress(config, &NoProgress)
+    }
+
+    /// Like [`Self::open`], and reports the progress of an upgrade.
+    pub fn open_with_progress(
+        config: &SledConfig,
+        progress: &dyn ProgressSink,
+    ) -> StoreResult<Self> {
+        Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT, progress)
+    }
+
+    /// Opens an existing database to copy it. One of an older version is read as it is, and that
+    /// version can still open it.
+    pub fn open_source(config: &SledConfig) -> StoreResult<Arc<dyn Archive>> {
+        Ok(Arc::new(archive::SledSource(Arc::new(open::open_source(&config.folder)?))))
     }
 
     fn open_with(
         config: &SledConfig,
         sync: files::SyncFn,
         copy_timeout: Duration,
+        progress: &dyn ProgressSink,
     ) -> StoreResult<Self> {
-        let database = Arc::new(open::open_database(&config.folder, sync)?);
+        let database = Arc::new(open::open_database(&config.folder, sync, progress)?);
         let group = CommitGroup::new(Arc::clone(&database), copy_timeout);
         let started = group.and_then(|group| GroupWriter::start("storage-sled", group));
         let writer =

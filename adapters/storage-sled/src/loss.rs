@@ -17,7 +17,7 @@ use crate::SledConfig;
 use crate::database::{KEYS, META, SledDatabase, TreeBatch};
 use crate::error::{PUT_BACK_HINT, database_unavailable, folder_refused, from_sled};
 use crate::files::{DB, FolderState};
-use crate::open::{DATABASE_ID_KEY, OpenedDatabase, name_folder, open_unchecked};
+use crate::open::{DATABASE_ID_KEY, OpenPurpose, OpenedDatabase, name_folder, open_unchecked};
 use crate::records::{ProjectRow, SCHEMA_VERSION, encode};
 use crate::write::put_project;
 
@@ -157,7 +157,7 @@ pub(crate) fn accept_loss(config: &SledConfig, context: WriteContext) -> StoreRe
         return Err(folder_refused(folder, &reason));
     }
     let OpenedDatabase { database, state, loss, .. } =
-        open_unchecked(folder, Box::new(std::fs::File::sync_all), true)?;
+        open_unchecked(folder, Box::new(std::fs::File::sync_all), OpenPurpose::AcceptLoss)?;
     let Some(loss) = loss else { return Err(nothing_to_accept(&folder.display().to_string())) };
     let accepted = Arc::new(database).accept(loss, state, context);
     accepted.map_err(|error| name_folder(folder, error))

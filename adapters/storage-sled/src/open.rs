@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::service::ProgressSink;
 use reqlore_durable_fs as durable_fs;
 use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId};
 use sled::Tree;
@@ -63,14 +64,32 @@ const REBUILD_CHANGES: usize = 2000;
 const ALREADY_OPEN: &str =
     "is already served by another process; stop that process, or name another folder";
 
-pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledDatabase> {
+/// Opens an existing database only to read it.
+pub(crate) fn open_source(folder: &Path) -> StoreResult<SledDatabase> {
+    let opened = open_unchecked(folder, Box::new(File::sync_all), OpenPurpose::Copy)?;
+    match opened.loss {
+        Some(loss) => Err(loss.into_error(folder)),
+        None if opened.state.is_unfinished => {
+            Err(folder_refused(folder, "has no contents: its creation was not finished"))
+        }
+        None => Ok(opened.database),
+    }
+}
+
+/// Opens or creates a database, and upgrades one of an older version.
+pub(crate) fn open_database(
+    folder: &Path,
+    sync: SyncFn,
+    progress: &dyn ProgressSink,
+) -> StoreResult<SledDatabase> {
     let created =
         create_folder(folder).map_err(|error| folder_error(folder, "make the folder", error))?;
-    let OpenedDatabase { database, schema, state, loss } = open_unchecked(folder, sync, false)?;
+    let OpenedDatabase { database, schema, state, loss } =
+        open_unchecked(folder, sync, OpenPurpose::Serve)?;
     if let Some(loss) = loss {
         return Err(loss.into_error(folder));
     }
-    catch_sled_panic(|| database.initialize(folder, schema, state, &created))
+    catch_sled_panic(|| database.initialize(folder, schema, state, &created, progress))
         .map_err(|error| name_folder(folder, error))?;
     // sled creates files at every start, readable by all users.
     files::make_private(folder)?;
@@ -85,12 +104,21 @@ pub(crate) struct OpenedDatabase {
     pub(crate) loss: Option<CommitLoss>,
 }
 
-/// Opens the files in a folder and checks all rows. With `accepts_loss`, the commit
-/// counter may be missing.
+/// The reason to open a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpenPurpose {
+    Serve,
+    /// The commit counter may be missing.
+    AcceptLoss,
+    /// Trees that an older schema lacks are not created, so that its version can open them again.
+    Copy,
+}
+
+/// Opens the files in a folder and checks all rows.
 pub(crate) fn open_unchecked(
     folder: &Path,
     sync: SyncFn,
-    accepts_loss: bool,
+    purpose: OpenPurpose,
 ) -> StoreResult<OpenedDatabase> {
     // Before the folder is inspected, so that two processes can't both prepare it.
     let lock = durable_fs::try_lock_dir(folder);
@@ -102,8 +130,8 @@ pub(crate) fn open_unchecked(
                       folder on a local disk";
         return Err(folder_refused(folder, reason));
     }
-    let state = files::prepare_folder(folder, accepts_loss)?;
-    let OpenedTrees { trees, totals } = open_trees(folder)?;
+    let state = files::prepare_folder(folder, purpose == OpenPurpose::AcceptLoss)?;
+    let OpenedTrees { trees, totals } = open_trees(folder, purpose)?;
     let database_id = identify(&trees, state).map_err(|error| name_folder(folder, error))?;
     let file = DatabaseFile::open(folder, sync);
     let database = SledDatabase {
@@ -159,7 +187,7 @@ impl From<sled::Error> for OpenFailure {
 
 /// Opens sled and reads all rows on a separate thread, because sled panics on some damage and hangs
 /// on other damage.
-fn open_trees(folder: &Path) -> StoreResult<OpenedTrees> {
+fn open_trees(folder: &Path, purpose: OpenPurpose) -> StoreResult<OpenedTrees> {
     let (sender, receiver) = channel();
     let config = sled::Config::new()
         .path(folder)
@@ -168,7 +196,7 @@ fn open_trees(folder: &Path) -> StoreResult<OpenedTrees> {
     let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
     // After a panic the dropped sender disconnects; after a timeout no receiver is left.
     let spawned = thread.spawn(move || {
-        let opened = open_sled(&config, &sender);
+        let opened = open_sled(&config, purpose, &sender);
         drop(sender.send(Some(opened)));
     });
     spawned.map_err(|error| folder_error(folder, "start a thread", error))?;
@@ -206,10 +234,12 @@ fn open_error(folder: &Path, failure: OpenFailure) -> StoreError {
 /// Sends `None` from time to time.
 fn open_sled(
     config: &sled::Config,
+    purpose: OpenPurpose,
     progress: &Sender<Option<Result<OpenedTrees, OpenFailure>>>,
 ) -> Result<OpenedTrees, OpenFailure> {
     let db = config.open()?;
-    for name in db.tree_names() {
+    let stored = db.tree_names();
+    for name in &stored {
         let is_known = TREE_NAMES.iter().any(|known| name == known.as_bytes());
         if !is_known && name != DEFAULT_TREE {
             return Err(OpenFailure::UnknownTrees);
@@ -217,7 +247,10 @@ fn open_sled(
     }
     let mut trees = Vec::with_capacity(TREE_NAMES.len());
     for name in TREE_NAMES {
-        trees.push(db.open_tree(name)?);
+        let is_stored = stored.iter().any(|stored| stored == name.as_bytes());
+        let is_created = is_stored || purpose != OpenPurpose::Copy;
+        // The default tree is empty.
+        trees.push(db.open_tree(if is_created { name.as_bytes() } else { DEFAULT_TREE })?);
     }
     let totals = read_totals(&trees, || drop(progress.send(None)))?;
     Ok(OpenedTrees { trees, totals })
@@ -324,12 +357,13 @@ impl SledDatabase {
         schema: Option<u8>,
         state: FolderState,
         created: &[PathBuf],
+        progress: &dyn ProgressSink,
     ) -> StoreResult<()> {
         if schema != Some(SCHEMA_VERSION) {
             self.upgrade(schema)?;
         }
         if self.meta_value(META_FORMAT_KEY)? != Some(DocumentMeta::FORMAT) {
-            self.rebuild_metadata()?;
+            self.rebuild_metadata(progress)?;
         }
         if state.is_unfinished {
             // The contents must be durable before the marker of the creation is removed.
@@ -427,7 +461,7 @@ impl SledDatabase {
 
     /// Derives metadata, links and references of all documents from their bodies, after another
     /// version of Reqlore wrote them.
-    fn rebuild_metadata(&self) -> StoreResult<()> {
+    fn rebuild_metadata(&self, progress: &dyn ProgressSink) -> StoreResult<()> {
         // The valid format is written last, so an interrupted rebuild starts again.
         self.write_format(NO_FORMAT)?;
         // Old keys can't be derived from metadata of another format.
@@ -441,10 +475,18 @@ impl SledDatabase {
             }
         }
         self.write_batch(batch)?;
-        for (key, mut project) in self.list_projects()? {
+        let projects = self.list_projects()?;
+        let counts = projects.iter().flat_map(|(_, project)| project.counts.values());
+        let total = usize::try_from(counts.sum::<u64>()).unwrap_or_default();
+        let mut done = 0;
+        let mut report = || {
+            done += 1;
+            progress.progress(done, total, "Upgrading the database (documents)");
+        };
+        for (key, mut project) in projects {
             project.item_counts.clear();
             for kind in DocumentKind::ALL {
-                self.rebuild_kind(&mut project, kind)?;
+                self.rebuild_kind(&mut project, kind, &mut report)?;
             }
             let mut batch = TreeBatch::default();
             write::put_project(&mut batch, &key, &project);
@@ -460,10 +502,16 @@ impl SledDatabase {
         self.write_batch(batch)
     }
 
-    fn rebuild_kind(&self, project: &mut ProjectRow, kind: DocumentKind) -> StoreResult<()> {
+    fn rebuild_kind(
+        &self,
+        project: &mut ProjectRow,
+        kind: DocumentKind,
+        report: &mut impl FnMut(),
+    ) -> StoreResult<()> {
         let mut batch = TreeBatch::default();
         for entry in self.document_entries(project.id, kind, None) {
             let (id, key, value) = entry?;
+            report();
             // Damaged documents stay unchanged: their data may still be recovered.
             let Some(mut row) = DocumentRow::decode(&key, &value) else { continue };
             batch.put(HISTORY, change_key(project.id, row.revision, &id), &[][..]);

@@ -36,8 +36,7 @@ impl Archive for SqliteStore {
         let (connector, damage) = (self.connector.clone(), Arc::clone(&self.damage));
         let snapshot =
             run_blocking(move || begin_export(&connector).map_err(|error| damage.note(error)));
-        let (snapshot, damage) = (Some(snapshot.await?), Arc::clone(&self.damage));
-        Ok(Box::new(SnapshotReader { snapshot, damage }))
+        Ok(Box::new(SnapshotReader::new(snapshot.await?, Arc::clone(&self.damage))))
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
@@ -62,10 +61,16 @@ fn used_after_error() -> StoreError {
     StoreError::Internal("the copy was continued after an error".to_owned())
 }
 
-struct SnapshotReader {
+pub(crate) struct SnapshotReader {
     /// `None` after an error.
     snapshot: Option<ArchiveSnapshot>,
     damage: Arc<DamageState>,
+}
+
+impl SnapshotReader {
+    pub(crate) fn new(snapshot: ArchiveSnapshot, damage: Arc<DamageState>) -> Self {
+        Self { snapshot: Some(snapshot), damage }
+    }
 }
 
 #[async_trait]

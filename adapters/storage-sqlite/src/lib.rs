@@ -14,6 +14,7 @@ mod history;
 mod integrity_check;
 mod item_list;
 mod loss;
+mod older_schema;
 mod read;
 mod schema;
 mod tables;
@@ -26,12 +27,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult,
 };
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
+use reqlore_domain::ports::service::{NoProgress, ProgressSink};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::GroupWriter;
@@ -47,6 +50,7 @@ use database_file::DatabaseFile;
 use error::{QueryError, io_error};
 use integrity_check::IntegrityCheck;
 use loss::CommitLoss;
+pub use older_schema::OlderDatabase;
 use schema::MIGRATIONS;
 use write::SqliteEngine;
 
@@ -80,8 +84,9 @@ pub enum ReadOnlyOpen {
         store: SqliteStore,
         schema: usize,
     },
-    /// The next [`SqliteStore::open`] migrates it.
-    NeedsMigration {
+    /// The next [`SqliteStore::open`] upgrades it.
+    Older {
+        database: OlderDatabase,
         schema: usize,
         newest: usize,
     },
@@ -91,12 +96,24 @@ pub enum ReadOnlyOpen {
 
 impl SqliteStore {
     /// Opens the database, or creates it if it is missing. Blocks for a few milliseconds, or for
-    /// the time of a migration.
+    /// the time of an upgrade.
     pub fn open(config: &SqliteConfig) -> StoreResult<Self> {
-        Self::open_with(config, MIGRATIONS)
+        Self::open_with_progress(config, &NoProgress)
     }
 
-    fn open_with(config: &SqliteConfig, migrations: &[&str]) -> StoreResult<Self> {
+    /// Like [`Self::open`], and reports the progress of an upgrade.
+    pub fn open_with_progress(
+        config: &SqliteConfig,
+        progress: &dyn ProgressSink,
+    ) -> StoreResult<Self> {
+        Self::open_with(config, MIGRATIONS, progress)
+    }
+
+    fn open_with(
+        config: &SqliteConfig,
+        migrations: &[&str],
+        progress: &dyn ProgressSink,
+    ) -> StoreResult<Self> {
         let file = Arc::new(DatabaseFile::prepare(&config.file)?);
         let shown_path = file.shown_path.clone();
         if is_too_old(rusqlite::version_number()) {
@@ -108,7 +125,7 @@ impl SqliteStore {
             return Err(refused(&shown_path, reason));
         }
         let mut connector = Connector { file, mode: OpenMode::Shared };
-        let opened = open_for_writing(&mut connector, migrations);
+        let opened = open_for_writing(&mut connector, migrations, progress);
         let connection = opened.map_err(|failed| failed.into_store_error(&shown_path))?;
         if connector.mode == OpenMode::Immutable {
             tracing::warn!(
@@ -126,6 +143,19 @@ impl SqliteStore {
             return Ok(());
         }
         DatabaseFile::prepare(&config.file)?.check_never_used()
+    }
+
+    /// Opens an existing database to copy it. One of an older version is read as it is.
+    pub fn open_source(config: &SqliteConfig) -> StoreResult<Arc<dyn Archive>> {
+        let file = Arc::new(DatabaseFile::prepare(&config.file)?);
+        let shown_path = file.shown_path.clone();
+        let mut connector = Connector { file, mode: OpenMode::Shared };
+        let inspected = connect(&mut connector)
+            .and_then(|connection| inspect(&connector.file, &connection, MIGRATIONS.len()));
+        match inspected.map_err(|failed| failed.into_store_error(&shown_path))? {
+            (_, true) => Ok(Arc::new(Self::open(config)?)),
+            (_, false) => Ok(Arc::new(OlderDatabase { connector })),
+        }
     }
 
     /// Opens an existing database for reading, without creating, migrating or recovering it.
@@ -146,7 +176,9 @@ impl SqliteStore {
         let (connection, schema, is_current) =
             inspected.map_err(|failed| failed.into_store_error(&shown_path))?;
         if !is_current {
-            return Ok(ReadOnlyOpen::NeedsMigration { schema, newest });
+            drop(connection);
+            let database = OlderDatabase { connector };
+            return Ok(ReadOnlyOpen::Older { database, schema, newest });
         }
         let store = Self::start(connector, connection, newest)?;
         Ok(ReadOnlyOpen::Open { store, schema })
@@ -190,30 +222,36 @@ fn thread_error(file: &DatabaseFile, error: std::io::Error) -> StoreError {
 fn open_for_writing(
     connector: &mut Connector,
     migrations: &[&str],
+    progress: &dyn ProgressSink,
 ) -> Result<Connection, QueryError> {
-    let file = Arc::clone(&connector.file);
-    if !file.exists() {
-        schema::create_database(&file, migrations)?;
+    if !connector.file.exists() {
+        schema::create_database(&connector.file, migrations)?;
     }
+    let mut connection = connect(connector)?;
+    schema::prepare_database(connector, &mut connection, migrations, progress)?;
+    Ok(connection)
+}
+
+/// Opens an existing database, as immutable if it can only be read.
+fn connect(connector: &mut Connector) -> Result<Connection, QueryError> {
+    let file = Arc::clone(&connector.file);
     if loss::is_log_missing(&file)? {
         return Err(CommitLoss::MissingLog.into_error(&file).into());
     }
     if file.has_pending_log() {
         torn_copy::check_log(&file)?;
     }
-    let mut connection = match open_and_access(connector, ConnectionUse::Write) {
+    match open_and_access(connector, ConnectionUse::Write) {
         Err(error) if needs_immutable_mode(&error) && file.exists() && !file.has_pending_log() => {
             // File or folder are read-only. Without a log the file alone is complete.
             connector.mode = OpenMode::Immutable;
-            connector.open(ConnectionUse::Write)?
+            Ok(connector.open(ConnectionUse::Write)?)
         }
-        result => result?,
-    };
-    schema::prepare_database(connector, &mut connection, migrations)?;
-    Ok(connection)
+        result => Ok(result?),
+    }
 }
 
-/// Opens a database for reading. Returns its schema, and true if it needs no migration.
+/// Opens a database for reading. Returns its schema, and true if it needs no upgrade.
 fn open_existing(
     connector: &Connector,
     newest: usize,
@@ -222,17 +260,26 @@ fn open_existing(
         return Err(CommitLoss::MissingLog.into_error(&connector.file).into());
     }
     let connection = connector.open(ConnectionUse::Read)?;
+    let (schema, is_current) = inspect(&connector.file, &connection, newest)?;
+    Ok((connection, schema, is_current))
+}
+
+/// Returns the schema of a database, and true if it needs no upgrade.
+fn inspect(
+    file: &DatabaseFile,
+    connection: &Connection,
+    newest: usize,
+) -> Result<(usize, bool), QueryError> {
     // Before the tables are read, which another schema may not have.
-    let schema = schema::schema_version(&connector.file, &connection, newest)?;
-    if let Some(loss) = loss::find_loss(&connector.file, &connection, schema)? {
-        return Err(loss.into_error(&connector.file).into());
+    let schema = schema::schema_version(file, connection, newest)?;
+    if let Some(loss) = loss::find_loss(file, connection, schema)? {
+        return Err(loss.into_error(file).into());
     }
     if schema < newest {
-        return Ok((connection, schema, false));
+        return Ok((schema, false));
     }
-    read::check_complete(&connector.file.shown_path, &connection)?;
-    let is_current = read::is_current(&connection, newest)?;
-    Ok((connection, schema, is_current))
+    read::check_complete(&file.shown_path, connection)?;
+    Ok((schema, read::is_current(connection, newest)?))
 }
 
 /// Opens a connection and reads from the file: SQLite reports most errors only then.

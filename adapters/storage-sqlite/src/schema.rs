@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, configure, keep_log_on_close};
 use reqlore_sqlite_team::error::{RESTORE_HINT, is_busy, refused, unavailable};
@@ -116,11 +117,12 @@ fn fill_database(
     Ok(count)
 }
 
-/// Checks a database, then migrates its contents.
+/// Checks a database, then upgrades its contents if an older version of Reqlore wrote them.
 pub(crate) fn prepare_database(
     connector: &Connector,
     connection: &mut Connection,
     migrations: &[&str],
+    progress: &dyn ProgressSink,
 ) -> Result<(), QueryError> {
     let file = &connector.file;
     let version = schema_version(file, connection, migrations.len())?;
@@ -132,11 +134,12 @@ pub(crate) fn prepare_database(
         // A database without its log is refused, so closing it must not remove the log.
         keep_log_on_close(connection, true)?;
         enable_wal(file, connection)?;
-    } else if version < migrations.len() {
-        return Err(needs_migration(file).into());
     }
-    if version < migrations.len() {
-        migrate(connector, connection, migrations)?;
+    if !read::is_current(connection, migrations.len())? {
+        if is_readonly {
+            return Err(needs_upgrade(file).into());
+        }
+        upgrade(connector, connection, migrations, progress)?;
     }
     if !is_readonly {
         // Not written here: the last commit of a killed process may not be synced yet, and the side
@@ -147,23 +150,16 @@ pub(crate) fn prepare_database(
         // A process that was killed may have created the files without syncing their names.
         file.sync_folder()?;
     }
-    read::check_complete(&file.shown_path, connection)?;
-    match read::is_current(connection, migrations.len())? {
-        true => Ok(()),
-        false if is_readonly => Err(needs_migration(file).into()),
-        false => {
-            if version == migrations.len() {
-                refuse_damage(connection)?;
-            }
-            rebuild_metadata(connection, migrations.len())
-        }
-    }
+    read::check_complete(&file.shown_path, connection)
 }
 
-fn needs_migration(file: &DatabaseFile) -> StoreError {
-    let reason = "was written by an older reqlore and can only be read; make it writable, so that \
-                  it can be migrated";
-    unavailable(&file.shown_path, reason)
+fn needs_upgrade(file: &DatabaseFile) -> StoreError {
+    let path = &file.shown_path;
+    let reason = format!(
+        "was written by an older reqlore and can only be read here; make it writable, or copy it \
+         with `reqlore copy --from sqlite:{path} --to sqlite:NEW_FILE` and serve the copy"
+    );
+    unavailable(path, &reason)
 }
 
 /// Switches to WAL mode. Several processes may create one database at the same time, and SQLite
@@ -186,15 +182,18 @@ pub(crate) fn enable_wal(file: &DatabaseFile, connection: &Connection) -> Result
 }
 
 /// Copies the database to a file next to it, which gets its name when it is complete.
-fn back_up(connector: &Connector, version: usize) -> StoreResult<()> {
+fn back_up(connector: &Connector, version: usize, progress: &dyn ProgressSink) -> StoreResult<()> {
     let file = &connector.file;
     let copy = sibling_path(&file.path, &format!(".schema-{version}.backup"));
     let unfinished = sibling_path(&file.path, &format!(".schema-{version}.unfinished"));
     create_empty(&unfinished).map_err(|error| backup_error(file, error))?;
-    copy_database(connector, &unfinished)
+    copy_database(connector, &unfinished, progress)
         .map_err(|error| error.into_store_error(&unfinished.display().to_string()))?;
+    fs::File::open(&unfinished)
+        .and_then(|copied| copied.sync_all())
+        .map_err(|error| backup_error(file, error))?;
     fs::rename(&unfinished, &copy).map_err(|error| backup_error(file, error))?;
-    // The backup must be on disk before the migration changes the database.
+    // The backup must be on disk before the upgrade changes the database.
     file.sync_folder()?;
     tracing::info!(copy = %copy.display(), "backed up the database before a schema change");
     Ok(())
@@ -204,35 +203,64 @@ fn backup_error(file: &DatabaseFile, error: io::Error) -> StoreError {
     io_error(&file.shown_path, "back it up before its schema changes", error)
 }
 
-fn copy_database(connector: &Connector, target: &Path) -> Result<(), QueryError> {
-    // The connection that migrates is in a transaction, so it can't be the source.
-    copy_to_file(&connector.open(ConnectionUse::Read)?, target)
+fn copy_database(
+    connector: &Connector,
+    target: &Path,
+    progress: &dyn ProgressSink,
+) -> Result<(), QueryError> {
+    // The connection that upgrades is in a transaction, so it can't be the source.
+    let source = connector.open(ConnectionUse::Read)?;
+    copy_to_file(&source, target, |done, total| {
+        progress.progress(done, total, "Backing up the database (pages)");
+    })
 }
 
-fn migrate(
+/// Upgrades schema and metadata in one transaction: a process that is killed leaves the database as
+/// it was.
+fn upgrade(
     connector: &Connector,
     connection: &mut Connection,
     migrations: &[&str],
+    progress: &dyn ProgressSink,
 ) -> Result<(), QueryError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have migrated the database before this transaction began.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+    let transaction = match transaction {
+        Err(error) if is_busy(&error) => return Err(upgrade_elsewhere(&connector.file).into()),
+        transaction => transaction?,
+    };
+    // Another process may have upgraded the database before this transaction began.
     let version = schema_version(&connector.file, &transaction, migrations.len())?;
-    // Inside the transaction, so that no other process writes after the copy.
-    if version < migrations.len() {
-        refuse_damage(&transaction)?;
-        back_up(connector, version)?;
+    if read::is_current(&transaction, migrations.len())? {
+        return Ok(());
     }
-    apply_migrations(&transaction, version, migrations)?;
+    tracing::info!(schema = version, "upgrading the database");
+    progress.progress(0, 0, "Checking the database");
+    refuse_damage(&transaction)?;
+    if version < migrations.len() {
+        // Inside the transaction, so that no other process writes after the copy.
+        back_up(connector, version, progress)?;
+        apply_migrations(&transaction, version, migrations)?;
+    }
     if version < COUNTED_SCHEMA && migrations.len() >= COUNTED_SCHEMA {
         // Before the commit: a process that sees the new schema expects the side file.
         connector.file.replace_commits(current_count(&transaction)?)?;
         connector.file.sync_folder()?;
     }
+    rebuild_metadata(&transaction, progress)?;
     transaction.commit()?;
     // The file alone must show the new schema: without its log it is refused from now on. Another
     // process may block this only until it ends.
     connection.query_one(write::CHECKPOINT, [], |_| Ok(()))?;
     Ok(())
+}
+
+fn upgrade_elsewhere(file: &DatabaseFile) -> StoreError {
+    let reason = format!(
+        "{} was written by an older reqlore, and another process upgrades it or writes to it. \
+         Nothing was changed; start again when that has ended.",
+        file.shown_path
+    );
+    StoreError::Busy { reason }
 }
 
 fn apply_migrations(
@@ -253,21 +281,20 @@ fn apply_migrations(
 }
 
 /// Derives the metadata of all documents from their bodies, in the format of this version.
-fn rebuild_metadata(connection: &mut Connection, schema: usize) -> Result<(), QueryError> {
-    // One transaction, because two rebuilds at once would mix their rows of lists.
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have finished meanwhile, and already writes.
-    if read::is_current(&transaction, schema)? {
-        return Ok(());
-    }
-    tracing::info!("rebuilding the metadata of all documents");
-    item_list::clear(&transaction)?;
-    let mut last_id = 0;
-    while let Some(id) = rebuild_next(&transaction, last_id)? {
+fn rebuild_metadata(
+    connection: &Connection,
+    progress: &dyn ProgressSink,
+) -> Result<(), QueryError> {
+    let count = "SELECT count(*) FROM documents";
+    let total = connection.query_one(count, [], |row| row.get(0))?;
+    item_list::clear(connection)?;
+    let (mut last_id, mut done) = (0, 0);
+    while let Some(id) = rebuild_next(connection, last_id)? {
         last_id = id;
+        done += 1;
+        progress.progress(done, total, "Upgrading the database (documents)");
     }
-    set_metadata_format(&transaction, DocumentMeta::FORMAT)?;
-    Ok(transaction.commit()?)
+    Ok(set_metadata_format(connection, DocumentMeta::FORMAT)?)
 }
 
 fn set_metadata_format(connection: &Connection, format: u32) -> rusqlite::Result<()> {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use indicatif::{DecimalBytes, HumanCount};
 use reqlore_application::transfer::{self, CopyReport, VerifyReport};
 use reqlore_domain::error::Error;
-use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::{Archive, RecordReader};
 use reqlore_dump::DumpFile;
 use serde::Serialize;
@@ -137,7 +136,7 @@ pub(crate) async fn run_restore(
 fn existing_source(
     config: &AppConfig,
     storage: &StorageSpec,
-) -> Result<Arc<dyn Store>, CommandError> {
+) -> Result<Arc<dyn Archive>, CommandError> {
     // Opening a missing database would create it.
     let found = std::fs::metadata(storage.path())
         .map_err(|error| CommandError::failure(format!("{storage} can't be read: {error}")))?;
@@ -145,7 +144,7 @@ fn existing_source(
         let message = format!("{storage} is an empty file, not a database; name another one");
         return Err(CommandError::failure(message));
     }
-    composition::open_store(config, storage)
+    composition::open_source(config, storage)
 }
 
 async fn open_reader(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {

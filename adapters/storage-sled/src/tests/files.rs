@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqlore_contract::run;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentRepository};
+use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::commit_counter::CommitCounter;
 use tempfile::tempdir;
@@ -158,7 +159,8 @@ fn interrupted_creation_is_completed() {
             file.sync_all()
         }
     };
-    SledStore::open_with(&config(folder.path()), Box::new(sync), COPY_TIMEOUT).unwrap_err();
+    SledStore::open_with(&config(folder.path()), Box::new(sync), COPY_TIMEOUT, &NoProgress)
+        .unwrap_err();
     wait_until_closed(&sled).unwrap();
     assert!(fs::metadata(sled.join("db")).unwrap().len() > 0);
     assert_eq!(fs::read(sled.join(ACKNOWLEDGED)).unwrap(), b"");

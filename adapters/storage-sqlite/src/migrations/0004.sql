@@ -12,21 +12,21 @@ ALTER TABLE store ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
 UPDATE store SET heads = 0, checksum = row_checksum('store', one, state, 0, commits);
 
 ALTER TABLE projects ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
-UPDATE projects SET checksum = row_checksum('projects', key, id, revision, history, removed);
+UPDATE OR FAIL projects SET checksum = row_checksum('projects', key, id, revision, history, removed);
 
 ALTER TABLE documents ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
-UPDATE documents SET checksum = row_checksum('documents', name, kind, project, version, revision,
+UPDATE OR FAIL documents SET checksum = row_checksum('documents', name, kind, project, version, revision,
     modified, place, reference, head, number, user, tool, reason);
 
 ALTER TABLE links ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
-UPDATE links SET checksum = row_checksum('links', target, document, relation, project, kind);
+UPDATE OR FAIL links SET checksum = row_checksum('links', target, document, relation, project, kind);
 
 ALTER TABLE removed ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
-UPDATE removed SET checksum = row_checksum('removed', name, kind, project, revision);
+UPDATE OR FAIL removed SET checksum = row_checksum('removed', name, kind, project, revision);
 
 ALTER TABLE marks ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
-UPDATE marks SET checksum = row_checksum('marks', kind, project, number);
+UPDATE OR FAIL marks SET checksum = row_checksum('marks', kind, project, number);
 
 ALTER TABLE history ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
-UPDATE history SET checksum = row_checksum('history', name, kind, project, number, hash, at, ended,
+UPDATE OR FAIL history SET checksum = row_checksum('history', name, kind, project, number, hash, at, ended,
     user, tool, reason, purged);

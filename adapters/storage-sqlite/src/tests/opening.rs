@@ -13,6 +13,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentFilter, DocumentRepository, StoreError,
 };
 use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::StatementStatus;
 
@@ -122,7 +123,7 @@ fn older_schema_is_backed_up_and_migrated() {
     let (folder, file) = closed_database();
     let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
     let config = SqliteConfig { file: file.clone() };
-    drop(SqliteStore::open_with(&config, &later).unwrap());
+    drop(SqliteStore::open_with(&config, &later, &NoProgress).unwrap());
     let newest = MIGRATIONS.len();
     let newer = format!("newer reqlore (schema {}, supported: {newest})", newest + 1);
     assert_refused_unchanged(&file, &[&newer]);
@@ -172,7 +173,7 @@ fn failed_migration_changes_nothing() {
     let (_folder, file) = closed_database();
     let wrong = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT; no SQL"]].concat();
     let config = SqliteConfig { file: file.clone() };
-    error_text(SqliteStore::open_with(&config, &wrong));
+    error_text(SqliteStore::open_with(&config, &wrong, &NoProgress));
     run_sql(&file, "CREATE TABLE later (x)");
     assert!(open_file(&file).is_ok());
 }

@@ -9,6 +9,7 @@ use reqlore_application::check;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::identity::{Token, User, UserRole};
 use reqlore_domain::ports::Store;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentFilter, StoreError};
 use reqlore_domain::project_key::ProjectKey;
@@ -79,16 +80,23 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
             format!("{storage} does not exist yet"),
             "nothing to do; the server creates it when it starts",
         ),
-        Ok(StorageState::Outdated { schema, newest }) => report.note(
-            format!(
-                "{storage} has schema {schema} or was written by an older version; its content was \
-                 not checked"
-            ),
-            format!(
-                "nothing to do; the next server migrates it to schema {newest} and keeps a copy \
-                 next to it if the schema changes"
-            ),
-        ),
+        Ok(StorageState::Older { database, schema, newest }) => {
+            match composition::block_on(count_records(&*database)) {
+                Ok(Ok(counts)) => report.ok(format!("{storage}, schema {schema}; {counts}")),
+                Ok(Err(error)) => report.problem(
+                    format!("{storage}, schema {schema}: {error}"),
+                    "fix this, then run `reqlore doctor` again",
+                ),
+                Err(failure) => report.problem(failure.message, "try again"),
+            }
+            report.note(
+                format!("{storage} was written by an older version"),
+                format!(
+                    "nothing to do; the next server upgrades it to schema {newest} and keeps a \
+                     copy next to it if the schema changes"
+                ),
+            );
+        }
         Ok(StorageState::NeedsRecovery) => report.note(
             format!("{storage} was not checked: a change is in progress or was interrupted"),
             "nothing to do; the next server or command recovers it",
@@ -118,6 +126,34 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
     None
 }
 
+/// Reads everything, and counts the documents of the default project.
+async fn count_records(database: &dyn Archive) -> Result<String, StoreError> {
+    let mut totals = COUNTED_KINDS.map(|_| 0);
+    let mut reader = database.export().await?;
+    loop {
+        let records = reader.next_batch().await?;
+        if records.is_empty() {
+            return Ok(counts_text(totals));
+        }
+        for record in records {
+            let ArchiveRecord::Document(record) = record else { continue };
+            if record.project != ProjectKey::default() {
+                continue;
+            }
+            for (total, (_, kinds)) in totals.iter_mut().zip(COUNTED_KINDS) {
+                *total += usize::from(kinds.contains(&record.document.id.kind));
+            }
+        }
+    }
+}
+
+fn counts_text(totals: [usize; 4]) -> String {
+    let labels = COUNTED_KINDS.iter().map(|(label, _)| label);
+    let counts: Vec<String> =
+        labels.zip(totals).map(|(label, total)| format!("{label}: {total}")).collect();
+    counts.join(", ")
+}
+
 fn check_content(
     config: &AppConfig,
     store: &Arc<dyn Store>,
@@ -133,18 +169,16 @@ fn check_content(
         return Ok(());
     }
     let counts = composition::block_on(async {
-        let mut counts = Vec::new();
-        for (label, kinds) in COUNTED_KINDS {
-            let mut total = 0;
+        let mut totals = COUNTED_KINDS.map(|_| 0);
+        for (total, (_, kinds)) in totals.iter_mut().zip(COUNTED_KINDS) {
             for kind in kinds {
                 // Only the total is needed.
                 let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::of_kind(*kind) };
-                total +=
+                *total +=
                     store.find(&ProjectKey::default(), &filter).await?.total.unwrap_or_default();
             }
-            counts.push(format!("{label}: {total}"));
         }
-        Ok::<_, StoreError>(counts.join(", "))
+        Ok::<_, StoreError>(counts_text(totals))
     })?;
     let counts = counts.map_err(CommandError::failure)?;
     let schema = schema.map_or_else(String::new, |schema| format!(", schema {schema}"));
