@@ -23,8 +23,8 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use crate::ApplicationPorts;
 use crate::transaction::{MAX_READ_DOCUMENTS, get_one};
 
-/// At this number of projects, a new one replaces an idle one.
-const MAX_PROJECTS: usize = 128;
+/// At this number of projects, a new one replaces an idle one. More than search indexes are open.
+const MAX_PROJECTS: usize = 512;
 /// With more changed entities than this, listing all metadata is faster than reading each.
 const MAX_SINGLE_READS: usize = 500;
 /// Documents per page when metadata is listed.

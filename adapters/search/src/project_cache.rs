@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use lru::LruCache;
 use reqlore_domain::error::Result;
 use reqlore_domain::project_key::ProjectKey;
-use rustix::process::{Resource, getrlimit};
 
 use crate::SearchConfig;
 use crate::analyzer::Analyzer;
@@ -24,8 +23,6 @@ const BYTE_CACHE_BYTES: usize = 32 << 20;
 const MAX_READERS: usize = 256;
 /// The cost of an index in memory, so that at most eight are there.
 pub(crate) const MEMORY_READERS: usize = MAX_READERS / 8;
-/// The share of the process's open files that indexes may have. Calls and databases need others.
-const DESCRIPTOR_SHARE: u64 = 2;
 /// A call closes an index itself if the background thread is behind by this share of the budget.
 const EXCESS_SHARE: usize = 4;
 /// Locks of projects that are being opened. Two projects rarely share one.
@@ -61,6 +58,7 @@ struct OpenProjects {
     closing: HashMap<ProjectKey, Weak<Mutex<ProjectIndex>>>,
     /// The sum over `by_use`.
     cost: IndexCost,
+    max_files: usize,
 }
 
 impl OpenProjects {
@@ -83,7 +81,7 @@ impl OpenProjects {
         let is_exceeded =
             |cost: usize, budget: usize| cost > budget + share.map_or(0, |share| budget / share);
         let has_excess = is_exceeded(self.cost.readers, MAX_READERS)
-            || is_exceeded(self.cost.files, max_files());
+            || is_exceeded(self.cost.files, self.max_files);
         // The last one is in use.
         if !has_excess || self.by_use.len() < 2 {
             return None;
@@ -95,19 +93,13 @@ impl OpenProjects {
     }
 }
 
-/// Maximum files that all open indexes have open.
-fn max_files() -> usize {
-    // Read each time, because the server raises the limit when it starts.
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(limit / DESCRIPTOR_SHARE).unwrap_or(usize::MAX)
-}
-
 impl ProjectCache {
     pub(crate) fn new(config: SearchConfig) -> Self {
         let analyzers = AnalyzerPair { query: Analyzer::new(), document: Analyzer::new() };
         // Unbounded: the budget is a sum of costs and not a number.
         let (by_use, closing) = (LruCache::unbounded(), HashMap::new());
-        let open = Mutex::new(OpenProjects { by_use, closing, cost: IndexCost::default() });
+        let (cost, max_files) = (IndexCost::default(), config.max_open_files);
+        let open = Mutex::new(OpenProjects { by_use, closing, cost, max_files });
         let bytes = Arc::new(ByteCache::new(BYTE_CACHE_BYTES));
         Self { config, analyzers, bytes, open, opening: Default::default() }
     }
@@ -282,7 +274,8 @@ mod tests {
             projects.get_or_open(&key(number)).unwrap();
         }
         assert!(projects.take_excess().is_none());
-        projects.update_cost(&key(2), IndexCost { files: max_files() + 1, readers: 1 });
+        let files = SearchConfig::default().max_open_files + 1;
+        projects.update_cost(&key(2), IndexCost { files, readers: 1 });
         close_excess(&projects);
         assert_eq!(projects.open_projects().len(), 1);
         projects.get(&key(2)).unwrap();
