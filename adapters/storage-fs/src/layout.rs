@@ -508,12 +508,4 @@ impl DocumentArea {
             Self::Backlog => document::BACKLOG_FOLDER,
         }
     }
-
-    /// The file name in the project's cache folder.
-    pub(crate) fn cache_file(self) -> &'static str {
-        match self {
-            Self::Knowledge => "heads.bin",
-            Self::Backlog => "items.bin",
-        }
-    }
 }

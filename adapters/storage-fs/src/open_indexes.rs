@@ -9,7 +9,6 @@ use std::thread::{self, JoinHandle};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::inotify::WatchQueue;
-use crate::layout::DocumentArea;
 use crate::metadata_index::MetadataIndex;
 use crate::metadata_index::load::MetadataCache;
 use crate::project_cache::ProjectCache;
@@ -83,13 +82,8 @@ impl OpenIndexes {
 impl ClosingIndex {
     /// Writes the cache, so that the next call or process need not read every document.
     fn close(self, cache: &MetadataCache) {
-        let mut index = lock_index(&self.index);
-        for area in DocumentArea::ALL {
-            let (unsaved, _) = index.unsaved_count(area);
-            if unsaved > 0 {
-                let rows = index.take_cacheable(area);
-                cache.save(&self.path, area, &rows);
-            }
+        if let Some(rows) = lock_index(&self.index).take_unsaved() {
+            cache.save(&self.path, &rows);
         }
     }
 }

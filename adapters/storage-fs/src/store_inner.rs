@@ -23,9 +23,6 @@ use crate::{journal, list_files};
 /// The number and size in bytes of files that are read without switching to another thread.
 const MAX_INLINE_FILES: usize = 32;
 const MAX_INLINE_FILE_BYTES: u64 = 64 * 1024;
-/// With at most this many new entries, the cache is only written when the store is dropped.
-const MIN_UNSAVED_TO_WRITE: usize = 256;
-
 #[derive(Debug)]
 pub(crate) struct StoreInner {
     pub(crate) folders: ProjectFolders,
@@ -206,20 +203,17 @@ impl StoreInner {
         self.indexes.record_size(project, index.size_bytes(), path_of);
     }
 
-    /// Writes the cache of each area of which more than a twentieth is new.
+    /// Writes the cache if more than a twentieth of the documents is new.
     fn save_large_changes(&self, project: &ProjectKey, index: &mut MetadataIndex) {
-        for area in DocumentArea::ALL {
-            let (unsaved, total) = index.unsaved_count(area);
-            if unsaved <= MIN_UNSAVED_TO_WRITE.max(total / 20) {
-                continue;
-            }
-            let rows = index.take_cacheable(area);
-            let (cache, path) = (self.cache.clone(), self.project_path(project).to_owned());
-            // On its own thread, because the call need not wait for it.
-            let spawned = std::thread::Builder::new().spawn(move || cache.save(&path, area, &rows));
-            if let Err(error) = spawned {
-                tracing::debug!(%error, "metadata cache: could not write it");
-            }
+        if !index.has_large_changes() {
+            return;
+        }
+        let Some(rows) = index.take_unsaved() else { return };
+        let (cache, path) = (self.cache.clone(), self.project_path(project).to_owned());
+        // On its own thread, because the call need not wait for it.
+        let spawned = std::thread::Builder::new().spawn(move || cache.save(&path, &rows));
+        if let Err(error) = spawned {
+            tracing::debug!(%error, "metadata cache: could not write it");
         }
     }
 

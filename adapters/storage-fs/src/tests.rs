@@ -2,6 +2,7 @@
 
 mod attacks;
 mod backlog;
+mod change_history;
 mod crash;
 mod disk_edits;
 mod export;

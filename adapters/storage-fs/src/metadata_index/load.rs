@@ -14,8 +14,9 @@ use reqlore_domain::ports::documents::StoreError;
 use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write};
 
 use super::by_kind::{FileState, IndexEntry, KindIndex};
+use super::change_history::ChangeHistory;
 use super::stored_metadata::StoredMetadata;
-use crate::layout::{DocumentArea, ProjectTree};
+use crate::layout::ProjectTree;
 use crate::list_files;
 use crate::read_file::{ClockTime, FileStamp, read_once, retry_partial};
 use crate::two_threads::on_two_threads;
@@ -139,7 +140,7 @@ fn load_one(id: &DocumentId, tree: &ProjectTree<'_>) -> Option<LoadedMetadata> {
 }
 
 /// Prefix of cache files that are still being written.
-const TEMP_PREFIX: &str = ".heads-";
+const TEMP_PREFIX: &str = ".metadata-";
 
 /// The metadata cache on disk; without a folder nothing is cached.
 #[derive(Debug, Clone, Default)]
@@ -147,7 +148,8 @@ pub(crate) struct MetadataCache {
     pub(crate) parent_dir: Option<PathBuf>,
 }
 
-/// The content of a cache file: a row for each document, those of a kind in the order of names.
+/// The content of a cache file: the history, then a row for each document, those of a kind in the
+/// order of names.
 #[derive(Debug, Default)]
 pub(crate) struct CacheRows {
     bytes: Vec<u8>,
@@ -155,12 +157,30 @@ pub(crate) struct CacheRows {
     position: usize,
 }
 
-/// Kind, name, stamp of the file, and the length of the metadata that follows.
-type RowStart<'a> = (DocumentKind, &'a str, FileStamp, usize);
+/// The content of a cache file, decoded.
+#[derive(Debug, Default)]
+pub(crate) struct CachedIndex {
+    pub(crate) history: Option<ChangeHistory>,
+    pub(crate) kinds: HashMap<DocumentKind, KindIndex>,
+}
+
+/// Kind and name, the stamp of the file if it proves that the file is unchanged, and the length of
+/// the metadata that follows.
+type RowStart<'a> = (DocumentKind, &'a str, Option<FileStamp>, usize);
 
 impl CacheRows {
+    pub(crate) fn new(history: &ChangeHistory) -> Self {
+        Self { bytes: postcard::to_allocvec(history).unwrap_or_default(), position: 0 }
+    }
+
     /// Appends a document with its metadata as [`StoredMetadata::row`].
-    pub(crate) fn push(&mut self, kind: DocumentKind, name: &str, stamp: FileStamp, row: &[u8]) {
+    pub(crate) fn push(
+        &mut self,
+        kind: DocumentKind,
+        name: &str,
+        stamp: Option<FileStamp>,
+        row: &[u8],
+    ) {
         let start: RowStart<'_> = (kind, name, stamp, row.len());
         if let Ok(start) = postcard::to_allocvec(&start) {
             self.bytes.extend(start);
@@ -168,8 +188,16 @@ impl CacheRows {
         }
     }
 
+    /// Reads the history, which is first.
+    fn read_history(&mut self) -> Option<ChangeHistory> {
+        let bytes = self.bytes.get(self.position..)?;
+        let (history, rest) = postcard::take_from_bytes(bytes).ok()?;
+        self.position = self.bytes.len() - rest.len();
+        Some(history)
+    }
+
     /// Reads the next document. `None` at the end and at an invalid row.
-    pub(crate) fn read_next(&mut self) -> Option<(DocumentKind, &str, FileStamp, &[u8])> {
+    fn read_next(&mut self) -> Option<(DocumentKind, &str, Option<FileStamp>, &[u8])> {
         let bytes = self.bytes.get(self.position..)?;
         let (start, rest): (RowStart<'_>, _) = postcard::take_from_bytes(bytes).ok()?;
         let (kind, name, stamp, length) = start;
@@ -177,34 +205,36 @@ impl CacheRows {
         self.position = self.bytes.len() - rest.len();
         Some((kind, name, stamp, row))
     }
+
+    #[cfg(test)]
+    pub(crate) fn stamps(&mut self) -> Vec<Option<FileStamp>> {
+        let mut stamps = Vec::new();
+        self.read_history();
+        while let Some((_, _, stamp, _)) = self.read_next() {
+            stamps.push(stamp);
+        }
+        stamps
+    }
 }
 
-/// The first bytes of a cache file. `5` is the file format; the second number changes when the same
+/// Each version has a file of its own, so that two versions do not replace each other's.
+const CACHE_FILE: &str = concat!("metadata-", env!("CARGO_PKG_VERSION"), ".bin");
+
+/// The first bytes of a cache file. `6` is the file format; the second number changes when the same
 /// document gets other metadata.
 fn file_header() -> Vec<u8> {
-    format!("reqlore heads 5.{}, {}\n", DocumentMeta::FORMAT, env!("CARGO_PKG_VERSION"))
+    format!("reqlore metadata 6.{}, {}\n", DocumentMeta::FORMAT, env!("CARGO_PKG_VERSION"))
         .into_bytes()
 }
 
 impl MetadataCache {
-    /// Reads the cached metadata of an area of the project at `path`. Without a valid cache file
-    /// there is none.
-    pub(crate) fn load(&self, path: &Path, area: DocumentArea) -> HashMap<DocumentKind, KindIndex> {
-        let mut rows = self.read_rows(path, area).unwrap_or_default();
-        let mut kinds: HashMap<DocumentKind, Vec<(Arc<str>, IndexEntry)>> = HashMap::new();
-        while let Some((kind, name, stamp, row)) = rows.read_next() {
-            let entries = kinds.entry(kind).or_default();
-            let Some(metadata) = StoredMetadata::from_row(name, row, entries.len()) else { break };
-            // Scans are numbered from 1, so the next one removes an entry that it does not list.
-            let (stamp, is_stamp_reliable) = (Some(stamp), true);
-            let file = FileState { stamp, is_stamp_reliable, ..FileState::default() };
-            entries.push((Arc::from(name), IndexEntry { metadata, file }));
-        }
-        kinds.into_iter().map(|(kind, entries)| (kind, KindIndex::new(entries))).collect()
+    /// Reads the cache of the project at `path`; empty without a valid cache file.
+    pub(crate) fn load(&self, path: &Path) -> CachedIndex {
+        self.read_rows(path).and_then(decode_rows).unwrap_or_default()
     }
 
-    fn read_rows(&self, path: &Path, area: DocumentArea) -> Option<CacheRows> {
-        let bytes = fs::read(self.project_dir(path)?.join(area.cache_file())).ok()?;
+    fn read_rows(&self, path: &Path) -> Option<CacheRows> {
+        let bytes = fs::read(self.project_dir(path)?.join(CACHE_FILE)).ok()?;
         let rest = bytes.strip_prefix(file_header().as_slice())?;
         let (checksum, body) = rest.split_at_checked(Version::LENGTH)?;
         // The cache is written without a sync, so a power cut may damage it.
@@ -217,7 +247,7 @@ impl MetadataCache {
     }
 
     /// Writes the cache. Failing costs the next process time, nothing else.
-    pub(crate) fn save(&self, path: &Path, area: DocumentArea, rows: &CacheRows) {
+    pub(crate) fn save(&self, path: &Path, rows: &CacheRows) {
         let Some(dir) = self.project_dir(path) else { return };
         let body = &rows.bytes;
         let checksum = Version::of_bytes(body).to_string();
@@ -230,7 +260,7 @@ impl MetadataCache {
         let written = fs::create_dir_all(&dir).and_then(|()| {
             // Before a new one is created.
             remove_stale_temp_files(&dir);
-            atomic_write(&dir.join(area.cache_file()), &contents, options)
+            atomic_write(&dir.join(CACHE_FILE), &contents, options)
         });
         if let Err(error) = written {
             tracing::debug!(%error, "metadata cache: could not write it");
@@ -243,6 +273,25 @@ impl MetadataCache {
         let key = Version::of_bytes(path.as_os_str().as_encoded_bytes());
         Some(parent_dir.join(format!("files-{key}")))
     }
+}
+
+/// `None` if a row is invalid: the history must not be used without all documents.
+fn decode_rows(mut rows: CacheRows) -> Option<CachedIndex> {
+    let history = rows.read_history()?;
+    let mut kinds: HashMap<DocumentKind, Vec<(Arc<str>, IndexEntry)>> = HashMap::new();
+    while let Some((kind, name, stamp, row)) = rows.read_next() {
+        let entries = kinds.entry(kind).or_default();
+        let metadata = StoredMetadata::from_row(name, row, entries.len())?;
+        // Scans are numbered from 1, so the next one removes an entry that it does not list.
+        let is_stamp_reliable = stamp.is_some();
+        let file = FileState { stamp, is_stamp_reliable, ..FileState::default() };
+        entries.push((Arc::from(name), IndexEntry { metadata, file }));
+    }
+    if rows.position != rows.bytes.len() {
+        return None;
+    }
+    let kinds = kinds.into_iter().map(|(kind, entries)| (kind, KindIndex::new(entries))).collect();
+    Some(CachedIndex { history: Some(history), kinds })
 }
 
 /// Removes the temporary files of killed processes. A running process whose file is removed writes

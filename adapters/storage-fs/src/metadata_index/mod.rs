@@ -15,7 +15,7 @@ pub(crate) mod watch_state;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
@@ -32,7 +32,7 @@ use crate::sequence::{HighWaterMarks, IssuedNumbers};
 use body_cache::BodyCache;
 use by_kind::{FileState, IndexEntry, KindIndex};
 use change_history::ChangeHistory;
-use load::{CacheRows, LoadedMetadata, MetadataCache, load_all};
+use load::{CacheRows, CachedIndex, LoadedMetadata, MetadataCache, load_all};
 use stored_metadata::MAX_DECODED;
 use watch_state::WatchState;
 
@@ -48,6 +48,9 @@ pub(crate) struct MetadataIndex {
     scan_count: u32,
     bodies: BodyCache,
     watch_queue: WatchQueue,
+    is_cache_loaded: bool,
+    /// Number of documents that were loaded since the cache was last written.
+    unsaved: usize,
 }
 
 /// Measured sizes: an index without documents, and a document's metadata with its list entries.
@@ -66,6 +69,8 @@ impl MetadataIndex {
             scan_count: 0,
             bodies: BodyCache::default(),
             watch_queue,
+            is_cache_loaded: false,
+            unsaved: 0,
         }
     }
 
@@ -121,7 +126,7 @@ impl MetadataIndex {
         time: Timestamp,
     ) -> Revision {
         if !changes.is_empty() {
-            self.changes.revision.0 += 1;
+            self.changes.begin_revision();
         }
         for change in changes {
             let id = change.id();
@@ -145,7 +150,7 @@ impl MetadataIndex {
                 self.watch_state(area).dirty.insert(id.clone());
             }
         }
-        self.changes.revision
+        self.changes.revision()
     }
 
     fn watch_state(&mut self, area: DocumentArea) -> &mut WatchState {
@@ -259,15 +264,13 @@ impl MetadataIndex {
         if self.changes.is_started() {
             let old = kind_index.entries.get(metadata.id.name.as_str());
             if old.is_none_or(|old| !old.metadata.is_equal(&metadata)) {
-                self.changes.revision.0 += 1;
+                self.changes.begin_revision();
                 self.changes.record(&metadata.id);
             }
         }
         let last_scan = self.scan_count;
         kind_index.insert(metadata, FileState { stamp, last_scan, is_stamp_reliable, is_watched });
-        if let Some(area) = DocumentArea::of_kind(kind) {
-            self.watch_state(area).unsaved += 1;
-        }
+        self.unsaved += 1;
     }
 
     fn remove(&mut self, id: &DocumentId) {
@@ -277,13 +280,24 @@ impl MetadataIndex {
         }
         let kind_index = self.kinds.entry(id.kind).or_default();
         if kind_index.remove(&id.name) {
-            self.changes.revision.0 += 1;
+            self.changes.begin_revision();
             self.changes.record(id);
         }
     }
 
-    fn insert_cached(&mut self, cached: HashMap<DocumentKind, KindIndex>) {
-        for (kind, cached) in cached {
+    /// Adds the documents of the cache file, and continues its history.
+    fn insert_cached(&mut self, cached: CachedIndex) {
+        // This process may have read and written documents before.
+        let mut newer = Vec::new();
+        for (kind, kind_index) in &self.kinds {
+            for (name, entry) in &kind_index.entries {
+                let old = cached.kinds.get(kind).and_then(|cached| cached.metadata(name));
+                if old.is_none_or(|old| !entry.metadata.is_equal(&old)) {
+                    newer.push(DocumentId { kind: *kind, name: name.to_string() });
+                }
+            }
+        }
+        for (kind, cached) in cached.kinds {
             // Only items have numbers.
             if DocumentArea::of_kind(kind) == Some(DocumentArea::Backlog) {
                 for name in cached.entries.keys() {
@@ -292,50 +306,56 @@ impl MetadataIndex {
             }
             self.kinds.entry(kind).or_default().add_cached(cached);
         }
-    }
-
-    /// Returns how many documents of an area were read since its cache was last written, and how
-    /// many documents it has.
-    pub(crate) fn unsaved_count(&mut self, area: DocumentArea) -> (usize, usize) {
-        let mut total = 0;
-        for kind in area.kinds() {
-            total += self.kinds.get(kind).map_or(0, |kind_index| kind_index.entries.len());
+        if let Some(history) = cached.history {
+            self.changes.resume(history);
+            for id in newer {
+                self.changes.begin_revision();
+                self.changes.record(&id);
+            }
         }
-        (self.watch_state(area).unsaved, total)
+        self.is_cache_loaded = true;
     }
 
-    /// Returns the documents of an area that the next process can validate by their stamps, and
-    /// resets the area's unsaved count.
-    pub(crate) fn take_cacheable(&mut self, area: DocumentArea) -> CacheRows {
-        // Makes entries with new events dirty, which must not be cached.
-        self.drain_events(area);
-        let watch_state = self.watch_state(area);
-        watch_state.unsaved = 0;
-        // Taken out, because the loop borrows the index.
-        let dirty = std::mem::take(&mut watch_state.dirty);
-        let dirty_names: HashSet<(DocumentKind, &str)> =
-            dirty.iter().map(|id| (id.kind, id.name.as_str())).collect();
+    /// True if the cache file should be written now, and not when the index is closed.
+    pub(crate) fn has_large_changes(&self) -> bool {
+        let total: usize = self.kinds.values().map(|kind| kind.entries.len()).sum();
+        self.is_cache_loaded && self.unsaved > MIN_UNSAVED_TO_WRITE.max(total / 20)
+    }
+
+    /// Returns the content of the cache file; `None` if the file has it already.
+    pub(crate) fn take_unsaved(&mut self) -> Option<CacheRows> {
+        // Without the documents of the file, the others would be lost.
+        if !self.is_cache_loaded || (self.unsaved == 0 && !self.changes.is_unsaved) {
+            return None;
+        }
+        (self.unsaved, self.changes.is_unsaved) = (0, false);
+        // Makes entries with new events dirty: their stamps prove nothing.
+        for area in DocumentArea::ALL {
+            self.drain_events(area);
+        }
+        let mut dirty: HashSet<(DocumentKind, &str)> = HashSet::new();
+        for id in self.knowledge.dirty.iter().chain(&self.backlog.dirty) {
+            dirty.insert((id.kind, &id.name));
+        }
         let now = ClockTime::now();
-        let mut rows = CacheRows::default();
-        for kind in area.kinds() {
-            for (name, IndexEntry { metadata, file }) in
-                &self.kinds.entry(*kind).or_default().entries
-            {
-                let Some(stamp) = file.stamp else { continue };
-                let is_valid =
-                    file.is_stamp_reliable || (file.is_watched && stamp.is_reliable_at(now));
-                if is_valid
-                    && !dirty_names.contains(&(*kind, name))
-                    && let Some(row) = metadata.row()
-                {
+        let mut rows = CacheRows::new(&self.changes);
+        for (kind, kind_index) in &self.kinds {
+            for (name, IndexEntry { metadata, file }) in &kind_index.entries {
+                let stamp = file.stamp.filter(|stamp| {
+                    let is_old = file.is_watched && stamp.is_reliable_at(now);
+                    (file.is_stamp_reliable || is_old) && !dirty.contains(&(*kind, name))
+                });
+                if let Some(row) = metadata.row() {
                     rows.push(*kind, name, stamp, &row);
                 }
             }
         }
-        self.watch_state(area).dirty = dirty;
-        rows
+        Some(rows)
     }
 }
+
+/// With at most this many new documents, the cache is only written when the index is closed.
+const MIN_UNSAVED_TO_WRITE: usize = 256;
 
 /// With more documents that inotify can't cover, a scan is faster than inspecting each.
 const MAX_UNWATCHABLE: usize = 1_000;
@@ -385,12 +405,12 @@ impl MetadataIndex {
         if watcher.is_none() {
             watcher = TreeWatcher::start(&self.watch_queue, tree.root, path, area);
         }
-        let is_cache_loaded = self.watch_state(area).is_cache_loaded;
+        let is_cache_loaded = self.is_cache_loaded;
         let (listed, cached) = thread::scope(|scope| {
             let builder = thread::Builder::new();
             // Loading takes as long as listing.
             let loading =
-                (!is_cache_loaded).then(|| builder.spawn_scoped(scope, || cache.load(path, area)));
+                (!is_cache_loaded).then(|| builder.spawn_scoped(scope, || cache.load(path)));
             let listed =
                 list_files::list_documents(tree.root, area, None, &mut |handle, folder| {
                     if let Some(watcher) = &mut watcher {
@@ -398,11 +418,15 @@ impl MetadataIndex {
                     }
                 });
             // Without a thread, or after a panic, all documents are read.
-            let cached = loading.and_then(Result::ok).and_then(|loading| loading.join().ok());
-            (listed, cached.unwrap_or_default())
+            let cached = loading.map(|loading| match loading.map(ScopedJoinHandle::join) {
+                Ok(Ok(cached)) => cached,
+                _ => CachedIndex::default(),
+            });
+            (listed, cached)
         });
-        self.watch_state(area).is_cache_loaded = true;
-        self.insert_cached(cached);
+        if let Some(cached) = cached {
+            self.insert_cached(cached);
+        }
         // A watcher that misses a folder is useless; the next refresh tries a new one.
         let watcher = watcher.filter(TreeWatcher::is_complete);
         let listed = listed?;

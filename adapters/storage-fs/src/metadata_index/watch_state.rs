@@ -24,11 +24,8 @@ pub(crate) struct WatchState {
     pub(crate) dirty: BTreeSet<DocumentId>,
     /// Documents that inotify can't cover.
     pub(crate) unwatchable: BTreeSet<DocumentId>,
-    pub(crate) is_cache_loaded: bool,
     /// A complete scan has succeeded.
     pub(crate) is_scanned: bool,
-    /// Documents that were loaded since the cache was last written.
-    pub(crate) unsaved: usize,
 }
 
 impl WatchState {

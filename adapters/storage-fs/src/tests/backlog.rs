@@ -418,6 +418,8 @@ async fn high_water_marks_of_clone_are_ignored() {
     assert!(project.read(MARKS).unwrap().ends_with("\nREQ 1\n"));
 }
 
+const METADATA_CACHE: &str = concat!("metadata-", env!("CARGO_PKG_VERSION"), ".bin");
+
 #[tokio::test]
 async fn metadata_cache_is_reused_unless_format_differs() {
     let project = Project::new();
@@ -436,9 +438,9 @@ async fn metadata_cache_is_reused_unless_format_differs() {
         assert_eq!(item.created_at.seconds(), 0, "the file's own time");
         drop(store);
         let folder = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
-        let saved = folder.path().join("items.bin");
+        let saved = folder.path().join(METADATA_CACHE);
         assert!(saved.is_file());
-        fs::write(saved, "reqlore heads 3, 0.1.0\nanything").unwrap();
+        fs::write(saved, "reqlore metadata 5.3, 0.1.0\nanything").unwrap();
     }
 }
 
@@ -498,7 +500,7 @@ async fn damaged_metadata_cache_is_rebuilt() {
     let expected = all_metadata(&FsStore::new(&config), REQ).await;
     assert_eq!(expected.len(), 1);
     let folder = fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
-    with_damage(&folder.join("items.bin"), async |damage| {
+    with_damage(&folder.join(METADATA_CACHE), async |damage| {
         assert_eq!(all_metadata(&FsStore::new(&config), REQ).await, expected, "{damage}");
     })
     .await;

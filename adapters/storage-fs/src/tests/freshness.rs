@@ -1,6 +1,8 @@
 //! Compares a store that caches everything with a new store, after random edits on disk.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -11,8 +13,8 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, DocumentRepository, Refresh, StoreResult,
 };
 
-use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files};
-use super::{PROJECT, Project, commit};
+use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files as any_file};
+use super::{PROJECT, Project, commit, files};
 use crate::FsStore;
 use crate::inotify::WatchQueue;
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
@@ -29,6 +31,21 @@ enum Call {
     Put((usize, usize), usize),
     Delete((usize, usize)),
     Reopen,
+    /// The process dies without saving its cache.
+    Kill,
+    EditCache(CacheEdit),
+}
+
+/// A change of the cache file, which the next process loads.
+#[derive(Debug, Clone)]
+enum CacheEdit {
+    Cut,
+    Flip,
+    Remove,
+    /// Keeps a copy.
+    Copy,
+    /// Puts the copy back, as after a power cut.
+    PutBack,
 }
 
 #[derive(Debug, Clone)]
@@ -39,15 +56,24 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let cache_edit = prop_oneof![
+        Just(CacheEdit::Cut),
+        Just(CacheEdit::Flip),
+        Just(CacheEdit::Remove),
+        Just(CacheEdit::Copy),
+        Just(CacheEdit::PutBack),
+    ];
     let call = prop_oneof![
         6 => Just(Call::Changes(Refresh::Incremental)),
         1 => Just(Call::Changes(Refresh::Full)),
         3 => Just(Call::Find),
         2 => Just(Call::Backlinks),
         3 => Just(Call::Get),
-        1 => (files(), 0..TEXTS.len()).prop_map(|(file, text)| Call::Put(file, text)),
-        1 => files().prop_map(Call::Delete),
-        1 => Just(Call::Reopen),
+        1 => (any_file(), 0..TEXTS.len()).prop_map(|(file, text)| Call::Put(file, text)),
+        1 => any_file().prop_map(Call::Delete),
+        3 => Just(Call::Reopen),
+        1 => Just(Call::Kill),
+        2 => cache_edit.prop_map(Call::EditCache),
     ];
     let step = prop_oneof![
         edits().prop_map(Step::Edit),
@@ -126,7 +152,21 @@ impl Reader {
             Call::Delete(file) => {
                 acknowledge(&self.store, DocumentChange::Delete { id: disk.id(*file) }).await?;
             }
-            Call::Reopen => *self = Self::new(disk),
+            Call::Reopen => self.store = FsStore::new(&disk.config(true)),
+            Call::Kill => {
+                let saved = cache_file(disk).map(|file| (fs::read(&file).unwrap(), file));
+                self.store = FsStore::new(&disk.config(true));
+                match (saved, cache_file(disk)) {
+                    (Some((bytes, file)), _) => fs::write(file, bytes).unwrap(),
+                    (None, Some(file)) => fs::remove_file(file).unwrap(),
+                    (None, None) => {}
+                }
+            }
+            Call::EditCache(edit) => {
+                if let Some(file) = cache_file(disk) {
+                    edit_cache(&file, edit);
+                }
+            }
         }
         Ok(())
     }
@@ -156,6 +196,28 @@ impl Reader {
             }
         }
     }
+}
+
+fn cache_file(disk: &Disk) -> Option<PathBuf> {
+    let all = files(disk.config(true).cache.as_ref().filter(|cache| cache.is_dir())?);
+    all.into_iter().find(|file| file.extension().is_some_and(|extension| extension == "bin"))
+}
+
+fn edit_cache(file: &Path, edit: &CacheEdit) {
+    let copy = file.with_extension("copy");
+    let mut bytes = fs::read(file).unwrap();
+    let middle = bytes.len() / 2;
+    match edit {
+        CacheEdit::Cut => bytes.truncate(middle),
+        CacheEdit::Flip => bytes[middle] ^= 1,
+        CacheEdit::Remove => return fs::remove_file(file).unwrap(),
+        CacheEdit::Copy => return fs::write(copy, bytes).unwrap(),
+        CacheEdit::PutBack => match fs::read(copy) {
+            Ok(copied) => bytes = copied,
+            Err(_) => return,
+        },
+    }
+    fs::write(file, bytes).unwrap();
 }
 
 async fn get(store: &FsStore, id: &DocumentId) -> Option<Option<Document>> {

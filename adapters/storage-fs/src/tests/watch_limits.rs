@@ -152,7 +152,8 @@ fn transient_read_error_is_retried_by_next_refresh() {
     plan(FailPoint::FileOpened, 0, Act::Fail);
     assert_eq!(repository.changed(), ["a"]);
     let index = repository.store.inner.indexes.get(&PROJECT());
-    assert!(lock_index(&index).take_cacheable(DocumentArea::Knowledge).read_next().is_none());
+    let rows = lock_index(&index).take_unsaved();
+    assert_eq!(rows.unwrap().stamps(), [None]);
 }
 
 #[test]
