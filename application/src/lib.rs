@@ -21,6 +21,7 @@ mod maintenance;
 mod pagination;
 mod pending_unlinks;
 mod project_index;
+mod search_updates;
 pub mod sections;
 mod service;
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Caches of each project: the entity index, the state of the search index, the resource revision.
+//! Caches of each project: entities, updates of the search index, the resource revision.
 //!
 //! Every call polls the storage first, so the next call sees an edit. Locks are taken in the order
-//! search, entities, feed; while the search index is built, the entity index stays available.
+//! entities, feed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqlore_domain::document::{
     Document, DocumentId, DocumentKind, DocumentMeta, MAX_DOCUMENT_BYTES, Version,
 };
-use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityIndex;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{DocumentFilter, Refresh};
@@ -21,6 +21,7 @@ use reqlore_domain::timestamp::Timestamp;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::ApplicationPorts;
+use crate::search_updates::SearchUpdates;
 use crate::transaction::{MAX_READ_DOCUMENTS, get_one};
 
 /// At this number of projects, a new one replaces an idle one. More than search indexes are open.
@@ -28,19 +29,12 @@ const MAX_PROJECTS: usize = 512;
 /// With more changed entities than this, listing all metadata is faster than reading each.
 const MAX_SINGLE_READS: usize = 500;
 /// Documents per page when metadata is listed.
-const PAGE_SIZE: usize = 1_000;
-/// Maximum documents indexed at a time. A call can be cancelled between two batches.
-const BATCH_DOCUMENTS: usize = 256;
+pub(crate) const PAGE_SIZE: usize = 1_000;
 /// The shares of the memory limit for bodies that are read at a time, and for texts that are passed
 /// to the search index at a time. The index uses the rest.
 const READ_SHARE: usize = 4;
 const BATCH_SHARE: usize = 16;
 
-/// Kinds in the search index besides entities, whose versions the entity index has.
-const LISTED_KINDS: [DocumentKind; 5] = {
-    let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
-    [DocumentKind::Section, epics, stories, requirements, criteria]
-};
 /// Kinds that resources show: items, and the documents that link to them.
 const RESOURCE_KINDS: [DocumentKind; 7] = {
     let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
@@ -59,7 +53,7 @@ pub(crate) struct ProjectIndexes {
 struct ProjectIndex {
     feed: AsyncMutex<ChangeFeed>,
     entities: Arc<AsyncMutex<EntityCache>>,
-    search: AsyncMutex<SearchState>,
+    search: Arc<SearchUpdates>,
 }
 
 /// Changes that were polled from the storage, separately for each consumer until it takes them.
@@ -67,7 +61,6 @@ struct ProjectIndex {
 struct ChangeFeed {
     position: Option<ChangePosition>,
     entities: StaleDocuments,
-    searched: StaleDocuments,
     /// Increases when a document of `RESOURCE_KINDS` may have changed.
     resource_revision: u64,
 }
@@ -107,13 +100,8 @@ impl ChangeFeed {
             let since = self.position;
             let page = ports.documents.changes_since(project, since, PAGE_SIZE, refresh).await?;
             let position = page.position();
-            let (stale, has_more) = match page {
-                ChangePage::Since { ids, has_more, .. } => {
-                    (StaleDocuments::Listed(ids.into_iter().collect()), has_more)
-                }
-                ChangePage::Reset { .. } => (StaleDocuments::All, false),
-            };
-            self.add(stale, next_revision);
+            let has_more = matches!(page, ChangePage::Since { has_more: true, .. });
+            self.add(page, next_revision);
             self.position = Some(position);
             if !has_more {
                 return Ok(());
@@ -121,29 +109,28 @@ impl ChangeFeed {
         }
     }
 
-    fn add(&mut self, stale: StaleDocuments, next_revision: &AtomicU64) {
-        let (mut entities, mut searched) = (StaleDocuments::All, StaleDocuments::All);
-        if let StaleDocuments::Listed(ids) = stale {
-            let mut lists = [BTreeSet::new(), BTreeSet::new()];
-            let mut has_resource = false;
-            for id in ids {
-                has_resource |= RESOURCE_KINDS.contains(&id.kind);
-                if id.kind == DocumentKind::Entity {
-                    lists[0].insert(id.clone());
-                }
-                if id.kind == DocumentKind::Entity || LISTED_KINDS.contains(&id.kind) {
-                    lists[1].insert(id);
-                }
-            }
+    fn add(&mut self, page: ChangePage, next_revision: &AtomicU64) {
+        let mut entities = StaleDocuments::All;
+        if let ChangePage::Since { ids, .. } = page {
             // Most polls end here, because nothing changed.
-            if !has_resource {
+            if !ids.iter().any(|id| RESOURCE_KINDS.contains(&id.kind)) {
                 return;
             }
-            [entities, searched] = lists.map(StaleDocuments::Listed);
+            let is_entity = |id: &DocumentId| id.kind == DocumentKind::Entity;
+            entities = StaleDocuments::Listed(ids.into_iter().filter(is_entity).collect());
         }
         self.resource_revision = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
         self.entities.merge(entities);
-        self.searched.merge(searched);
+    }
+}
+
+/// Ends the builds, which hold the ports.
+impl Drop for ProjectIndexes {
+    fn drop(&mut self) {
+        let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        for index in projects.values() {
+            index.search.abort_build();
+        }
     }
 }
 
@@ -186,23 +173,7 @@ impl ProjectIndexes {
         refresh: Refresh,
         progress: &dyn ProgressSink,
     ) -> Result<()> {
-        let index = self.project_index(project);
-        let mut search = index.search.lock().await;
-        let mut entities = index.entities.lock().await;
-        self.update_entities(ports, project, &index, &mut entities, refresh).await?;
-        // Indexing may take long; entities stay available to other calls.
-        drop(entities);
-        let mut feed = index.feed.lock().await;
-        // Kept in `search` until it is indexed, so that a cancelled call loses nothing.
-        search.stale.merge(feed.searched.take());
-        drop(feed);
-        search.check_position(ports, project).await?;
-        // A full refresh also compares the versions in the index.
-        if matches!(search.stale, StaleDocuments::All) || refresh == Refresh::Full {
-            let entities = index.entities.lock().await.entity_index.versions();
-            search.stale = StaleDocuments::Listed(find_stale(ports, project, entities).await?);
-        }
-        search.index_stale(ports, project, progress).await
+        self.project_index(project).search.update(ports, project, refresh, progress).await
     }
 
     /// Updates the search index, then searches.
@@ -213,16 +184,16 @@ impl ProjectIndexes {
         query: &SearchQuery,
         progress: &dyn ProgressSink,
     ) -> Result<SearchHits> {
-        self.update_search(ports, project, Refresh::Incremental, progress).await?;
-        let hits = ports.search.search(project, query).await?;
         let index = self.project_index(project);
+        index.search.update(ports, project, Refresh::Incremental, progress).await?;
+        let hits = index.search.search(ports, project, query).await?;
         // A damaged index is detected only when it is read.
-        if !index.search.lock().await.check_position(ports, project).await? {
+        if ports.search.position(project).await?.is_some() {
             return Ok(hits);
         }
         // The index lost its content during the search, so the hits are incomplete.
-        self.update_search(ports, project, Refresh::Incremental, progress).await?;
-        ports.search.search(project, query).await
+        index.search.update(ports, project, Refresh::Incremental, progress).await?;
+        index.search.search(ports, project, query).await
     }
 
     /// Returns a revision of all documents that resources show. It is equal while none changed.
@@ -243,9 +214,11 @@ impl ProjectIndexes {
             return Arc::clone(index);
         }
         if projects.len() >= MAX_PROJECTS {
-            // Only the map refers to an idle project; no call holds it or its entities.
+            // Only the map refers to an idle project; no call and no build holds a part of it.
             let idle = projects.iter().find(|(_, index)| {
-                Arc::strong_count(index) == 1 && Arc::strong_count(&index.entities) == 1
+                Arc::strong_count(index) == 1
+                    && Arc::strong_count(&index.entities) == 1
+                    && Arc::strong_count(&index.search) == 1
             });
             if let Some(key) = idle.map(|(key, _)| key.clone()) {
                 projects.remove(&key);
@@ -257,7 +230,7 @@ impl ProjectIndexes {
         let index = Arc::new(ProjectIndex {
             feed: AsyncMutex::new(feed),
             entities: Arc::default(),
-            search: AsyncMutex::default(),
+            search: Arc::default(),
         });
         projects.insert(project.clone(), Arc::clone(&index));
         index
@@ -334,89 +307,6 @@ impl EntityCache {
     }
 }
 
-#[derive(Default)]
-struct SearchState {
-    /// Documents that are not yet in the search index.
-    stale: StaleDocuments,
-}
-
-impl SearchState {
-    /// Returns true if the index lost its content since the last check, for example because its
-    /// files were damaged. Then all documents are stale.
-    async fn check_position(
-        &mut self,
-        ports: &ApplicationPorts,
-        project: &ProjectKey,
-    ) -> Result<bool> {
-        if ports.search.position(project).await?.is_some() {
-            return Ok(false);
-        }
-        self.stale = StaleDocuments::All;
-        Ok(true)
-    }
-
-    async fn index_stale(
-        &mut self,
-        ports: &ApplicationPorts,
-        project: &ProjectKey,
-        progress: &dyn ProgressSink,
-    ) -> Result<()> {
-        let StaleDocuments::Listed(stale) = &mut self.stale else { return Ok(()) };
-        let total = stale.len();
-        while !stale.is_empty() {
-            if progress.is_cancelled() {
-                let message = "Cancelled; the documents indexed so far remain in the index.";
-                return Err(Error::new(ErrorKind::Cancelled, message));
-            }
-            let ids: Vec<DocumentId> = stale.iter().take(BATCH_DOCUMENTS).cloned().collect();
-            let projections = read_projections(ports, project, &ids).await?;
-            let indexed = projections.len();
-            ports.search.apply_projections(project, projections, None).await?;
-            // Removed only after they are indexed, so that a cancelled call loses nothing.
-            for id in &ids[..indexed] {
-                stale.remove(id);
-            }
-            progress.progress(total - stale.len(), total, "indexed");
-        }
-        let position = Some(ChangePosition::default());
-        ports.search.apply_projections(project, Vec::new(), position).await?;
-        Ok(())
-    }
-}
-
-/// Returns the documents whose version in the search index differs from the stored one.
-async fn find_stale(
-    ports: &ApplicationPorts,
-    project: &ProjectKey,
-    entities: impl IntoIterator<Item = (DocumentId, Version)>,
-) -> Result<BTreeSet<DocumentId>> {
-    let indexed = ports.search.indexed_versions(project, None, usize::MAX).await?;
-    let indexed: HashMap<DocumentId, Version> = indexed.into_iter().collect();
-    let mut stored: HashMap<DocumentId, Version> = entities.into_iter().collect();
-    for kind in LISTED_KINDS {
-        let mut filter = DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::of_kind(kind) };
-        loop {
-            // A page is dropped before the next one, because metadata is larger than its version.
-            let page = ports.documents.find(project, &filter).await?;
-            for meta in &page.metadata {
-                stored.insert(meta.id.clone(), meta.version);
-            }
-            filter.after_name = page.next_name;
-            if filter.after_name.is_none() {
-                break;
-            }
-        }
-    }
-    let mut stale = BTreeSet::new();
-    for (id, version) in &stored {
-        if indexed.get(id) != Some(version) {
-            stale.insert(id.clone());
-        }
-    }
-    stale.extend(indexed.into_keys().filter(|id| !stored.contains_key(id)));
-    Ok(stale)
-}
-
 /// Returns the stored metadata of the entities among `ids`, so that they are not parsed again.
 async fn entity_metadata(
     ports: &ApplicationPorts,
@@ -442,7 +332,7 @@ async fn entity_metadata(
 }
 
 /// Projects the first of these documents, at least one, within the memory limit.
-async fn read_projections(
+pub(crate) async fn read_projections(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     ids: &[DocumentId],

@@ -115,6 +115,14 @@ impl SearchIndex for MeasuredSearch {
         self.inner.indexed_versions(project, after, limit).await
     }
 
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        documents: &[DocumentId],
+    ) -> Result<Vec<Option<Version>>> {
+        self.inner.versions(project, documents).await
+    }
+
     async fn apply_projections(
         &self,
         project: &ProjectKey,

@@ -159,6 +159,16 @@ impl SearchIndex for LocalSearchIndex {
         self.with_project(project, ProjectIndex::is_committed, work).await
     }
 
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        documents: &[DocumentId],
+    ) -> Result<Vec<Option<Version>>> {
+        let documents = documents.to_vec();
+        let work = move |project: &mut ProjectIndex| project.versions_of(&documents);
+        self.with_project(project, ProjectIndex::is_committed, work).await
+    }
+
     async fn apply_projections(
         &self,
         project: &ProjectKey,

@@ -125,6 +125,14 @@ impl ProjectIndex {
         })
     }
 
+    pub(crate) fn versions_of(&mut self, documents: &[DocumentId]) -> Result<Vec<Option<Version>>> {
+        self.try_or_reset(|project| {
+            project.commit()?;
+            let searcher = project.lexical.searcher();
+            documents.iter().map(|document| searcher.version_of(document)).collect()
+        })
+    }
+
     /// Adds, replaces or removes documents. After an error the index is empty, but for these.
     pub(crate) fn apply(
         &mut self,

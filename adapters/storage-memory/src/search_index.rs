@@ -70,6 +70,20 @@ impl SearchIndex for MemoryIndex {
         }))
     }
 
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        documents: &[DocumentId],
+    ) -> Result<Vec<Option<Version>>> {
+        Ok(self.with_project(project, |project| {
+            let mut versions = Vec::with_capacity(documents.len());
+            for id in documents {
+                versions.push(project.documents.get(id).map(|(version, _)| *version));
+            }
+            versions
+        }))
+    }
+
     async fn apply_projections(
         &self,
         project: &ProjectKey,

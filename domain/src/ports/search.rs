@@ -33,7 +33,7 @@ pub struct IndexStatus {
 #[async_trait]
 pub trait SearchIndex: Send + Sync {
     /// The position in the storage's history up to which all documents are indexed. `None` for an
-    /// index that is new, that was damaged, or whose first build did not end. Callers then compare
+    /// index that is new or that was damaged. Callers then compare
     /// [`indexed_versions`](Self::indexed_versions) with the storage's versions.
     async fn position(&self, project: &ProjectKey) -> Result<Option<ChangePosition>>;
 
@@ -44,6 +44,13 @@ pub trait SearchIndex: Send + Sync {
         after: Option<&'a DocumentId>,
         limit: usize,
     ) -> Result<Vec<(DocumentId, Version)>>;
+
+    /// The indexed versions of documents; `None` for one that is not indexed.
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        documents: &[DocumentId],
+    ) -> Result<Vec<Option<Version>>>;
 
     /// Adds, replaces or removes documents, and moves the index to `position` in the same step;
     /// without one, its position stays. The next search finds the new items, although their

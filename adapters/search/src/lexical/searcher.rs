@@ -162,6 +162,25 @@ impl LexicalSearcher {
         Ok(Script::most_frequent(&counts))
     }
 
+    /// Returns the version of a document; `None` if it is not indexed.
+    pub(crate) fn version_of(&self, document: &DocumentId) -> tantivy::Result<Option<Version>> {
+        let key = document_key(document);
+        for reader in self.segment_readers() {
+            let index = reader.inverted_index(self.fields.document)?;
+            let term = Term::from_field_text(self.fields.document, &key);
+            let Some(postings) = index.read_postings(&term, IndexRecordOption::Basic)? else {
+                continue;
+            };
+            let digests = reader.fast_fields().u64(DIGEST)?;
+            // One live record has the version; the others are further items of the document.
+            let digest = live_docs(reader, postings).find_map(|record| digests.first(record));
+            if let Some(digest) = digest {
+                return Ok(Some(Version::from_bits(mix_version(&key, digest))));
+            }
+        }
+        Ok(None)
+    }
+
     /// The documents after `after` with their versions, sorted, at most `limit`.
     pub(crate) fn versions(
         &self,
