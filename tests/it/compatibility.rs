@@ -20,7 +20,7 @@ fn fixture_path(name: &str) -> PathBuf {
     repository().join("tests/fixtures/0.1.0").join(name)
 }
 
-fn recorded_answers(storage: &str) -> Value {
+pub(crate) fn recorded_answers(storage: &str) -> Value {
     let text = fs::read_to_string(fixture_path("answers.json")).unwrap();
     serde_json::from_str::<Value>(&text).unwrap()[storage].take()
 }
@@ -63,7 +63,7 @@ fn command(root: &Path, storage: &str) -> Command {
     command
 }
 
-fn run(root: &Path, storage: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(root: &Path, storage: &str, arguments: &[&str]) -> String {
     let output = command(root, storage).args(arguments).output().unwrap();
     assert!(output.status.success(), "{storage}: {arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -83,7 +83,7 @@ fn contains(answer: &Value, expected: &Value) -> bool {
     }
 }
 
-fn check_answers(root: &Path, storage: &str, expected: &Value) {
+pub(crate) fn check_answers(root: &Path, storage: &str, expected: &Value) {
     let mut server = Server::start_with(root, &["--storage", storage]);
     for read in expected["reads"].as_array().unwrap() {
         let tool = read["tool"].as_str().unwrap();

@@ -52,6 +52,7 @@ mod tidy;
 mod tool_snapshots;
 mod transcripts;
 mod transcripts_http;
+mod upgrades;
 mod writers;
 
 use std::path::PathBuf;

@@ -59,7 +59,7 @@ const DERIVED_TREES: [usize; 5] = [LINKS, HISTORY, ITEMS, CHILDREN, DIAGNOSTICS]
 /// Format during a rebuild of the metadata. No version of Reqlore uses it.
 const NO_FORMAT: u32 = 0;
 /// A rebuild writes a transaction after this number of changes of trees.
-const REBUILD_CHANGES: usize = 2000;
+const REBUILD_CHANGES: usize = if cfg!(test) { 50 } else { 2000 };
 
 const ALREADY_OPEN: &str =
     "is already served by another process; stop that process, or name another folder";

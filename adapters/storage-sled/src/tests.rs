@@ -9,6 +9,7 @@ mod lists;
 mod loss;
 mod model;
 mod team;
+mod upgrade;
 mod values;
 
 use std::fs::File;

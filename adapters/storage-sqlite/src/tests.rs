@@ -9,6 +9,7 @@ mod loss;
 mod opening;
 mod sharing;
 mod team;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
