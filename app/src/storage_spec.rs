@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::identity::redact_echo;
+use reqlore_durable_fs::find_special_file;
 
 use crate::config::{check_no_url, is_inside};
 use crate::exit::CommandError;
@@ -76,45 +77,23 @@ impl StorageSpec {
         }
     }
 
-    /// Rejects pipes, devices and links in place of the files of a database, which may come with a
-    /// cloned repository. A pipe would block, and a link would lead out of the project.
+    /// Rejects links, pipes and devices in the folder of a sled database. The other storages check
+    /// their files themselves.
     pub(crate) fn check_file_types(&self) -> Result<(), CommandError> {
-        let mut files = Vec::new();
-        match self {
-            Self::Fs(_) => return Ok(()),
-            Self::Sqlite(file) => {
-                files.push(file.clone());
-                for suffix in SQLITE_FILE_SUFFIXES {
-                    let mut path = file.clone().into_os_string();
-                    path.push(suffix);
-                    files.push(PathBuf::from(path));
-                }
-            }
-            Self::Sled(folder) => {
-                files.push(folder.clone());
-                // A missing folder is created, and any other problem is reported by sled.
-                if let Ok(metadata) = folder.metadata()
-                    && metadata.is_dir()
-                    && let Ok(entries) = folder.read_dir()
-                {
-                    files.extend(entries.flatten().map(|entry| entry.path()));
-                }
-            }
+        let Self::Sled(folder) = self else { return Ok(()) };
+        let mut files = vec![folder.clone()];
+        // A missing folder is created, and any other problem is reported by sled.
+        if let Ok(metadata) = folder.metadata()
+            && metadata.is_dir()
+            && let Ok(entries) = folder.read_dir()
+        {
+            files.extend(entries.flatten().map(|entry| entry.path()));
         }
-        for file in files {
-            if let Ok(metadata) = file.symlink_metadata()
-                && !metadata.is_file()
-                && !metadata.is_dir()
-            {
-                return Err(CommandError::failure(format!(
-                    "storage {}: {} is a link, a pipe or a device; remove it, or name another \
-                     place",
-                    self.name(),
-                    file.display()
-                )));
-            }
-        }
-        Ok(())
+        let Some(file) = find_special_file(files) else { return Ok(()) };
+        Err(CommandError::failure(format!(
+            "storage sled: {} is a link, a pipe or a device; remove it, or name another place",
+            file.display()
+        )))
     }
 
     /// True if it is in the local state directory, which Git ignores.

@@ -34,6 +34,16 @@ pub struct AtomicWrite<'a> {
     pub is_private: bool,
 }
 
+/// Returns the first path that is a link, a pipe or a device. In a cloned repository, a pipe would
+/// block a process, and a link would lead out of the repository. Missing files are fine.
+pub fn find_special_file<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Option<P> {
+    paths.into_iter().find(|path| match path.as_ref().symlink_metadata() {
+        Ok(metadata) => !metadata.is_file() && !metadata.is_dir(),
+        // Opening it will report the error.
+        Err(_) => false,
+    })
+}
+
 /// Replaces or creates a file. Readers see either the old contents or the new ones.
 pub fn atomic_write(path: &Path, contents: &[u8], options: AtomicWrite<'_>) -> io::Result<()> {
     let dir = parent_dir(path);

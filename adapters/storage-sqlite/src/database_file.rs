@@ -87,29 +87,22 @@ impl DatabaseFile {
             opened_identities: OnceLock::new(),
             commits: OnceLock::new(),
         };
-        database.check_links()?;
+        database.check_file_types()?;
         database.check_file()?;
         Ok(database)
     }
 
-    /// Refuses symbolic links. Callers resolved the path, so a link here is dangling, and SQLite
-    /// would create a file at its target.
-    fn check_links(&self) -> StoreResult<()> {
-        for (path, _) in self.files() {
-            match fs::symlink_metadata(path) {
-                Ok(metadata) if metadata.is_symlink() => {
-                    let name = path.file_name().unwrap_or_default().display();
-                    let reason =
-                        format!("{name} is a symbolic link; remove it, or name another file");
-                    return Err(refused(&self.shown_path, reason));
-                }
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(io_error(&self.shown_path, "inspect it", error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+    /// Refuses links, pipes and devices. Callers resolved the path, so a link here is dangling, and
+    /// SQLite would create a file at its target.
+    fn check_file_types(&self) -> StoreResult<()> {
+        let mut paths: Vec<PathBuf> = self.files().map(|(path, _)| path.to_owned()).into();
+        // Another program may have used the database without a log.
+        paths.push(sibling_path(&self.path, "-journal"));
+        let Some(path) = durable_fs::find_special_file(paths) else { return Ok(()) };
+        let name = path.file_name().unwrap_or_default().display();
+        let reason =
+            format!("{name} is a link, a pipe or a device; remove it, or name another file");
+        Err(refused(&self.shown_path, reason))
     }
 
     fn check_file(&self) -> StoreResult<()> {
