@@ -233,7 +233,7 @@ const SETTINGS: [Setting; 21] = [
     .with_variable("REQLORE_SEARCH_MODEL"),
     text_setting(
         "search.memory_mib",
-        "256",
+        "128",
         "Memory in MiB that indexing may use in addition to the search index itself. Of a \
          document, the first 512 KiB of text are indexed; an answer names documents that are \
          longer or unreadable.",

@@ -92,7 +92,7 @@ impl Default for ApplicationSettings {
         Self {
             toolsets: Toolset::ALL.to_vec(),
             wrap_columns: reqlore_domain::sections::text::WRAP_COLUMNS,
-            index_memory_bytes: 256 << 20,
+            index_memory_bytes: 128 << 20,
         }
     }
 }
