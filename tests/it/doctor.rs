@@ -342,7 +342,12 @@ fn doctor_reports_index_and_model() {
     let search = machine.at("home/.cache/reqlore/search");
     let folder = std::fs::read_dir(search).unwrap().next().unwrap().unwrap().path();
     machine.doctor(&[]).assert("search", "ok", "the index is in");
-    std::fs::write(folder.join("manifest"), "x").unwrap();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            std::fs::write(path.join("meta.json"), "x").unwrap();
+        }
+    }
     machine.doctor(&[]).assert("search", "note", "unfinished, old or damaged");
 }
 

@@ -1,35 +1,32 @@
-//! The cache directory of one project. One process is its writer, the other processes keep their
-//! index in memory.
+//! The cache folder of one project: vectors and checkpoints, which all its processes share, and an
+//! index folder for each process.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use tantivy::Directory;
-use tantivy::directory::RamDirectory;
-
-use crate::checksummed_file::first_bytes;
-use crate::disk_directory::{ByteCache, DiskDirectory};
-
-/// The folder of tantivy's files.
-const INDEX_FOLDER: &str = "index";
-const META_FILE: &str = "meta.json";
+const LOCK_FILE: &str = "lock";
+/// The index of version 0.1.0.
+const OLD_FOLDER: &str = "words";
+const OLD_MANIFEST: &str = "manifest";
 
 #[derive(Debug)]
 pub(crate) struct CacheDir {
     path: PathBuf,
-    /// `None` if another process is the writer.
+    /// `None` if another process writes the vectors.
     lock: Option<File>,
-    bytes: Arc<ByteCache>,
 }
 
 impl CacheDir {
-    /// Creates the directory and tries to become its writer.
-    pub(crate) fn open(path: PathBuf, bytes: Arc<ByteCache>) -> io::Result<Self> {
+    /// Creates the folder and tries to become the writer of its vectors.
+    pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&path)?;
         let lock = try_lock(&path);
-        Ok(Self { path, lock, bytes })
+        let cache_dir = Self { path, lock };
+        if cache_dir.is_writer() {
+            cache_dir.remove_old();
+        }
+        Ok(cache_dir)
     }
 
     /// Tries to become the writer. True if this process was not the writer before and now is.
@@ -45,72 +42,52 @@ impl CacheDir {
         self.lock.is_some()
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    fn open_disk(&self) -> io::Result<DiskDirectory> {
-        let folder = self.path(INDEX_FOLDER);
-        if !folder.join(META_FILE).try_exists()? {
-            remove_folder(&folder)?;
-            fs::create_dir(&folder)?;
+    /// A process of version 0.1.0 would have the lock.
+    fn remove_old(&self) {
+        let folder = self.path(OLD_FOLDER);
+        if let Ok(true) = folder.try_exists() {
+            // The next start tries again.
+            let _ = fs::remove_dir_all(folder);
+            let _ = fs::remove_file(self.path(OLD_MANIFEST));
         }
-        Ok(disk_directory(&folder, &self.path, Arc::clone(&self.bytes)))
-    }
-}
-
-/// Opens the index of a project, in memory if its folder cannot be used.
-pub(crate) fn open_directory(cache_dir: Option<&mut CacheDir>) -> Box<dyn Directory> {
-    let Some(cache_dir) = cache_dir.filter(|cache_dir| cache_dir.is_writer()) else {
-        return Box::new(RamDirectory::create());
-    };
-    match cache_dir.open_disk() {
-        Ok(directory) => Box::new(directory),
-        Err(error) => {
-            let path = cache_dir.path.display();
-            tracing::warn!(%path, %error, "search cache: cannot open; the index is in memory");
-            Box::new(RamDirectory::create())
-        }
-    }
-}
-
-/// Removes the index and returns an empty directory.
-pub(crate) fn empty_directory(mut cache_dir: Option<&mut CacheDir>) -> Box<dyn Directory> {
-    if let Some(cache_dir) = &mut cache_dir
-        && cache_dir.is_writer()
-        && let Err(error) = remove_folder(&cache_dir.path(INDEX_FOLDER))
-    {
-        tracing::warn!(%error, "search cache: cannot remove the index; a new one is in memory");
-        return Box::new(RamDirectory::create());
-    }
-    open_directory(cache_dir)
-}
-
-/// True if there is a valid list of segments.
-pub(crate) fn has_valid_index(project: &Path) -> bool {
-    let bytes = Arc::new(ByteCache::new(0));
-    let directory = disk_directory(&project.join(INDEX_FOLDER), project, bytes);
-    directory.atomic_read(Path::new(META_FILE)).is_ok()
-}
-
-/// The name of a project's folder identifies its index.
-fn disk_directory(folder: &Path, project: &Path, bytes: Arc<ByteCache>) -> DiskDirectory {
-    let name = project.file_name().unwrap_or_default();
-    let index_id = first_bytes(&blake3::hash(name.as_encoded_bytes()));
-    DiskDirectory::new(folder, index_id, bytes)
-}
-
-fn remove_folder(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 
 fn try_lock(folder: &Path) -> Option<File> {
-    let path = folder.join("lock");
+    let path = folder.join(LOCK_FILE);
     let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
-    // Never waits.
+    // Never waits: without the lock, this process keeps new vectors in memory.
     file.try_lock().ok()?;
     Some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_of_version_0_1_0_is_removed_when_unused() {
+        let project = tempfile::tempdir().unwrap();
+        let path = |name| project.path().join(name);
+        fs::create_dir(path(OLD_FOLDER)).unwrap();
+        fs::write(path(OLD_MANIFEST), "old").unwrap();
+        fs::write(path("checkpoints"), "shared").unwrap();
+        let old_process = File::create(path(LOCK_FILE)).unwrap();
+        old_process.lock().unwrap();
+        CacheDir::open(project.path().to_owned()).unwrap();
+        assert!(path(OLD_MANIFEST).try_exists().unwrap());
+        drop(old_process);
+        CacheDir::open(project.path().to_owned()).unwrap();
+        assert!(!path(OLD_MANIFEST).try_exists().unwrap());
+        assert!(!path(OLD_FOLDER).try_exists().unwrap());
+        assert!(path("checkpoints").try_exists().unwrap());
+    }
 }

@@ -16,7 +16,6 @@ use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 const FILE_SIGNATURE: &str = "reqlore search cache";
 
 /// Replaces the file atomically. Without a sync: the checksum detects a torn file.
-#[cfg_attr(not(test), expect(dead_code, reason = "index folders are not used yet"))]
 pub(crate) fn write(path: &Path, format: &str, body: &[u8]) -> io::Result<()> {
     write_and_rename(&path.with_extension("new"), path, format, body)
 }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
@@ -21,11 +21,13 @@ use tantivy::directory::{
     WatchCallback, WatchHandle, WritePtr,
 };
 
+use crate::checksummed_file;
+use crate::file_trailer::{IndexId, TRAILER_BYTES, damaged_file};
+
 /// Bytes that an entry of the cache costs besides its range, roughly.
 const ENTRY_BYTES: usize = 160;
 /// A range above this share of the budget is not cached, so that it cannot empty the cache.
 const MAX_RANGE_SHARE: usize = 8;
-const TRAILER_BYTES: usize = 4;
 
 /// The byte ranges that were read last, of the files of all open indexes.
 #[derive(Debug)]
@@ -98,37 +100,15 @@ pub(crate) struct DiskDirectory {
     folder: Arc<Path>,
     cache: Arc<ByteCache>,
     /// Identifies the index in the trailers of its files.
-    index_id: u64,
-    /// True if files are synced when they are complete.
-    is_durable: Arc<AtomicBool>,
+    id: IndexId,
     /// The number of each file in the cache. Reloaded readers open their files again and find what
     /// they have read before.
     numbers: Arc<Mutex<HashMap<PathBuf, u64>>>,
 }
 
 impl DiskDirectory {
-    pub(crate) fn new(folder: &Path, index_id: u64, cache: Arc<ByteCache>) -> Self {
-        let is_durable = Arc::new(AtomicBool::new(false));
-        Self { folder: folder.into(), cache, index_id, is_durable, numbers: Arc::default() }
-    }
-
-    /// Syncs the files that are written from now on, or no longer does. The index is a cache, so
-    /// only a state that the next process should trust is worth a sync.
-    #[expect(dead_code, reason = "index folders are not used yet")]
-    pub(crate) fn set_durable(&self, is_durable: bool) {
-        self.is_durable.store(is_durable, Ordering::Relaxed);
-    }
-
-    /// The checksum of index, file name and content. The content of a segment file is empty here:
-    /// tantivy has a checksum of it.
-    fn trailer(&self, name: &Path, content: &[u8]) -> [u8; TRAILER_BYTES] {
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(&self.index_id.to_le_bytes());
-        hasher.update(name.as_os_str().as_encoded_bytes());
-        // No name contains NUL, so no other name and content have the same bytes.
-        hasher.update(b"\0");
-        hasher.update(content);
-        hasher.finalize().to_le_bytes()
+    pub(crate) fn new(folder: &Path, id: IndexId, cache: Arc<ByteCache>) -> Self {
+        Self { folder: folder.into(), cache, id, numbers: Arc::default() }
     }
 
     fn open_file(&self, name: &Path) -> io::Result<DiskFile> {
@@ -137,9 +117,9 @@ impl DiskDirectory {
         let Some(length) = length.checked_sub(TRAILER_BYTES) else {
             return Err(damaged_file(name));
         };
-        let mut trailer = [0; TRAILER_BYTES];
-        file.read_exact_at(&mut trailer, length as u64)?;
-        if trailer != self.trailer(name, b"") {
+        let mut name_sum = [0; 4];
+        file.read_exact_at(&mut name_sum, length as u64)?;
+        if name_sum != self.id.name_sum(name) {
             return Err(damaged_file(name));
         }
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,36 +133,6 @@ impl DiskDirectory {
     fn forget_number(&self, name: &Path) {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
-
-    fn read_whole(&self, name: &Path) -> io::Result<Vec<u8>> {
-        let mut bytes = fs::read(self.folder.join(name))?;
-        match bytes.split_last_chunk() {
-            Some((content, trailer)) if *trailer == self.trailer(name, content) => {
-                let length = content.len();
-                bytes.truncate(length);
-                Ok(bytes)
-            }
-            _ => Err(damaged_file(name)),
-        }
-    }
-
-    fn replace_whole(&self, name: &Path, content: &[u8]) -> io::Result<()> {
-        let target = self.folder.join(name);
-        // One process writes the folder, and tantivy replaces one file at a time.
-        let temporary = target.with_extension("new");
-        let mut file = File::create(&temporary)?;
-        file.write_all(content)?;
-        file.write_all(&self.trailer(name, content))?;
-        if self.is_durable.load(Ordering::Relaxed) {
-            file.sync_data()?;
-        }
-        fs::rename(temporary, target)
-    }
-}
-
-fn damaged_file(name: &Path) -> io::Error {
-    let message = format!("{} is damaged or of another index", name.display());
-    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 impl Directory for DiskDirectory {
@@ -215,24 +165,26 @@ impl Directory for DiskDirectory {
             }
             Err(error) => return Err(OpenWriteError::wrap_io_error(error, path.to_owned())),
         };
-        let trailer = self.trailer(path, b"");
-        let is_durable = Arc::clone(&self.is_durable);
-        let writer = DiskWriter { file, trailer, is_durable };
+        let (name, id) = (path.to_owned(), self.id);
+        let writer = DiskWriter { file, name, id, hasher: crc32fast::Hasher::new() };
         Ok(io::BufWriter::new(Box::new(writer)))
     }
 
     fn atomic_read(&self, path: &Path) -> Result<Vec<u8>, OpenReadError> {
-        self.read_whole(path).map_err(|error| read_error(error, path))
+        fs::read(self.folder.join(path))
+            .and_then(|bytes| self.id.without_trailer(path, bytes))
+            .map_err(|error| read_error(error, path))
     }
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        self.replace_whole(path, data)
+        let target = self.folder.join(path);
+        // One process writes the folder, and tantivy replaces one file at a time.
+        let temporary = target.with_extension("new");
+        checksummed_file::replace_file(&temporary, &target, &self.id.with_trailer(path, data))
     }
 
+    /// The folder's owner syncs a state that the next process should trust.
     fn sync_directory(&self) -> io::Result<()> {
-        if self.is_durable.load(Ordering::Relaxed) {
-            return File::open(&self.folder)?.sync_all();
-        }
         Ok(())
     }
 
@@ -290,13 +242,17 @@ impl FileHandle for DiskFile {
 /// Writes a file and its trailer. Without its trailer a file is damaged.
 struct DiskWriter {
     file: File,
-    trailer: [u8; TRAILER_BYTES],
-    is_durable: Arc<AtomicBool>,
+    name: PathBuf,
+    id: IndexId,
+    /// Of the content.
+    hasher: crc32fast::Hasher,
 }
 
 impl Write for DiskWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        let written = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -306,11 +262,7 @@ impl Write for DiskWriter {
 
 impl TerminatingWrite for DiskWriter {
     fn terminate_ref(&mut self, _: AntiCallToken) -> io::Result<()> {
-        self.file.write_all(&self.trailer)?;
-        if self.is_durable.load(Ordering::Relaxed) {
-            self.file.sync_data()?;
-        }
-        Ok(())
+        self.file.write_all(&self.id.trailer(&self.name, self.hasher.clone().finalize()))
     }
 }
 
@@ -324,8 +276,9 @@ mod tests {
 
     use super::*;
 
-    fn directory(folder: &Path, index_id: u64) -> DiskDirectory {
-        DiskDirectory::new(folder, index_id, Arc::new(ByteCache::new(1 << 20)))
+    fn directory(folder: &Path, index: u64) -> DiskDirectory {
+        let id = IndexId::of_project(Path::new(&index.to_string()));
+        DiskDirectory::new(folder, id, Arc::new(ByteCache::new(1 << 20)))
     }
 
     fn schema() -> Schema {
@@ -410,7 +363,11 @@ mod tests {
     fn byte_cache_stays_within_its_budget() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Arc::new(ByteCache::new(64 * 1024));
-        let directory = DiskDirectory::new(folder.path(), 1, Arc::clone(&cache));
+        let directory = DiskDirectory::new(
+            folder.path(),
+            IndexId::of_project(folder.path()),
+            Arc::clone(&cache),
+        );
         let mut writer = directory.open_write(Path::new("file")).unwrap();
         writer.write_all(&vec![7; 1 << 20]).unwrap();
         writer.terminate().unwrap();

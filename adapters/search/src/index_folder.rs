@@ -4,6 +4,7 @@
 //! so a new folder starts with hard links to the files of another one.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -15,6 +16,7 @@ use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
 use crate::checksummed_file;
+use crate::disk_directory::{ByteCache, DiskDirectory};
 use crate::file_trailer::IndexId;
 use crate::project_cache::lock;
 
@@ -82,10 +84,6 @@ impl IndexFolder {
         self.project.join(format!("{FOLDER_PREFIX}{}", self.name))
     }
 
-    pub(crate) fn id(&self) -> IndexId {
-        self.id
-    }
-
     /// Fills a folder without an index with the newest complete one. Lists its files for tantivy.
     fn prepare(&self, format: &str) -> io::Result<()> {
         let path = self.path();
@@ -133,17 +131,9 @@ impl IndexFolder {
         is_marked_clean(&self.path())
     }
 
-    /// Opens the committed index; `None` if there is none. Fails if a file is missing or, unless
-    /// the index is clean, damaged.
-    #[expect(dead_code, reason = "the index on disk is not built yet")]
-    pub(crate) fn open_index(
-        &self,
-        directory: impl Into<Box<dyn Directory>>,
-    ) -> tantivy::Result<Option<tantivy::Index>> {
-        if !self.path().join(META_FILE).try_exists()? {
-            return Ok(None);
-        }
-        let mut index = tantivy::Index::open(directory)?;
+    /// Verifies the committed files unless the index is clean, and removes files that a killed
+    /// process left behind. Call it before the first read of a segment.
+    fn check_files(&self, index: &mut tantivy::Index) -> tantivy::Result<()> {
         let mut files = index.load_metas()?.list_segment_files();
         if !self.is_clean() {
             for file in &files {
@@ -153,7 +143,7 @@ impl IndexFolder {
         }
         files.insert(PathBuf::from(META_FILE));
         index.directory_mut().garbage_collect(|| files)?;
-        Ok(Some(index))
+        Ok(())
     }
 
     /// Verifies the content of a file. A file that does not exist is not damaged: it may have been
@@ -251,7 +241,7 @@ impl IndexFolder {
         self.project.join(format!("{ASIDE_PREFIX}{}", self.name))
     }
 
-    /// Removes folders that no process has locked for a week, and the caches of version 0.1.0.
+    /// Removes folders that no process has locked for a week, of all formats.
     fn remove_unused(&self) -> io::Result<()> {
         // The clock of the file system, which may be another computer's.
         let now = self.lock.metadata()?.modified()?;
@@ -266,18 +256,12 @@ impl IndexFolder {
                 remove_folder(&self.project.join(format!("{ASIDE_PREFIX}{name}")))?;
             }
         }
-        let words = self.project.join("words");
-        if words.try_exists()?
-            && File::open(self.project.join("lock")).is_ok_and(|lock| lock.try_lock().is_ok())
-        {
-            remove_folder(&words)?;
-            fs::remove_file(self.project.join("manifest"))?;
-        }
         Ok(())
     }
 }
 
 /// The place of an index: the folder of this process, or memory if there is none.
+#[derive(Debug)]
 pub(crate) enum IndexPlace {
     /// Shared with the thread that verifies and syncs it.
     Folder(Arc<IndexFolder>),
@@ -285,21 +269,25 @@ pub(crate) enum IndexPlace {
 }
 
 impl IndexPlace {
+    pub(crate) fn in_memory() -> Self {
+        Self::Memory(RamDirectory::create())
+    }
+
     /// Opens the index folder of the project. Without a writable one, copies the newest complete
     /// index into memory if it has at most `max_memory` bytes.
     pub(crate) fn open(project: Option<&Path>, format: &str, max_memory: usize) -> Self {
-        let Some(project) = project else { return Self::Memory(RamDirectory::create()) };
+        let Some(project) = project else { return Self::in_memory() };
         match IndexFolder::open(project, format) {
             Ok(folder) => Self::Folder(Arc::new(folder)),
-            Err(error) => Self::in_memory(project, format, max_memory, &error),
+            Err(error) => Self::copy_to_memory(project, format, max_memory, &error),
         }
     }
 
     /// Replaces an index that is damaged or cannot be written. All readers must be closed. The
     /// new one is empty, or has the last state that was saved.
-    pub(crate) fn replace(&mut self, format: &str, max_memory: usize, cause: &dyn ToString) {
+    pub(crate) fn replace(&mut self, format: &str, max_memory: usize, cause: &dyn fmt::Display) {
         let Self::Folder(folder) = self else {
-            *self = Self::Memory(RamDirectory::create());
+            *self = Self::in_memory();
             return;
         };
         match folder.set_aside() {
@@ -310,12 +298,36 @@ impl IndexPlace {
             }
             Err(error) => {
                 let project = folder.project.clone();
-                *self = Self::in_memory(&project, format, max_memory, &error);
+                *self = Self::copy_to_memory(&project, format, max_memory, &error);
             }
         }
     }
 
-    fn in_memory(project: &Path, format: &str, max_memory: usize, cause: &io::Error) -> Self {
+    pub(crate) fn directory(&self, cache: &Arc<ByteCache>) -> Box<dyn Directory> {
+        match self {
+            Self::Folder(folder) => {
+                Box::new(DiskDirectory::new(&folder.path(), folder.id, Arc::clone(cache)))
+            }
+            Self::Memory(directory) => Box::new(directory.clone()),
+        }
+    }
+
+    /// Makes sure that the files of an opened index may be read. Fails if one is damaged.
+    pub(crate) fn check_files(&self, index: &mut tantivy::Index) -> tantivy::Result<()> {
+        match self {
+            Self::Folder(folder) => folder.check_files(index),
+            Self::Memory(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn folder(&self) -> Option<&Arc<IndexFolder>> {
+        match self {
+            Self::Folder(folder) => Some(folder),
+            Self::Memory(_) => None,
+        }
+    }
+
+    fn copy_to_memory(project: &Path, format: &str, max_memory: usize, cause: &io::Error) -> Self {
         let message = "search cache: cannot be written; the index is in memory";
         tracing::warn!(path = %project.display(), error = %cause, message);
         let source = newest_complete(project, format);
@@ -342,7 +354,7 @@ fn lock_path(project: &Path, name: &str) -> PathBuf {
 }
 
 /// Returns the folder of this format whose complete index was committed last.
-pub(crate) fn newest_complete(project: &Path, format: &str) -> Option<PathBuf> {
+fn newest_complete(project: &Path, format: &str) -> Option<PathBuf> {
     let prefix = format!("{FOLDER_PREFIX}{format}-");
     let mut newest: Option<(SystemTime, PathBuf)> = None;
     for (name, path) in entries(project).ok()? {
@@ -356,6 +368,20 @@ pub(crate) fn newest_complete(project: &Path, format: &str) -> Option<PathBuf> {
         }
     }
     newest.map(|(_, path)| path)
+}
+
+/// Returns the size of the newest complete index in bytes; `None` if there is none or its list of
+/// files is damaged.
+pub(crate) fn inspect_size(project: &Path, format: &str) -> Option<u64> {
+    let folder = newest_complete(project, format)?;
+    let meta = fs::read(folder.join(META_FILE)).ok()?;
+    IndexId::of_project(project).without_trailer(Path::new(META_FILE), meta).ok()?;
+    let mut size = 0;
+    for (_, path) in entries(&folder).ok()? {
+        // A running process may just have removed it.
+        size += fs::metadata(path).map_or(0, |file| file.len());
+    }
+    Some(size)
 }
 
 /// Links the files of an index that another process may be changing. False if it did.

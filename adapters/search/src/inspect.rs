@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::cache_dir::has_valid_index;
+use crate::index_folder;
+use crate::lexical;
 use crate::project_cache::cache_dir_name;
 
 /// The cache of one project, as it is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheStatus {
     pub folder: PathBuf,
-    /// True if a valid lexical index is saved; otherwise the next search rebuilds it.
-    pub has_lexical_index: bool,
+    /// Size of the newest complete index; `None` if the next search rebuilds it. The indexes of
+    /// further processes share most of its files.
+    pub index_bytes: Option<u64>,
     /// Names of the models with saved vectors, sorted.
     pub models: Vec<String>,
 }
@@ -41,6 +43,6 @@ pub fn inspect_cache(
     }
     // The order of a directory listing is arbitrary.
     models.sort();
-    let words = has_valid_index(&folder);
-    Ok(Some(CacheStatus { folder, has_lexical_index: words, models }))
+    let index_bytes = index_folder::inspect_size(&folder, &lexical::format());
+    Ok(Some(CacheStatus { folder, index_bytes, models }))
 }

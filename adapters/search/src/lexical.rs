@@ -11,8 +11,11 @@ pub(crate) mod searcher;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::mem;
+use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use reqlore_domain::document::DocumentId;
@@ -22,12 +25,13 @@ use reqlore_domain::search::DocumentProjection;
 use tantivy::index::{IndexSettings, SegmentMeta};
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy, MergePolicy, NoMergePolicy};
 use tantivy::{
-    Directory, FutureResult, Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument,
-    TantivyError,
+    FutureResult, Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError,
 };
 
 use crate::analyzer::{self, Analyzer};
 use crate::chunk::Chunk;
+use crate::disk_directory::ByteCache;
+use crate::index_folder::IndexPlace;
 use schema::SchemaFields;
 use searcher::LexicalSearcher;
 
@@ -72,15 +76,18 @@ impl std::fmt::Debug for LexicalIndex {
 }
 
 impl LexicalIndex {
-    /// Opens the index of a directory, or creates it in an empty one. An error if it is damaged or
-    /// of another version.
+    /// Opens the index of a place, or creates it in an empty one. An error if it is damaged.
     pub(crate) fn open(
-        directory: Box<dyn Directory>,
+        place: &IndexPlace,
+        cache: &Arc<ByteCache>,
         analyzer: &Analyzer,
     ) -> tantivy::Result<Self> {
         let (schema, fields) = schema::build_schema();
+        let directory = place.directory(cache);
         let index = if Index::exists(&*directory)? {
-            Index::open(directory)?
+            let mut index = Index::open(directory)?;
+            place.check_files(&mut index)?;
+            index
         } else {
             let settings = IndexSettings {
                 // Snippets read single texts: small blocks, and no thread for each segment.
@@ -190,26 +197,38 @@ impl LexicalIndex {
         Ok(())
     }
 
-    /// Starts a merge if there are too many segments or deleted records, or looks whether it has
-    /// ended. Never waits. True if it must be called again.
-    pub(crate) fn merge_step(&mut self) -> tantivy::Result<bool> {
-        if let Some(merge) = &mut self.merge {
-            let result = Pin::new(&mut merge.result);
-            // No waker: the caller asks again.
-            let Poll::Ready(result) = result.poll(&mut Context::from_waker(Waker::noop())) else {
-                return Ok(true);
-            };
-            self.merge = None;
-            result?;
-            self.reload()?;
+    /// Starts a merge if there are too many segments or deleted records, or ends one that is
+    /// complete. Never waits: true if `waker` is woken when the merge is complete.
+    pub(crate) fn merge_step(&mut self, waker: &Waker) -> tantivy::Result<bool> {
+        if self.merge.is_none() {
+            let segments = self.index.searchable_segment_metas()?;
+            let candidates = merge_policy().compute_merge_candidates(&segments);
+            let Some(candidate) = candidates.into_iter().next() else { return Ok(false) };
+            let mut writer = open_writer(&self.index)?;
+            let result = writer.merge(&candidate.0);
+            self.merge = Some(RunningMerge { writer, result });
         }
-        let segments = self.index.searchable_segment_metas()?;
-        let candidates = merge_policy().compute_merge_candidates(&segments);
-        let Some(candidate) = candidates.into_iter().next() else { return Ok(false) };
-        let mut writer = open_writer(&self.index)?;
-        let result = writer.merge(&candidate.0);
-        self.merge = Some(RunningMerge { writer, result });
+        let Some(merge) = &mut self.merge else { return Ok(false) };
+        let result = Pin::new(&mut merge.result);
+        let Poll::Ready(result) = result.poll(&mut Context::from_waker(waker)) else {
+            return Ok(true);
+        };
+        self.merge = None;
+        result?;
+        self.reload()?;
+        // There may be another one.
+        waker.wake_by_ref();
         Ok(true)
+    }
+
+    /// The committed files, and possible ones that do not exist.
+    pub(crate) fn files(&self) -> tantivy::Result<HashSet<PathBuf>> {
+        Ok(self.index.load_metas()?.list_segment_files())
+    }
+
+    /// True if the committed state has all documents.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.committed_position.is_some()
     }
 
     /// The state of the last commit.
@@ -240,9 +259,13 @@ fn merge_policy() -> LogMergePolicy {
     policy
 }
 
-/// Names the versions of analyzer and schema, and the position.
+/// Names the versions of analyzer and schema. It is part of the folder's name.
+pub(crate) fn format() -> String {
+    format!("{}.{VERSION}", analyzer::VERSION)
+}
+
 fn encode_payload(position: Option<ChangePosition>) -> String {
-    let version = format!("{}.{VERSION}", analyzer::VERSION);
+    let version = format();
     match position {
         Some(ChangePosition { store_id, writer_id, revision }) => {
             format!("{version} {store_id:x} {writer_id:x} {:x}", revision.0)

@@ -9,10 +9,8 @@ mod checkpoints;
 mod checksummed_file;
 mod chunk;
 mod disk_directory;
-#[cfg(test)]
 mod file_trailer;
 mod filter;
-#[cfg(test)]
 mod index_folder;
 pub mod inspect;
 mod lexical;

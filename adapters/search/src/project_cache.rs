@@ -44,7 +44,7 @@ pub(crate) struct ProjectCache {
     config: SearchConfig,
     analyzers: AnalyzerPair,
     /// Shared by all projects.
-    bytes: Arc<ByteCache>,
+    byte_cache: Arc<ByteCache>,
     open: Mutex<OpenProjects>,
     /// Held while an index is opened, so that two calls do not open it twice. Calls to open
     /// indexes do not wait for it.
@@ -100,8 +100,8 @@ impl ProjectCache {
         let (by_use, closing) = (LruCache::unbounded(), HashMap::new());
         let (cost, max_files) = (IndexCost::default(), config.max_open_files);
         let open = Mutex::new(OpenProjects { by_use, closing, cost, max_files });
-        let bytes = Arc::new(ByteCache::new(BYTE_CACHE_BYTES));
-        Self { config, analyzers, bytes, open, opening: Default::default() }
+        let byte_cache = Arc::new(ByteCache::new(BYTE_CACHE_BYTES));
+        Self { config, analyzers, byte_cache, open, opening: Default::default() }
     }
 
     pub(crate) fn get(&self, key: &ProjectKey) -> Option<SharedProject> {
@@ -129,7 +129,8 @@ impl ProjectCache {
             return Ok((project, false));
         }
         let cache_dir = self.open_cache_dir(&dir_name);
-        let opened = ProjectIndex::open(cache_dir, self.analyzers.clone(), &self.config)?;
+        let (byte_cache, analyzers) = (Arc::clone(&self.byte_cache), self.analyzers.clone());
+        let opened = ProjectIndex::open(cache_dir, byte_cache, analyzers, &self.config)?;
         let cost = opened.cost();
         let project = Arc::new(Mutex::new(opened));
         let mut open = lock(&self.open);
@@ -137,7 +138,7 @@ impl ProjectCache {
         let excess = open.take_excess(Some(EXCESS_SHARE));
         drop(open);
         if let Some((key, excess)) = excess {
-            // Not saved, because the call would wait for the disk: the storage has all changes.
+            // Not synced, because the call would wait for the disk.
             drop(excess);
             self.finish_close(&key);
         }
@@ -174,7 +175,7 @@ impl ProjectCache {
 
     fn open_cache_dir(&self, name: &str) -> Option<CacheDir> {
         let path: PathBuf = self.config.cache_folder.as_deref()?.join(name);
-        match CacheDir::open(path.clone(), Arc::clone(&self.bytes)) {
+        match CacheDir::open(path.clone()) {
             Ok(cache_dir) => Some(cache_dir),
             Err(error) => {
                 let path = path.display();

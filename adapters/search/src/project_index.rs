@@ -3,9 +3,13 @@
 //! The index is a cache. After an error it is set aside and the error is logged. The application
 //! finds the missing documents by the position and adds them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Waker;
 
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -19,16 +23,18 @@ use tantivy::{DocAddress, TantivyError};
 
 use crate::SearchConfig;
 use crate::analyzer::Analyzer;
-use crate::cache_dir::{self, CacheDir};
+use crate::cache_dir::CacheDir;
 use crate::checkpoints::CheckpointFile;
 use crate::checksummed_file::first_bytes;
 use crate::chunk;
+use crate::disk_directory::ByteCache;
 use crate::filter::filter_query;
-use crate::lexical::LexicalIndex;
+use crate::index_folder::{IndexFolder, IndexPlace};
 use crate::lexical::bm25::{FilterCursor, LexicalMatch, LexicalScorer, QueryTerm};
 use crate::lexical::pinned_items::pinned_items;
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
 use crate::lexical::searcher::{LexicalSearcher, MAX_SCORED_ITEMS, to_usize};
+use crate::lexical::{self, LexicalIndex};
 use crate::project_cache::{IndexCost, MEMORY_READERS};
 use crate::rank_fusion::{self, Candidate, FusionRule, ResultPage};
 use crate::script::Script;
@@ -38,6 +44,9 @@ use crate::snippet;
 /// The share of the memory limit that pending texts may take. Each is held several times: as a
 /// stored text, as words, and in tantivy's queue.
 const QUEUE_SHARE: usize = 8;
+/// Open files of a segment, roughly.
+const FILES_PER_SEGMENT: usize = 7;
+const MAX_REPLACED_PLACES: usize = 3;
 /// In an index of more than [`MAX_SCORED_ITEMS`], this number of the best items by words are ranked
 /// by all evidence.
 const RANKED_ITEMS: usize = 200;
@@ -46,12 +55,14 @@ const RANKED_ITEMS: usize = 200;
 pub(crate) struct ProjectIndex {
     analyzers: AnalyzerPair,
     cache_dir: Option<CacheDir>,
+    place: IndexPlace,
+    byte_cache: Arc<ByteCache>,
     lexical: LexicalIndex,
     semantic: SemanticIndex,
     checkpoints: CheckpointFile,
     has_unsaved: bool,
-    /// Bytes of texts that may wait for a commit.
-    max_pending_bytes: usize,
+    /// Limits the memory of texts that wait for a commit, and of an index in memory.
+    memory_bytes: usize,
     /// Number of documents removed since the index was opened.
     removed_documents: usize,
 }
@@ -79,25 +90,25 @@ pub(crate) struct SemanticPlan {
 impl ProjectIndex {
     /// Opens the index of the directory; an unusable one is set aside and the index is empty.
     pub(crate) fn open(
-        mut cache_dir: Option<CacheDir>,
+        cache_dir: Option<CacheDir>,
+        byte_cache: Arc<ByteCache>,
         analyzers: AnalyzerPair,
         config: &SearchConfig,
     ) -> Result<Self> {
         let semantic = SemanticIndex::new(&config.embedders, cache_dir.as_ref());
-        let directory = cache_dir::open_directory(cache_dir.as_mut());
-        let opened = catch_panic(|| LexicalIndex::open(directory, &analyzers.document));
-        let lexical = match opened {
-            Ok(lexical) => lexical,
-            Err(error) => replace_index(cache_dir.as_mut(), &analyzers, &error)?,
-        };
+        let folder = cache_dir.as_ref().map(CacheDir::folder);
+        let mut place = IndexPlace::open(folder, &lexical::format(), config.memory_bytes);
+        let lexical = open_index(&mut place, &byte_cache, &analyzers, config.memory_bytes)?;
         let mut project = Self {
             analyzers,
             cache_dir,
+            place,
+            byte_cache,
             lexical,
             semantic,
             checkpoints: CheckpointFile::default(),
             has_unsaved: false,
-            max_pending_bytes: config.memory_bytes / QUEUE_SHARE,
+            memory_bytes: config.memory_bytes,
             removed_documents: 0,
         };
         project.try_or_reset(Self::embed_missing)?;
@@ -161,7 +172,7 @@ impl ProjectIndex {
             self.removed_documents += usize::from(projection.version.is_none());
             // One batch for each document, as a call of the model has a fixed cost.
             self.semantic.embed_document(&chunks.concat());
-            if self.lexical.pending_bytes() > self.max_pending_bytes {
+            if self.lexical.pending_bytes() > self.memory_bytes / QUEUE_SHARE {
                 self.commit()?;
             }
         }
@@ -171,6 +182,7 @@ impl ProjectIndex {
     /// Makes pending changes visible.
     fn commit(&mut self) -> tantivy::Result<()> {
         if self.lexical.has_pending() {
+            self.check_lock()?;
             self.lexical.commit()?;
             self.semantic.refresh(self.lexical.searcher())?;
         }
@@ -346,10 +358,6 @@ impl ProjectIndex {
         self.checkpoints.compare_and_replace(self.cache_dir.as_ref(), name, versions)
     }
 
-    pub(crate) fn cost(&self) -> IndexCost {
-        IndexCost { files: usize::from(self.cache_dir.is_some()), readers: MEMORY_READERS }
-    }
-
     pub(crate) fn next_batch(&mut self) -> Result<Option<EmbeddingBatch>> {
         self.try_or_reset(|project| project.semantic.next_batch(project.lexical.searcher(), false))
     }
@@ -368,6 +376,7 @@ impl ProjectIndex {
         self.try_or_reset(|project| {
             project.commit()?;
             // The position may have moved without a change.
+            project.check_lock()?;
             project.lexical.commit()
         })?;
         self.semantic.drop_unused(self.lexical.searcher(), self.removed_documents);
@@ -380,13 +389,42 @@ impl ProjectIndex {
         Ok(())
     }
 
-    /// Starts or ends a merge of segments without waiting. True if it must be called again.
-    pub(crate) fn merge_step(&mut self) -> Result<bool> {
+    /// See [`LexicalIndex::merge_step`].
+    pub(crate) fn merge_step(&mut self, waker: &Waker) -> Result<bool> {
         self.try_or_reset(|project| {
-            let must_continue = project.lexical.merge_step()?;
+            project.check_lock()?;
+            let must_continue = project.lexical.merge_step(waker)?;
             project.semantic.refresh(project.lexical.searcher())?;
             Ok(must_continue)
         })
+    }
+
+    /// Another process may have the folder after a user has removed the cache.
+    fn check_lock(&self) -> io::Result<()> {
+        match self.place.folder() {
+            Some(folder) => folder.check_lock(),
+            None => Ok(()),
+        }
+    }
+
+    /// The folder of the committed index, and whether the index is complete. `None` in memory.
+    pub(crate) fn folder(&self) -> Option<(Arc<IndexFolder>, bool)> {
+        self.place.folder().map(|folder| (Arc::clone(folder), self.lexical.is_complete()))
+    }
+
+    /// The files that the index reads.
+    pub(crate) fn files(&mut self) -> Result<HashSet<PathBuf>> {
+        self.try_or_reset(|project| project.lexical.files())
+    }
+
+    pub(crate) fn cost(&self) -> IndexCost {
+        match self.place {
+            IndexPlace::Folder(_) => {
+                let segments = self.lexical.searcher().segment_readers().len();
+                IndexCost { files: 1 + FILES_PER_SEGMENT * segments, readers: 1 }
+            }
+            IndexPlace::Memory(_) => IndexCost { files: 0, readers: MEMORY_READERS },
+        }
     }
 
     /// Does the work. After an error or a panic of tantivy the index is set aside, and the work is
@@ -399,9 +437,18 @@ impl ProjectIndex {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        self.lexical = replace_index(self.cache_dir.as_mut(), &self.analyzers, &error)?;
-        self.semantic.refresh(self.lexical.searcher()).map_err(build_error)?;
+        self.replace_index(&error)?;
         work(self).map_err(build_error)
+    }
+
+    /// Sets a damaged index aside and creates an empty one.
+    pub(crate) fn replace_index(&mut self, cause: &dyn fmt::Display) -> Result<()> {
+        let Self { place, byte_cache, analyzers, memory_bytes, .. } = self;
+        // Closed first, so that no merge writes into the new folder.
+        self.lexical = open_index(&mut IndexPlace::in_memory(), byte_cache, analyzers, 0)?;
+        place.replace(&lexical::format(), *memory_bytes, cause);
+        self.lexical = open_index(place, byte_cache, analyzers, *memory_bytes)?;
+        self.semantic.refresh(self.lexical.searcher()).map_err(build_error)
     }
 
     /// Embeds the texts that an earlier process did not embed, as far as it takes little time.
@@ -430,15 +477,24 @@ impl Drop for ProjectIndex {
     }
 }
 
-/// Sets a damaged index aside and creates an empty one.
-fn replace_index(
-    cache_dir: Option<&mut CacheDir>,
+/// Opens the index of a place. Replaces a damaged one by an empty one, at last in memory.
+fn open_index(
+    place: &mut IndexPlace,
+    byte_cache: &Arc<ByteCache>,
     analyzers: &AnalyzerPair,
-    error: &TantivyError,
+    memory_bytes: usize,
 ) -> Result<LexicalIndex> {
-    tracing::warn!(%error, "search index: it is damaged and is rebuilt");
-    let directory = cache_dir::empty_directory(cache_dir);
-    LexicalIndex::open(directory, &analyzers.document).map_err(build_error)
+    let open = |place: &IndexPlace| {
+        catch_panic(|| LexicalIndex::open(place, byte_cache, &analyzers.document))
+    };
+    // A new folder, a copy of the old one in memory, an empty index there.
+    for _ in 0..MAX_REPLACED_PLACES {
+        match open(place) {
+            Ok(lexical) => return Ok(lexical),
+            Err(error) => place.replace(&lexical::format(), memory_bytes, &error),
+        }
+    }
+    open(place).map_err(build_error)
 }
 
 /// A damaged file may also make tantivy panic.

@@ -6,10 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use reqlore_domain::error::Result;
+use reqlore_domain::error::{Error, Result};
 use reqlore_domain::ports::embedder::TextRole;
 use reqlore_domain::project_key::ProjectKey;
 
@@ -21,8 +22,6 @@ use crate::semantic;
 const SAVE_DELAY: Duration = Duration::from_secs(2);
 /// ... or after this time in any case.
 const MAX_SAVE_DELAY: Duration = Duration::from_secs(30);
-/// The time between two looks at a running merge.
-const MERGE_POLL: Duration = Duration::from_millis(20);
 /// Maximum time that running calls delay the background work.
 const MAX_YIELD: Duration = Duration::from_secs(1);
 /// The niceness of the thread; calls have 0.
@@ -44,9 +43,26 @@ struct WorkerState {
     with_texts: HashSet<ProjectKey>,
     /// Times of the first and of the last unsaved change.
     unsaved: HashMap<ProjectKey, (Instant, Instant)>,
+    /// All projects that this process has opened.
+    opened: HashSet<ProjectKey>,
+    /// Projects whose committed files were not read since they were opened.
+    unverified: HashSet<ProjectKey>,
+    /// Projects that may have segments to merge.
+    unmerged: HashSet<ProjectKey>,
+    merge: MergeState,
     /// True after an index was opened, until no index exceeds the budget.
     may_exceed: bool,
     is_stopping: bool,
+}
+
+/// The merge of one project at a time.
+#[derive(Debug, Default, PartialEq)]
+enum MergeState {
+    #[default]
+    Idle,
+    Running,
+    /// It has ended, or another one may begin.
+    Woken,
 }
 
 #[derive(Debug, PartialEq)]
@@ -54,6 +70,9 @@ enum WorkerTask {
     CloseExcess,
     EmbedBatch(ProjectKey),
     Save(ProjectKey),
+    Verify(ProjectKey),
+    BeginMerge(ProjectKey),
+    ContinueMerge,
     Stop,
 }
 
@@ -92,12 +111,37 @@ impl WorkerState {
             self.unsaved.remove(&key);
             return Ok(WorkerTask::Save(key));
         }
-        if let Some(key) = self.with_texts.iter().next().cloned() {
-            // Listed again after each batch, until the project has no pending text.
-            self.with_texts.remove(&key);
+        if self.merge == MergeState::Woken {
+            self.merge = MergeState::Running;
+            return Ok(WorkerTask::ContinueMerge);
+        }
+        if let Some(key) = take_any(&mut self.unverified) {
+            return Ok(WorkerTask::Verify(key));
+        }
+        if self.merge == MergeState::Idle
+            && let Some(key) = take_any(&mut self.unmerged)
+        {
+            self.merge = MergeState::Running;
+            return Ok(WorkerTask::BeginMerge(key));
+        }
+        // Listed again after each batch, until the project has no pending text.
+        if let Some(key) = take_any(&mut self.with_texts) {
             return Ok(WorkerTask::EmbedBatch(key));
         }
         Err(timeout)
+    }
+}
+
+fn take_any(keys: &mut HashSet<ProjectKey>) -> Option<ProjectKey> {
+    let key = keys.iter().next().cloned()?;
+    keys.take(&key)
+}
+
+/// Wakes the thread when a merge is complete.
+impl Wake for SharedState {
+    fn wake(self: Arc<Self>) {
+        lock(&self.state).merge = MergeState::Woken;
+        self.wake.notify_all();
     }
 }
 
@@ -121,6 +165,10 @@ impl SharedState {
         if is_opened {
             // The loaded index may have texts without a vector.
             state.with_texts.insert(key.clone());
+            // Damage happens while no server runs, so one look for each process is enough.
+            if state.opened.insert(key.clone()) {
+                state.unverified.insert(key.clone());
+            }
         }
         state.may_exceed = true;
         drop(state);
@@ -128,16 +176,16 @@ impl SharedState {
         Ok(project)
     }
 
-    /// The call ends when the guard is dropped.
-    pub(crate) fn begin_call(&self) -> CallGuard<'_> {
-        lock(&self.state).running_calls += 1;
-        CallGuard(self)
-    }
-
     /// Schedules the embedding of texts without a vector.
     pub(crate) fn record_pending(&self, key: &ProjectKey) {
         lock(&self.state).with_texts.insert(key.clone());
         self.wake.notify_all();
+    }
+
+    /// The call ends when the guard is dropped.
+    pub(crate) fn begin_call(&self) -> CallGuard<'_> {
+        lock(&self.state).running_calls += 1;
+        CallGuard(self)
     }
 
     /// Schedules the embedding and the saving of a change.
@@ -174,7 +222,12 @@ impl SharedState {
                 Err(timeout) => timeout,
             };
             let waited = self.wake.wait_timeout(state, timeout);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let (woken, result) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            // An index that was replaced abandons its merge and does not wake the thread.
+            if result.timed_out() && state.merge == MergeState::Running {
+                state.merge = MergeState::Woken;
+            }
         }
     }
 
@@ -203,22 +256,64 @@ impl SharedState {
 
     fn save(&self, key: &ProjectKey, project: &SharedProject) {
         lock(&self.state).unsaved.remove(key);
-        let mut project = lock(project);
-        project.flush().unwrap_or_else(|error| warn_unfinished(&error));
-        let cost = project.cost();
-        drop(project);
+        let mut index = lock(project);
+        index.flush().unwrap_or_else(|error| warn_unfinished(&error));
+        let (folder, cost) = (index.folder(), index.cost());
+        drop(index);
         self.projects.update_cost(key, cost);
-        // The changes are visible now, and their texts may lack vectors.
-        self.record_pending(key);
+        // Without the project's lock, because a sync takes long.
+        if let Some((folder, is_complete)) = folder
+            && let Err(error) = folder.mark_clean(is_complete)
+        {
+            tracing::info!(%error, "search index: cannot be synced; the next start verifies it");
+        }
     }
 
-    /// Merges small segments of a project. Calls run meanwhile.
-    fn merge(&self, project: &SharedProject) {
-        while !lock(&self.state).is_stopping
-            && lock(project).merge_step().unwrap_or_else(|error| warn_unfinished(&error))
-        {
-            thread::sleep(MERGE_POLL);
+    /// Reads the files of an index that was opened without a verification.
+    fn verify(&self, key: &ProjectKey) {
+        let Some(project) = self.projects.peek(key) else {
+            // Closed meanwhile; the next opening verifies it.
+            lock(&self.state).opened.remove(key);
+            return;
+        };
+        let mut index = lock(&project);
+        let files = index.files().unwrap_or_else(|error| warn_unfinished(&error));
+        let folder = index.folder();
+        drop(index);
+        let Some((folder, _)) = folder else { return };
+        for file in files {
+            if lock(&self.state).is_stopping {
+                return;
+            }
+            let Err(error) = folder.verify_file(&file) else { continue };
+            lock(&project).replace_index(&error).unwrap_or_else(|error| warn_unfinished(&error));
+            return;
         }
+    }
+
+    /// Begins or continues a merge. Returns the project until it has nothing to merge.
+    fn merge(
+        self: &Arc<Self>,
+        merging: Option<(ProjectKey, SharedProject)>,
+    ) -> Option<(ProjectKey, SharedProject)> {
+        if let Some((key, project)) = merging {
+            let waker = Waker::from(Arc::clone(self));
+            let step = lock(&project).merge_step(&waker);
+            if step.unwrap_or_else(|error| warn_unfinished(&error)) {
+                return Some((key, project));
+            }
+            self.save(&key, &project);
+            drop(project);
+            self.projects.finish_close(&key);
+        }
+        lock(&self.state).merge = MergeState::Idle;
+        None
+    }
+
+    fn record_saved(&self, key: ProjectKey) {
+        let mut state = lock(&self.state);
+        state.with_texts.insert(key.clone());
+        state.unmerged.insert(key);
     }
 
     fn save_all(&self) {
@@ -228,7 +323,7 @@ impl SharedState {
     }
 }
 
-fn warn_unfinished<T: Default>(error: &reqlore_domain::error::Error) -> T {
+fn warn_unfinished<T: Default>(error: &Error) -> T {
     tracing::warn!(%error, "search index: background work failed");
     T::default()
 }
@@ -258,12 +353,14 @@ pub(crate) fn start_thread(shared: &Arc<SharedState>) -> Option<JoinHandle<()>> 
     }
 }
 
-fn run_tasks(shared: &SharedState) {
+fn run_tasks(shared: &Arc<SharedState>) {
     // Embedding takes minutes of processor time and is never urgent.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, WORKER_NICE) {
         tracing::debug!(%error, "search: the background thread keeps its normal priority");
     }
+    // Keeps its project open.
+    let mut merging = None;
     loop {
         match shared.next_task() {
             WorkerTask::CloseExcess => shared.close_excess(),
@@ -271,9 +368,16 @@ fn run_tasks(shared: &SharedState) {
             WorkerTask::Save(key) => {
                 if let Some(project) = shared.projects.peek(&key) {
                     shared.save(&key, &project);
-                    shared.merge(&project);
+                    // The changes are visible now, and their texts may lack vectors.
+                    shared.record_saved(key);
                 }
             }
+            WorkerTask::Verify(key) => shared.verify(&key),
+            WorkerTask::BeginMerge(key) => {
+                let project = shared.projects.peek(&key);
+                merging = shared.merge(project.map(|project| (key, project)));
+            }
+            WorkerTask::ContinueMerge => merging = shared.merge(merging.take()),
             WorkerTask::Stop => return shared.save_all(),
         }
     }

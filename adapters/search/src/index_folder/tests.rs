@@ -11,7 +11,7 @@ fn open(project: &Path) -> IndexFolder {
 }
 
 fn write(folder: &IndexFolder, name: &str, content: &str) {
-    let bytes = folder.id().with_trailer(Path::new(name), content.as_bytes());
+    let bytes = folder.id.with_trailer(Path::new(name), content.as_bytes());
     // Replaced and never changed, as tantivy does.
     fs::write(folder.path().join("content.new"), bytes).unwrap();
     fs::rename(folder.path().join("content.new"), folder.path().join(name)).unwrap();
@@ -24,7 +24,7 @@ fn commit(folder: &IndexFolder, state: &str) {
 
 fn read(folder: &IndexFolder, name: &str) -> Option<String> {
     let bytes = fs::read(folder.path().join(name)).ok()?;
-    let content = folder.id().without_trailer(Path::new(name), bytes).unwrap();
+    let content = folder.id.without_trailer(Path::new(name), bytes).unwrap();
     Some(String::from_utf8(content).unwrap())
 }
 
@@ -189,24 +189,6 @@ fn folder_unused_for_a_week_is_removed() {
     // The second one is old and locked.
     let names = ["index-1.2-0", "index-1.2-1", "index-1.2-3", "index-1.3-0"];
     assert_eq!(folder_names(project.path()), names);
-}
-
-#[test]
-fn cache_of_version_0_1_0_is_removed() {
-    let project = tempfile::tempdir().unwrap();
-    fs::create_dir(project.path().join("words")).unwrap();
-    let lock = File::create(project.path().join("lock")).unwrap();
-    fs::write(project.path().join("manifest"), "old").unwrap();
-    fs::write(project.path().join("checkpoints"), "shared").unwrap();
-    lock.lock().unwrap();
-    let first = open(project.path());
-    assert!(project.path().join("manifest").try_exists().unwrap());
-    drop((lock, first));
-    open(project.path());
-    let names: Vec<_> =
-        entries(project.path()).unwrap().into_iter().map(|(name, _)| name).collect();
-    assert!(!names.contains(&"words".to_owned()) && !names.contains(&"manifest".to_owned()));
-    assert!(names.contains(&"checkpoints".to_owned()));
 }
 
 #[test]

@@ -1,18 +1,21 @@
 //! Compares the scores of the postings with BM25 computed by a scan over all items, and the best
 //! items of tantivy with these scores.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::search::{DocumentProjection, SearchItem};
 use tantivy::fieldnorm::FieldNormReader;
 
 use tantivy::DocAddress;
-use tantivy::directory::RamDirectory;
 
 use super::bm25::LexicalScorer;
 use super::schema::TITLE_WEIGHT;
 use super::{LexicalIndex, query_expansion};
 use crate::analyzer::Analyzer;
+use crate::disk_directory::ByteCache;
+use crate::index_folder::IndexPlace;
 
 fn item(number: usize, title: &str, text: &str) -> SearchItem {
     let (title, text) = (title.to_owned(), text.to_owned());
@@ -90,8 +93,8 @@ proptest! {
         writes in prop::collection::vec((0usize..25, text(), text(), 0u8..5), 1..60),
         query in prop::sample::subsequence(VOCABULARY.split(' ').collect::<Vec<_>>(), 1..6),
     ) {
-        let directory = Box::new(RamDirectory::create());
-        let mut index = LexicalIndex::open(directory, &Analyzer::new()).unwrap();
+        let (place, cache) = (IndexPlace::in_memory(), Arc::new(ByteCache::new(0)));
+        let mut index = LexicalIndex::open(&place, &cache, &Analyzer::new()).unwrap();
         let mut items = vec![None; 25];
         for (number, title, text, action) in writes {
             items[number] = (action > 0).then(|| item(number, &title, &text));

@@ -275,7 +275,7 @@ fn check_index(config: &AppConfig, mut report: AreaReport<'_>) {
         Ok(None) => {
             report.note("there is no index yet", "nothing to do; the first search builds it");
         }
-        Ok(Some(CacheStatus { folder, has_lexical_index: false, .. })) => report.note(
+        Ok(Some(CacheStatus { folder, index_bytes: None, .. })) => report.note(
             format!("the index in {} is unfinished, old or damaged", folder.display()),
             "nothing to do; the next search rebuilds it",
         ),

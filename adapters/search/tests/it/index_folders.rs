@@ -1,0 +1,251 @@
+//! Index folders of several processes, and damage to their files.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::{DocumentProjection, SearchHits};
+
+use crate::support::{TestIndex, document_with_text, query};
+
+fn books() -> Vec<DocumentProjection> {
+    let mut books = Vec::new();
+    for number in 0..30 {
+        let text = format!("alpha beta cat {number}");
+        books.push(document_with_text(&format!("b-{number}"), "Book", &text));
+    }
+    books
+}
+
+/// Applies all books, as the application does after the index was lost.
+fn build(index: &TestIndex) {
+    index.apply(books());
+    index.move_to(1);
+}
+
+/// Searches as the application does: an index without a position is built first.
+fn search(index: &TestIndex) -> SearchHits {
+    loop {
+        if index.position().is_none() {
+            build(index);
+        }
+        let hits = index.search(&query("alpha 12"));
+        // Damage may have been found by this search.
+        if index.position().is_some() {
+            return SearchHits { state: 0, ..hits };
+        }
+    }
+}
+
+/// Returns a cache folder with a complete index of the books, and the expected answer.
+fn built_cache() -> (tempfile::TempDir, SearchHits) {
+    let folder = tempfile::tempdir().unwrap();
+    let index = TestIndex::on_disk(folder.path());
+    // Two segments, and a record that was replaced.
+    index.apply(books());
+    search(&index);
+    index.apply(books().split_off(20));
+    let answer = search(&index);
+    drop(index);
+    (folder, answer)
+}
+
+fn references(hits: &SearchHits) -> Vec<&str> {
+    hits.hits.iter().map(|hit| &*hit.reference).collect()
+}
+
+fn all_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(all_files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// Returns the segment files, whose names begin with the ID of their segment.
+fn segment_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = all_files(folder);
+    files.retain(|path| path.file_stem().is_some_and(|stem| stem.len() >= 32));
+    assert!(files.len() > 10, "{files:?}");
+    files
+}
+
+fn copy(from: &Path) -> tempfile::TempDir {
+    let copied = tempfile::tempdir().unwrap();
+    for file in all_files(from) {
+        let target = copied.path().join(file.strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(file, target).unwrap();
+    }
+    copied
+}
+
+#[test]
+fn second_process_shares_files_and_has_changes_of_its_own() {
+    let (folder, answer) = built_cache();
+    let (first, second) = (TestIndex::on_disk(folder.path()), TestIndex::on_disk(folder.path()));
+    assert_eq!((search(&first), search(&second)), (answer.clone(), answer));
+    for file in segment_files(folder.path()) {
+        assert_eq!(fs::metadata(&file).unwrap().nlink(), 2, "{}", file.display());
+    }
+    first.apply(vec![document_with_text("by-first", "", "gamma")]);
+    second.apply(vec![document_with_text("by-second", "", "gamma")]);
+    assert_eq!(first.found_references("gamma"), ["by-first"]);
+    assert_eq!(second.found_references("gamma"), ["by-second"]);
+    drop((first, second));
+    let third = TestIndex::on_disk(folder.path());
+    assert_eq!(third.found_references("gamma"), ["by-first"]);
+}
+
+#[test]
+fn file_cut_under_open_index_ends_in_right_answer() {
+    let (folder, answer) = built_cache();
+    let expected = references(&answer);
+    let damages: [&dyn Fn(&Path); 2] = [&|path| fs::remove_file(path).unwrap(), &|path| {
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    }];
+    for file in all_files(folder.path()) {
+        for (number, damage) in damages.iter().enumerate() {
+            let copied = copy(folder.path());
+            let index = TestIndex::on_disk(copied.path());
+            search(&index);
+            damage(&copied.path().join(file.strip_prefix(folder.path()).unwrap()));
+            let name = file.display();
+            assert_eq!(references(&search(&index)), expected, "{name} {number}");
+            // A commit opens the files again.
+            index.apply(vec![document_with_text("more", "", "gamma")]);
+            index.found_references("gamma");
+            assert_eq!(references(&search(&index)), expected, "{name} {number}");
+            if number == 0 {
+                drop(index);
+                let next = TestIndex::on_disk(copied.path());
+                assert_eq!(references(&search(&next)), expected, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn flipped_bit_is_found_by_background_check() {
+    let (folder, answer) = built_cache();
+    for file in segment_files(folder.path()) {
+        let copied = copy(folder.path());
+        let path = copied.path().join(file.strip_prefix(folder.path()).unwrap());
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let index = TestIndex::on_disk(copied.path());
+        while index.position().is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(search(&index), answer);
+        drop(index);
+        assert_eq!(search(&TestIndex::on_disk(copied.path())), answer);
+        let aside = all_files(copied.path()).into_iter().any(|path| {
+            path.components().any(|part| part.as_os_str().to_string_lossy().starts_with("aside-"))
+        });
+        assert!(!aside, "the damaged index is removed after the rebuild");
+    }
+}
+
+#[test]
+fn flipped_bit_after_kill_is_found_before_first_answer() {
+    let (folder, answer) = built_cache();
+    for file in segment_files(folder.path()) {
+        let copied = copy(folder.path());
+        let path = copied.path().join(file.strip_prefix(folder.path()).unwrap());
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        fs::remove_file(path.with_file_name("marker")).unwrap();
+        let index = TestIndex::on_disk(copied.path());
+        assert_eq!(index.position(), None, "{}", file.display());
+        assert_eq!(search(&index), answer);
+    }
+}
+
+#[test]
+fn file_of_another_project_is_never_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut index = TestIndex::on_disk(folder.path());
+    build(&index);
+    let answer = search(&index);
+    index.key = ProjectKey::new("/other");
+    index.apply(vec![document_with_text("foreign", "", "alpha 12")]);
+    index.move_to(1);
+    search(&index);
+    drop(index);
+    let mut projects: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    projects.sort();
+    assert_eq!(projects.len(), 2);
+    // All files of a project, and each one in place of a file with the same extension.
+    for (from, to) in [(0, 1), (1, 0)] {
+        let copied = copy(folder.path());
+        let target = copied.path().join(projects[to].file_name().unwrap());
+        for file in all_files(&projects[from]) {
+            fs::copy(&file, target.join(file.strip_prefix(&projects[from]).unwrap())).unwrap();
+        }
+        let index = TestIndex::on_disk(copied.path());
+        assert!(index.found_references("foreign").is_empty());
+        assert_eq!(search(&index), answer);
+    }
+    for foreign in segment_files_of(&projects[0]) {
+        for own in segment_files_of(&projects[1]) {
+            if foreign.extension() != own.extension() {
+                continue;
+            }
+            for (from, to) in [(&foreign, &own), (&own, &foreign)] {
+                let copied = copy(folder.path());
+                fs::copy(from, copied.path().join(to.strip_prefix(folder.path()).unwrap()))
+                    .unwrap();
+                let index = TestIndex::on_disk(copied.path());
+                assert_eq!(search(&index), answer);
+            }
+        }
+    }
+}
+
+fn segment_files_of(project: &Path) -> Vec<PathBuf> {
+    let mut files = all_files(project);
+    files.retain(|path| path.file_stem().is_some_and(|stem| stem.len() >= 32));
+    files
+}
+
+#[test]
+fn cache_folder_off_missing_or_unusable_gives_same_answer() {
+    let (folder, answer) = built_cache();
+    assert_eq!(search(&TestIndex::in_memory()).hits, answer.hits);
+    let missing = folder.path().join("a/b/c");
+    assert_eq!(search(&TestIndex::on_disk(&missing)).hits, answer.hits);
+    assert!(missing.try_exists().unwrap());
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert_eq!(search(&TestIndex::on_disk(&file)).hits, answer.hits);
+}
+
+#[test]
+fn index_in_unwritable_folder_is_copied_into_memory() {
+    let (folder, answer) = built_cache();
+    let locks: Vec<_> = all_files(folder.path())
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "lock"))
+        .collect();
+    assert_eq!(locks.len(), 1);
+    // Nothing can be written to it, even as root.
+    fs::remove_file(&locks[0]).unwrap();
+    fs::create_dir(&locks[0]).unwrap();
+    let index = TestIndex::on_disk(folder.path());
+    assert!(index.position().is_some());
+    assert_eq!(search(&index), answer);
+    index.apply(vec![document_with_text("more", "", "gamma")]);
+    assert_eq!(index.found_references("gamma"), ["more"]);
+    drop(index);
+    assert!(TestIndex::on_disk(folder.path()).found_references("gamma").is_empty());
+}
