@@ -20,9 +20,8 @@ use crate::items::{self, ProjectSize};
 
 /// Documents of each project: an epic, stories, requirements and entities.
 const SIZE: ProjectSize = ProjectSize { total: 50 };
-/// Number of measured calls, in proportion to the projects.
-const CALLS_PER_PROJECT: usize = 2;
-const MIN_CALLS: usize = 4_000;
+/// Number of measured calls, after a search in each project.
+const CALLS: usize = 5_000;
 /// Descriptors are counted after this number of calls.
 const SAMPLE_INTERVAL: usize = 100;
 
@@ -171,7 +170,7 @@ impl<'a> ManyProjects<'a> {
         let mut random = Random::new(7);
         let mut all = Vec::new();
         let mut by_tool = TOOLS.map(|_| Vec::new());
-        for number in 0..MIN_CALLS.max(self.count * CALLS_PER_PROJECT) {
+        for number in 0..CALLS {
             let (project, tool) = (random.below(self.count), random.below(TOOLS.len()));
             let elapsed = self.call(project, TOOLS[tool], number)?;
             all.push(elapsed);
