@@ -2,10 +2,11 @@
 //!
 //! An import syncs only in its last transaction, which makes the whole log durable.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord, IdentityRecords,
@@ -24,7 +25,7 @@ use crate::connection::{ConnectionUse, Connector, run_blocking};
 use crate::damage::{CheckStage, DamageState};
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::tables::{DOCUMENTS, MARKS, PROJECTS, STORE};
-use crate::{SqliteStore, changes, history, item_list, read, write};
+use crate::{SqliteStore, changes, history, read, write};
 
 /// Size of the log, in pages, at which an import checkpoints.
 const CHECKPOINT_PAGES: u32 = 8_000;
@@ -321,6 +322,8 @@ fn put_records(
 ) -> Result<(), QueryError> {
     let mut current: Option<(ProjectKey, (i64, Revision))> = None;
     let mut identities = IdentityRecords::default();
+    // One change of a mark for the batch instead of one for each item.
+    let mut marks = BTreeMap::new();
     for record in records {
         match record {
             ArchiveRecord::Document(DocumentRecord {
@@ -336,11 +339,12 @@ fn put_records(
                     _ => changes::next_revision(connection, writer_id, &project)?,
                 };
                 current = Some((project, row));
-                write::raise_mark_to(connection, row.0, &document.id)?;
-                let place = place.as_deref();
-                let (id, meta) =
-                    write::put_document(connection, row, &document, modified, place, &entry)?;
-                item_list::replace(connection, row.0, None, Some((id, &meta)))?;
+                if let Some(Reference { kind, number }) = Reference::from_document(&document.id) {
+                    let mark = marks.entry((row.0, kind.name())).or_insert((kind, number));
+                    mark.1 = mark.1.max(number);
+                }
+                let place = (modified, place.as_deref());
+                write::put_document(connection, row, &document, None, place, &entry)?;
             }
             ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
                 let (project, _) = changes::next_revision(connection, writer_id, &project)?;
@@ -358,6 +362,9 @@ fn put_records(
             ArchiveRecord::Token(token) => identities.tokens.push(token),
             ArchiveRecord::AuditRow(row) => audit::insert_row(connection, &row)?,
         }
+    }
+    for ((project, _), (kind, number)) in marks {
+        write::raise_high_water_mark(connection, project, kind, number)?;
     }
     if identities == IdentityRecords::default() {
         return Ok(());

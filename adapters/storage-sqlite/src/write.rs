@@ -301,8 +301,7 @@ fn replace_document(
     };
     let entry = PresentEntry { number, origin: context.origin() };
     let row = (project, revision);
-    let (id, meta) = put_document(connection, row, document, context.at, None, &entry)?;
-    item_list::replace(connection, project, listed.as_deref(), Some((id, &meta)))
+    put_document(connection, row, document, listed.as_deref(), (context.at, None), &entry)
 }
 
 fn record_deletion(
@@ -337,16 +336,15 @@ static UPSERT_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Inserts or replaces a document, but not its rows in lists. A replaced document keeps its place.
-/// Returns its row and its metadata.
+/// Inserts a document, or replaces one with the metadata `old`, which keeps its place.
 pub(crate) fn put_document(
     connection: &Connection,
     (project, revision): (i64, Revision),
     document: &Document,
-    modified: Timestamp,
-    place: Option<&str>,
+    old: Option<&DocumentMeta>,
+    (modified, place): (Timestamp, Option<&str>),
     entry: &PresentEntry,
-) -> Result<(i64, DocumentMeta), QueryError> {
+) -> Result<(), QueryError> {
     let DocumentId { kind, name } = &document.id;
     let version = document.version.to_string();
     let meta = DocumentMeta::from_document(document, modified);
@@ -364,10 +362,17 @@ pub(crate) fn put_document(
          ON CONFLICT (document) DO UPDATE SET body = excluded.body",
     )?;
     body.execute((id, &document.body[..]))?;
-    replace_links(connection, (id, project), &meta)?;
+    let links = meta.links();
+    // Most documents are new, and most changes of a text keep its links.
+    if old.map(DocumentMeta::links).as_ref() != Some(&links) {
+        if old.is_some() {
+            delete_links(connection, id)?;
+        }
+        insert_links(connection, (id, project), &meta)?;
+    }
     // The document exists again, so its deletion is no longer a change to report.
     changes::forget_deletion(connection, project, &document.id)?;
-    Ok((id, meta))
+    item_list::replace(connection, project, old, Some((id, &meta)))
 }
 
 /// Replaces the metadata and the links of a stored document, which no list has.
@@ -379,7 +384,8 @@ pub(crate) fn update_metadata(
     static UPDATE: LazyLock<String> =
         LazyLock::new(|| DOCUMENTS.update(&[("reference", "?2"), ("head", "?3")], "id = ?1"));
     connection.prepare_cached(&UPDATE)?.execute((id, meta.reference(), encode_metadata(meta)?))?;
-    replace_links(connection, (id, project), meta)?;
+    delete_links(connection, id)?;
+    insert_links(connection, (id, project), meta)?;
     item_list::replace(connection, project, None, Some((id, meta)))
 }
 
@@ -388,14 +394,18 @@ fn encode_metadata(meta: &DocumentMeta) -> Result<Vec<u8>, QueryError> {
     Ok(bytes.map_err(|error| StoreError::Internal(error.to_string()))?)
 }
 
-fn replace_links(
+fn delete_links(connection: &Connection, id: i64) -> Result<(), QueryError> {
+    connection.prepare_cached("DELETE FROM links WHERE document = ?1")?.execute([id])?;
+    Ok(())
+}
+
+fn insert_links(
     connection: &Connection,
     (id, project): (i64, i64),
     meta: &DocumentMeta,
 ) -> Result<(), QueryError> {
     static INSERT: LazyLock<String> =
         LazyLock::new(|| format!("{} ON CONFLICT DO NOTHING", LINKS.insert()));
-    connection.prepare_cached("DELETE FROM links WHERE document = ?1")?.execute([id])?;
     let mut insert = connection.prepare_cached(&INSERT)?;
     for (relation, target) in meta.links() {
         insert.execute((target, id, relation, project, meta.id.kind.name()))?;
