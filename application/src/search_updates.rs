@@ -388,6 +388,8 @@ impl BuildTask<'_> {
             remaining = &remaining[done..];
             ports.search.apply_projections(project, projections, None).await?;
             drop(state);
+            // Ports that never wait would keep other calls off the thread.
+            tokio::task::yield_now().await;
         }
         differing.clear();
         Ok(())
@@ -457,3 +459,6 @@ impl VersionMerge {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

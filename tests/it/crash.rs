@@ -85,7 +85,7 @@ fn kill_server(mut server: Server) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the environment sets the length of the tests")]
-fn env_number(name: &str) -> Option<u64> {
+pub(crate) fn env_number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 

@@ -42,6 +42,7 @@ mod refused_places;
 mod rights;
 mod schemas;
 mod search;
+mod search_updates;
 mod secrets;
 mod snippets;
 mod stdio;
