@@ -43,7 +43,7 @@ tests! {
 }
 
 /// Runs rounds until the time is over, at least four. Returns their number.
-fn run_rounds(mut round: impl FnMut(usize, &mut SeededRandom)) -> usize {
+pub(crate) fn run_rounds(mut round: impl FnMut(usize, &mut SeededRandom)) -> usize {
     let mut random = SeededRandom(env_number("REQLORE_CRASH_SEED").unwrap_or(0x5EED) | 1);
     println!("seed {}", random.0);
     let seconds = env_number("REQLORE_CRASH_SECONDS").unwrap_or(2);
@@ -79,7 +79,7 @@ fn start_server(storage: &str, root: &Path) -> Server {
     Server::start_with(root, &["--storage", storage, "--log", "error"])
 }
 
-fn kill_server(mut server: Server) {
+pub(crate) fn kill_server(mut server: Server) {
     server.child.kill().unwrap();
     server.child.wait().unwrap();
 }
@@ -90,10 +90,10 @@ pub(crate) fn env_number(name: &str) -> Option<u64> {
 }
 
 /// Reproducible random numbers (xorshift64).
-struct SeededRandom(u64);
+pub(crate) struct SeededRandom(pub(crate) u64);
 
 impl SeededRandom {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

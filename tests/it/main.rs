@@ -26,6 +26,7 @@ mod hostile_files;
 mod hostile_names;
 mod http;
 mod imported_backlogs;
+mod index_crash;
 mod init;
 mod init_entry;
 mod init_remove;

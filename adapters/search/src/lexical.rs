@@ -13,6 +13,7 @@ mod tests;
 
 use std::collections::HashSet;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ use searcher::LexicalSearcher;
 /// An index of another version is rebuilt.
 pub(crate) const VERSION: u32 = 3;
 
+/// A new folder, a copy of the old index in memory, and an empty one there.
+const MAX_REPLACED_PLACES: usize = 3;
 /// Memory in which tantivy buffers changes; this is its minimum.
 const WRITER_MEMORY_BYTES: usize = 15_000_000;
 /// Decompressed blocks of texts that each segment keeps.
@@ -234,6 +237,32 @@ impl LexicalIndex {
     /// The state of the last commit.
     pub(crate) fn searcher(&self) -> &LexicalSearcher {
         &self.searcher
+    }
+}
+
+/// Opens the index of a place. Replaces a damaged one by an empty one, at last in memory.
+pub(crate) fn open_index(
+    place: &mut IndexPlace,
+    byte_cache: &Arc<ByteCache>,
+    analyzer: &Analyzer,
+    memory_bytes: usize,
+) -> tantivy::Result<LexicalIndex> {
+    let open = |place: &IndexPlace| catch_panic(|| LexicalIndex::open(place, byte_cache, analyzer));
+    for _ in 0..MAX_REPLACED_PLACES {
+        match open(place) {
+            Ok(lexical) => return Ok(lexical),
+            Err(error) => place.replace(&format(), memory_bytes, &error),
+        }
+    }
+    open(place)
+}
+
+/// A damaged file may also make tantivy panic.
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tantivy::Result<T> {
+    // Unwind safe: after a panic the index is replaced.
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result,
+        Err(_) => Err(TantivyError::InternalError("a panic; see the log".to_owned())),
     }
 }
 

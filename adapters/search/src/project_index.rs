@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Waker;
@@ -18,8 +17,8 @@ use reqlore_domain::ports::embedder::{Embedder, ModelLanguages, ModelSpeed, Text
 use reqlore_domain::search::{
     self, DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchQuery, truncate_text,
 };
+use tantivy::DocAddress;
 use tantivy::query::Query;
-use tantivy::{DocAddress, TantivyError};
 
 use crate::SearchConfig;
 use crate::analyzer::Analyzer;
@@ -34,7 +33,7 @@ use crate::lexical::bm25::{FilterCursor, LexicalMatch, LexicalScorer, QueryTerm}
 use crate::lexical::pinned_items::pinned_items;
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
 use crate::lexical::searcher::{LexicalSearcher, MAX_SCORED_ITEMS, to_usize};
-use crate::lexical::{self, LexicalIndex};
+use crate::lexical::{self, LexicalIndex, catch_panic, open_index};
 use crate::project_cache::{IndexCost, MEMORY_READERS};
 use crate::rank_fusion::{self, Candidate, FusionRule, ResultPage};
 use crate::script::Script;
@@ -46,7 +45,6 @@ use crate::snippet;
 const QUEUE_SHARE: usize = 8;
 /// Open files of a segment, roughly.
 const FILES_PER_SEGMENT: usize = 7;
-const MAX_REPLACED_PLACES: usize = 3;
 /// In an index of more than [`MAX_SCORED_ITEMS`], this number of the best items by words are ranked
 /// by all evidence.
 const RANKED_ITEMS: usize = 200;
@@ -98,7 +96,8 @@ impl ProjectIndex {
         let semantic = SemanticIndex::new(&config.embedders, cache_dir.as_ref());
         let folder = cache_dir.as_ref().map(CacheDir::folder);
         let mut place = IndexPlace::open(folder, &lexical::format(), config.memory_bytes);
-        let lexical = open_index(&mut place, &byte_cache, &analyzers, config.memory_bytes)?;
+        let lexical = open_index(&mut place, &byte_cache, &analyzers.document, config.memory_bytes)
+            .map_err(build_error)?;
         let mut project = Self {
             analyzers,
             cache_dir,
@@ -445,9 +444,11 @@ impl ProjectIndex {
     pub(crate) fn replace_index(&mut self, cause: &dyn fmt::Display) -> Result<()> {
         let Self { place, byte_cache, analyzers, memory_bytes, .. } = self;
         // Closed first, so that no merge writes into the new folder.
-        self.lexical = open_index(&mut IndexPlace::in_memory(), byte_cache, analyzers, 0)?;
+        self.lexical = open_index(&mut IndexPlace::in_memory(), byte_cache, &analyzers.document, 0)
+            .map_err(build_error)?;
         place.replace(&lexical::format(), *memory_bytes, cause);
-        self.lexical = open_index(place, byte_cache, analyzers, *memory_bytes)?;
+        self.lexical = open_index(place, byte_cache, &analyzers.document, *memory_bytes)
+            .map_err(build_error)?;
         self.semantic.refresh(self.lexical.searcher()).map_err(build_error)
     }
 
@@ -474,35 +475,6 @@ impl Drop for ProjectIndex {
         if let Err(error) = self.flush() {
             tracing::warn!(%error, "search index: cannot be saved; the next start updates it");
         }
-    }
-}
-
-/// Opens the index of a place. Replaces a damaged one by an empty one, at last in memory.
-fn open_index(
-    place: &mut IndexPlace,
-    byte_cache: &Arc<ByteCache>,
-    analyzers: &AnalyzerPair,
-    memory_bytes: usize,
-) -> Result<LexicalIndex> {
-    let open = |place: &IndexPlace| {
-        catch_panic(|| LexicalIndex::open(place, byte_cache, &analyzers.document))
-    };
-    // A new folder, a copy of the old one in memory, an empty index there.
-    for _ in 0..MAX_REPLACED_PLACES {
-        match open(place) {
-            Ok(lexical) => return Ok(lexical),
-            Err(error) => place.replace(&lexical::format(), memory_bytes, &error),
-        }
-    }
-    open(place).map_err(build_error)
-}
-
-/// A damaged file may also make tantivy panic.
-fn catch_panic<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tantivy::Result<T> {
-    // Unwind safe: after a panic the index is replaced.
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result,
-        Err(_) => Err(TantivyError::InternalError("a panic; see the log".to_owned())),
     }
 }
 
