@@ -15,8 +15,9 @@ const PROJECTS: usize = 200;
 /// The soft limit is too low for this number of projects, and the hard one for all of them.
 const SOFT_LIMIT: usize = 64;
 const HARD_LIMIT: usize = 512;
-/// Half of the limit is for search indexes; the rest is for the storage and connections.
-const MAX_DESCRIPTORS: usize = HARD_LIMIT / 2 + 64;
+/// Half of the limit is for search indexes, and a quarter more while they wait to be closed. The
+/// storage and connections need few.
+const MAX_DESCRIPTORS: usize = HARD_LIMIT / 2 + HARD_LIMIT / 8 + 64;
 
 struct ManyProjects {
     team: TestTeam,
@@ -99,9 +100,9 @@ fn many_projects_in_files_use_few_descriptors() {
         projects.assert_epics(number, &[&title(number, "edited")]);
     }
     let descriptors = projects.descriptors();
-    assert!(descriptors.len() <= MAX_DESCRIPTORS, "{descriptors:?}");
+    assert!(descriptors.len() <= MAX_DESCRIPTORS, "{}", descriptors.len());
     let is_inotify = |target: &&PathBuf| target.to_string_lossy().contains("inotify");
-    assert_eq!(descriptors.iter().filter(is_inotify).count(), 1, "{descriptors:?}");
+    assert_eq!(descriptors.iter().filter(is_inotify).count(), 1);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn many_projects_in_sqlite_use_few_descriptors() {
         projects.assert_epics(number, &[&title(number, "first"), &title(number, "second")]);
     }
     let descriptors = projects.descriptors();
-    assert!(descriptors.len() <= MAX_DESCRIPTORS, "{descriptors:?}");
+    assert!(descriptors.len() <= MAX_DESCRIPTORS, "{}", descriptors.len());
     let limits = fs::read_to_string(format!("/proc/{}/limits", projects.server.id())).unwrap();
     let open_files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let numbers: Vec<&str> = open_files.split_whitespace().skip(3).take(2).collect();

@@ -113,7 +113,15 @@ impl LocalSearchIndex {
             return work(&mut project);
         }
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
-        run_blocking(move || work(&mut lock(&*shared.project(&key)?))).await
+        run_blocking(move || {
+            let project = shared.project(&key)?;
+            let mut project = lock(&project);
+            let result = work(&mut project);
+            // A commit may have added files, and the budget must not wait for the next save.
+            shared.record_cost(&key, project.cost());
+            result
+        })
+        .await
     }
 
     /// The search may have committed texts that the background thread has not seen.

@@ -15,7 +15,7 @@ use reqlore_domain::ports::embedder::TextRole;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::SearchConfig;
-use crate::project_cache::{ProjectCache, SharedProject, lock};
+use crate::project_cache::{IndexCost, ProjectCache, SharedProject, lock};
 use crate::semantic;
 
 /// A project's changes are saved after this time without another change ...
@@ -174,6 +174,10 @@ impl SharedState {
         drop(state);
         self.wake.notify_all();
         Ok(project)
+    }
+
+    pub(crate) fn record_cost(&self, key: &ProjectKey, cost: IndexCost) {
+        self.projects.update_cost(key, cost);
     }
 
     /// Schedules the embedding of texts without a vector.
