@@ -2,6 +2,8 @@
 //!
 //! Scalars keep their source spelling: `010` is not ten and `no` is not false.
 
+mod plain;
+
 use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -147,6 +149,13 @@ impl YamlDialect {
 
 /// Parses a text within the limits of its dialect.
 pub fn parse_yaml(text: &str, dialect: YamlDialect) -> Result<YamlTree, Diagnostic> {
+    match plain::parse_plain(text) {
+        Some(tree) => Ok(tree),
+        None => parse_any(text, dialect),
+    }
+}
+
+fn parse_any(text: &str, dialect: YamlDialect) -> Result<YamlTree, Diagnostic> {
     let root: Option<Spanned<RawNode>> =
         serde_saphyr::from_str_with_options(text, dialect.options())
             .map_err(|error| explain_error(&error, dialect))?;
@@ -320,7 +329,63 @@ impl<'de> Visitor<'de> for RawVisitor {
 mod tests {
     use std::fmt::Write;
 
+    use proptest::prelude::*;
+
     use super::*;
+
+    const SPECIAL_WORDS: [&str; 11] =
+        ["null", "~", "true", "No", "NaN", "#", "#a", ":", "a:", "-", ""];
+
+    /// Texts that are mostly plain.
+    fn texts() -> impl Strategy<Value = String> {
+        let word = prop_oneof![
+            8 => "[a-zA-Z0-9é]{1,6}",
+            4 => "[-+0-9a-fxobeEn._:TZ,]{1,12}",
+            2 => "[ -~\u{80}-\u{a0}\u{2028}é🦀\t]{1,5}",
+            3 => proptest::sample::select(&SPECIAL_WORDS).prop_map(str::to_owned),
+        ];
+        let value = prop::collection::vec(word, 1..4).prop_map(|words| words.join(" "));
+        let key = prop_oneof![8 => "[a-c][a-z_-]{0,2}", 1 => "[ -~]{0,4}"];
+        let line = prop_oneof![
+            8 => (key.clone(), value.clone()).prop_map(|(key, value)| format!("{key}: {value}")),
+            2 => (key.clone(), prop::collection::vec(value.clone(), 0..4))
+                .prop_map(|(key, items)| format!("{key}: [{}]", items.join(", "))),
+            3 => (key, 0..4_usize, prop::collection::vec(value.clone(), 0..4)).prop_map(
+                |(key, indent, items)| {
+                    let indent = " ".repeat(indent);
+                    let items: Vec<_> =
+                        items.iter().map(|item| format!("\n{indent}- {item}")).collect();
+                    format!("{key}:{}", items.concat())
+                }
+            ),
+            1 => value,
+        ];
+        let lines = prop::collection::vec(line, 0..5);
+        (lines, prop_oneof![Just(""), Just("---\n")], prop_oneof![Just(""), Just("\n")])
+            .prop_map(|(lines, fence, end)| format!("{fence}{}{end}", lines.join("\n")))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+        #[test]
+        fn plain_text_has_the_tree_of_the_yaml_parser(text in texts()) {
+            if let Some(tree) = plain::parse_plain(&text) {
+                prop_assert_eq!(Ok(tree), parse_any(&text, YamlDialect::FrontMatter));
+            }
+        }
+    }
+
+    #[test]
+    fn usual_front_matter_is_plain() {
+        for text in [
+            "---\nid: dec-0001\ntype: decision\ntitle: Pay by card, \"now\" & é\n",
+            "---\ncreated_at: 2026-01-02T03:04:05Z\ntags: [a, b c]\nrelates_to:\n  - x\n  - y z\n",
+            "title: One",
+        ] {
+            assert_eq!(plain::parse_plain(text), parse_any(text, YamlDialect::FrontMatter).ok());
+        }
+    }
 
     fn parse(text: &str) -> YamlTree {
         parse_yaml(text, YamlDialect::FrontMatter).unwrap()
