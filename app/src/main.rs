@@ -131,6 +131,7 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
             block_on(commands::transfer::run_restore(config, options))?
         }
         ConfiguredCommand::Docsets(command) => commands::docsets::run(config, command),
+        ConfiguredCommand::Index(command) => commands::index::run(config, command),
         #[cfg(feature = "semantic")]
         ConfiguredCommand::Model(command) => commands::model::run(config, command),
         ConfiguredCommand::User(command) => block_on(commands::user::run(config, command))?,

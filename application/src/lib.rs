@@ -15,6 +15,7 @@ pub mod history;
 mod idempotency;
 pub mod identity;
 mod incomplete_report;
+pub mod index_build;
 mod knowledge;
 mod links;
 mod maintenance;

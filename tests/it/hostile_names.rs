@@ -519,6 +519,7 @@ fn command_calls(command: &str) -> Vec<Vec<String>> {
             with("audit list --user", &hostile()),
         ],
         "docsets" => list(&["docsets import .knowledge/config.yaml"]),
+        "index" => list(&["index rebuild", "index rebuild --json"]),
         "model" => vec![words("model list"), with("model install", &hostile())],
         "demo" | "completions" | "help" => list(&["completions bash", "--print-config", "help"]),
         _ => panic!("{command}: add calls that show names"),

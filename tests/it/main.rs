@@ -27,6 +27,7 @@ mod hostile_names;
 mod http;
 mod imported_backlogs;
 mod index_crash;
+mod index_rebuild;
 mod init;
 mod init_entry;
 mod init_remove;

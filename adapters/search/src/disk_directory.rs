@@ -61,7 +61,6 @@ impl ByteCache {
         }
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "no command shows them yet"))]
     /// Ranges found in the cache, and ranges read from a file.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))

@@ -18,7 +18,7 @@ use tantivy::directory::RamDirectory;
 use crate::checksummed_file;
 use crate::disk_directory::{ByteCache, DiskDirectory};
 use crate::file_trailer::IndexId;
-use crate::project_cache::lock;
+use crate::project_cache::{IndexCost, MEMORY_READERS, lock};
 
 pub(crate) const META_FILE: &str = "meta.json";
 const MANAGED_FILE: &str = ".managed.json";
@@ -38,6 +38,9 @@ const UNUSED_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const MAX_COPY_ATTEMPTS: usize = 3;
 /// Bytes that must fit on the disk for an index there to be worth another attempt.
 const PROBE_BYTES: usize = 1 << 20;
+
+/// Open files of a segment, roughly.
+const FILES_PER_SEGMENT: usize = 7;
 
 /// The locked index folder of this process. The lock ends with the value.
 #[derive(Debug)]
@@ -303,6 +306,19 @@ impl IndexPlace {
         }
     }
 
+    /// The cost of an open index with this number of segments.
+    pub(crate) fn cost(&self, segments: usize) -> IndexCost {
+        match self {
+            Self::Folder(folder) => IndexCost {
+                files: 1 + FILES_PER_SEGMENT * segments,
+                readers: 1,
+                disk_bytes: folder_bytes(&folder.path()).unwrap_or_default(),
+                ..IndexCost::default()
+            },
+            Self::Memory(_) => IndexCost { readers: MEMORY_READERS, ..IndexCost::default() },
+        }
+    }
+
     pub(crate) fn directory(&self, cache: &Arc<ByteCache>) -> Box<dyn Directory> {
         match self {
             Self::Folder(folder) => {
@@ -376,12 +392,17 @@ pub(crate) fn inspect_size(project: &Path, format: &str) -> Option<u64> {
     let folder = newest_complete(project, format)?;
     let meta = fs::read(folder.join(META_FILE)).ok()?;
     IndexId::of_project(project).without_trailer(Path::new(META_FILE), meta).ok()?;
+    folder_bytes(&folder).ok()
+}
+
+/// Returns the size of the files in an index folder.
+pub(crate) fn folder_bytes(folder: &Path) -> io::Result<u64> {
     let mut size = 0;
-    for (_, path) in entries(&folder).ok()? {
+    for (_, path) in entries(folder)? {
         // A running process may just have removed it.
         size += fs::metadata(path).map_or(0, |file| file.len());
     }
-    Some(size)
+    Ok(size)
 }
 
 /// Links the files of an index that another process may be changing. False if it did.

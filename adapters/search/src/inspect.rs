@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::index_folder;
-use crate::lexical;
 use crate::project_cache::cache_dir_name;
+use crate::rebuild;
 
 /// The cache of one project, as it is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,6 @@ pub fn inspect_cache(
     }
     // The order of a directory listing is arbitrary.
     models.sort();
-    let index_bytes = index_folder::inspect_size(&folder, &lexical::format());
+    let index_bytes = index_folder::inspect_size(&folder, &rebuild::folder_format(&folder));
     Ok(Some(CacheStatus { folder, index_bytes, models }))
 }

@@ -243,6 +243,7 @@ impl LexicalIndex {
 /// Opens the index of a place. Replaces a damaged one by an empty one, at last in memory.
 pub(crate) fn open_index(
     place: &mut IndexPlace,
+    format: &str,
     byte_cache: &Arc<ByteCache>,
     analyzer: &Analyzer,
     memory_bytes: usize,
@@ -251,7 +252,7 @@ pub(crate) fn open_index(
     for _ in 0..MAX_REPLACED_PLACES {
         match open(place) {
             Ok(lexical) => return Ok(lexical),
-            Err(error) => place.replace(&format(), memory_bytes, &error),
+            Err(error) => place.replace(format, memory_bytes, &error),
         }
     }
     open(place)

@@ -17,6 +17,7 @@ mod lexical;
 mod project_cache;
 mod project_index;
 mod rank_fusion;
+pub mod rebuild;
 mod script;
 mod semantic;
 mod snippet;
@@ -32,7 +33,7 @@ use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::embedder::Embedder;
-use reqlore_domain::ports::search::SearchIndex;
+use reqlore_domain::ports::search::{IndexStatus, SearchIndex};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
 use tokio::task::spawn_blocking;
@@ -237,6 +238,10 @@ impl SearchIndex for LocalSearchIndex {
     ) -> Result<IndexDifference> {
         self.with_project(project, |_| true, move |project| Ok(project.checkpoint(name, versions)))
             .await
+    }
+
+    fn status(&self) -> IndexStatus {
+        self.shared.status()
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lru::LruCache;
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::search::IndexStatus;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::SearchConfig;
@@ -37,6 +38,9 @@ pub(crate) struct IndexCost {
     pub(crate) files: usize,
     /// 1 for an index on disk; more for one in memory, which has all its texts there.
     pub(crate) readers: usize,
+    /// Size of the files on disk.
+    pub(crate) disk_bytes: u64,
+    pub(crate) unembedded_texts: usize,
 }
 
 #[derive(Debug)]
@@ -130,7 +134,7 @@ impl ProjectCache {
         }
         let cache_dir = self.open_cache_dir(&dir_name);
         let (byte_cache, analyzers) = (Arc::clone(&self.byte_cache), self.analyzers.clone());
-        let opened = ProjectIndex::open(cache_dir, byte_cache, analyzers, &self.config)?;
+        let mut opened = ProjectIndex::open(cache_dir, byte_cache, analyzers, &self.config)?;
         let cost = opened.cost();
         let project = Arc::new(Mutex::new(opened));
         let mut open = lock(&self.open);
@@ -143,6 +147,19 @@ impl ProjectCache {
             self.finish_close(&key);
         }
         Ok((project, true))
+    }
+
+    /// Sums up what the indexes reported when they were opened or saved last.
+    pub(crate) fn status(&self) -> IndexStatus {
+        let (cache_hits, cache_misses) = self.byte_cache.counts();
+        let mut status = IndexStatus { cache_hits, cache_misses, ..IndexStatus::default() };
+        for (_, (_, cost)) in &lock(&self.open).by_use {
+            status.open_indexes += 1;
+            status.indexes_in_memory += u64::from(cost.readers == MEMORY_READERS);
+            status.disk_bytes += cost.disk_bytes;
+            status.unembedded_texts += cost.unembedded_texts as u64;
+        }
+        status
     }
 
     /// Removes the least recently used index if the budget is exceeded. The caller saves it.
@@ -276,7 +293,7 @@ mod tests {
         }
         assert!(projects.take_excess().is_none());
         let files = SearchConfig::default().max_open_files + 1;
-        projects.update_cost(&key(2), IndexCost { files, readers: 1 });
+        projects.update_cost(&key(2), IndexCost { files, readers: 1, ..IndexCost::default() });
         close_excess(&projects);
         assert_eq!(projects.open_projects().len(), 1);
         projects.get(&key(2)).unwrap();

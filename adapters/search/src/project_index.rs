@@ -34,8 +34,9 @@ use crate::lexical::pinned_items::pinned_items;
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
 use crate::lexical::searcher::{LexicalSearcher, MAX_SCORED_ITEMS, to_usize};
 use crate::lexical::{self, LexicalIndex, catch_panic, open_index};
-use crate::project_cache::{IndexCost, MEMORY_READERS};
+use crate::project_cache::IndexCost;
 use crate::rank_fusion::{self, Candidate, FusionRule, ResultPage};
+use crate::rebuild;
 use crate::script::Script;
 use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
 use crate::snippet;
@@ -43,8 +44,6 @@ use crate::snippet;
 /// The share of the memory limit that pending texts may take. Each is held several times: as a
 /// stored text, as words, and in tantivy's queue.
 const QUEUE_SHARE: usize = 8;
-/// Open files of a segment, roughly.
-const FILES_PER_SEGMENT: usize = 7;
 /// In an index of more than [`MAX_SCORED_ITEMS`], this number of the best items by words are ranked
 /// by all evidence.
 const RANKED_ITEMS: usize = 200;
@@ -54,6 +53,8 @@ pub(crate) struct ProjectIndex {
     analyzers: AnalyzerPair,
     cache_dir: Option<CacheDir>,
     place: IndexPlace,
+    /// The format of the index folder; see [`IndexPlace::open`].
+    format: String,
     byte_cache: Arc<ByteCache>,
     lexical: LexicalIndex,
     semantic: SemanticIndex,
@@ -95,13 +96,16 @@ impl ProjectIndex {
     ) -> Result<Self> {
         let semantic = SemanticIndex::new(&config.embedders, cache_dir.as_ref());
         let folder = cache_dir.as_ref().map(CacheDir::folder);
-        let mut place = IndexPlace::open(folder, &lexical::format(), config.memory_bytes);
-        let lexical = open_index(&mut place, &byte_cache, &analyzers.document, config.memory_bytes)
+        let format = folder.map_or_else(lexical::format, rebuild::folder_format);
+        let mut place = IndexPlace::open(folder, &format, config.memory_bytes);
+        let (analyzer, memory_bytes) = (&analyzers.document, config.memory_bytes);
+        let lexical = open_index(&mut place, &format, &byte_cache, analyzer, memory_bytes)
             .map_err(build_error)?;
         let mut project = Self {
             analyzers,
             cache_dir,
             place,
+            format,
             byte_cache,
             lexical,
             semantic,
@@ -416,14 +420,10 @@ impl ProjectIndex {
         self.try_or_reset(|project| project.lexical.files())
     }
 
-    pub(crate) fn cost(&self) -> IndexCost {
-        match self.place {
-            IndexPlace::Folder(_) => {
-                let segments = self.lexical.searcher().segment_readers().len();
-                IndexCost { files: 1 + FILES_PER_SEGMENT * segments, readers: 1 }
-            }
-            IndexPlace::Memory(_) => IndexCost { files: 0, readers: MEMORY_READERS },
-        }
+    pub(crate) fn cost(&mut self) -> IndexCost {
+        let searcher = self.lexical.searcher();
+        let unembedded_texts = self.semantic.pending_chunks(searcher);
+        IndexCost { unembedded_texts, ..self.place.cost(searcher.segment_readers().len()) }
     }
 
     /// Does the work. After an error or a panic of tantivy the index is set aside, and the work is
@@ -442,13 +442,13 @@ impl ProjectIndex {
 
     /// Sets a damaged index aside and creates an empty one.
     pub(crate) fn replace_index(&mut self, cause: &dyn fmt::Display) -> Result<()> {
-        let Self { place, byte_cache, analyzers, memory_bytes, .. } = self;
+        let Self { place, format, byte_cache, analyzers, memory_bytes, .. } = self;
         // Closed first, so that no merge writes into the new folder.
-        self.lexical = open_index(&mut IndexPlace::in_memory(), byte_cache, &analyzers.document, 0)
-            .map_err(build_error)?;
-        place.replace(&lexical::format(), *memory_bytes, cause);
-        self.lexical = open_index(place, byte_cache, &analyzers.document, *memory_bytes)
-            .map_err(build_error)?;
+        let (memory, analyzer) = (&mut IndexPlace::in_memory(), &analyzers.document);
+        self.lexical = open_index(memory, format, byte_cache, analyzer, 0).map_err(build_error)?;
+        place.replace(format, *memory_bytes, cause);
+        self.lexical =
+            open_index(place, format, byte_cache, analyzer, *memory_bytes).map_err(build_error)?;
         self.semantic.refresh(self.lexical.searcher()).map_err(build_error)
     }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::ports::embedder::TextRole;
+use reqlore_domain::ports::search::IndexStatus;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::SearchConfig;
@@ -149,6 +150,10 @@ impl SharedState {
     pub(crate) fn new(config: SearchConfig) -> Self {
         let (state, wake) = (Mutex::default(), Condvar::new());
         Self { projects: ProjectCache::new(config), state, wake }
+    }
+
+    pub(crate) fn status(&self) -> IndexStatus {
+        self.projects.status()
     }
 
     pub(crate) fn cached_project(&self, key: &ProjectKey) -> Option<SharedProject> {

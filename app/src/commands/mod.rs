@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod docsets;
 pub(crate) mod doctor;
 pub(crate) mod history;
+pub(crate) mod index;
 pub(crate) mod init;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
@@ -93,6 +94,9 @@ pub(crate) enum ConfiguredCommand {
     /// Import a docset configuration into a database
     #[command(subcommand)]
     Docsets(docsets::DocsetsCommand),
+    /// Rebuild the search index, a cache of the documents
+    #[command(subcommand)]
+    Index(index::IndexCommand),
     /// Install, list and remove models of semantic search
     #[cfg(feature = "semantic")]
     #[command(subcommand)]
@@ -106,6 +110,7 @@ impl ConfiguredCommand {
             self,
             Self::Check(_)
                 | Self::History(_)
+                | Self::Index(_)
                 | Self::Backup(_)
                 | Self::User(_)
                 | Self::Token(_)

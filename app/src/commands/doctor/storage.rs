@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use indicatif::BinaryBytes;
 use reqlore_application::check;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::identity::{Token, User, UserRole};
@@ -266,7 +267,7 @@ fn check_model(config: &AppConfig, mut report: AreaReport<'_>) {
 fn check_index(config: &AppConfig, mut report: AreaReport<'_>) {
     let Some(cache) = &config.cache else {
         return report.note(
-            "no cache folder, so every start rebuilds the index",
+            "no cache folder, so the index is in memory and every start builds it",
             "set HOME, or set REQLORE_CACHE to a folder",
         );
     };
@@ -279,12 +280,13 @@ fn check_index(config: &AppConfig, mut report: AreaReport<'_>) {
             format!("the index in {} is unfinished, old or damaged", folder.display()),
             "nothing to do; the next search rebuilds it",
         ),
-        Ok(Some(CacheStatus { folder, models, .. })) => {
+        Ok(Some(CacheStatus { folder, index_bytes: Some(bytes), models })) => {
             let models = match &*models {
                 [] => "without embeddings".to_owned(),
                 models => format!("with embeddings of {}", models.join(", ")),
             };
-            report.ok(format!("the index is in {}, {models}", folder.display()));
+            let (folder, size) = (folder.display(), BinaryBytes(bytes));
+            report.ok(format!("the index is in {folder} ({size}), {models}"));
         }
         Err(error) => report.warning(
             format!("the cache in {} can't be read: {error}", cache.display()),
@@ -312,7 +314,7 @@ fn check_permissions(config: &AppConfig, mut report: AreaReport<'_>) {
     {
         report.warning(
             format!("the cache {} can't be written: {error}", cache.display()),
-            "every start rebuilds the index; set REQLORE_CACHE to another folder",
+            "the index is in memory and every start builds it; set REQLORE_CACHE to another folder",
         );
     }
     if report.is_empty() {

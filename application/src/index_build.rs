@@ -1,0 +1,19 @@
+//! Builds the search index of a project for a command that waits for it.
+
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::ports::service::ProgressSink;
+use reqlore_domain::project_key::ProjectKey;
+
+use crate::ApplicationPorts;
+use crate::project_index::ProjectIndexes;
+
+/// Indexes all documents whose version in the index differs from the stored one. Returns after the
+/// last of them.
+pub async fn build_index(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    progress: &dyn ProgressSink,
+) -> Result<()> {
+    ProjectIndexes::default().update_search(ports, project, Refresh::Full, progress).await
+}
