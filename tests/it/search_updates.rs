@@ -10,7 +10,7 @@ use crate::copy_and_backup::{run, run_ok};
 use crate::crash::env_number;
 
 /// More documents than a search waits for at the first build.
-const MANY: usize = 2_300;
+const LONG_BUILD: usize = 2_300;
 
 /// Starts a server with an index folder of its own.
 fn start(root: &Path, cache: &Path, storage: &str) -> Server {
@@ -56,7 +56,7 @@ fn write_is_found_by_the_next_search_of_each_process() {
 
 #[test]
 fn process_that_was_away_finds_all_changes() {
-    for (storage, batches) in [("sqlite", MANY / 100), ("fs", 5)] {
+    for (storage, batches) in [("sqlite", LONG_BUILD / 100), ("fs", 5)] {
         let (project, cache) = (project(), project());
         let mut away = start(project.path(), cache.path(), storage);
         create(&mut away, "first");
@@ -181,7 +181,7 @@ fn killed_first_build_continues_and_ends_complete() {
     let (project, cache) = (project(), project());
     let (root, notes) = (project.path(), project.path().join(".ixchel/notes"));
     fs::create_dir_all(&notes).unwrap();
-    for number in 0..MANY {
+    for number in 0..LONG_BUILD {
         fs::write(notes.join(format!("n{number}.md")), format!("# Note {number}\n\nwalrus\n"))
             .unwrap();
     }
@@ -195,5 +195,5 @@ fn killed_first_build_continues_and_ends_complete() {
     while last.1 > 0 {
         last = total(&mut server);
     }
-    assert_eq!(last.0, MANY);
+    assert_eq!(last.0, LONG_BUILD);
 }

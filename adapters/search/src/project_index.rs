@@ -139,12 +139,9 @@ impl ProjectIndex {
         })
     }
 
-    pub(crate) fn versions_of(&mut self, documents: &[DocumentId]) -> Result<Vec<Option<Version>>> {
-        self.try_or_reset(|project| {
-            project.commit()?;
-            let searcher = project.lexical.searcher();
-            documents.iter().map(|document| searcher.version_of(document)).collect()
-        })
+    /// The versions that the last search saw.
+    pub(crate) fn versions_of(&mut self, ids: &[DocumentId]) -> Result<Vec<Option<Version>>> {
+        self.try_or_reset(|project| project.lexical.searcher().versions_of(ids))
     }
 
     /// Adds, replaces or removes documents. After an error the index is empty, but for these.

@@ -11,10 +11,10 @@ use crate::Application;
 use crate::test_support::TestApplication;
 
 /// More documents than a search waits for.
-const MANY: usize = MAX_AWAITED_DIFFERENCES + 2 * BATCH_DOCUMENTS;
+const LONG_BUILD: usize = MAX_AWAITED_DIFFERENCES + 2 * BATCH_DOCUMENTS;
 
 async fn write_many(testing: &TestApplication, text: &str) {
-    for number in 0..MANY {
+    for number in 0..LONG_BUILD {
         testing.write_entity(&format!("n{number:03}"), format!("# {text} {number}\n")).await;
     }
 }
@@ -42,15 +42,15 @@ async fn long_first_build_answers_pending_and_ends_complete() {
     let application = testing.application();
     let first = search(&testing, &application, "apple").await;
     let pending = first["pending"].as_u64().unwrap();
-    assert!((1..=MANY as u64).contains(&pending), "{first}");
+    assert!((1..=LONG_BUILD as u64).contains(&pending), "{first}");
     // Its own writes are found during the build, too.
     testing.write_entity("late", "# pear\n").await;
     assert_eq!(search(&testing, &application, "pear").await["total"], 1);
     testing.remove(DocumentId::entity("n000")).await;
     let found = search_at_end(&testing, &application, "apple").await;
-    assert_eq!(found["total"], MANY - 1, "{found}");
+    assert_eq!(found["total"], LONG_BUILD - 1, "{found}");
     let found = search(&testing, &application, "apple").await;
-    assert_eq!((&found["pending"], &found["total"]), (&json!(0), &json!(MANY - 1)));
+    assert_eq!((&found["pending"], &found["total"]), (&json!(0), &json!(LONG_BUILD - 1)));
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn changes_after_a_restart_are_complete_before_the_answer() {
     search(&testing, &testing.application(), "apple").await;
     write_many(&testing, "apple").await;
     let found = search(&testing, &testing.application(), "apple").await;
-    assert_eq!((&found["pending"], &found["total"]), (&json!(0), &json!(MANY)));
+    assert_eq!((&found["pending"], &found["total"]), (&json!(0), &json!(LONG_BUILD)));
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn build_over_another_history_shows_no_outdated_hit() {
     assert!(first["pending"].as_u64().unwrap() > 0, "{first}");
     assert_eq!(first["hits"], json!([]), "{first}");
     assert_eq!(search_at_end(&testing, &application, "apple").await["total"], 0);
-    assert_eq!(search(&testing, &application, "pear").await["total"], MANY);
+    assert_eq!(search(&testing, &application, "pear").await["total"], LONG_BUILD);
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn sync_waits_for_the_end_of_a_long_build() {
     let application = testing.application();
     testing.call_on(&application, "ixchel_sync", json!({})).await.unwrap();
     let found = search(&testing, &application, "apple").await;
-    assert_eq!((&found["pending"], &found["total"]), (&json!(0), &json!(MANY)));
+    assert_eq!((&found["pending"], &found["total"]), (&json!(0), &json!(LONG_BUILD)));
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn dropped_application_ends_its_build_and_the_next_continues() {
     let position = testing.search.position(project).await.unwrap().unwrap();
     assert_eq!(position, ChangePosition::default(), "the build has not ended");
     let found = search_at_end(&testing, &testing.application(), "apple").await;
-    assert_eq!(found["total"], MANY);
+    assert_eq!(found["total"], LONG_BUILD);
 }
 
 #[tokio::test]

@@ -162,8 +162,15 @@ impl LexicalSearcher {
         Ok(Script::most_frequent(&counts))
     }
 
-    /// Returns the version of a document; `None` if it is not indexed.
-    pub(crate) fn version_of(&self, document: &DocumentId) -> tantivy::Result<Option<Version>> {
+    /// Returns the versions of documents; `None` for one that is not indexed.
+    pub(crate) fn versions_of(
+        &self,
+        documents: &[DocumentId],
+    ) -> tantivy::Result<Vec<Option<Version>>> {
+        documents.iter().map(|document| self.version_of(document)).collect()
+    }
+
+    fn version_of(&self, document: &DocumentId) -> tantivy::Result<Option<Version>> {
         let key = document_key(document);
         for reader in self.segment_readers() {
             let index = reader.inverted_index(self.fields.document)?;
