@@ -140,6 +140,8 @@ impl IncompleteDocuments {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchHit {
     pub document: DocumentId,
+    /// The indexed version. While the index is built, the storage may have another one.
+    pub version: Version,
     pub reference: String,
     pub kind: String,
     pub title: String,

@@ -11,14 +11,14 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use lru::LruCache;
 use tantivy::HasLen;
 use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
 use tantivy::directory::{
-    AntiCallToken, Directory, DirectoryLock, FileHandle, Lock, OwnedBytes, TerminatingWrite,
-    WatchCallback, WatchHandle, WritePtr,
+    AntiCallToken, Directory, DirectoryLock, FileHandle, Lock, META_LOCK, OwnedBytes,
+    TerminatingWrite, WatchCallback, WatchHandle, WritePtr,
 };
 
 use crate::checksummed_file;
@@ -93,7 +93,7 @@ impl ByteCache {
 }
 
 /// The files of one index. Clones share them. Its owner locks the folder, so tantivy's own locks,
-/// which a killed process leaves behind, are not used.
+/// which a killed process leaves behind, are not files.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskDirectory {
     folder: Arc<Path>,
@@ -103,11 +103,35 @@ pub(crate) struct DiskDirectory {
     /// The number of each file in the cache. Reloaded readers open their files again and find what
     /// they have read before.
     numbers: Arc<Mutex<HashMap<PathBuf, u64>>>,
+    meta_lock: Arc<MetaLock>,
+}
+
+/// Held while a reader opens the files of `meta.json`, so that none is removed meanwhile, and while
+/// unused files are listed.
+#[derive(Debug, Default)]
+struct MetaLock {
+    is_held: Mutex<bool>,
+    released: Condvar,
+}
+
+struct MetaGuard(Arc<MetaLock>);
+
+impl Drop for MetaGuard {
+    fn drop(&mut self) {
+        *self.0.is_held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.released.notify_one();
+    }
 }
 
 impl DiskDirectory {
     pub(crate) fn new(folder: &Path, id: IndexId, cache: Arc<ByteCache>) -> Self {
-        Self { folder: folder.into(), cache, id, numbers: Arc::default() }
+        Self {
+            folder: folder.into(),
+            cache,
+            id,
+            numbers: Arc::default(),
+            meta_lock: Arc::default(),
+        }
     }
 
     fn open_file(&self, name: &Path) -> io::Result<DiskFile> {
@@ -187,8 +211,16 @@ impl Directory for DiskDirectory {
         Ok(())
     }
 
-    fn acquire_lock(&self, _: &Lock) -> Result<DirectoryLock, LockError> {
-        Ok(DirectoryLock::from(Box::new(())))
+    fn acquire_lock(&self, lock: &Lock) -> Result<DirectoryLock, LockError> {
+        if lock.filepath != META_LOCK.filepath {
+            // There is one writer, and no other process uses the folder.
+            return Ok(DirectoryLock::from(Box::new(())));
+        }
+        let MetaLock { is_held, released } = &*self.meta_lock;
+        let held = is_held.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = released.wait_while(held, |is_held| *is_held);
+        *waited.unwrap_or_else(PoisonError::into_inner) = true;
+        Ok(DirectoryLock::from(Box::new(MetaGuard(Arc::clone(&self.meta_lock)))))
     }
 
     fn watch(&self, _: WatchCallback) -> tantivy::Result<WatchHandle> {

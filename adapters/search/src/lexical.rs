@@ -1,7 +1,7 @@
 //! The lexical index of a project: a tantivy index in a directory on disk or in memory.
 //!
-//! Changes wait as records until a search or [`LexicalIndex::commit`] needs them. A commit opens a
-//! writer and drops it, so an idle project has neither threads nor buffers.
+//! Changes wait as records until a search needs them. An idle project has no writer and so
+//! neither threads nor buffers.
 
 pub(crate) mod bm25;
 pub(crate) mod pinned_items;
@@ -17,6 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use reqlore_domain::document::DocumentId;
@@ -24,7 +25,9 @@ use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::documents::Revision;
 use reqlore_domain::search::DocumentProjection;
 use tantivy::index::{IndexSettings, SegmentMeta};
-use tantivy::indexer::{IndexWriterOptions, LogMergePolicy, MergePolicy, NoMergePolicy};
+use tantivy::indexer::{
+    IndexWriterOptions, LogMergePolicy, MergeCandidate, MergePolicy, NoMergePolicy,
+};
 use tantivy::{
     FutureResult, Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError,
 };
@@ -43,6 +46,10 @@ pub(crate) const VERSION: u32 = 3;
 const MAX_REPLACED_PLACES: usize = 3;
 /// Memory in which tantivy buffers changes; this is its minimum.
 const WRITER_MEMORY_BYTES: usize = 15_000_000;
+/// A commit closes its writer if more are open, because each has four threads.
+const MAX_KEPT_WRITERS: usize = 4;
+/// With this number of segments a commit starts a merge; otherwise it waits for a quiet time.
+const MAX_UNMERGED_SEGMENTS: usize = 8;
 /// Decompressed blocks of texts that each segment keeps.
 const STORE_CACHE_BLOCKS: usize = 4;
 
@@ -57,7 +64,11 @@ pub(crate) struct LexicalIndex {
     /// The position after the pending changes.
     position: Option<ChangePosition>,
     committed_position: Option<ChangePosition>,
-    merge: Option<RunningMerge>,
+    /// Kept after a commit until the next [`LexicalIndex::merge_step`], because opening one takes
+    /// longer than a small commit.
+    writer: Option<OpenWriter>,
+    /// Woken at the end of a merge.
+    merge_waker: Waker,
 }
 
 /// The new records of a document; none if it was removed.
@@ -66,10 +77,29 @@ struct PendingDocument {
     records: Vec<TantivyDocument>,
 }
 
-/// A merge in a thread of its writer. Until it ends, commits use the same writer.
-struct RunningMerge {
+struct OpenWriter {
     writer: IndexWriter,
-    result: FutureResult<Option<SegmentMeta>>,
+    /// The result of a merge, which runs in a thread of the writer.
+    merge: Option<FutureResult<Option<SegmentMeta>>>,
+    _count: WriterCount,
+}
+
+/// Counts the open writers of all projects.
+struct WriterCount;
+
+static OPEN_WRITERS: AtomicUsize = AtomicUsize::new(0);
+
+impl WriterCount {
+    fn new() -> Self {
+        OPEN_WRITERS.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for WriterCount {
+    fn drop(&mut self) {
+        OPEN_WRITERS.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl std::fmt::Debug for LexicalIndex {
@@ -128,7 +158,8 @@ impl LexicalIndex {
             pending_bytes: 0,
             position: committed_position,
             committed_position,
-            merge: None,
+            writer: None,
+            merge_waker: Waker::noop().clone(),
         })
     }
 
@@ -171,13 +202,10 @@ impl LexicalIndex {
         if !self.has_changes() {
             return Ok(());
         }
-        let mut opened;
         // A second writer would undo what a running merge writes.
-        let writer = if let Some(merge) = &mut self.merge {
-            &mut merge.writer
-        } else {
-            opened = open_writer(&self.index)?;
-            &mut opened
+        let OpenWriter { writer, .. } = match &mut self.writer {
+            Some(open) => open,
+            closed => closed.insert(open_writer(&self.index)?),
         };
         self.pending_bytes = 0;
         for PendingDocument { document, records } in mem::take(&mut self.pending) {
@@ -191,6 +219,11 @@ impl LexicalIndex {
         commit.set_payload(&encode_payload(self.position));
         commit.commit()?;
         self.committed_position = self.position;
+        // Here as well, because a stream of changes and searches would leave a segment for each.
+        let is_merging = self.continue_merge(MAX_UNMERGED_SEGMENTS)?;
+        if !is_merging && OPEN_WRITERS.load(Ordering::Relaxed) > MAX_KEPT_WRITERS {
+            self.writer = None;
+        }
         self.reload()
     }
 
@@ -203,25 +236,63 @@ impl LexicalIndex {
     /// Starts a merge if there are too many segments or deleted records, or ends one that is
     /// complete. Never waits: true if `waker` is woken when the merge is complete.
     pub(crate) fn merge_step(&mut self, waker: &Waker) -> tantivy::Result<bool> {
-        if self.merge.is_none() {
-            let segments = self.index.searchable_segment_metas()?;
-            let candidates = merge_policy().compute_merge_candidates(&segments);
-            let Some(candidate) = candidates.into_iter().next() else { return Ok(false) };
-            let mut writer = open_writer(&self.index)?;
-            let result = writer.merge(&candidate.0);
-            self.merge = Some(RunningMerge { writer, result });
+        self.merge_waker.clone_from(waker);
+        if self.writer.is_none() {
+            if self.merge_candidate(0)?.is_none() {
+                return Ok(false);
+            }
+            self.writer = Some(open_writer(&self.index)?);
         }
-        let Some(merge) = &mut self.merge else { return Ok(false) };
-        let result = Pin::new(&mut merge.result);
-        let Poll::Ready(result) = result.poll(&mut Context::from_waker(waker)) else {
+        if self.continue_merge(0)? {
             return Ok(true);
-        };
-        self.merge = None;
-        result?;
+        }
+        self.writer = None;
         self.reload()?;
-        // There may be another one.
-        waker.wake_by_ref();
-        Ok(true)
+        Ok(false)
+    }
+
+    /// Ends a complete merge, and starts the next one with the open writer if there are at least
+    /// `min_segments`. True while one runs.
+    fn continue_merge(&mut self, min_segments: usize) -> tantivy::Result<bool> {
+        loop {
+            if let Some(open) = &mut self.writer
+                && let Some(merge) = &mut open.merge
+            {
+                let mut context = Context::from_waker(&self.merge_waker);
+                let Poll::Ready(result) = Pin::new(merge).poll(&mut context) else {
+                    return Ok(true);
+                };
+                open.merge = None;
+                // It may be a commit that has seen the end.
+                self.merge_waker.wake_by_ref();
+                if let Err(error) = result {
+                    // The index is as before: a segment lost its last record meanwhile. No other
+                    // merge now, because one that always fails would never end.
+                    tracing::debug!(%error, "search index: a merge failed");
+                    return Ok(false);
+                }
+            }
+            if !self.start_merge(min_segments)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn start_merge(&mut self, min_segments: usize) -> tantivy::Result<bool> {
+        let candidate = self.merge_candidate(min_segments)?;
+        if let (Some(candidate), Some(open)) = (candidate, &mut self.writer) {
+            open.merge = Some(open.writer.merge(&candidate.0));
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn merge_candidate(&self, min_segments: usize) -> tantivy::Result<Option<MergeCandidate>> {
+        let segments = self.index.searchable_segment_metas()?;
+        if segments.len() < min_segments {
+            return Ok(None);
+        }
+        Ok(merge_policy().compute_merge_candidates(&segments).into_iter().next())
     }
 
     /// The committed files, and possible ones that do not exist.
@@ -267,7 +338,18 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tanti
     }
 }
 
-fn open_writer(index: &Index) -> tantivy::Result<IndexWriter> {
+impl Drop for LexicalIndex {
+    /// Waits for a running merge: it would write to the folder while its next owner does.
+    fn drop(&mut self) {
+        if let Some(OpenWriter { writer, merge: Some(_), .. }) = self.writer.take()
+            && let Err(error) = writer.wait_merging_threads()
+        {
+            tracing::info!(%error, "search index: a merge failed");
+        }
+    }
+}
+
+fn open_writer(index: &Index) -> tantivy::Result<OpenWriter> {
     let options = IndexWriterOptions::builder()
         .num_worker_threads(1)
         .num_merge_threads(1)
@@ -276,7 +358,7 @@ fn open_writer(index: &Index) -> tantivy::Result<IndexWriter> {
     let writer = index.writer_with_options(options)?;
     // Dropping a writer abandons its merges, so they have a step of their own.
     writer.set_merge_policy(Box::new(NoMergePolicy));
-    Ok(writer)
+    Ok(OpenWriter { writer, merge: None, _count: WriterCount::new() })
 }
 
 /// Merges small segments early, so that a search reads only a few. A large segment merges after a

@@ -5,6 +5,7 @@
 
 mod analyzer;
 mod cache_dir;
+mod candidates;
 mod checkpoints;
 mod checksummed_file;
 mod chunk;

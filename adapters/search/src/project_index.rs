@@ -3,6 +3,9 @@
 //! The index is a cache. After an error it is set aside and the error is logged. The application
 //! finds the missing documents by the position and adds them again.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
@@ -18,24 +21,23 @@ use reqlore_domain::search::{
     self, DocumentProjection, IndexDifference, SearchHit, SearchHits, SearchQuery, truncate_text,
 };
 use tantivy::DocAddress;
-use tantivy::query::Query;
 
 use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
+use crate::candidates;
 use crate::checkpoints::CheckpointFile;
-use crate::checksummed_file::first_bytes;
 use crate::chunk;
 use crate::disk_directory::ByteCache;
 use crate::filter::filter_query;
 use crate::index_folder::{IndexFolder, IndexPlace};
-use crate::lexical::bm25::{FilterCursor, LexicalMatch, LexicalScorer, QueryTerm};
+use crate::lexical::bm25::{LexicalScorer, QueryTerm};
 use crate::lexical::pinned_items::pinned_items;
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
-use crate::lexical::searcher::{LexicalSearcher, MAX_SCORED_ITEMS, to_usize};
+use crate::lexical::searcher::{MAX_SCORED_ITEMS, to_usize};
 use crate::lexical::{self, LexicalIndex, catch_panic, open_index};
 use crate::project_cache::IndexCost;
-use crate::rank_fusion::{self, Candidate, FusionRule, ResultPage};
+use crate::rank_fusion::{self, FusionRule, ResultPage};
 use crate::rebuild;
 use crate::script::Script;
 use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
@@ -184,7 +186,7 @@ impl ProjectIndex {
         if self.lexical.has_pending() {
             self.check_lock()?;
             self.lexical.commit()?;
-            self.semantic.refresh(self.lexical.searcher())?;
+            self.embed_missing()?;
         }
         Ok(())
     }
@@ -277,7 +279,7 @@ impl ProjectIndex {
             (best, total) = scorer.best_items(filter, count)?;
         }
         let mut matches = if is_whole {
-            match_all(searcher, &scorer, filter)?
+            candidates::match_all(searcher, &scorer, filter)?
         } else {
             best.iter().copied().zip(scorer.match_items(&best)?).collect()
         };
@@ -287,7 +289,7 @@ impl ProjectIndex {
             let found = if semantic.has_vectors() {
                 semantic.most_similar(model, searcher, vector, filter)?
             } else {
-                let best = best_by_words(searcher, &mut matches, is_whole)?;
+                let best = candidates::best_by_words(searcher, &mut matches, is_whole)?;
                 semantic.rescore(model, searcher, vector, &best)?
             };
             let profile = semantic.embedder(model).profile();
@@ -299,7 +301,7 @@ impl ProjectIndex {
                 FusionRule::with_model(words.word_count(), profile.min_evidence, is_cross_script);
             semantic_hits = Some(found);
         }
-        let candidates = candidates(searcher, &matches, semantic_hits.as_ref());
+        let candidates = candidates::candidates(searcher, &matches, semantic_hits.as_ref());
         let keys = |items: &[DocAddress]| searcher.rank_keys(items);
         let page = if is_whole {
             rank_fusion::rank_page(&keys, &candidates, &rule, &pinned, range)?
@@ -313,7 +315,7 @@ impl ProjectIndex {
             ResultPage { hits, total }
         };
         let pending = semantic.pending_chunks(searcher);
-        let state = index_state(searcher, semantic, plan.model)?;
+        let state = candidates::index_state(searcher, semantic, plan.model)?;
         let kinds = &query.document_kinds;
         let incomplete = searcher.incomplete(|kind| kinds.is_empty() || kinds.contains(&kind))?;
         let hits = self.build_hits(&page, semantic_hits.as_ref(), &words.terms)?;
@@ -330,7 +332,9 @@ impl ProjectIndex {
         for (ranked, is_uncertain) in &page.hits {
             // Read only for the items of one page; ranking needs no text.
             let stored = self.lexical.searcher().stored_item(ranked.item)?;
-            let Some(document) = stored.document else { continue };
+            let (Some(document), Some(version)) = (stored.document, stored.version) else {
+                continue;
+            };
             let best_chunk =
                 semantic_hits.and_then(|hits| hits.similar_chunk(ranked.item).position);
             let snippet = snippet::best_snippet(&self.analyzers.query, &stored.text, terms, || {
@@ -338,6 +342,7 @@ impl ProjectIndex {
             });
             hits.push(SearchHit {
                 document,
+                version,
                 reference: stored.reference,
                 kind: stored.kind,
                 title: stored.title,
@@ -449,7 +454,8 @@ impl ProjectIndex {
         self.semantic.refresh(self.lexical.searcher()).map_err(build_error)
     }
 
-    /// Embeds the texts that an earlier process did not embed, as far as it takes little time.
+    /// Follows a new state of the index. Embeds texts without a vector, as far as it takes little
+    /// time: an earlier process did not embed them, or there were too many.
     fn embed_missing(&mut self) -> tantivy::Result<()> {
         self.semantic.refresh(self.lexical.searcher())?;
         let mut embedded = 0;
@@ -473,83 +479,6 @@ impl Drop for ProjectIndex {
             tracing::warn!(%error, "search index: cannot be saved; the next start updates it");
         }
     }
-}
-
-/// Returns all items that have a word of the query and pass the filter.
-fn match_all(
-    searcher: &LexicalSearcher,
-    scorer: &LexicalScorer,
-    filter: Option<&dyn Query>,
-) -> tantivy::Result<Vec<(DocAddress, LexicalMatch)>> {
-    let mut matches = Vec::new();
-    for (ordinal, reader) in (0..).zip(searcher.segment_readers()) {
-        // The filter is applied after matching, so that it does not change the weights of terms.
-        let mut cursor = FilterCursor::new(searcher, filter, reader)?;
-        for (doc, lexical) in (0..).zip(scorer.match_segment(to_usize(ordinal))?) {
-            if lexical.score > 0.0 && cursor.includes(doc) {
-                matches.push((DocAddress::new(ordinal, doc), lexical));
-            }
-        }
-    }
-    Ok(matches)
-}
-
-/// Returns the best items by words, whose texts are embedded again. Sorts the matches if they are
-/// not.
-fn best_by_words(
-    searcher: &LexicalSearcher,
-    matches: &mut [(DocAddress, LexicalMatch)],
-    is_whole: bool,
-) -> tantivy::Result<Vec<DocAddress>> {
-    let mut best = Vec::with_capacity(matches.len());
-    for (item, lexical) in matches.iter() {
-        best.push(rank_fusion::ScoredItem { item: *item, score: lexical.score });
-    }
-    if is_whole {
-        let keys = |items: &[DocAddress]| searcher.rank_keys(items);
-        rank_fusion::sort_best(&keys, &mut best, semantic::MAX_RESCORED_HITS)?;
-    }
-    best.truncate(semantic::MAX_RESCORED_HITS);
-    Ok(best.into_iter().map(|hit| hit.item).collect())
-}
-
-/// Returns the items that have a word of the query or are among the most similar ones.
-fn candidates(
-    searcher: &LexicalSearcher,
-    matches: &[(DocAddress, LexicalMatch)],
-    semantic_hits: Option<&SemanticHits>,
-) -> Vec<Candidate> {
-    let mut candidates = Vec::with_capacity(matches.len());
-    let mut add = |item, lexical| {
-        let similarity = semantic_hits.map_or(0.0, |hits| hits.similar_chunk(item).similarity);
-        candidates.push(Candidate { item, lexical, similarity, length: searcher.term_count(item) });
-    };
-    for (item, lexical) in matches {
-        add(*item, *lexical);
-    }
-    for hit in semantic_hits.map_or(&[][..], |hits| &hits.best) {
-        // Matches of all items are in the order of their addresses.
-        if matches.binary_search_by_key(&hit.item, |(item, _)| *item).is_err() {
-            add(hit.item, LexicalMatch::default());
-        }
-    }
-    candidates
-}
-
-/// Returns a number that differs if the items, their order, the model, or its vectors differ.
-fn index_state(
-    searcher: &LexicalSearcher,
-    semantic: &mut SemanticIndex,
-    model: Option<usize>,
-) -> tantivy::Result<u64> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&searcher.content_state()?.to_le_bytes());
-    if let Some(model) = model {
-        let (id, missing) = semantic.ranking_state(model, searcher);
-        // A vector that arrives between two pages may change their order.
-        hasher.update(id.as_bytes()).update(&missing.to_le_bytes());
-    }
-    Ok(first_bytes(&hasher.finalize()))
 }
 
 /// Embeds the first [`MAX_QUERY_BYTES`] of a query.

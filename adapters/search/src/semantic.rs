@@ -31,7 +31,7 @@ use vector_set::{HashPrefix, QuantizedVector, VectorSet};
 
 /// A project with more chunks keeps no vectors. Their scan would take longer than the rest of a
 /// search, and 50,000 take 13 MiB.
-const MAX_CHUNKS: usize = 50_000;
+const MAX_CHUNKS: usize = if cfg!(test) { 30 } else { 50_000 };
 /// A model ranks if it has vectors for this share of all chunks.
 const MIN_RANKING_PERCENT: usize = 95;
 /// Maximum chunks embedded synchronously when a project is opened, so that a start stays fast. All

@@ -117,7 +117,7 @@ impl SearchIndex for MemoryIndex {
                     incomplete.add(document);
                 }
             }
-            for (id, (_, items)) in &project.documents {
+            for (id, (version, items)) in &project.documents {
                 if !includes_kind(query, id.kind) {
                     continue;
                 }
@@ -125,7 +125,7 @@ impl SearchIndex for MemoryIndex {
                     let is_kind =
                         query.item_kinds.is_empty() || query.item_kinds.contains(&item.kind);
                     if is_kind && has_facets(item, query) {
-                        hits.extend(match_item(id, item, &words));
+                        hits.extend(match_item((id, *version), item, &words));
                     }
                 }
             }
@@ -157,7 +157,11 @@ fn has_facets(item: &SearchItem, query: &SearchQuery) -> bool {
     query.facets.iter().all(|wanted| wanted.iter().any(|facet| item.facets.contains(facet)))
 }
 
-fn match_item(document: &DocumentId, item: &SearchItem, words: &[String]) -> Option<SearchHit> {
+fn match_item(
+    (document, version): (&DocumentId, Version),
+    item: &SearchItem,
+    words: &[String],
+) -> Option<SearchHit> {
     let text = format!("{} {} {}", item.reference, item.title, item.text).to_lowercase();
     let matches = words.iter().filter(|word| text.contains(*word)).count();
     if matches == 0 {
@@ -165,6 +169,7 @@ fn match_item(document: &DocumentId, item: &SearchItem, words: &[String]) -> Opt
     }
     Some(SearchHit {
         document: document.clone(),
+        version,
         reference: item.reference.clone(),
         kind: item.kind.clone(),
         title: item.title.clone(),

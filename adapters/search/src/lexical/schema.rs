@@ -37,7 +37,7 @@ pub(crate) struct SchemaFields {
     /// Kinds, facets, script and marks, each with a prefix.
     filter: Field,
     pub(super) words: Field,
-    /// Document, reference, kind, title, text, facets.
+    /// Document, version, reference, kind, title, text, facets.
     stored: Field,
     /// Orders records of equal score: reference, then document.
     rank_key: Field,
@@ -52,6 +52,7 @@ pub(crate) struct SchemaFields {
 #[derive(Debug, Default)]
 pub(crate) struct StoredItem {
     pub(crate) document: Option<DocumentId>,
+    pub(crate) version: Option<Version>,
     pub(crate) reference: String,
     pub(crate) kind: String,
     pub(crate) title: String,
@@ -143,6 +144,8 @@ impl SchemaFields {
             let mut record = TantivyDocument::default();
             record.add_text(self.document, &key);
             record.add_text(self.filter, document_kind_value(document.kind));
+            record.add_text(self.stored, &key);
+            record.add_text(self.stored, version.to_string());
             self.add_item(&mut record, &key, item, chunks);
             records.push(record);
         }
@@ -173,7 +176,7 @@ impl SchemaFields {
         record.add_text(self.reference, item.reference.to_lowercase());
         record.add_text(self.filter, item_kind_value(&item.kind));
         record.add_text(self.filter, script_value(Script::detect(&[&item.title, &item.text])));
-        for text in [document_key, &item.reference, &item.kind, &item.title, &item.text] {
+        for text in [&item.reference, &item.kind, &item.title, &item.text] {
             record.add_text(self.stored, text);
         }
         for facet in &item.facets {
@@ -202,10 +205,10 @@ impl SchemaFields {
     pub(super) fn stored_item(self, record: &TantivyDocument) -> StoredItem {
         let mut texts = record.get_all(self.stored).filter_map(|value| value.as_str());
         let mut next = || texts.next().unwrap_or_default().to_owned();
-        let document = document_from_key(&next());
+        let (document, version) = (document_from_key(&next()), Version::parse(&next()));
         let (reference, kind, title, text) = (next(), next(), next(), next());
         let facets = texts.map(SearchFacet::from_text).collect();
-        StoredItem { document, reference, kind, title, text, facets }
+        StoredItem { document, version, reference, kind, title, text, facets }
     }
 }
 

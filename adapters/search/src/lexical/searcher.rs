@@ -1,5 +1,6 @@
 //! The searchable state of the last commit: counts of live records, columns and stored items.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use reqlore_domain::document::{DocumentId, Version};
@@ -26,7 +27,7 @@ use crate::script::Script;
 
 /// Up to this number of items every match is scored, so that ranks do not depend on the history of
 /// the index. Above, tantivy selects the best ones.
-pub(crate) const MAX_SCORED_ITEMS: usize = 50_000;
+pub(crate) const MAX_SCORED_ITEMS: usize = if cfg!(test) { 40 } else { 50_000 };
 /// Deleted records of a larger segment count into the statistics until it is merged.
 const MAX_COUNTED_RECORDS: usize = 50_000;
 
@@ -37,6 +38,8 @@ pub(crate) struct LexicalSearcher {
     item_count: usize,
     /// Number of terms of all items, in the precision of tantivy's field norms.
     pub(super) total_terms: u64,
+    /// See [`LexicalSearcher::content_state`].
+    content_state: OnceCell<u64>,
 }
 
 pub(super) struct SegmentWords {
@@ -47,8 +50,14 @@ pub(super) struct SegmentWords {
 
 impl LexicalSearcher {
     pub(super) fn new(snapshot: Searcher, fields: SchemaFields) -> tantivy::Result<Self> {
-        let mut searcher =
-            Self { snapshot, segments: Vec::new(), fields, item_count: 0, total_terms: 0 };
+        let mut searcher = Self {
+            snapshot,
+            segments: Vec::new(),
+            fields,
+            item_count: 0,
+            total_terms: 0,
+            content_state: OnceCell::new(),
+        };
         for reader in searcher.snapshot.segment_readers() {
             let norms = reader.get_fieldnorms_reader(fields.words)?;
             let index = reader.inverted_index(fields.words)?;
@@ -233,6 +242,14 @@ impl LexicalSearcher {
     /// Returns a number that differs if the documents or their order differ. Up to
     /// [`MAX_SCORED_ITEMS`] it is the same in any process with the same documents.
     pub(crate) fn content_state(&self) -> tantivy::Result<u64> {
+        if let Some(state) = self.content_state.get() {
+            return Ok(*state);
+        }
+        let state = self.compute_state()?;
+        Ok(*self.content_state.get_or_init(|| state))
+    }
+
+    fn compute_state(&self) -> tantivy::Result<u64> {
         if !self.is_scored_whole() {
             let mut hasher = blake3::Hasher::new();
             for reader in self.segment_readers() {
