@@ -16,7 +16,7 @@ use reqlore_domain::document::{
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
-use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::ports::entity_list::SimilarEntities;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
@@ -408,15 +408,9 @@ impl<'a> AddressSpace<'a> {
             return Ok(None);
         }
         if self.is_enabled(Toolset::Knowledge) {
-            let (ports, project) = (&self.context.ports, &self.entity_project);
-            let cache = self.context.indexes.entities(ports, project, Refresh::Incremental).await?;
-            let names = cache.entity_index.find_any_case(text);
-            // The guard blocks other calls, and the look-up may read files.
-            drop(cache);
-            if !names.is_empty() {
-                let found = self.lookup(project, DocumentKind::Entity, &names).await?;
-                let metas: Vec<_> = found.into_iter().flatten().collect();
-                return choose_entity(text, &metas).map(Some);
+            let similar = self.similar_entities(text).await?;
+            if !similar.same.is_empty() {
+                return choose_entity(text, &similar.same).map(Some);
             }
         }
         if self.is_enabled(Toolset::Backlog) {
@@ -427,6 +421,10 @@ impl<'a> AddressSpace<'a> {
             }
         }
         Ok(None)
+    }
+
+    async fn similar_entities(&self, text: &str) -> Result<SimilarEntities> {
+        Ok(self.context.ports.documents.similar_entities(&self.entity_project, text).await?)
     }
 
     async fn lookup(
@@ -467,9 +465,7 @@ impl<'a> AddressSpace<'a> {
             return Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint));
         }
         if self.is_enabled(Toolset::Knowledge) {
-            let (ports, project) = (&self.context.ports, &self.entity_project);
-            let cache = self.context.indexes.entities(ports, project, Refresh::Incremental).await?;
-            let similar = cache.entity_index.similar_ids(text).join(" or ");
+            let similar = self.similar_entities(text).await?.ids.join(" or ");
             if !similar.is_empty() {
                 message = format!("{message}; did you mean {similar}");
             }

@@ -11,7 +11,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, is_entity_id};
-use reqlore_domain::ports::documents::{DocumentFilter, Refresh};
+use reqlore_domain::ports::documents::{Refresh, read_all};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
@@ -106,10 +106,9 @@ async fn check_sections(
     ports: &ApplicationPorts,
     project: &ProjectKey,
 ) -> Result<Vec<CheckFinding>> {
-    let page =
-        ports.documents.find(project, &DocumentFilter::of_kind(DocumentKind::Section)).await?;
+    let (sections, _) = read_all(&*ports.documents, project, DocumentKind::Section).await?;
     let mut findings = Vec::new();
-    for meta in &page.metadata {
+    for meta in &sections {
         if let Some(problem) = &meta.diagnostic {
             findings.push(CheckFinding::for_document(&meta.id, problem.message.clone()));
             continue;
@@ -123,14 +122,14 @@ async fn check_sections(
     }
     // On a file system that ignores case, only one of two such sections would survive.
     let mut first_by_lower_case: HashMap<String, &DocumentId> = HashMap::new();
-    for meta in &page.metadata {
+    for meta in &sections {
         let first = *first_by_lower_case.entry(meta.id.name.to_lowercase()).or_insert(&meta.id);
         if *first != meta.id {
             let message = format!("differs only in case from {first}; rename one");
             findings.push(CheckFinding::for_document(&meta.id, message));
         }
     }
-    findings.extend(check_list(ports, project, &page.metadata).await?);
+    findings.extend(check_list(ports, project, &sections).await?);
     Ok(findings)
 }
 
@@ -212,9 +211,9 @@ async fn check_knowledge(
     let documents = &ports.documents;
     // A full refresh examines every file, also those that the watcher missed.
     documents.changes_since(project, None, 1, Refresh::Full).await?;
-    let entities = documents.find(project, &DocumentFilter::of_kind(DocumentKind::Entity)).await?;
+    let (entities, _) = read_all(&**documents, project, DocumentKind::Entity).await?;
     let mut graph = EntityGraph::default();
-    for meta in &entities.metadata {
+    for meta in &entities {
         if let Some(node) = EntityNode::from_metadata(meta) {
             graph.insert(node);
         }
@@ -285,7 +284,7 @@ fn describe_missing(graph: &EntityGraph, id: &str) -> String {
     if let EntityLookup::Several(names) = graph.find(id) {
         return format!("{id}, which {} use as their id", names.join(" and "));
     }
-    match graph.similar_ids(id).first() {
+    match graph.similar_id(id) {
         Some(similar) => format!("{id}, which does not exist; did you mean {similar}?"),
         None => format!("{id}, which does not exist; correct or remove the link"),
     }

@@ -4,7 +4,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::{Caller, ProjectScope};
-use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, count_documents};
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::SearchHits;
@@ -87,9 +87,7 @@ async fn missing_reason(
     kinds: &[DocumentKind],
 ) -> Result<Option<String>> {
     for kind in kinds {
-        // Only the first page counts all documents, and one is enough here.
-        let after_name = Some(String::new());
-        let filter = DocumentFilter { kind: *kind, after_name, limit: Some(1) };
+        let filter = DocumentFilter { limit: 1, ..DocumentFilter::of_kind(*kind) };
         if !ports.documents.find(project, &filter).await?.metadata.is_empty() {
             return Ok(None);
         }
@@ -99,7 +97,7 @@ async fn missing_reason(
         _ => "texts",
     };
     if let Some(tree) = &ports.root_files {
-        let (files, has_entities) = count_documents(&**tree, project, kinds).await?;
+        let (files, has_entities) = count_all(&**tree, project, kinds).await?;
         if files > 0 {
             let import = if has_entities {
                 "ixchel_sync imports .ixchel, `reqlore copy` imports the rest"
@@ -120,17 +118,16 @@ async fn missing_reason(
 }
 
 /// The number of documents, and true if some are entities.
-async fn count_documents(
+async fn count_all(
     documents: &dyn DocumentRepository,
     project: &ProjectKey,
     kinds: &[DocumentKind],
 ) -> Result<(usize, bool)> {
     let (mut count, mut has_entities) = (0, false);
     for kind in kinds {
-        let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::of_kind(*kind) };
-        let total = documents.find(project, &filter).await?.total.unwrap_or_default();
-        count += total;
-        has_entities |= total > 0 && *kind == DocumentKind::Entity;
+        let number = count_documents(documents, project, *kind).await?;
+        count += number;
+        has_entities |= number > 0 && *kind == DocumentKind::Entity;
     }
     Ok((count, has_entities))
 }

@@ -1,9 +1,8 @@
-//! Caches of each project: entities, updates of the search index, the resource revision.
+//! Caches of each project: updates of the search index, the resource revision.
 //!
-//! Every call polls the storage first, so the next call sees an edit. Locks are taken in the order
-//! entities, feed.
+//! Every call polls the storage first, so the next call sees an edit.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,23 +10,19 @@ use reqlore_domain::document::{
     Document, DocumentId, DocumentKind, DocumentMeta, MAX_DOCUMENT_BYTES, Version,
 };
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::EntityIndex;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
-use reqlore_domain::ports::documents::{DocumentFilter, Refresh};
+use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, SearchHits, SearchQuery};
-use reqlore_domain::timestamp::Timestamp;
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::ApplicationPorts;
 use crate::search_updates::SearchUpdates;
-use crate::transaction::{MAX_READ_DOCUMENTS, get_one};
+use crate::transaction::get_one;
 
 /// At this number of projects, a new one replaces an idle one. More than search indexes are open.
 const MAX_PROJECTS: usize = 512;
-/// With more changed entities than this, listing all metadata is faster than reading each.
-const MAX_SINGLE_READS: usize = 500;
 /// Documents per page when metadata is listed.
 pub(crate) const PAGE_SIZE: usize = 1_000;
 /// The shares of the memory limit for bodies that are read at a time, and for texts that are passed
@@ -52,40 +47,15 @@ pub(crate) struct ProjectIndexes {
 
 struct ProjectIndex {
     feed: AsyncMutex<ChangeFeed>,
-    entities: Arc<AsyncMutex<EntityCache>>,
     search: Arc<SearchUpdates>,
 }
 
-/// Changes that were polled from the storage, separately for each consumer until it takes them.
+/// The changes of a project that resources have seen.
 #[derive(Default)]
 struct ChangeFeed {
     position: Option<ChangePosition>,
-    entities: StaleDocuments,
     /// Increases when a document of `RESOURCE_KINDS` may have changed.
     resource_revision: u64,
-}
-
-/// Documents that a consumer must read again.
-#[derive(Default)]
-enum StaleDocuments {
-    /// All of them, because the storage cannot list the changes.
-    #[default]
-    All,
-    Listed(BTreeSet<DocumentId>),
-}
-
-impl StaleDocuments {
-    fn merge(&mut self, other: Self) {
-        match (&mut *self, other) {
-            (Self::Listed(ids), Self::Listed(more)) => ids.extend(more),
-            (_, Self::All) => *self = Self::All,
-            (Self::All, _) => {}
-        }
-    }
-
-    fn take(&mut self) -> Self {
-        std::mem::replace(self, Self::Listed(BTreeSet::new()))
-    }
 }
 
 impl ChangeFeed {
@@ -101,26 +71,21 @@ impl ChangeFeed {
             let page = ports.documents.changes_since(project, since, PAGE_SIZE, refresh).await?;
             let position = page.position();
             let has_more = matches!(page, ChangePage::Since { has_more: true, .. });
-            self.add(page, next_revision);
+            let has_changed = match page {
+                ChangePage::Since { ids, .. } => {
+                    ids.iter().any(|id| RESOURCE_KINDS.contains(&id.kind))
+                }
+                ChangePage::Reset { .. } => true,
+            };
+            // Most polls find no change.
+            if has_changed {
+                self.resource_revision = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
+            }
             self.position = Some(position);
             if !has_more {
                 return Ok(());
             }
         }
-    }
-
-    fn add(&mut self, page: ChangePage, next_revision: &AtomicU64) {
-        let mut entities = StaleDocuments::All;
-        if let ChangePage::Since { ids, .. } = page {
-            // Most polls end here, because nothing changed.
-            if !ids.iter().any(|id| RESOURCE_KINDS.contains(&id.kind)) {
-                return;
-            }
-            let is_entity = |id: &DocumentId| id.kind == DocumentKind::Entity;
-            entities = StaleDocuments::Listed(ids.into_iter().filter(is_entity).collect());
-        }
-        self.resource_revision = next_revision.fetch_add(1, Ordering::Relaxed) + 1;
-        self.entities.merge(entities);
     }
 }
 
@@ -135,36 +100,6 @@ impl Drop for ProjectIndexes {
 }
 
 impl ProjectIndexes {
-    /// Returns the current entities of a project. They do not change while the guard lives.
-    pub(crate) async fn entities(
-        &self,
-        ports: &ApplicationPorts,
-        project: &ProjectKey,
-        refresh: Refresh,
-    ) -> Result<OwnedMutexGuard<EntityCache>> {
-        let index = self.project_index(project);
-        let mut entities = Arc::clone(&index.entities).lock_owned().await;
-        self.update_entities(ports, project, &index, &mut entities, refresh).await?;
-        Ok(entities)
-    }
-
-    async fn update_entities(
-        &self,
-        ports: &ApplicationPorts,
-        project: &ProjectKey,
-        index: &ProjectIndex,
-        entities: &mut EntityCache,
-        refresh: Refresh,
-    ) -> Result<()> {
-        let mut feed = index.feed.lock().await;
-        feed.poll(ports, project, refresh, &self.revision).await?;
-        // Moved under the feed's lock, so that no change is taken twice or lost.
-        entities.stale.merge(feed.entities.take());
-        // Other consumers may poll while the entities are read.
-        drop(feed);
-        entities.read_stale(ports, project).await
-    }
-
     /// Updates the search index to the state of the storage. A full refresh examines every file.
     pub(crate) async fn update_search(
         &self,
@@ -216,9 +151,7 @@ impl ProjectIndexes {
         if projects.len() >= MAX_PROJECTS {
             // Only the map refers to an idle project; no call and no build holds a part of it.
             let idle = projects.iter().find(|(_, index)| {
-                Arc::strong_count(index) == 1
-                    && Arc::strong_count(&index.entities) == 1
-                    && Arc::strong_count(&index.search) == 1
+                Arc::strong_count(index) == 1 && Arc::strong_count(&index.search) == 1
             });
             if let Some(key) = idle.map(|(key, _)| key.clone()) {
                 projects.remove(&key);
@@ -227,83 +160,9 @@ impl ProjectIndexes {
         // A new revision: documents may have changed while the project was not loaded.
         let resource_revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
         let feed = ChangeFeed { resource_revision, ..ChangeFeed::default() };
-        let index = Arc::new(ProjectIndex {
-            feed: AsyncMutex::new(feed),
-            entities: Arc::default(),
-            search: Arc::default(),
-        });
+        let index = Arc::new(ProjectIndex { feed: AsyncMutex::new(feed), search: Arc::default() });
         projects.insert(project.clone(), Arc::clone(&index));
         index
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct EntityCache {
-    pub(crate) entity_index: EntityIndex,
-    /// Entities that are not yet in the index.
-    stale: StaleDocuments,
-}
-
-impl EntityCache {
-    async fn read_stale(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
-        let is_updated = match &self.stale {
-            StaleDocuments::Listed(ids) if ids.len() <= MAX_SINGLE_READS => {
-                let ids: Vec<DocumentId> = ids.iter().cloned().collect();
-                self.read_all(ports, project, &ids).await
-            }
-            _ => false,
-        };
-        if !is_updated {
-            self.rebuild(ports, project).await?;
-        }
-        // Last, so that a failed read leaves the documents stale.
-        self.stale.take();
-        Ok(())
-    }
-
-    /// Reads these entities. Returns false if one cannot be read: it may exist, and only the
-    /// storage's list can tell.
-    async fn read_all(
-        &mut self,
-        ports: &ApplicationPorts,
-        project: &ProjectKey,
-        ids: &[DocumentId],
-    ) -> bool {
-        for ids in ids.chunks(MAX_READ_DOCUMENTS) {
-            for (id, outcome) in ids.iter().zip(read_documents(ports, project, ids).await) {
-                match outcome {
-                    ReadOutcome::Document(document) => {
-                        self.entity_index
-                            .put(&DocumentMeta::from_document(&document, Timestamp::default()));
-                    }
-                    ReadOutcome::Missing => self.entity_index.remove(&id.name),
-                    // The caller then rebuilds the whole index.
-                    ReadOutcome::Failed => return false,
-                }
-            }
-        }
-        true
-    }
-
-    /// Rebuilds the index from the storage's list. After an error the old index stays and is stale.
-    async fn rebuild(&mut self, ports: &ApplicationPorts, project: &ProjectKey) -> Result<()> {
-        // Set first, because the call may be cancelled at each await.
-        self.stale = StaleDocuments::All;
-        let mut entity_index = EntityIndex::default();
-        let mut filter = DocumentFilter {
-            limit: Some(PAGE_SIZE),
-            ..DocumentFilter::of_kind(DocumentKind::Entity)
-        };
-        loop {
-            let page = ports.documents.find(project, &filter).await?;
-            for meta in &page.metadata {
-                entity_index.put(meta);
-            }
-            let Some(next) = page.next_name else { break };
-            filter.after_name = Some(next);
-        }
-        self.entity_index = entity_index;
-        Ok(())
     }
 }
 

@@ -8,10 +8,14 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
-use reqlore_domain::ports::documents::{DocumentFilter, Refresh, Revision};
+use reqlore_domain::ports::documents::{
+    DocumentFilter, DocumentRepository, Refresh, Revision, count_documents,
+};
+use reqlore_domain::ports::item_list::ItemQuery;
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{SearchHits, SearchQuery};
@@ -189,7 +193,10 @@ async fn await_build(
             return Ok(());
         }
         check_cancelled(progress)?;
-        progress.progress(done, total, "indexed");
+        // Unknown until the documents are counted.
+        if total > 0 {
+            progress.progress(done, total, "indexed");
+        }
         // The sender is dropped only when the server ends.
         if status.changed().await.is_err() {
             return Ok(());
@@ -348,11 +355,7 @@ impl BuildTask<'_> {
         ports.search.apply_projections(project, Vec::new(), Some(BUILDING)).await?;
         let is_empty = ports.search.indexed_versions(project, None, 1).await?.is_empty();
         drop(state);
-        let mut total = 0;
-        for kind in SEARCHED_KINDS {
-            let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::of_kind(kind) };
-            total += ports.documents.find(project, &filter).await?.total.unwrap_or_default();
-        }
+        let total = count_searched(&*ports.documents, project).await?;
         let is_long = is_empty && total > MAX_AWAITED_DIFFERENCES;
         self.status.send_modify(|status| {
             *status = BuildStatus { total, is_long, ..BuildStatus::default() };
@@ -404,6 +407,16 @@ impl BuildTask<'_> {
     }
 }
 
+/// Returns the number of documents to compare, without those that no list has.
+async fn count_searched(documents: &dyn DocumentRepository, project: &ProjectKey) -> Result<usize> {
+    let mut total = count_documents(documents, project, DocumentKind::Section).await?;
+    for kind in ItemKind::ALL {
+        total += documents.items(project, &ItemQuery::of_kind(kind, 0)).await?.total;
+    }
+    total += documents.entity_kinds(project).await?.values().sum::<usize>();
+    Ok(total)
+}
+
 /// Versions in the storage and in the index, page by page in one order.
 #[derive(Default)]
 struct VersionMerge {
@@ -440,11 +453,8 @@ impl VersionMerge {
         while self.stored.is_empty()
             && let Some(kind) = SEARCHED_KINDS.get(self.kinds_read)
         {
-            let filter = DocumentFilter {
-                after_name: self.next_name.take(),
-                limit: Some(PAGE_SIZE),
-                kind: *kind,
-            };
+            let filter =
+                DocumentFilter { after_name: self.next_name.take(), limit: PAGE_SIZE, kind: *kind };
             let page = ports.documents.find(project, &filter).await?;
             self.stored.extend(page.metadata.iter().map(|meta| (meta.id.clone(), meta.version)));
             self.kinds_read += usize::from(page.next_name.is_none());

@@ -27,9 +27,16 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("reqlore-local-state", &["reqlore-domain", "reqlore-durable-fs", "reqlore-sqlite-team"]),
     (
         "reqlore-storage-sqlite",
-        &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit", "reqlore-sqlite-team"],
+        &[
+            "reqlore-domain",
+            "reqlore-durable-fs",
+            "reqlore-group-commit",
+            "reqlore-sqlite-metadata",
+            "reqlore-sqlite-team",
+        ],
     ),
     ("reqlore-sqlite-team", &["reqlore-domain"]),
+    ("reqlore-sqlite-metadata", &["reqlore-domain", "reqlore-sqlite-team"]),
     ("reqlore-storage-sled", &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit"]),
     ("reqlore-group-commit", &["reqlore-domain"]),
     ("reqlore-durable-fs", &[]),
@@ -73,7 +80,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
 
 /// Dependencies that only the named crates may use. Tests may use them anywhere.
 const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
-    ("rusqlite", &["reqlore-sqlite-team", "reqlore-storage-sqlite"]),
+    ("rusqlite", &["reqlore-sqlite-metadata", "reqlore-sqlite-team", "reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),
     ("axum", &["reqlore-transport-http"]),

@@ -14,6 +14,9 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreResult,
 };
+use reqlore_domain::ports::entity_list::{
+    DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
+};
 use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
@@ -124,6 +127,11 @@ measured_port! { DocumentRepository;
     "items": items(project: &ProjectKey, query: &ItemQuery) -> ItemPage;
     "diagnostics": diagnostics(project: &ProjectKey, kind: DocumentKind, limit: usize)
         -> DiagnosticList;
+    "entity_kinds": entity_kinds(project: &ProjectKey) -> EntityCounts;
+    "tag_counts": tag_counts(project: &ProjectKey, kind: Option<String>) -> EntityCounts;
+    "untagged": untagged(project: &ProjectKey, kind: Option<String>, limit: usize) -> UntaggedList;
+    "similar_entities": similar_entities(project: &ProjectKey, text: &str) -> SimilarEntities;
+    "duplicate_ids": duplicate_ids(project: &ProjectKey, limit: usize) -> DuplicateIds;
     "named": lookup(project: &ProjectKey, kind: DocumentKind, words: &[String])
         -> Vec<Vec<Arc<DocumentMeta>>>;
     "linking": backlinks(project: &ProjectKey, links: &BacklinkQuery)
@@ -224,7 +232,7 @@ mod tests {
         assert_eq!(found[0].as_ref().unwrap().body, "text");
         assert_eq!(store.versions(&project, &[id()]).await.unwrap(), committed.versions);
         let filter = DocumentFilter::of_kind(id().kind);
-        assert_eq!(store.find(&project, &filter).await.unwrap().total, Some(1));
+        assert_eq!(store.find(&project, &filter).await.unwrap().metadata.len(), 1);
         let words = ["auth".to_owned()];
         assert_eq!(store.lookup(&project, id().kind, &words).await.unwrap()[0].len(), 1);
         assert!(store.backlinks(&project, &BacklinkQuery::default()).await.unwrap().is_empty());

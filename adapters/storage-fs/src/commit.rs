@@ -53,7 +53,7 @@ pub(crate) fn run_commit(
         // Located again for each attempt: an editor may have moved a folder.
         let mut tree = ProjectTree::new(root, &store.layout);
         let reads = &commit.read_set;
-        let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.metadata_of);
+        let kinds = reads.documents.iter().map(|id| id.kind).chain(reads.titles_of);
         let requirements_lock = lock_requirements(root, &tree, kinds)?;
         failpoint(FailPoint::Locked)?;
         let base = load_documents(&tree, &reads.documents)?;
@@ -130,8 +130,10 @@ fn read_snapshot(
         let loaded = base.get(id).and_then(Option::as_ref);
         snapshot.documents.push(loaded.map(|loaded| loaded.document.clone()));
     }
-    if let Some(kind) = reads.metadata_of {
-        snapshot.metadata = read_metadata(store, project, tree, kind, base)?;
+    if let Some(kind) = reads.titles_of {
+        for meta in read_metadata(store, project, tree, kind, base)? {
+            snapshot.titles.insert(meta.id.name.clone(), meta.title.clone());
+        }
     }
     if !reads.backlinks.targets.is_empty() {
         let query = linkable_kinds_only(&reads.backlinks);

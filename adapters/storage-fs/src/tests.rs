@@ -153,7 +153,7 @@ fn item(kind: ItemKind, name: &str) -> DocumentId {
 fn commit(changes: Vec<DocumentChange>) -> CommitRequest {
     let documents = changes.iter().map(|change| change.id().clone()).collect();
     let reads =
-        ReadSet { metadata_of: Some(DocumentKind::Section), ..ReadSet::of_documents(documents) };
+        ReadSet { titles_of: Some(DocumentKind::Section), ..ReadSet::of_documents(documents) };
     CommitRequest {
         read_set: reads,
         decide: Box::new(move |_| Ok(changes.clone())),

@@ -205,6 +205,11 @@ impl StoredProject {
         metadata
     }
 
+    fn titles_of(&self, kind: Option<DocumentKind>) -> BTreeMap<String, Option<String>> {
+        let all = kind.map(|kind| self.metadata_of(kind)).unwrap_or_default();
+        all.iter().map(|meta| (meta.id.name.clone(), meta.title.clone())).collect()
+    }
+
     fn backlinks(&self, query: &BacklinkQuery) -> Vec<Vec<Arc<DocumentMeta>>> {
         let mut candidates = Vec::new();
         for kind in DocumentKind::ALL {
@@ -244,11 +249,7 @@ impl StoredProject {
     ) -> StoreResult<(CommitResult, CommitDecision)> {
         let snapshot = Snapshot {
             documents: self.documents(&commit.read_set.documents),
-            metadata: commit
-                .read_set
-                .metadata_of
-                .map(|kind| self.metadata_of(kind))
-                .unwrap_or_default(),
+            titles: self.titles_of(commit.read_set.titles_of),
             backlinks: self.backlinks(&commit.read_set.backlinks),
             next_numbers: commit
                 .read_set

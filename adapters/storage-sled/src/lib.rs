@@ -236,7 +236,7 @@ impl DocumentRepository for SledStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        let is_quick = filter.limit.is_some_and(|limit| limit <= INLINE_READS);
+        let is_quick = filter.limit <= INLINE_READS;
         let filter = filter.clone();
         self.query_project(project, is_quick, move |db, row| db.find_metadata(row, &filter)).await
     }

@@ -117,9 +117,7 @@ impl SledDatabase {
         project: &ProjectRow,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        let total = usize::try_from(project.document_count(filter.kind)).unwrap_or(usize::MAX);
-        let total = filter.after_name.is_none().then_some(total);
-        let limit = filter.limit.unwrap_or(usize::MAX);
+        let limit = filter.limit;
         // One row beyond the limit shows whether there is another page.
         let rows = limit.saturating_add(1);
         let after = filter.after_name.as_deref();
@@ -130,7 +128,7 @@ impl SledDatabase {
             Some(last) if has_more => Some(last.id.name.clone()),
             _ => None,
         };
-        Ok(MetadataPage { metadata, total, next_name: next, unread: Vec::new() })
+        Ok(MetadataPage { metadata, next_name: next, unread: Vec::new() })
     }
 
     /// Returns at most `limit` documents of a kind, sorted by name.

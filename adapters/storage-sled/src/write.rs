@@ -4,6 +4,7 @@
 //! could undo. sled cannot undo a transaction: a group whose sync failed was not acknowledged but
 //! may be stored, so writes are disabled until a restart.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,20 +83,22 @@ impl CommitGroup {
         let row = self.project_row(project)?;
         let reads = &commit.read_set;
         // Lists and pending documents are read from the trees.
-        let mut needs_write = reads.metadata_of.is_some() || !reads.backlinks.targets.is_empty();
+        let mut needs_write = reads.titles_of.is_some() || !reads.backlinks.targets.is_empty();
         for id in &reads.documents {
             needs_write |= self.pending.get(DOCUMENTS, &document_key(row.id, id)).is_some();
         }
         if needs_write {
             self.write_pending()?;
         }
-        let mut metadata = Vec::new();
-        if let Some(kind) = reads.metadata_of {
-            metadata = self.database.list_metadata(row.id, kind, None, usize::MAX)?;
+        let mut titles = BTreeMap::new();
+        if let Some(kind) = reads.titles_of {
+            for meta in self.database.list_metadata(row.id, kind, None, usize::MAX)? {
+                titles.insert(meta.id.name.clone(), meta.title.clone());
+            }
         }
         let snapshot = Snapshot {
             documents: self.database.read_documents(row.id, &reads.documents)?,
-            metadata,
+            titles,
             backlinks: self.database.backlinks(row.id, &reads.backlinks)?,
             next_numbers: reads.sequences.iter().map(|kind| row.free_number(*kind)).collect(),
         };

@@ -9,6 +9,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use reqlore_group_commit::catch_panic;
+use reqlore_sqlite_metadata::layouts::{
+    DIAGNOSTICS, ENTITY_COUNTS, ENTITY_WORDS, ITEM_COUNTS, ITEMS, UNTAGGED,
+};
 use reqlore_sqlite_team::audit::AUDIT;
 use reqlore_sqlite_team::checksum::TableLayout;
 use reqlore_sqlite_team::connection::BUSY_PAUSE;
@@ -22,11 +25,8 @@ use crate::archive::begin_export;
 use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::error::{QueryError, damaged_object};
-use crate::tables::{
-    DIAGNOSTICS, DOCUMENTS, HISTORY, ITEM_COUNTS, ITEMS, LINKS, MARKS, PROJECTS, REMOVED, STORE,
-    WRITERS,
-};
-use crate::{history, item_list, read};
+use crate::tables::{DOCUMENTS, HISTORY, LINKS, MARKS, PROJECTS, REMOVED, STORE, WRITERS};
+use crate::{history, read};
 
 /// Maximum number of damaged objects in a report.
 const MAX_DAMAGE: usize = 100;
@@ -59,6 +59,9 @@ const STAGES: [(CheckStage, &[CheckedTable]); 5] = [
             CheckedTable::Checksummed(ITEMS),
             CheckedTable::Checksummed(ITEM_COUNTS),
             CheckedTable::Checksummed(DIAGNOSTICS),
+            CheckedTable::Checksummed(ENTITY_COUNTS),
+            CheckedTable::Checksummed(UNTAGGED),
+            CheckedTable::Checksummed(ENTITY_WORDS),
         ],
     ),
     (
@@ -239,7 +242,7 @@ pub(crate) fn find_all_damage(connector: &Connector) -> Result<Vec<String>, Quer
         read::damaged_bodies,
         history::damaged_texts,
         orphans,
-        |connection| item_list::find_differences(connection, MAX_DAMAGE),
+        |connection| reqlore_sqlite_metadata::find_differences(connection, MAX_DAMAGE),
     ];
     for search in searches {
         match search(&transaction) {

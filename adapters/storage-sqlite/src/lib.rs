@@ -12,7 +12,6 @@ mod database_file;
 mod error;
 mod history;
 mod integrity_check;
-mod item_list;
 mod loss;
 mod older_schema;
 mod read;
@@ -33,11 +32,15 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult,
 };
+use reqlore_domain::ports::entity_list::{
+    DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
+};
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::ports::service::{NoProgress, ProgressSink};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::GroupWriter;
+use reqlore_sqlite_metadata::MetadataTables;
 use reqlore_sqlite_team::connection::is_too_old;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::Connection;
@@ -344,11 +347,8 @@ impl DocumentRepository for SqliteStore {
     }
 
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
-        let (project, query) = (project.clone(), query.clone());
-        self.damage.wait_for_stage(CheckStage::Lists).await?;
-        self.pool
-            .read_inline(move |connection| item_list::items(connection, &project, &query))
-            .await
+        let query = query.clone();
+        self.read_list(project, move |tables| tables.items(&query)).await
     }
 
     async fn diagnostics(
@@ -357,13 +357,41 @@ impl DocumentRepository for SqliteStore {
         kind: DocumentKind,
         limit: usize,
     ) -> StoreResult<DiagnosticList> {
-        let project = project.clone();
-        self.damage.wait_for_stage(CheckStage::Lists).await?;
-        self.pool
-            .read_inline(move |connection| {
-                item_list::diagnostics(connection, &project, kind, limit)
-            })
-            .await
+        self.read_list(project, move |tables| tables.diagnostics(kind, limit)).await
+    }
+
+    async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
+        self.read_list(project, |tables| tables.entity_kinds()).await
+    }
+
+    async fn tag_counts(
+        &self,
+        project: &ProjectKey,
+        kind: Option<String>,
+    ) -> StoreResult<EntityCounts> {
+        self.read_list(project, move |tables| tables.tag_counts(kind.as_deref())).await
+    }
+
+    async fn untagged(
+        &self,
+        project: &ProjectKey,
+        kind: Option<String>,
+        limit: usize,
+    ) -> StoreResult<UntaggedList> {
+        self.read_list(project, move |tables| tables.untagged(kind.as_deref(), limit)).await
+    }
+
+    async fn similar_entities(
+        &self,
+        project: &ProjectKey,
+        text: &str,
+    ) -> StoreResult<SimilarEntities> {
+        let text = text.to_owned();
+        self.read_list(project, move |tables| tables.similar_entities(&text)).await
+    }
+
+    async fn duplicate_ids(&self, project: &ProjectKey, limit: usize) -> StoreResult<DuplicateIds> {
+        self.read_list(project, move |tables| tables.duplicate_ids(limit)).await
     }
 
     async fn lookup(
@@ -443,6 +471,22 @@ impl DocumentRepository for SqliteStore {
 }
 
 impl SqliteStore {
+    async fn read_list<T: Send + 'static>(
+        &self,
+        project: &ProjectKey,
+        read: impl Fn(MetadataTables<'_>) -> Result<T, QueryError> + Send + 'static,
+    ) -> StoreResult<T> {
+        let project = project.clone();
+        self.damage.wait_for_stage(CheckStage::Lists).await?;
+        self.pool
+            .read_inline(move |connection| {
+                let project = read::project_id(connection, &project)?;
+                let read_metadata = read::metadata_by_row;
+                read(MetadataTables { connection, project, read_metadata })
+            })
+            .await
+    }
+
     /// Waits before an answer says that a document is missing.
     async fn confirm_missing<T>(&self, found: Vec<Option<T>>) -> StoreResult<Vec<Option<T>>> {
         if found.iter().any(Option::is_none) {

@@ -12,6 +12,8 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, OptionalExtension, Row};
 
+pub(crate) use reqlore_sqlite_metadata::sql_limit;
+
 use crate::error::QueryError;
 use crate::tables::{DOCUMENTS, LINKS, MARKS, PROJECTS, STORE};
 
@@ -154,6 +156,19 @@ pub(crate) fn metadata(
     Ok(found.into_iter().next())
 }
 
+/// Returns the metadata of a row of `documents`.
+pub(crate) fn metadata_by_row(
+    connection: &Connection,
+    row: i64,
+) -> Result<Option<Arc<DocumentMeta>>, QueryError> {
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT head, {} FROM documents WHERE id = ?1", DOCUMENTS.verify(""))
+    });
+    let mut select = connection.prepare_cached(&SELECT)?;
+    let found = decode_metadata(select.query([row])?)?;
+    Ok(found.into_iter().next())
+}
+
 pub(crate) fn metadata_page(
     connection: &Connection,
     project: &ProjectKey,
@@ -167,7 +182,7 @@ pub(crate) fn metadata_page(
         )
     });
     let (project, kind) = (project_id(connection, project)?, filter.kind.name());
-    let limit = filter.limit.unwrap_or(usize::MAX);
+    let limit = filter.limit;
     // An empty lower bound lets one statement serve the first page, too.
     let first = match &filter.after_name {
         Some(name) => next_name(name),
@@ -182,26 +197,12 @@ pub(crate) fn metadata_page(
         return Err(QueryError::damaged("the order of documents"));
     }
     let has_more = metadata.len() > limit;
-    let total = if filter.after_name.is_some() {
-        None
-    } else if has_more {
-        // Counting reads the whole index, so it is skipped for a complete list.
-        let count = "SELECT count(*) FROM documents WHERE project = ?1 AND kind = ?2";
-        connection.prepare_cached(count)?.query_one((project, kind), |row| row.get(0))?
-    } else {
-        Some(metadata.len())
-    };
     metadata.truncate(limit);
     let next = match metadata.last() {
         Some(last) if has_more => Some(last.id.name.clone()),
         _ => None,
     };
-    Ok(MetadataPage { metadata, total, next_name: next, unread: Vec::new() })
-}
-
-/// Returns a `LIMIT` of `count + more` rows; -1 means no limit.
-pub(crate) fn sql_limit(count: usize, more: i64) -> i64 {
-    i64::try_from(count).map_or(-1, |count| count.saturating_add(more))
+    Ok(MetadataPage { metadata, next_name: next, unread: Vec::new() })
 }
 
 /// Returns the smallest name after this one, in the order of bytes.

@@ -22,7 +22,7 @@ use crate::database_file::{DatabaseFile, create_empty, sibling_path};
 use crate::error::{BUSY_TIMEOUT, QueryError, io_error};
 use crate::integrity_check::refuse_damage;
 use crate::tables::STORE;
-use crate::{item_list, loss, read, write};
+use crate::{loss, read, write};
 
 /// Application id in the header of our files: `Rqlr`.
 pub(crate) const APPLICATION_ID: i32 = 0x5271_6c72;
@@ -36,7 +36,10 @@ pub(crate) const MIGRATIONS: &[&str] = &[
         include_str!("../../sqlite-team/src/add_checksums.sql"),
         include_str!("migrations/0004.sql")
     ),
-    include_str!("migrations/0005.sql"),
+    concat!(
+        include_str!("../../sqlite-metadata/src/tables.sql"),
+        include_str!("migrations/0005.sql")
+    ),
 ];
 
 /// Returns the schema version of the database.
@@ -287,7 +290,7 @@ fn rebuild_metadata(
 ) -> Result<(), QueryError> {
     let count = "SELECT count(*) FROM documents";
     let total = connection.query_one(count, [], |row| row.get(0))?;
-    item_list::clear(connection)?;
+    reqlore_sqlite_metadata::clear(connection)?;
     let (mut last_id, mut done) = (0, 0);
     while let Some(id) = rebuild_next(connection, last_id)? {
         last_id = id;

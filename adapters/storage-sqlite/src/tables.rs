@@ -47,16 +47,3 @@ pub(crate) const HISTORY: TableLayout = TableLayout {
         "purged",
     ],
 };
-
-pub(crate) const ITEMS: TableLayout = TableLayout {
-    name: "items",
-    columns: &["document", "project", "kind", "position", "status", "type", "parent"],
-};
-
-pub(crate) const DIAGNOSTICS: TableLayout =
-    TableLayout { name: "diagnostics", columns: &["name", "project", "kind", "document"] };
-
-pub(crate) const ITEM_COUNTS: TableLayout = TableLayout {
-    name: "item_counts",
-    columns: &["kind", "project", "status", "type", "priority", "number"],
-};

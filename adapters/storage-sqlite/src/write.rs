@@ -3,6 +3,7 @@
 //! After some errors, such as a full disk, SQLite rolls back the whole transaction itself. Then all
 //! commits of the group fail with that error.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -27,7 +28,6 @@ use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::history;
-use crate::item_list;
 use crate::read;
 use crate::tables::{DOCUMENTS, LINKS, MARKS};
 
@@ -229,15 +229,20 @@ fn read_snapshot(
     project: &ProjectKey,
     reads: &ReadSet,
 ) -> Result<Snapshot, QueryError> {
-    let mut metadata = Vec::new();
-    if let Some(kind) = reads.metadata_of {
-        let filter = DocumentFilter::of_kind(kind);
-        metadata = read::metadata_page(connection, project, &filter)?.metadata;
+    let mut titles = BTreeMap::new();
+    let mut filter = reads.titles_of.map(DocumentFilter::of_kind);
+    while let Some(page_filter) = &mut filter {
+        let page = read::metadata_page(connection, project, page_filter)?;
+        titles.extend(page.metadata.iter().map(|meta| (meta.id.name.clone(), meta.title.clone())));
+        page_filter.after_name = page.next_name;
+        if page_filter.after_name.is_none() {
+            filter = None;
+        }
     }
     let backlinks = read::backlinks(connection, project, &reads.backlinks, usize::MAX)?;
     Ok(Snapshot {
         documents: read::documents(connection, project, &reads.documents)?,
-        metadata,
+        titles,
         backlinks: backlinks.unwrap_or_default(),
         next_numbers: read::next_numbers(connection, project, &reads.sequences)?,
     })
@@ -266,7 +271,7 @@ fn write_changes(
                 if let Some(old) = &old {
                     record_deletion(connection, project, id, old, context)?;
                 }
-                item_list::replace(connection, project, listed.as_deref(), None)?;
+                reqlore_sqlite_metadata::replace(connection, project, listed.as_deref(), None)?;
                 delete_document(connection, project, revision, id)?;
             }
         }
@@ -372,7 +377,7 @@ pub(crate) fn put_document(
     }
     // The document exists again, so its deletion is no longer a change to report.
     changes::forget_deletion(connection, project, &document.id)?;
-    item_list::replace(connection, project, old, Some((id, &meta)))
+    reqlore_sqlite_metadata::replace(connection, project, old, Some((id, &meta)))
 }
 
 /// Replaces the metadata and the links of a stored document, which no list has.
@@ -386,7 +391,7 @@ pub(crate) fn update_metadata(
     connection.prepare_cached(&UPDATE)?.execute((id, meta.reference(), encode_metadata(meta)?))?;
     delete_links(connection, id)?;
     insert_links(connection, (id, project), meta)?;
-    item_list::replace(connection, project, None, Some((id, meta)))
+    reqlore_sqlite_metadata::replace(connection, project, None, Some((id, meta)))
 }
 
 fn encode_metadata(meta: &DocumentMeta) -> Result<Vec<u8>, QueryError> {

@@ -12,7 +12,7 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::documents::{DocumentFilter, Refresh, UnreadFile};
+use reqlore_domain::ports::documents::{Refresh, UnreadFile, read_all};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::item_lookup::{self, item_meta};
@@ -132,9 +132,9 @@ impl ReferenceIndex {
         // The check must not rely on cached metadata.
         documents.changes_since(project, None, 1, Refresh::Full).await?;
         for kind in DocumentKind::ITEMS {
-            let page = documents.find(project, &DocumentFilter::of_kind(kind)).await?;
-            index.unread.extend(page.unread);
-            for meta in page.metadata {
+            let (metadata, unread) = read_all(&**documents, project, kind).await?;
+            index.unread.extend(unread);
+            for meta in metadata {
                 if let Some(reference) = reference_of(&meta) {
                     index.items_by_reference.entry(reference).or_default().push(Arc::clone(&meta));
                 }
@@ -144,8 +144,7 @@ impl ReferenceIndex {
                 index.items.push(meta);
             }
         }
-        let tombstones = DocumentFilter::of_kind(DocumentKind::Deleted);
-        index.tombstones = documents.find(project, &tombstones).await?.metadata;
+        (index.tombstones, _) = read_all(&**documents, project, DocumentKind::Deleted).await?;
         for meta in &index.tombstones {
             if let Some(reference) = reference_of(meta) {
                 index.tombstones_by_reference.entry(reference).or_default().push(Arc::clone(meta));

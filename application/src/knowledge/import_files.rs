@@ -23,7 +23,6 @@ use crate::transaction::{commit_decision, get_one};
 const BATCH_DOCUMENTS: usize = 256;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// Documents per page when metadata is listed.
-const PAGE_SIZE: usize = 10_000;
 /// Newest versions of an entity that are searched for one from a file.
 const MAX_VERSIONS: usize = 100;
 
@@ -121,10 +120,16 @@ impl FileImport<'_> {
 
     /// The names of the entities that a tool deleted.
     async fn deleted_entities(&self) -> Result<BTreeSet<String>> {
-        let filter = DocumentFilter::of_kind(DocumentKind::Deleted);
-        let page = self.ports.documents.find(self.project, &filter).await?;
-        let names = page.metadata.iter().filter_map(|meta| meta.id.deleted_entity());
-        Ok(names.map(str::to_owned).collect())
+        let mut filter = DocumentFilter::of_kind(DocumentKind::Deleted);
+        let mut names = BTreeSet::new();
+        loop {
+            let page = self.ports.documents.find(self.project, &filter).await?;
+            for meta in &page.metadata {
+                names.extend(meta.id.deleted_entity().map(str::to_owned));
+            }
+            let Some(next) = page.next_name else { return Ok(names) };
+            filter.after_name = Some(next);
+        }
     }
 
     /// True if the file of an entity, or its absence, replaces the stored text.
@@ -259,13 +264,12 @@ fn list_differing(
 }
 
 /// Returns the version of every entity, and the problems of the unreadable ones.
-async fn entity_versions(
+pub(super) async fn entity_versions(
     documents: &dyn DocumentRepository,
     project: &ProjectKey,
 ) -> Result<(BTreeMap<DocumentId, Version>, Vec<String>)> {
     let (mut versions, mut problems) = (BTreeMap::new(), Vec::new());
-    let mut filter =
-        DocumentFilter { limit: Some(PAGE_SIZE), ..DocumentFilter::of_kind(DocumentKind::Entity) };
+    let mut filter = DocumentFilter::of_kind(DocumentKind::Entity);
     loop {
         let page = documents.find(project, &filter).await?;
         for meta in &page.metadata {

@@ -16,15 +16,15 @@ mod write_entity;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::EntityIndex;
+use reqlore_domain::knowledge;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::ToolContext;
 use crate::tool;
+use crate::{ApplicationPorts, ToolContext};
 
 type Repo = BoundedString<1_000>;
 
@@ -38,9 +38,9 @@ async fn resolve_project(
 }
 
 /// Returns the kind that a filter names. An unknown one is an error, not an empty answer.
-fn find_kind(entity_index: &EntityIndex, kind: &str) -> Result<String> {
-    entity_index
-        .find_kind(kind)
+async fn find_kind(ports: &ApplicationPorts, project: &ProjectKey, kind: &str) -> Result<String> {
+    let stored = ports.documents.entity_kinds(project).await?;
+    knowledge::find_kind(&stored, kind)
         .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason).field("kind"))
 }
 

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::search::{SearchHits, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
@@ -100,9 +99,7 @@ impl Tool for SearchTool {
         }
         let mut item_kinds = Vec::new();
         if let Some(kind) = &arguments.kind {
-            let (ports, refresh) = (&context.ports, Refresh::Incremental);
-            let cache = context.indexes.entities(ports, &project, refresh).await?;
-            item_kinds.push(super::find_kind(&cache.entity_index, kind.as_str())?);
+            item_kinds.push(super::find_kind(&context.ports, &project, kind.as_str()).await?);
         }
         let query = SearchQuery {
             text: arguments.query.into_string(),

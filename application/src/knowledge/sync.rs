@@ -3,18 +3,19 @@
 //! In a database, it first imports the files of the workspace root.
 
 use async_trait::async_trait;
-use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::diagnostic::Diagnostic;
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
-use reqlore_domain::knowledge::EntityIndex;
-use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::ports::documents::{DocumentRepository, Refresh};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
-use super::import_files::{FileImport, ImportReport};
+use super::import_files::{FileImport, ImportReport, entity_versions};
 use crate::ToolContext;
 use crate::empty_answer::add_reason;
 use crate::tool::{Tool, decode_arguments, read_tool};
@@ -89,19 +90,17 @@ impl Tool for SyncTool {
             import = files.run(progress).await?;
         }
         context.indexes.update_search(ports, &project, Refresh::Full, progress).await?;
-        let cache = context.indexes.entities(ports, &project, Refresh::Incremental).await?;
-        let entity_index = &cache.entity_index;
-        let versions = entity_index.versions();
+        let (versions, _) = entity_versions(&*ports.documents, &project).await?;
+        let scanned = versions.len() + import.skipped_files;
         let difference = ports.search.update_checkpoint(&project, SYNC_NAME, versions).await?;
         let report = SyncReport {
-            scanned: entity_index.len() + import.skipped_files,
+            scanned,
             added: difference.added,
             modified: difference.modified,
             deleted: difference.deleted,
             unchanged: difference.unchanged,
-            warnings: list_warnings(entity_index, import.warnings),
+            warnings: list_warnings(&*ports.documents, &project, import.warnings).await?,
         };
-        drop(cache);
         let mut reply = super::json_reply(&report)?;
         if report.scanned == 0 {
             let (kinds, excluded) = ([DocumentKind::Entity], "There are no entities.");
@@ -112,26 +111,36 @@ impl Tool for SyncTool {
 }
 
 /// Adds the problems of the stored entities to the warnings of the import.
-fn list_warnings(entity_index: &EntityIndex, mut warnings: Vec<String>) -> Vec<String> {
-    for (name, diagnostic) in entity_index.diagnostics() {
-        let file = DocumentId::entity(name);
-        warnings.push(match diagnostic.line {
-            Some(line) => format!("{file}:{line}: {}", diagnostic.message),
-            None => format!("{file}: {}", diagnostic.message),
+async fn list_warnings(
+    documents: &dyn DocumentRepository,
+    project: &ProjectKey,
+    mut warnings: Vec<String>,
+) -> Result<Vec<String>> {
+    let diagnostics = documents.diagnostics(project, DocumentKind::Entity, MAX_WARNINGS).await?;
+    let duplicates = documents.duplicate_ids(project, MAX_WARNINGS).await?;
+    let all = warnings.len() + diagnostics.total + duplicates.total;
+    for meta in &diagnostics.metadata {
+        let Some(Diagnostic { line, message, .. }) = &meta.diagnostic else { continue };
+        warnings.push(match line {
+            Some(line) => format!("{}:{line}: {message}", meta.id),
+            None => format!("{}: {message}", meta.id),
         });
     }
-    for (id, names) in entity_index.duplicates() {
+    let found = documents.lookup(project, DocumentKind::Entity, &duplicates.ids).await?;
+    for (id, metas) in duplicates.ids.iter().zip(found) {
         let mut files = Vec::new();
-        for name in names {
-            files.push(DocumentId::entity(name).to_string());
+        for meta in metas {
+            // A document may also have this name.
+            if meta.entity.as_ref().is_some_and(|entity| entity.id == *id) {
+                files.push(meta.id.to_string());
+            }
         }
         let files = files.join(" and ");
         warnings.push(format!("{files} use the same id {id}; give each entity its own id"));
     }
-    let all = warnings.len();
     if all > MAX_WARNINGS {
         warnings.truncate(MAX_WARNINGS);
         warnings.push(format!("and {} more; `reqlore check` lists all", all - MAX_WARNINGS));
     }
-    warnings
+    Ok(warnings)
 }

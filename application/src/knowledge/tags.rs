@@ -4,16 +4,17 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::documents::Refresh;
+use reqlore_domain::knowledge::sort_tags;
+use reqlore_domain::ports::entity_list::UntaggedList;
+use reqlore_domain::ports::item_list::MAX_PAGE_ITEMS;
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
-use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
 use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, deserialize_flag, read_tool};
+use crate::tool::{Tool, add_notes, decode_arguments, deserialize_flag, read_tool};
 
 pub(crate) struct TagsTool;
 
@@ -74,58 +75,39 @@ impl Tool for TagsTool {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
-        let cache =
-            context.indexes.entities(&context.ports, &project, Refresh::Incremental).await?;
         let (ports, kinds) = (&context.ports, [DocumentKind::Entity]);
         let kind = match &arguments.kind {
-            Some(kind) => Some(super::find_kind(&cache.entity_index, kind.as_str())?),
+            Some(kind) => Some(super::find_kind(ports, &project, kind.as_str()).await?),
             None => None,
         };
-        let kind = kind.as_deref();
+        let of_kind = kind.as_ref().map(|kind| format!(" of kind {kind}")).unwrap_or_default();
         if arguments.untagged {
-            let names = cache.entity_index.untagged(kind);
-            // The guard blocks other calls, so it is dropped before the documents are read.
-            drop(cache);
-            let mut reply = untagged_reply(context, &project, &names).await?;
-            if names.is_empty() {
-                let excluded = match kind {
-                    Some(kind) => format!("Every entity of kind {kind} has a tag."),
-                    None => "Every entity has a tag.".to_owned(),
-                };
+            let untagged = ports.documents.untagged(&project, kind, MAX_PAGE_ITEMS).await?;
+            let mut reply = untagged_reply(&untagged)?;
+            if untagged.total == 0 {
+                let excluded = format!("Every entity{of_kind} has a tag.");
                 add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
             }
             return Ok(reply);
         }
-        let mut tags = Vec::new();
-        for tag in cache.entity_index.tags(kind) {
-            tags.push(TagCount { tag: tag.tag, count: tag.count });
+        let counts = sort_tags(ports.documents.tag_counts(&project, kind).await?);
+        let mut tags = Vec::with_capacity(counts.len());
+        for (tag, count) in &counts {
+            tags.push(TagCount { tag, count: *count });
         }
-        let is_empty = tags.is_empty();
         let report = TagReport { total: tags.len(), tags: Some(tags), items: None };
         let mut reply = super::json_reply(&report)?;
-        drop(cache);
-        if is_empty {
-            let excluded = match kind {
-                Some(kind) => format!("No entity of kind {kind} has a tag."),
-                None => "No entity has a tag.".to_owned(),
-            };
+        if counts.is_empty() {
+            let excluded = format!("No entity{of_kind} has a tag.");
             add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
         }
         Ok(reply)
     }
 }
 
-/// Lists the entities with these file names. Entities that were just deleted are omitted.
-async fn untagged_reply(
-    context: &ToolContext,
-    project: &ProjectKey,
-    names: &[String],
-) -> Result<ToolReply> {
-    let matches = context.ports.documents.lookup(project, DocumentKind::Entity, names).await?;
-    let mut items = Vec::with_capacity(names.len());
-    for (name, metas) in names.iter().zip(&matches) {
-        // The name may also be the id of another entity.
-        let Some(meta) = metas.iter().find(|meta| meta.id.name == *name) else { continue };
+fn untagged_reply(untagged: &UntaggedList) -> Result<ToolReply> {
+    let mut items = Vec::with_capacity(untagged.metadata.len());
+    for meta in &untagged.metadata {
         let Some(entity) = &meta.entity else { continue };
         items.push(UntaggedItem {
             id: &entity.id,
@@ -134,5 +116,11 @@ async fn untagged_reply(
             path: meta.id.to_string(),
         });
     }
-    super::json_reply(&TagReport { total: items.len(), tags: None, items: Some(items) })
+    let (listed, total) = (items.len(), untagged.total);
+    let mut reply = super::json_reply(&TagReport { total, tags: None, items: Some(items) })?;
+    if listed < total {
+        let note = format!("These are the first {listed} of {total}; add tags to see the others.");
+        add_notes(&mut reply, vec![note]);
+    }
+    Ok(reply)
 }

@@ -1,15 +1,16 @@
 //! Tests of the six tools on the memory store.
 
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
+use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     CommitResult, MetadataPage, MockDocumentRepository, Revision, Snapshot, StoreError,
 };
+use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts};
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::DocumentProjection;
-use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::TokenBudget;
@@ -106,40 +107,6 @@ async fn sync_after_index_loss_indexes_documents_again() {
     assert_eq!(found.unwrap().data["total"], 1);
 }
 
-#[tokio::test]
-async fn unreadable_changed_document_is_looked_up_in_the_list() {
-    let mut store = MockDocumentRepository::new();
-    store.expect_changes_since().returning(|_, since, _, _| {
-        let position = ChangePosition { revision: Revision(1), ..ChangePosition::default() };
-        if since.is_none() {
-            return Ok(ChangePage::Reset { position });
-        }
-        let position = ChangePosition { revision: Revision(2), ..position };
-        Ok(ChangePage::Since { ids: vec![DocumentId::entity("a")], position, has_more: false })
-    });
-    // A folder replaced the file: reading it fails, and the list does not contain it.
-    store.expect_get().returning(|_, _| {
-        Err(StoreError::Refused { place: "a".to_owned(), reason: "is a folder".to_owned() })
-    });
-    store.expect_lookup().returning(|_, _, words| Ok(vec![Vec::new(); words.len()]));
-    let mut listed = 0;
-    store.expect_find().returning(move |_, filter| {
-        listed += 1;
-        let id = DocumentId::entity("a");
-        let head = DocumentMeta::from_document(
-            &Document::new(id, "---\ntags: [old]\n---\n".into()),
-            Timestamp::default(),
-        );
-        Ok(MetadataPage::select(if listed == 1 { vec![head.into()] } else { Vec::new() }, filter))
-    });
-    let testing = TestApplication::on(store);
-    let application = testing.application();
-    for total in [1, 0] {
-        let tags = testing.call_on(&application, "ixchel_tags", json!({})).await.unwrap();
-        assert_eq!(tags.data["total"], total);
-    }
-}
-
 /// A database whose workspace root has these files.
 async fn with_files(files: &[(&str, &str)]) -> TestApplication {
     let editor = TestApplication::new();
@@ -173,6 +140,11 @@ async fn sync_reports_rejected_files_and_imports_the_rest() {
     let mut store = MockDocumentRepository::new();
     let mut committed = Vec::new();
     store.expect_find().returning(|_, filter| Ok(MetadataPage::select(Vec::new(), filter)));
+    store.expect_items().returning(|_, _| Ok(ItemPage::default()));
+    store.expect_entity_kinds().returning(|_| Ok(EntityCounts::new()));
+    store.expect_diagnostics().returning(|_, _, _| Ok(DiagnosticList::default()));
+    store.expect_duplicate_ids().returning(|_, _| Ok(DuplicateIds::default()));
+    store.expect_lookup().returning(|_, _, words| Ok(vec![Vec::new(); words.len()]));
     let reset = ChangePage::Reset { position: ChangePosition::default() };
     store.expect_changes_since().returning(move |_, _, _, _| Ok(reset.clone()));
     store.expect_commit().returning(move |project, mut commit| {

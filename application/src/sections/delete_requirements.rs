@@ -98,8 +98,7 @@ impl Arguments {
         let key = &self.section;
         super::check_version(self.if_version, section, key, self.index.as_str())?;
         let Some(document) = section else {
-            let keys: Vec<&str> =
-                snapshot.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
+            let keys: Vec<&str> = snapshot.titles.keys().map(String::as_str).collect();
             let message = SECTION_NOT_FOUND;
             return Err(not_found_error(message, "section", key.as_str(), "sections", &keys));
         };
@@ -134,7 +133,7 @@ fn not_found_error(
     plural_noun: &str,
     existing: &[&str],
 ) -> Error {
-    let hint = super::existing_values(value, plural_noun, existing);
+    let hint = super::existing_values(value, plural_noun, existing, existing.len());
     Error::new(ErrorKind::NotFound, message).field(field).reference(value).hint(hint)
 }
 

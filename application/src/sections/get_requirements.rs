@@ -8,7 +8,7 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::DocumentFilter;
+use reqlore_domain::ports::documents::{DocumentFilter, count_documents};
 use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::requirement_index::SectionKey;
@@ -125,9 +125,15 @@ impl Tool for GetRequirements {
             let mut reply = reply(NO_REQUIREMENTS.to_owned(), &details)?;
             let kinds = [DocumentKind::Section];
             let filter = DocumentFilter::of_kind(DocumentKind::Section);
-            let sections = ports.documents.find(&project, &filter).await?.metadata;
-            let keys: Vec<&str> = sections.iter().map(|meta| meta.id.name.as_str()).collect();
-            let excluded = super::existing_values(&key, "sections", &keys);
+            let page = ports.documents.find(&project, &filter).await?;
+            let keys: Vec<&str> = page.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
+            let count = match page.next_name {
+                None => keys.len(),
+                Some(_) => {
+                    count_documents(&*ports.documents, &project, DocumentKind::Section).await?
+                }
+            };
+            let excluded = super::existing_values(&key, "sections", &keys, count);
             add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
             return Ok(reply);
         };

@@ -15,7 +15,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
-use reqlore_domain::sections::instructions::{self, NEW_INSTRUCTIONS, SectionTitles};
+use reqlore_domain::sections::instructions::{self, NEW_INSTRUCTIONS};
 use reqlore_domain::sections::requirement_index::SectionKey;
 
 use crate::ApplicationPorts;
@@ -78,7 +78,7 @@ async fn create_instructions(
 /// The read set of a section write: AGENTS.md, the section, and the list of sections.
 fn write_read_set(key: &SectionKey) -> ReadSet {
     let documents = vec![DocumentId::instructions(), DocumentId::section(key.as_str())];
-    ReadSet { documents, metadata_of: Some(DocumentKind::Section), ..ReadSet::default() }
+    ReadSet { documents, titles_of: Some(DocumentKind::Section), ..ReadSet::default() }
 }
 
 /// AGENTS.md and the section in a snapshot of [`write_read_set`].
@@ -95,10 +95,7 @@ fn section_list_change(
     key: &SectionKey,
     remains: bool,
 ) -> Result<Option<DocumentChange>> {
-    let mut titles = SectionTitles::new();
-    for meta in &snapshot.metadata {
-        titles.insert(meta.id.name.clone(), meta.title.clone());
-    }
+    let mut titles = snapshot.titles.clone();
     if remains {
         titles.entry(key.as_str().to_owned()).or_default();
     } else {
@@ -117,12 +114,13 @@ fn section_list_change(
 }
 
 /// Says that a section or an index does not exist, and lists the existing ones.
-fn existing_values(value: &str, plural_noun: &str, existing: &[&str]) -> String {
+/// `existing` may be the first ones of `count`.
+fn existing_values(value: &str, plural_noun: &str, existing: &[&str], count: usize) -> String {
     const MAX_LISTED: usize = 50;
     let list = existing[..existing.len().min(MAX_LISTED)].join(", ");
-    match existing.len() {
+    match count {
         0 => format!("{value:?} does not exist; there are no {plural_noun} yet"),
-        count if count > MAX_LISTED => {
+        _ if count > MAX_LISTED => {
             format!(
                 "{value:?} does not exist; the first {MAX_LISTED} of {count} {plural_noun}: {list}"
             )

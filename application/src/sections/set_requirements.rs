@@ -147,12 +147,12 @@ impl Arguments {
         key.check_new().map_err(|reason| super::section_error(&reason))?;
         // Some file systems do not distinguish such names.
         let lower = key.as_str().to_lowercase();
-        for meta in &snapshot.metadata {
-            if meta.id.name.to_lowercase() == lower {
+        for existing in snapshot.titles.keys() {
+            if existing.to_lowercase() == lower {
                 return Err(super::section_error(&format!(
                     "{:?} differs only in case from the section {:?}; use that key",
                     key.as_str(),
-                    meta.id.name
+                    existing
                 )));
             }
         }

@@ -1,4 +1,4 @@
-//! The graph of a project's entities, and an index of their tags, kinds, ids and diagnostics.
+//! The graph of a project's entities, and filters by kind and tag.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use unicode_normalization::char::is_combining_mark;
 use super::{Entity, EntityKind};
 use crate::bounded_types::truncate_echo;
 use crate::diagnostic::Diagnostic;
-use crate::document::{DocumentId, DocumentMeta, Version};
+use crate::document::{DocumentMeta, Version};
+use crate::ports::entity_list::{EntityCounts, id_parts, similar_prefix};
 
 /// All entities of a project.
 #[derive(Debug, Clone, Default)]
@@ -85,9 +86,11 @@ impl EntityGraph {
         }
     }
 
-    /// At most three ids that contain the last part of the given id.
-    pub fn similar_ids(&self, id: &str) -> Vec<&str> {
-        similar_ids(id, self.names_by_id.keys().map(String::as_str))
+    /// An ID of which a part begins with the last part of the given one.
+    pub fn similar_id(&self, id: &str) -> Option<&str> {
+        let prefix = similar_prefix(id)?;
+        let has_part = |id: &&str| id_parts(id).iter().any(|part| part.starts_with(&prefix));
+        self.names_by_id.keys().map(String::as_str).filter(has_part).min()
     }
 
     /// The targets of an entity's links, grouped by relation. A link to a missing target is
@@ -119,222 +122,36 @@ impl EntityGraph {
     }
 }
 
-/// Compact records of all entities, updated one document at a time. A project may have 100,000
-/// entities, so titles and links stay in the storage.
-#[derive(Debug, Default)]
-pub struct EntityIndex {
-    /// By document name.
-    records: BTreeMap<Box<str>, EntityRecord>,
-    /// Number of entities by tag and kind. The keys are shared by all records.
-    tags: BTreeMap<Arc<str>, BTreeMap<Arc<str>, usize>>,
-    /// Number of entities by kind. The keys are shared by all records.
-    kinds: BTreeMap<Arc<str>, usize>,
+/// Returns the kind that a filter names in any case: a kind of a stored entity, or a known kind by
+/// its name, plural or prefix. `stored` has the kinds of all entities. The error lists the kinds.
+pub fn find_kind(stored: &EntityCounts, text: &str) -> Result<String, String> {
+    let word = text.trim().to_lowercase();
+    let singular = word.strip_suffix('s').unwrap_or(&word);
+    if stored.contains_key(&word) {
+        return Ok(word);
+    }
+    if let Some(kind) = EntityKind::parse(&word) {
+        return Ok(kind.name().to_owned());
+    }
+    if stored.contains_key(singular) {
+        return Ok(singular.to_owned());
+    }
+    let mut kinds: Vec<&str> = EntityKind::ALL.map(EntityKind::name).to_vec();
+    kinds.extend(stored.keys().map(String::as_str));
+    kinds.sort_unstable();
+    kinds.dedup();
+    Err(format!("kind: {:?} is not a kind; use one of {}", truncate_echo(text), kinds.join(", ")))
 }
 
-#[derive(Debug)]
-struct EntityRecord {
-    version: Version,
-    kind: Arc<str>,
-    /// `None` if it equals the document's name.
-    id: Option<Box<str>>,
-    tags: Box<[Arc<str>]>,
-    diagnostic: Option<Box<Diagnostic>>,
-}
-
-/// A tag and the number of entities that have it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct TagCount<'a> {
-    pub tag: &'a str,
-    pub count: usize,
-}
-
-impl EntityIndex {
-    /// Replaces the record of a document. A document that is not an entity has none, so its old
-    /// record is only removed.
-    pub fn put(&mut self, meta: &DocumentMeta) {
-        // Before the check of the kind, so that the counts of an old entity are removed.
-        self.remove(&meta.id.name);
-        let Some(entity) = &meta.entity else { return };
-        let kind = shared_key(&self.kinds, &entity.kind);
-        *self.kinds.entry(Arc::clone(&kind)).or_default() += 1;
-        let mut tags = Vec::with_capacity(entity.tags.len());
-        for tag in &entity.tags {
-            let tag = shared_key(&self.tags, tag);
-            let kinds = self.tags.entry(Arc::clone(&tag)).or_default();
-            *kinds.entry(Arc::clone(&kind)).or_default() += 1;
-            tags.push(tag);
-        }
-        let record = EntityRecord {
-            version: meta.version,
-            kind,
-            // An entity without an id in its front matter usually has the document's name as its
-            // id.
-            id: (entity.id != meta.id.name).then(|| entity.id.as_str().into()),
-            tags: tags.into(),
-            diagnostic: meta.diagnostic.clone().map(Box::new),
-        };
-        self.records.insert(meta.id.name.as_str().into(), record);
-    }
-
-    pub fn remove(&mut self, name: &str) {
-        let Some(EntityRecord { kind, tags, .. }) = self.records.remove(name) else { return };
-        for tag in tags {
-            if let Some(kinds) = self.tags.get_mut(&tag) {
-                decrement(kinds, &kind);
-                if kinds.is_empty() {
-                    self.tags.remove(&tag);
-                }
-            }
-        }
-        decrement(&mut self.kinds, &kind);
-    }
-
-    pub fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
-    pub fn versions(&self) -> BTreeMap<DocumentId, Version> {
-        let records = self.records.iter();
-        records.map(|(name, record)| (DocumentId::entity(&**name), record.version)).collect()
-    }
-
-    /// The tags of all entities or of one kind, in alphabetical order.
-    pub fn tags(&self, kind: Option<&str>) -> Vec<TagCount<'_>> {
-        let mut tags = Vec::new();
-        for (tag, kinds) in &self.tags {
-            let count = match kind {
-                Some(kind) => kinds.get(kind).copied().unwrap_or_default(),
-                None => kinds.values().sum(),
-            };
-            if count > 0 {
-                tags.push(TagCount { tag, count });
-            }
-        }
-        tags.sort_by_cached_key(|tag| (fold(tag.tag), tag.tag));
-        tags
-    }
-
-    /// Returns the kind that a filter names in any case: a kind of a stored entity, or a known kind
-    /// by its name, plural or prefix. The error lists the kinds.
-    pub fn find_kind(&self, text: &str) -> Result<String, String> {
-        let word = text.trim().to_lowercase();
-        let singular = word.strip_suffix('s').unwrap_or(&word);
-        if self.kinds.contains_key(word.as_str()) {
-            return Ok(word);
-        }
-        if let Some(kind) = EntityKind::parse(&word) {
-            return Ok(kind.name().to_owned());
-        }
-        if self.kinds.contains_key(singular) {
-            return Ok(singular.to_owned());
-        }
-        let mut kinds: Vec<&str> = EntityKind::ALL.map(EntityKind::name).to_vec();
-        kinds.extend(self.kinds.keys().map(|kind| &**kind));
-        kinds.sort_unstable();
-        kinds.dedup();
-        Err(format!(
-            "kind: {:?} is not a kind; use one of {}",
-            truncate_echo(text),
-            kinds.join(", ")
-        ))
-    }
-
-    /// The names of documents without tags, sorted.
-    pub fn untagged(&self, kind: Option<&str>) -> Vec<String> {
-        let mut names = Vec::new();
-        for (name, record) in &self.records {
-            let is_of_kind = kind.is_none_or(|kind| *record.kind == *kind);
-            if record.tags.is_empty() && is_of_kind {
-                names.push(name.to_string());
-            }
-        }
-        names
-    }
-
-    /// Diagnostics with the names of their documents.
-    pub fn diagnostics(&self) -> impl Iterator<Item = (&str, &Diagnostic)> {
-        let records = self.records.iter();
-        records.filter_map(|(name, record)| Some((&**name, record.diagnostic.as_deref()?)))
-    }
-
-    /// Ids that several documents have, with the names of these documents.
-    pub fn duplicates(&self) -> Vec<(&str, Vec<&str>)> {
-        let mut ids: Vec<(&str, &str)> = self.ids().collect();
-        ids.sort_unstable();
-        let mut duplicates = Vec::new();
-        for same_id in ids.chunk_by(|a, b| a.0 == b.0) {
-            if same_id.len() > 1 {
-                let names = same_id.iter().map(|(_, name)| *name).collect();
-                duplicates.push((same_id[0].0, names));
-            }
-        }
-        duplicates
-    }
-
-    /// At most three ids that contain the last part of the given id.
-    pub fn similar_ids(&self, id: &str) -> Vec<&str> {
-        similar_ids(id, self.ids().map(|(id, _)| id))
-    }
-
-    /// The names of the documents that have this id or name, regardless of case.
-    pub fn find_any_case(&self, id: &str) -> Vec<String> {
-        let id = id.to_lowercase();
-        let mut names = Vec::new();
-        for (other, name) in self.ids() {
-            if other.to_lowercase() == id || name.to_lowercase() == id {
-                names.push(name.to_owned());
-            }
-        }
-        names
-    }
-
-    /// All ids with the names of their documents.
-    fn ids(&self) -> impl Iterator<Item = (&str, &str)> {
-        let records = self.records.iter();
-        records.map(|(name, record)| (record.id.as_deref().unwrap_or(name), &**name))
-    }
+/// Sorts tags for readers, without regard to case and accents.
+pub fn sort_tags(counts: EntityCounts) -> Vec<(String, usize)> {
+    let mut tags: Vec<(String, usize)> = counts.into_iter().collect();
+    tags.sort_by_cached_key(|(tag, _)| (fold(tag), tag.clone()));
+    tags
 }
 
 /// Lower case without accents, so that readers find `Écran` between `disk` and `file`.
 fn fold(text: &str) -> String {
     let plain = text.nfkd().filter(|letter| !is_combining_mark(*letter));
     plain.flat_map(char::to_lowercase).collect()
-}
-
-fn similar_ids<'a>(id: &str, ids: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    const MAX_IDS: usize = 3;
-    const MIN_PART_BYTES: usize = 3;
-    let id = id.to_lowercase();
-    let part = id.rsplit(['-', '/']).next().unwrap_or(&id);
-    // A shorter part would match nearly every id.
-    if part.len() < MIN_PART_BYTES {
-        return Vec::new();
-    }
-    let mut similar: Vec<&str> = ids.filter(|id| id.to_lowercase().contains(part)).collect();
-    similar.sort_unstable();
-    similar.dedup();
-    similar.truncate(MAX_IDS);
-    similar
-}
-
-/// Returns the map's own key if it has one, so that all records share one allocation.
-fn shared_key<T>(map: &BTreeMap<Arc<str>, T>, key: &str) -> Arc<str> {
-    match map.get_key_value(key) {
-        Some((shared, _)) => Arc::clone(shared),
-        None => key.into(),
-    }
-}
-
-/// Decrements a count and removes the key at 0.
-fn decrement(counts: &mut BTreeMap<Arc<str>, usize>, key: &str) {
-    if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(key);
-        }
-    }
 }

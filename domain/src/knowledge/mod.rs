@@ -19,7 +19,7 @@ pub use edit::{
     tombstone_text, unlink_edit,
 };
 pub use entity_graph::{
-    EntityGraph, EntityIndex, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, TagCount,
+    EntityGraph, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, find_kind, sort_tags,
 };
 
 use crate::backlog::ItemKind;

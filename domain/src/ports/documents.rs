@@ -15,8 +15,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::change_page::{ChangePage, ChangePosition};
+use super::entity_list::{self, DuplicateIds, EntityCounts, SimilarEntities, UntaggedList};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::item_list::{DiagnosticList, ItemPage, ItemQuery};
+use super::item_list::{DiagnosticList, ItemPage, ItemQuery, MAX_PAGE_ITEMS};
 pub use super::store_error::{StoreError, StoreResult};
 use super::write_context::WriteContext;
 use crate::audit_log::{AuditEvent, AuditTarget};
@@ -48,10 +49,9 @@ pub trait DocumentRepository: Send + Sync {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>>;
 
-    /// Returns a page of the metadata of one kind, sorted by name (`find_sorts_by_name`), with the
-    /// total of the kind and a cursor to the next page (`pages_report_the_total`). An
-    /// unreadable document is listed with a diagnostic
-    /// (`unreadable_document_is_listed_with_a_diagnostic`).
+    /// Returns a page of the metadata of one kind, sorted by name (`find_sorts_by_name`), with a
+    /// cursor to the next page (`pages_have_every_document_once`). An unreadable document is listed
+    /// with a diagnostic (`unreadable_document_is_listed_with_a_diagnostic`).
     async fn find(
         &self,
         project: &ProjectKey,
@@ -66,8 +66,8 @@ pub trait DocumentRepository: Send + Sync {
     ///
     /// By default all metadata of the kind is read and sorted.
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
-        let filter = DocumentFilter::of_kind(DocumentKind::Item(query.kind));
-        Ok(ItemPage::select(self.find(project, &filter).await?.metadata, query))
+        let (metadata, _) = read_all(self, project, DocumentKind::Item(query.kind)).await?;
+        Ok(ItemPage::select(metadata, query))
     }
 
     /// Returns the first documents of a kind that have a diagnostic, at most `limit`, and the files
@@ -80,8 +80,56 @@ pub trait DocumentRepository: Send + Sync {
         kind: DocumentKind,
         limit: usize,
     ) -> StoreResult<DiagnosticList> {
-        let page = self.find(project, &DocumentFilter::of_kind(kind)).await?;
-        Ok(DiagnosticList::select(page.metadata, limit, page.unread))
+        let (metadata, unread) = read_all(self, project, kind).await?;
+        Ok(DiagnosticList::select(metadata, limit, unread))
+    }
+
+    /// Returns the number of entities of each kind (`entities_are_counted_by_kind_and_tag`).
+    ///
+    /// By default all metadata of entities is read, also in the methods below.
+    async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
+        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
+        Ok(entity_list::count_kinds(&all))
+    }
+
+    /// Returns the number of entities with each tag, of one kind or of all
+    /// (`entities_are_counted_by_kind_and_tag`).
+    async fn tag_counts(
+        &self,
+        project: &ProjectKey,
+        kind: Option<String>,
+    ) -> StoreResult<EntityCounts> {
+        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
+        Ok(entity_list::count_tags(&all, kind.as_deref()))
+    }
+
+    /// Returns the first entities without tags, of one kind or of all
+    /// (`untagged_entities_are_listed_by_kind`).
+    async fn untagged(
+        &self,
+        project: &ProjectKey,
+        kind: Option<String>,
+        limit: usize,
+    ) -> StoreResult<UntaggedList> {
+        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
+        Ok(UntaggedList::select(all, kind.as_deref(), limit))
+    }
+
+    /// Returns the entities that an unknown ID may mean
+    /// (`similar_entities_are_found_by_case_and_part`).
+    async fn similar_entities(
+        &self,
+        project: &ProjectKey,
+        text: &str,
+    ) -> StoreResult<SimilarEntities> {
+        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
+        Ok(SimilarEntities::select(&all, text))
+    }
+
+    /// Returns the first IDs that several entities have (`duplicate_ids_are_listed`).
+    async fn duplicate_ids(&self, project: &ProjectKey, limit: usize) -> StoreResult<DuplicateIds> {
+        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
+        Ok(DuplicateIds::select(&all, limit))
     }
 
     /// Returns for each word the metadata of documents of a kind that have this reference or name,
@@ -147,19 +195,57 @@ pub trait DocumentRepository: Send + Sync {
     ) -> StoreResult<ChangePage>;
 }
 
+/// Counts the documents of a kind. Reads all their metadata, so it is for administration.
+pub async fn count_documents<R: DocumentRepository + ?Sized>(
+    documents: &R,
+    project: &ProjectKey,
+    kind: DocumentKind,
+) -> StoreResult<usize> {
+    let mut filter = DocumentFilter::of_kind(kind);
+    let mut count = 0;
+    loop {
+        let page = documents.find(project, &filter).await?;
+        count += page.metadata.len();
+        filter.after_name = page.next_name;
+        if filter.after_name.is_none() {
+            return Ok(count);
+        }
+    }
+}
+
+/// Reads all metadata of a kind, sorted by name, and the files that are not read. For checks that
+/// compare all documents, and for storages without tables.
+pub async fn read_all<R: DocumentRepository + ?Sized>(
+    documents: &R,
+    project: &ProjectKey,
+    kind: DocumentKind,
+) -> StoreResult<(Vec<Arc<DocumentMeta>>, Vec<UnreadFile>)> {
+    let mut filter = DocumentFilter::of_kind(kind);
+    let mut metadata = Vec::new();
+    loop {
+        let page = documents.find(project, &filter).await?;
+        metadata.extend(page.metadata);
+        filter.after_name = page.next_name;
+        if filter.after_name.is_none() {
+            return Ok((metadata, page.unread));
+        }
+    }
+}
+
 /// The selection of [`DocumentRepository::find`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentFilter {
     pub kind: DocumentKind,
     /// The [`MetadataPage::next_name`] of the previous page.
     pub after_name: Option<String>,
-    /// Maximum size of the page; `None` for no limit.
-    pub limit: Option<usize>,
+    /// Maximum size of the page, at most [`MAX_PAGE_ITEMS`].
+    pub limit: usize,
 }
 
 impl DocumentFilter {
+    /// The largest first page of a kind.
     pub fn of_kind(kind: DocumentKind) -> Self {
-        Self { kind, after_name: None, limit: None }
+        Self { kind, after_name: None, limit: MAX_PAGE_ITEMS }
     }
 }
 
@@ -176,9 +262,6 @@ pub struct BacklinkQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataPage {
     pub metadata: Vec<Arc<DocumentMeta>>,
-    /// Number of documents of the kind; `None` after the first page, because counting reads more
-    /// than the page.
-    pub total: Option<usize>,
     /// The cursor to the next page; `None` on the last page.
     pub next_name: Option<String>,
     /// Files that look like documents of the kind but are not read. Only files storages have any.
@@ -201,17 +284,15 @@ impl MetadataPage {
     pub fn select(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
         // All metadata is of one kind, so this sorts by name.
         metadata.sort_by(|a, b| a.id.cmp(&b.id));
-        let total = filter.after_name.is_none().then_some(metadata.len());
         if let Some(after) = &filter.after_name {
             metadata.retain(|meta| meta.id.name > *after);
         }
-        let limit = filter.limit.unwrap_or(usize::MAX);
         let mut next_name = None;
-        if metadata.len() > limit {
-            metadata.truncate(limit);
+        if metadata.len() > filter.limit {
+            metadata.truncate(filter.limit);
             next_name = metadata.last().map(|meta| meta.id.name.clone());
         }
-        Self { metadata, total, next_name, unread: Vec::new() }
+        Self { metadata, next_name, unread: Vec::new() }
     }
 }
 
@@ -302,8 +383,8 @@ pub type DecideFn = Box<dyn FnMut(&Snapshot) -> Result<Vec<DocumentChange>> + Se
 #[derive(Debug, Clone, Default)]
 pub struct ReadSet {
     pub documents: Vec<DocumentId>,
-    /// The kind of which all metadata is read.
-    pub metadata_of: Option<DocumentKind>,
+    /// The kind of which the titles of all documents are read.
+    pub titles_of: Option<DocumentKind>,
     /// The backlinks to read (`decision_reads_backlinks`).
     pub backlinks: BacklinkQuery,
     /// The kinds of which the next number is read.
@@ -322,8 +403,8 @@ impl ReadSet {
 pub struct Snapshot {
     /// In the order of [`ReadSet::documents`]; `None` for a missing document.
     pub documents: Vec<Option<Document>>,
-    /// Sorted by name.
-    pub metadata: Vec<Arc<DocumentMeta>>,
+    /// By name; `None` for a document without a title.
+    pub titles: BTreeMap<String, Option<String>>,
     /// As returned by [`DocumentRepository::backlinks`].
     pub backlinks: Vec<Vec<Arc<DocumentMeta>>>,
     /// In the order of [`ReadSet::sequences`]. Each is higher than any number that an item of the

@@ -12,6 +12,7 @@ pub mod change_page;
 pub mod clock;
 pub mod documents;
 pub mod embedder;
+pub mod entity_list;
 pub mod history;
 pub mod id_generator;
 pub mod idempotency;

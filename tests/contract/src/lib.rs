@@ -18,6 +18,7 @@ pub mod audit;
 pub mod changes;
 pub mod commit;
 pub mod documents;
+pub mod entity_list;
 pub mod history;
 pub mod identity;
 pub mod item_list;
@@ -78,7 +79,7 @@ impl Storage {
         decide: impl FnMut(&Snapshot) -> Result<Vec<DocumentChange>, Error> + Send + 'static,
     ) -> StoreResult<CommitResult> {
         let reads = ReadSet {
-            metadata_of: Some(DocumentKind::Section),
+            titles_of: Some(DocumentKind::Section),
             ..ReadSet::of_documents(ids.to_vec())
         };
         self.commit(reads, decide).await
@@ -150,7 +151,7 @@ macro_rules! suite {
 
         $crate::cases! { $open;
             documents: missing_documents_are_none bytes_survive_a_round_trip get_keeps_the_order
-                projects_are_isolated versions_match_get find_sorts_by_name pages_report_the_total
+                projects_are_isolated versions_match_get find_sorts_by_name pages_have_every_document_once
                 unreadable_document_is_listed_with_a_diagnostic every_document_kind_is_stored
                 entities_may_be_nested entity_metadata_matches_the_body
                 lookup_matches_reference_and_name lookup_returns_all_claims_of_a_reference
@@ -171,6 +172,8 @@ macro_rules! suite {
                 numbers_survive_restart decision_reads_backlinks marks_survive_a_round_trip;
             item_list: items_have_the_order_of_lists items_are_filtered_and_counted
                 items_need_a_reference item_pages_survive_changes documents_with_diagnostics_are_listed;
+            entity_list: entities_are_counted_by_kind_and_tag untagged_entities_are_listed_by_kind
+                similar_entities_are_found_by_case_and_part duplicate_ids_are_listed;
             archive: records_survive_a_round_trip records_have_one_order
                 import_rejects_a_store_with_documents unfinished_import_is_incomplete
                 import_survives_restart export_is_a_snapshot;

@@ -32,9 +32,10 @@ const MAX_OPERATIONS: usize = 40;
 enum StoreOperation {
     Commit { project: bool, changes: Vec<(usize, Option<usize>)>, refuse: bool },
     Get { project: bool, ids: Vec<usize> },
-    Find { project: bool, kind: DocumentKind, after: Option<usize>, limit: Option<usize> },
+    Find { project: bool, kind: DocumentKind, after: Option<usize>, limit: usize },
     Items { project: bool, kind: ItemKind, filter: usize, limit: usize },
     Diagnostics { project: bool, kind: DocumentKind, limit: usize },
+    Entities { project: bool, kind: usize, word: usize, limit: usize },
     Lookup { project: bool, kind: DocumentKind, words: Vec<usize> },
     Backlinks { project: bool, kinds: Vec<DocumentKind>, words: Vec<usize> },
     Create { project: bool, kind: ItemKind },
@@ -98,6 +99,8 @@ const WORDS: [&str; 11] = [
     "notes",
 ];
 
+const ENTITY_KINDS: [Option<&str>; 3] = [None, Some("decision"), Some("a")];
+
 fn item_filters() -> [ItemFilter; 8] {
     let none = ItemFilter::default();
     let [active, obsolete] = [Some(Status::Active), Some(Status::Obsolete)];
@@ -129,7 +132,7 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
         ),
         3 => (any::<bool>(), proptest::collection::vec(id.clone(), 0..5))
             .prop_map(|(project, ids)| StoreOperation::Get { project, ids }),
-        3 => (any::<bool>(), kind.clone(), option::of(id), option::of(0..4usize))
+        3 => (any::<bool>(), kind.clone(), option::of(id), 1..5usize)
             .prop_map(|(project, kind, after, limit)| {
                 StoreOperation::Find { project, kind, after, limit }
             }),
@@ -139,6 +142,10 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
             }),
         1 => (any::<bool>(), kind.clone(), 0..3usize)
             .prop_map(|(project, kind, limit)| StoreOperation::Diagnostics { project, kind, limit }),
+        3 => (any::<bool>(), 0..ENTITY_KINDS.len(), 0..WORDS.len(), 0..3usize)
+            .prop_map(|(project, kind, word, limit)| {
+                StoreOperation::Entities { project, kind, word, limit }
+            }),
         3 => (any::<bool>(), kind.clone(), words.clone())
             .prop_map(|(project, kind, words)| StoreOperation::Lookup { project, kind, words }),
         3 => (any::<bool>(), proptest::collection::vec(kind.clone(), 0..9), words)
@@ -249,11 +256,7 @@ impl ModelSide {
             }
             StoreOperation::Find { project, kind, after, limit } => {
                 let after = after.map(|at| all[at].name.clone());
-                let filter = DocumentFilter {
-                    kind: *kind,
-                    after_name: after,
-                    limit: limit.map(|limit| limit + 1),
-                };
+                let filter = DocumentFilter { kind: *kind, after_name: after, limit: *limit };
                 let page = self.store.find(self.project(*project), &filter).await;
                 answer_text(page.map(|page| MetadataPage {
                     metadata: page.metadata.iter().map(without_times).collect(),
@@ -272,6 +275,10 @@ impl ModelSide {
                     let ids = diagnostics.metadata.iter().map(|meta| meta.id.clone());
                     (ids.collect::<Vec<_>>(), diagnostics.total)
                 }))
+            }
+            StoreOperation::Entities { project, kind, word, limit } => {
+                let (project, kind) = (self.project(*project), ENTITY_KINDS[*kind]);
+                self.entities(project, kind, WORDS[*word], *limit).await
             }
             StoreOperation::Lookup { project, kind, words } => {
                 let words: Vec<String> = words.iter().map(|at| WORDS[*at].to_owned()).collect();
@@ -319,6 +326,23 @@ impl ModelSide {
         let mut names: Vec<String> = positions.into_iter().map(|(_, name)| name).collect();
         names.sort_unstable();
         format!("{names:?} {totals:?} {is_sorted}")
+    }
+
+    /// Returns the answers to all questions about entities.
+    async fn entities(
+        &self,
+        project: &ProjectKey,
+        kind: Option<&str>,
+        word: &str,
+        limit: usize,
+    ) -> String {
+        let (store, kind) = (&self.store, kind.map(str::to_owned));
+        let kinds = answer_text(store.entity_kinds(project).await);
+        let tags = answer_text(store.tag_counts(project, kind.clone()).await);
+        let untagged = answer_text(store.untagged(project, kind, limit).await);
+        let similar = answer_text(store.similar_entities(project, &word.to_uppercase()).await);
+        let duplicates = answer_text(store.duplicate_ids(project, limit).await);
+        [kinds, tags, untagged, similar, duplicates].join(" ")
     }
 
     /// Returns the changes in the first project after the position in `since`, in pages.
@@ -371,7 +395,7 @@ fn changes_commit(changes: &[(usize, Option<usize>)], refuse: bool) -> CommitReq
     CommitRequest {
         read_set: ReadSet {
             documents,
-            metadata_of: Some(DocumentKind::Section),
+            titles_of: Some(DocumentKind::Section),
             ..ReadSet::default()
         },
         decide: Box::new(decide),

@@ -82,13 +82,11 @@ impl KindIndex {
     }
 
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {
-        let all = self.entries.len();
-        let total = filter.after_name.is_none().then_some(all);
         let after = filter.after_name.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut entries = self.entries.range::<str, _>((after, Bound::Unbounded));
         let mut metadata = Vec::new();
         // By reference, to find out below whether there are more.
-        for (name, entry) in entries.by_ref().take(filter.limit.unwrap_or(all)) {
+        for (name, entry) in entries.by_ref().take(filter.limit) {
             metadata.push(entry.metadata.to_metadata(name));
         }
         let has_more = entries.next().is_some();
@@ -96,7 +94,7 @@ impl KindIndex {
             Some(last) if has_more => Some(last.id.name.clone()),
             _ => None,
         };
-        MetadataPage { total, next_name: next, metadata, unread: self.unread.clone() }
+        MetadataPage { next_name: next, metadata, unread: self.unread.clone() }
     }
 
     /// Returns the documents with this reference or name, sorted by name.

@@ -72,15 +72,15 @@ fn commit(edits: &[DocumentEdit], key: Option<usize>) -> CommitRequest {
     let targets = if reads_lists { &TARGETS[..] } else { &[] };
     let reads = ReadSet {
         documents: changes.iter().map(|change| change.id().clone()).collect(),
-        metadata_of: reads_lists.then_some(DocumentKind::Entity),
+        titles_of: reads_lists.then_some(DocumentKind::Entity),
         backlinks: links(targets),
         sequences: ItemKind::ALL.to_vec(),
     };
     let decide = Box::new(move |snapshot: &Snapshot| {
-        let Snapshot { documents, metadata, backlinks, next_numbers } = snapshot;
+        let Snapshot { documents, titles, backlinks, next_numbers } = snapshot;
         let stored = documents.iter().flatten().count();
         let snapshot_hash = Version::of_bytes(
-            format!("{stored} {metadata:?} {backlinks:?} {next_numbers:?}").as_bytes(),
+            format!("{stored} {titles:?} {backlinks:?} {next_numbers:?}").as_bytes(),
         );
         let decided = changes.iter().map(|change| match change {
             DocumentChange::Put { document } => {

@@ -86,8 +86,7 @@ fn large_documents_never_become_blob_files() {
         let id = DocumentId::entity("head");
         let body = Bytes::from(format!("---\ntags: [{tags}0]\n---\n"));
         commit(&store, vec![DocumentChange::put(id.clone(), body.clone())]).await.unwrap();
-        let filter =
-            DocumentFilter { kind: DocumentKind::Entity, after_name: None, limit: Some(1) };
+        let filter = DocumentFilter { kind: DocumentKind::Entity, after_name: None, limit: 1 };
         let page = store.find(&ProjectKey::default(), &filter).await.unwrap();
         let expected = DocumentMeta::from_document(&Document::new(id, body), test_context().at);
         assert_eq!(*page.metadata[0], expected, "metadata too large to be stored");

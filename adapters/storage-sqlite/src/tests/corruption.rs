@@ -142,8 +142,7 @@ async fn ask_everything(s: &Storage) -> Vec<Answer> {
         for kind in DocumentKind::ALL {
             let filter = DocumentFilter::of_kind(kind);
             answers.push(answer(("find", project, kind), store.find(project, &filter).await));
-            let page =
-                DocumentFilter { limit: Some(3), after_name: Some("EP-02".into()), ..filter };
+            let page = DocumentFilter { limit: 3, after_name: Some("EP-02".into()), ..filter };
             answers.push(answer(("page", project, kind), store.find(project, &page).await));
             answers.push(answer(
                 ("diagnostics", project, kind),

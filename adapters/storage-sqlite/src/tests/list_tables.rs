@@ -12,11 +12,12 @@ use reqlore_domain::project_key::ProjectKey;
 use tempfile::TempDir;
 
 use super::{connect, database_path, error_text, open_file, run_sql, storage};
-use crate::item_list::find_differences;
+use reqlore_sqlite_metadata::find_differences;
 
 const REQ: ItemKind = ItemKind::Requirement;
 
-/// A closed database with three requirements, of which one is active and one has a diagnostic.
+/// A closed database with three requirements, of which one is active and one has a diagnostic, and
+/// two entities, of which one has a tag.
 fn database_with_items() -> (TempDir, std::path::PathBuf) {
     let (folder, file) = database_path();
     run(async {
@@ -29,6 +30,8 @@ fn database_with_items() -> (TempDir, std::path::PathBuf) {
             let id = DocumentId { kind: DocumentKind::Item(REQ), name: name.to_owned() };
             s.put(&id, text).await;
         }
+        s.put(&DocumentId::entity("ideas/a"), "---\ntags: [x]\n---\n").await;
+        s.put(&DocumentId::entity("ideas/b"), "").await;
     });
     (folder, file)
 }
@@ -50,6 +53,15 @@ fn wrong_row_of_a_list_is_found_by_the_check() {
         "DELETE FROM item_counts",
         "DELETE FROM diagnostics",
         "INSERT INTO diagnostics VALUES (1, 'requirement', 'REQ-009', 1, 0)",
+        "UPDATE entity_counts SET number = 7 WHERE tag = 'x'",
+        "UPDATE entity_counts SET tag = 'y' WHERE tag = 'x'",
+        "DELETE FROM entity_counts WHERE tag = ''",
+        "DELETE FROM untagged",
+        "UPDATE untagged SET kind = 'issue'",
+        "INSERT INTO untagged VALUES (1, 'idea', 'ideas/c', 1, 0)",
+        "DELETE FROM entity_words WHERE word = '=ideas/a'",
+        "UPDATE entity_words SET word = '=ideas/c' WHERE word = '=ideas/a'",
+        "INSERT INTO entity_words VALUES (1, '=c', 'c', 1, 0)",
     ] {
         let (_folder, file) = database_with_items();
         assert_eq!(differences(&file), Vec::<String>::new());
@@ -78,6 +90,28 @@ fn wrong_row_of_a_list_is_not_served() {
 }
 
 #[test]
+fn wrong_row_of_an_entity_is_not_served() {
+    let (_folder, file) = database_with_items();
+    run_sql(
+        &file,
+        "UPDATE entity_counts SET number = 7; \
+         UPDATE untagged SET document = (SELECT id FROM documents WHERE name = 'ideas/a'); \
+         UPDATE entity_words SET document = (SELECT id FROM documents WHERE name = 'ideas/b')",
+    );
+    let store = open_file(&file).unwrap();
+    let project = ProjectKey::default();
+    let failures = [
+        error_text(run(store.entity_kinds(&project))),
+        error_text(run(store.tag_counts(&project, None))),
+        error_text(run(store.untagged(&project, None, 10))),
+        error_text(run(store.similar_entities(&project, "IDEAS/A"))),
+    ];
+    for (_, message) in failures {
+        assert!(message.contains("damaged") && message.contains("restore"), "{message}");
+    }
+}
+
+#[test]
 fn migration_fills_the_tables_of_lists() {
     let (_folder, file) = database_with_items();
     run_sql(
@@ -85,6 +119,7 @@ fn migration_fills_the_tables_of_lists() {
         "DROP TABLE items; DROP TABLE item_counts; DROP TABLE diagnostics; \
          DROP INDEX marks_by_number; DROP TABLE writers; DROP INDEX documents_by_revision; \
          CREATE INDEX documents_by_revision ON documents (project, kind, revision); \
+         DROP TABLE entity_counts; DROP TABLE untagged; DROP TABLE entity_words; \
          PRAGMA user_version = 4",
     );
     let store = open_file(&file).unwrap();

@@ -12,7 +12,7 @@ use reqlore_domain::identity::{Token, User, UserRole};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::documents::{DocumentFilter, StoreError};
+use reqlore_domain::ports::documents::{StoreError, count_documents};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs::is_private;
@@ -173,10 +173,7 @@ fn check_content(
         let mut totals = COUNTED_KINDS.map(|_| 0);
         for (total, (_, kinds)) in totals.iter_mut().zip(COUNTED_KINDS) {
             for kind in kinds {
-                // Only the total is needed.
-                let filter = DocumentFilter { limit: Some(1), ..DocumentFilter::of_kind(*kind) };
-                *total +=
-                    store.find(&ProjectKey::default(), &filter).await?.total.unwrap_or_default();
+                *total += count_documents(&**store, &ProjectKey::default(), *kind).await?;
             }
         }
         Ok::<_, StoreError>(counts_text(totals))

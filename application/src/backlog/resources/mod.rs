@@ -356,7 +356,7 @@ pub(crate) async fn list(
     while let Some(kind) = ItemKind::ALL.get(position) {
         let remaining = MAX_PAGE_RESOURCES - resources.len();
         // A full page reads one item of the next kind, to decide if a cursor is needed.
-        let limit = Some(remaining.max(1));
+        let limit = remaining.max(1);
         let filter =
             DocumentFilter { kind: DocumentKind::Item(*kind), after_name: after.take(), limit };
         let page = backlog.ports.documents.find(backlog.project, &filter).await?;

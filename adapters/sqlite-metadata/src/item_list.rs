@@ -1,0 +1,260 @@
+//! Items in the order of lists, and numbers of items by group.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use reqlore_domain::backlog::{ItemMeta, Priority};
+use reqlore_domain::document::{DocumentKind, DocumentMeta};
+use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemQuery};
+use reqlore_sqlite_team::error::DatabaseError;
+use rusqlite::Connection;
+
+use crate::layouts::{ITEM_COUNTS, ITEMS};
+use crate::{MetadataTables, sql_limit};
+
+/// The columns of an item that lists select and sort by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ItemRow {
+    pub(crate) kind: &'static str,
+    pub(crate) position: Vec<u8>,
+    /// Empty if the item has none, as are the fields below.
+    pub(crate) status: &'static str,
+    pub(crate) requirement_type: &'static str,
+    pub(crate) parent: String,
+}
+
+impl ItemRow {
+    /// `None` for a document that no list shows.
+    pub(crate) fn new(meta: &DocumentMeta) -> Option<Self> {
+        let DocumentKind::Item(_) = meta.id.kind else { return None };
+        let item: &ItemMeta = meta.item.as_deref()?;
+        Some(Self {
+            kind: meta.id.kind.name(),
+            position: ItemPage::position_key(&ItemPage::position(meta)?),
+            status: item.status.map_or("", |status| status.name()),
+            requirement_type: item.requirement_type.map_or("", |one| one.name()),
+            parent: item.parent.map(|parent| parent.to_string()).unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn priority(&self) -> u8 {
+        self.position[0]
+    }
+}
+
+/// Replaces the rows of an item.
+pub(crate) fn replace(
+    connection: &Connection,
+    project: i64,
+    old: Option<&DocumentMeta>,
+    new: Option<(i64, &DocumentMeta)>,
+) -> Result<(), DatabaseError> {
+    let old_item = old.and_then(ItemRow::new);
+    let new_item = new.and_then(|(document, meta)| Some((document, ItemRow::new(meta)?)));
+    // Most changes of a text move the item nowhere.
+    if old_item.as_ref() != new_item.as_ref().map(|(_, item)| item) {
+        if let Some(item) = old_item {
+            let delete = "DELETE FROM items WHERE project = ?1 AND kind = ?2 AND position = ?3";
+            let key = (project, item.kind, &item.position);
+            if connection.prepare_cached(delete)?.execute(key)? == 0 {
+                return Err(DatabaseError::damaged("the list of items"));
+            }
+            count_item(connection, project, &item, -1)?;
+        }
+        if let Some((document, item)) = new_item {
+            static INSERT: LazyLock<String> = LazyLock::new(|| ITEMS.insert());
+            let ItemRow { kind, position, status, requirement_type, parent } = &item;
+            let row = (document, project, kind, position, status, requirement_type, parent);
+            connection.prepare_cached(&INSERT)?.execute(row)?;
+            count_item(connection, project, &item, 1)?;
+        }
+    }
+    Ok(())
+}
+
+fn count_item(
+    connection: &Connection,
+    project: i64,
+    item: &ItemRow,
+    change: i64,
+) -> Result<(), DatabaseError> {
+    static COUNT: LazyLock<String> = LazyLock::new(|| {
+        ITEM_COUNTS.update(
+            &[("number", "number + ?6")],
+            "project = ?1 AND kind = ?2 AND status = ?3 AND type = ?4 AND priority = ?5",
+        )
+    });
+    static INSERT: LazyLock<String> = LazyLock::new(|| ITEM_COUNTS.insert());
+    let ItemRow { kind, status, requirement_type, .. } = item;
+    let row = (project, kind, status, requirement_type, item.priority(), change);
+    if connection.prepare_cached(&COUNT)?.execute(row)? == 0 {
+        let row = (kind, project, status, requirement_type, item.priority(), change);
+        connection.prepare_cached(&INSERT)?.execute(row)?;
+    }
+    Ok(())
+}
+
+/// A row of the index: position and document.
+type FoundItem = (Vec<u8>, i64);
+
+impl MetadataTables<'_> {
+    /// Answers [`DocumentRepository::items`].
+    ///
+    /// [`DocumentRepository::items`]: reqlore_domain::ports::documents::DocumentRepository::items
+    pub fn items(&self, query: &ItemQuery) -> Result<ItemPage, DatabaseError> {
+        let Self { connection, project, .. } = *self;
+        let kind = DocumentKind::Item(query.kind).name();
+        let list = ItemList { connection, project, kind, query };
+        let (mut found, total) = list.find()?;
+        let has_more = found.len() > query.limit;
+        found.truncate(query.limit);
+        let mut metadata = Vec::with_capacity(found.len());
+        for (position, document) in &found {
+            let meta = self.metadata(*document, "the list of items")?;
+            let is_listed = |item: &Arc<ItemMeta>| query.filter.matches(item);
+            // The row may select the item wrongly, but never show it wrongly.
+            if ItemRow::new(&meta).is_none_or(|row| row.position != *position)
+                || !meta.item.as_ref().is_some_and(is_listed)
+            {
+                return Err(DatabaseError::damaged("the list of items"));
+            }
+            metadata.push(meta);
+        }
+        let next = match metadata.last() {
+            Some(meta) if has_more => ItemPage::position(meta),
+            _ => None,
+        };
+        Ok(ItemPage { metadata, total, next })
+    }
+}
+
+struct ItemList<'a> {
+    connection: &'a Connection,
+    project: i64,
+    kind: &'static str,
+    query: &'a ItemQuery,
+}
+
+impl ItemList<'_> {
+    /// Returns the items of the page and one more, and the number of items on all pages.
+    fn find(&self) -> Result<(Vec<FoundItem>, usize), DatabaseError> {
+        let filter = &self.query.filter;
+        if let Some(parents) = &filter.parents {
+            let parents = parents.iter().map(ToString::to_string);
+            return self.find_children(parents);
+        }
+        let groups = self.matching_groups(filter)?;
+        let total = groups.values().sum();
+        if total == 0 || self.query.limit == 0 {
+            return Ok((Vec::new(), total));
+        }
+        let mut found = Vec::new();
+        if filter.status.is_none() && filter.requirement_type.is_none() {
+            self.find_in("", &[], &mut found)?;
+        } else {
+            // Each group is in the order of lists, so its first items are enough.
+            for (status, requirement_type) in groups.keys() {
+                let values = [status.as_str(), requirement_type.as_str()];
+                self.find_in("AND status = ?6 AND type = ?7", &values, &mut found)?;
+            }
+            found.sort_unstable();
+            found.truncate(self.query.limit + 1);
+        }
+        Ok((found, total))
+    }
+
+    /// The statuses and types that the filter selects, with their numbers of items.
+    fn matching_groups(
+        &self,
+        filter: &ItemFilter,
+    ) -> Result<BTreeMap<(String, String), usize>, DatabaseError> {
+        static SELECT: LazyLock<String> = LazyLock::new(|| {
+            let verify = ITEM_COUNTS.verify_with("", &[("project", "?1"), ("kind", "?2")]);
+            format!(
+                "SELECT status, type, priority, number, {verify} FROM item_counts \
+                 WHERE project = ?1 AND kind = ?2"
+            )
+        });
+        let mut select = self.connection.prepare_cached(&SELECT)?;
+        let mut rows = select.query((self.project, self.kind))?;
+        let mut groups = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let (status, requirement_type): (String, String) = (row.get(0)?, row.get(1)?);
+            let priority: u8 = row.get(2)?;
+            let is_selected = filter.status.is_none_or(|one| one.name() == status)
+                && filter.requirement_type.is_none_or(|one| one.name() == requirement_type)
+                && filter.priority.is_none_or(|one| one.number() == priority);
+            let number: usize = row.get(3)?;
+            if is_selected && number > 0 {
+                *groups.entry((status, requirement_type)).or_default() += number;
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Adds the first items of the page that meet the condition, and one more.
+    fn find_in(
+        &self,
+        condition: &str,
+        values: &[&str],
+        found: &mut Vec<FoundItem>,
+    ) -> Result<(), DatabaseError> {
+        let mut select = self.connection.prepare_cached(&format!(
+            "SELECT position, document FROM items \
+             WHERE project = ?1 AND kind = ?2 AND position >= ?3 AND position < ?4 {condition} \
+             ORDER BY position LIMIT ?5"
+        ))?;
+        let Range { start, end } = self.query.position_keys();
+        let limit = sql_limit(self.query.limit, 1);
+        let (project, kind) = (self.project, self.kind);
+        let mut rows = match values {
+            [status, requirement_type] => {
+                select.query((project, kind, start, end, limit, status, requirement_type))?
+            }
+            _ => select.query((project, kind, start, end, limit))?,
+        };
+        while let Some(row) = rows.next()? {
+            found.push((row.get(0)?, row.get(1)?));
+        }
+        Ok(())
+    }
+
+    /// Parents have few children, so all are read and counted.
+    fn find_children(
+        &self,
+        parents: impl Iterator<Item = String>,
+    ) -> Result<(Vec<FoundItem>, usize), DatabaseError> {
+        let filter = &self.query.filter;
+        let mut select = self.connection.prepare_cached(
+            "SELECT position, document, status, type FROM items \
+             WHERE project = ?1 AND kind = ?2 AND parent = ?3",
+        )?;
+        let (mut found, mut total) = (Vec::new(), 0);
+        let positions = self.query.position_keys();
+        for parent in parents {
+            let mut rows = select.query((self.project, self.kind, parent))?;
+            while let Some(row) = rows.next()? {
+                let (status, requirement_type) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?);
+                let position = row.get_ref(0)?.as_blob()?;
+                let priority = filter.priority.map(Priority::number);
+                if filter.status.is_some_and(|one| one.name() != status)
+                    || filter
+                        .requirement_type
+                        .is_some_and(|one| Ok(one.name()) != requirement_type.as_str())
+                    || priority.is_some_and(|one| position.first() != Some(&one))
+                {
+                    continue;
+                }
+                total += 1;
+                let position = position.to_vec();
+                if positions.contains(&position) {
+                    found.push((position, row.get(1)?));
+                }
+            }
+        }
+        found.sort_unstable();
+        found.truncate(self.query.limit + 1);
+        Ok((found, total))
+    }
+}

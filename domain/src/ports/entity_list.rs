@@ -1,0 +1,162 @@
+//! Questions about all entities of a project: kinds, tags, similar and duplicate IDs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::item_list::MAX_PAGE_ITEMS;
+use crate::document::{DocumentKind, DocumentMeta};
+
+/// Maximum number of similar IDs.
+pub const MAX_SIMILAR_IDS: usize = 3;
+/// A shorter part of an ID would be similar to nearly every ID.
+const MIN_PART_BYTES: usize = 3;
+/// The end of an ID with more parts is not searched.
+const MAX_PARTS: usize = 16;
+
+/// Numbers of entities by kind or by tag.
+pub type EntityCounts = BTreeMap<String, usize>;
+
+/// Entities without tags.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UntaggedList {
+    /// Sorted by kind and name: the first ones.
+    pub metadata: Vec<Arc<DocumentMeta>>,
+    /// Number of entities without tags.
+    pub total: usize,
+}
+
+/// Entities that a text may mean that is no ID and no name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SimilarEntities {
+    /// Entities whose ID or name differs from the text only in its case, sorted by name, at most
+    /// [`MAX_PAGE_ITEMS`].
+    pub same: Vec<Arc<DocumentMeta>>,
+    /// IDs of which a part begins with the last part of the text, in the order of these parts, at
+    /// most [`MAX_SIMILAR_IDS`].
+    pub ids: Vec<String>,
+}
+
+/// IDs that several entities have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DuplicateIds {
+    /// Sorted: the first ones.
+    pub ids: Vec<String>,
+    pub total: usize,
+}
+
+/// Words by which an entity is found: `=` with its ID and with its name, and `-` with the end of
+/// its ID from each part on, in lower case. Empty for other documents.
+pub fn entity_words(meta: &DocumentMeta) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    let (DocumentKind::Entity, Some(entity)) = (meta.id.kind, &meta.entity) else { return words };
+    words.extend([exact_word(&meta.id.name), exact_word(&entity.id)]);
+    words.extend(id_parts(&entity.id));
+    words
+}
+
+/// The end of an ID from each part on, with `-` in front.
+pub(crate) fn id_parts(id: &str) -> Vec<String> {
+    let id = id.to_lowercase();
+    let mut parts = vec![format!("-{id}")];
+    for (at, _) in id.match_indices(['-', '/']).take(MAX_PARTS) {
+        parts.push(format!("-{}", &id[at + 1..]));
+    }
+    parts
+}
+
+/// The word that the entities of [`SimilarEntities::same`] have.
+pub fn exact_word(text: &str) -> String {
+    format!("={}", text.to_lowercase())
+}
+
+/// The beginning of a word that the entities of [`SimilarEntities::ids`] have; `None` for a text
+/// without similar IDs.
+pub fn similar_prefix(text: &str) -> Option<String> {
+    let text = text.to_lowercase();
+    let part = text.rsplit(['-', '/']).next().unwrap_or(&text);
+    (part.len() >= MIN_PART_BYTES).then(|| format!("-{part}"))
+}
+
+// The functions below select from the metadata of all entities, sorted by name, for storages
+// without tables.
+
+pub(super) fn count_kinds(all: &[Arc<DocumentMeta>]) -> EntityCounts {
+    let mut kinds = EntityCounts::new();
+    for entity in all.iter().filter_map(|meta| meta.entity.as_ref()) {
+        *kinds.entry(entity.kind.clone()).or_default() += 1;
+    }
+    kinds
+}
+
+pub(super) fn count_tags(all: &[Arc<DocumentMeta>], kind: Option<&str>) -> EntityCounts {
+    let mut tags = EntityCounts::new();
+    for entity in all.iter().filter_map(|meta| meta.entity.as_ref()) {
+        if kind.is_none_or(|kind| entity.kind == kind) {
+            for tag in &entity.tags {
+                *tags.entry(tag.clone()).or_default() += 1;
+            }
+        }
+    }
+    tags
+}
+
+impl UntaggedList {
+    pub(super) fn select(all: Vec<Arc<DocumentMeta>>, kind: Option<&str>, limit: usize) -> Self {
+        let mut metadata = all;
+        metadata.retain(|meta| match &meta.entity {
+            Some(entity) => entity.tags.is_empty() && kind.is_none_or(|kind| entity.kind == kind),
+            None => false,
+        });
+        let total = metadata.len();
+        // The sort is stable, so entities of one kind stay in the order of their names.
+        metadata.sort_by(|a, b| kind_of(a).cmp(&kind_of(b)));
+        metadata.truncate(limit);
+        Self { metadata, total }
+    }
+}
+
+fn kind_of(meta: &DocumentMeta) -> Option<&str> {
+    meta.entity.as_ref().map(|entity| entity.kind.as_str())
+}
+
+impl SimilarEntities {
+    pub(super) fn select(all: &[Arc<DocumentMeta>], text: &str) -> Self {
+        let (exact, prefix) = (exact_word(text), similar_prefix(text));
+        let (mut same, mut parts) = (Vec::new(), BTreeSet::new());
+        for meta in all {
+            let Some(entity) = &meta.entity else { continue };
+            for word in entity_words(meta) {
+                if word == exact && same.len() < MAX_PAGE_ITEMS {
+                    same.push(Arc::clone(meta));
+                } else if prefix.as_ref().is_some_and(|prefix| word.starts_with(prefix)) {
+                    parts.insert((word, &meta.id.name, &entity.id));
+                }
+            }
+        }
+        let mut ids = Vec::new();
+        for (.., id) in &parts {
+            push_id(&mut ids, id);
+        }
+        Self { same, ids }
+    }
+}
+
+/// Adds an ID unless it is in the list or the list is full. Returns true if more are wanted.
+pub fn push_id(ids: &mut Vec<String>, id: &str) -> bool {
+    if ids.len() < MAX_SIMILAR_IDS && !ids.iter().any(|other| other == id) {
+        ids.push(id.to_owned());
+    }
+    ids.len() < MAX_SIMILAR_IDS
+}
+
+impl DuplicateIds {
+    pub(super) fn select(all: &[Arc<DocumentMeta>], limit: usize) -> Self {
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        for entity in all.iter().filter_map(|meta| meta.entity.as_ref()) {
+            *numbers.entry(&entity.id).or_default() += 1;
+        }
+        numbers.retain(|_, number| *number > 1);
+        let ids = numbers.keys().take(limit).map(|id| (*id).to_owned()).collect();
+        Self { ids, total: numbers.len() }
+    }
+}
