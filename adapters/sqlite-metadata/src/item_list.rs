@@ -151,12 +151,14 @@ impl ItemList<'_> {
         }
         let mut found = Vec::new();
         if filter.status.is_none() && filter.requirement_type.is_none() {
-            self.find_in("", &[], &mut found)?;
+            self.find_in("items", "", &[], &mut found)?;
         } else {
-            // Each group is in the order of lists, so its first items are enough.
+            // Each group is in the order of lists, so its first items are enough. Without the name
+            // of the index, SQLite would read all items in their order.
+            let group = "items INDEXED BY items_by_group";
             for (status, requirement_type) in groups.keys() {
                 let values = [status.as_str(), requirement_type.as_str()];
-                self.find_in("AND status = ?6 AND type = ?7", &values, &mut found)?;
+                self.find_in(group, "AND status = ?6 AND type = ?7", &values, &mut found)?;
             }
             found.sort_unstable();
             found.truncate(self.query.limit + 1);
@@ -196,12 +198,13 @@ impl ItemList<'_> {
     /// Adds the first items of the page that meet the condition, and one more.
     fn find_in(
         &self,
+        table: &str,
         condition: &str,
         values: &[&str],
         found: &mut Vec<FoundItem>,
     ) -> Result<(), DatabaseError> {
         let mut select = self.connection.prepare_cached(&format!(
-            "SELECT position, document FROM items \
+            "SELECT position, document FROM {table} \
              WHERE project = ?1 AND kind = ?2 AND position >= ?3 AND position < ?4 {condition} \
              ORDER BY position LIMIT ?5"
         ))?;
@@ -226,8 +229,9 @@ impl ItemList<'_> {
         parents: impl Iterator<Item = String>,
     ) -> Result<(Vec<FoundItem>, usize), DatabaseError> {
         let filter = &self.query.filter;
+        // Without the name of the index, SQLite would read all items of the kind.
         let mut select = self.connection.prepare_cached(
-            "SELECT position, document, status, type FROM items \
+            "SELECT position, document, status, type FROM items INDEXED BY items_by_parent \
              WHERE project = ?1 AND kind = ?2 AND parent = ?3",
         )?;
         let (mut found, mut total) = (Vec::new(), 0);
