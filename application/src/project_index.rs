@@ -89,7 +89,6 @@ impl ChangeFeed {
     }
 }
 
-/// Ends the builds, which hold the ports.
 impl Drop for ProjectIndexes {
     fn drop(&mut self) {
         let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);

@@ -79,14 +79,8 @@ struct BuildStatus {
     failure: Option<(ErrorKind, String)>,
 }
 
-impl Drop for SearchUpdates {
-    fn drop(&mut self) {
-        self.abort_build();
-    }
-}
-
 impl SearchUpdates {
-    /// Ends a build. The next process continues it.
+    /// Ends a build, which holds these updates and the ports. The next process continues it.
     pub(crate) fn abort_build(&self) {
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {

@@ -99,7 +99,8 @@ impl LocalSearchIndex {
         Self { shared, worker: Mutex::new(worker) }
     }
 
-    /// Runs fast work on this thread and other work on a blocking thread.
+    /// Runs fast work on this thread and other work on a blocking thread. If the caller drops this
+    /// future, work that has not begun is left out, and later calls wait for work that has.
     async fn with_project<T: Send + 'static>(
         &self,
         key: &ProjectKey,
@@ -115,15 +116,23 @@ impl LocalSearchIndex {
             return work(&mut project);
         }
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
-        run_blocking(move || {
+        let caller = Arc::new(());
+        let waiting = Arc::downgrade(&caller);
+        let result = run_blocking(move || {
             let project = shared.project(&key)?;
             let mut project = lock(&project);
+            // Checked under the lock: a later call may already have indexed a newer text.
+            if waiting.strong_count() == 0 {
+                return Err(Error::new(ErrorKind::Cancelled, "search: the call was cancelled"));
+            }
             let result = work(&mut project);
             // A commit may have added files, and the budget must not wait for the next save.
             shared.record_cost(&key, project.cost());
             result
         })
-        .await
+        .await;
+        drop(caller);
+        result
     }
 
     /// The search may have committed texts that the background thread has not seen.

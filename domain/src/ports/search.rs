@@ -54,7 +54,8 @@ pub trait SearchIndex: Send + Sync {
 
     /// Adds, replaces or removes documents, and moves the index to `position` in the same step;
     /// without one, its position stays. The next search finds the new items, although their
-    /// embeddings may follow later ([`SearchHits::pending`]).
+    /// embeddings may follow later ([`SearchHits::pending`]). A call whose future is dropped takes
+    /// effect before the next call, or not at all.
     async fn apply_projections(
         &self,
         project: &ProjectKey,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod cache;
+mod cancelled_calls;
 mod index_folders;
 mod index_history;
 mod projects;
