@@ -13,7 +13,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    DocumentFilter, DocumentRepository, Refresh, Revision, count_documents,
+    DocumentFilter, DocumentRepository, Refresh, count_documents,
 };
 use reqlore_domain::ports::item_list::ItemQuery;
 use reqlore_domain::ports::service::ProgressSink;
@@ -39,11 +39,6 @@ const BATCH_DOCUMENTS: usize = if cfg!(test) { 8 } else { 256 };
 
 /// A build that is interrupted this many times fails.
 const MAX_TRIES: usize = 5;
-
-/// Position of an index during a build. No storage knows it, so an interrupted build starts again,
-/// and an index that was lost meanwhile is recognized by another position.
-const BUILDING: ChangePosition =
-    ChangePosition { store_id: 0, writer_id: 0, revision: Revision(0) };
 
 /// The updates of one project's index.
 #[derive(Debug, Default)]
@@ -346,7 +341,7 @@ impl BuildTask<'_> {
         if let Some(build) = &mut state.build {
             build.position = Some(page.position());
         }
-        ports.search.apply_projections(project, Vec::new(), Some(BUILDING)).await?;
+        ports.search.apply_projections(project, Vec::new(), Some(ChangePosition::BUILDING)).await?;
         let is_empty = ports.search.indexed_versions(project, None, 1).await?.is_empty();
         drop(state);
         let total = count_searched(&*ports.documents, project).await?;
@@ -396,7 +391,8 @@ impl BuildTask<'_> {
     async fn lock_state(&self) -> Result<AsyncMutexGuard<'_, UpdateState>, Interruption> {
         let state = self.updates.state.lock().await;
         let is_followed = state.build.as_ref().is_some_and(|build| build.position.is_some());
-        let is_lost = self.ports.search.position(self.project).await? != Some(BUILDING);
+        let is_lost =
+            self.ports.search.position(self.project).await? != Some(ChangePosition::BUILDING);
         if is_lost || !is_followed { Err(Interruption::Restart) } else { Ok(state) }
     }
 }

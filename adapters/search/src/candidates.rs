@@ -28,15 +28,15 @@ pub(crate) fn match_all(
     Ok(matches)
 }
 
-/// Returns the best items by words, whose texts are embedded again. Sorts the matches if they are
-/// not.
+/// Returns the best items by words, whose texts are embedded again. Without `is_whole` the matches
+/// are sorted.
 pub(crate) fn best_by_words(
     searcher: &LexicalSearcher,
-    matches: &mut [(DocAddress, LexicalMatch)],
+    matches: &[(DocAddress, LexicalMatch)],
     is_whole: bool,
 ) -> tantivy::Result<Vec<DocAddress>> {
     let mut best = Vec::with_capacity(matches.len());
-    for (item, lexical) in matches.iter() {
+    for (item, lexical) in matches {
         best.push(rank_fusion::ScoredItem { item: *item, score: lexical.score });
     }
     if is_whole {

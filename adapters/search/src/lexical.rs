@@ -302,7 +302,7 @@ impl LexicalIndex {
 
     /// True if the committed state has all documents.
     pub(crate) fn is_complete(&self) -> bool {
-        self.committed_position.is_some()
+        self.committed_position.is_some_and(|position| position != ChangePosition::BUILDING)
     }
 
     /// The state of the last commit.

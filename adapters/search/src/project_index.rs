@@ -278,7 +278,7 @@ impl ProjectIndex {
             let count = range.end.min(searcher.item_count()).max(RANKED_ITEMS);
             (best, total) = scorer.best_items(filter, count)?;
         }
-        let mut matches = if is_whole {
+        let matches = if is_whole {
             candidates::match_all(searcher, &scorer, filter)?
         } else {
             best.iter().copied().zip(scorer.match_items(&best)?).collect()
@@ -289,7 +289,7 @@ impl ProjectIndex {
             let found = if semantic.has_vectors() {
                 semantic.most_similar(model, searcher, vector, filter)?
             } else {
-                let best = candidates::best_by_words(searcher, &mut matches, is_whole)?;
+                let best = candidates::best_by_words(searcher, &matches, is_whole)?;
                 semantic.rescore(model, searcher, vector, &best)?
             };
             let profile = semantic.embedder(model).profile();

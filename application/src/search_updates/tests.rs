@@ -112,7 +112,7 @@ async fn dropped_application_ends_its_build_and_the_next_continues() {
     }
     let project = &testing.project;
     let position = testing.search.position(project).await.unwrap().unwrap();
-    assert_eq!(position, ChangePosition::default(), "the build has not ended");
+    assert_eq!(position, ChangePosition::BUILDING, "the build has not ended");
     let found = search_at_end(&testing, &testing.application(), "apple").await;
     assert_eq!(found["total"], LONG_BUILD);
 }

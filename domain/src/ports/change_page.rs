@@ -19,6 +19,12 @@ pub struct ChangePosition {
     pub revision: Revision,
 }
 
+impl ChangePosition {
+    /// The position of an index that is being built. No storage knows it, so an interrupted build
+    /// starts again, and an index that was lost meanwhile is recognized by another position.
+    pub const BUILDING: Self = Self { store_id: 0, writer_id: 0, revision: Revision(0) };
+}
+
 /// A page of the changes since a position, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangePage {

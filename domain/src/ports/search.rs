@@ -34,7 +34,8 @@ pub struct IndexStatus {
 pub trait SearchIndex: Send + Sync {
     /// The position in the storage's history up to which all documents are indexed. `None` for an
     /// index that is new or that was damaged. Callers then compare
-    /// [`indexed_versions`](Self::indexed_versions) with the storage's versions.
+    /// [`indexed_versions`](Self::indexed_versions) with the storage's versions, and keep the index
+    /// at [`ChangePosition::BUILDING`] meanwhile.
     async fn position(&self, project: &ProjectKey) -> Result<Option<ChangePosition>>;
 
     /// The indexed documents after `after` with their versions, sorted, at most `limit`.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, SearchHits};
+use reqlore_search::inspect::inspect_cache;
 
 use crate::support::{TestIndex, document_with_text, query};
 
@@ -248,4 +249,26 @@ fn index_in_unwritable_folder_is_copied_into_memory() {
     assert_eq!(index.found_references("gamma"), ["more"]);
     drop(index);
     assert!(TestIndex::on_disk(folder.path()).found_references("gamma").is_empty());
+}
+
+#[test]
+fn unfinished_build_is_neither_shown_nor_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown_bytes = || {
+        let status = inspect_cache(folder.path(), "store", &ProjectKey::default());
+        status.unwrap().unwrap().index_bytes
+    };
+    let index = TestIndex::on_disk(folder.path());
+    index.apply(books());
+    // The position of a build.
+    index.move_to(0);
+    drop(index);
+    assert_eq!(shown_bytes(), None);
+    let index = TestIndex::on_disk(folder.path());
+    assert_eq!(index.indexed().len(), 30);
+    let other = TestIndex::on_disk(folder.path());
+    assert_eq!((other.indexed().len(), other.position()), (0, None));
+    build(&index);
+    drop(index);
+    assert!(shown_bytes().is_some());
 }
