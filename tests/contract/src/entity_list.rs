@@ -28,7 +28,6 @@ fn counts(expected: &[(&str, usize)]) -> EntityCounts {
     expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
-// S4: AC-004.1, AC-004.3
 pub async fn entities_are_counted_by_kind_and_tag(s: &Storage) {
     let kinds = async || s.store.entity_kinds(&s.project).await.unwrap();
     let tags = async |kind: Option<&str>| {
