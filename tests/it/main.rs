@@ -35,6 +35,7 @@ mod json_rpc;
 mod knowledge;
 mod language;
 mod many_projects;
+mod memory_limit;
 mod model;
 mod output_limits;
 mod pagination;
