@@ -341,12 +341,16 @@ impl BuildTask<'_> {
         if let Some(build) = &mut state.build {
             build.position = Some(page.position());
         }
-        ports.search.apply_projections(project, Vec::new(), Some(ChangePosition::BUILDING)).await?;
-        let is_empty = ports.search.indexed_versions(project, None, 1).await?.is_empty();
+        let building = Some(ChangePosition::BUILDING);
+        // An interrupted build may have reached most documents, and they are compared first.
+        let is_unfinished = ports.search.position(project).await? == building
+            || ports.search.indexed_versions(project, None, 1).await?.is_empty();
+        ports.search.apply_projections(project, Vec::new(), building).await?;
         drop(state);
         let total = count_searched(&*ports.documents, project).await?;
-        let is_long = is_empty && total > MAX_AWAITED_DIFFERENCES;
+        let is_first = is_unfinished && total > MAX_AWAITED_DIFFERENCES;
         self.status.send_modify(|status| {
+            let is_long = status.is_long || is_first;
             *status = BuildStatus { total, is_long, ..BuildStatus::default() };
         });
         Ok(())

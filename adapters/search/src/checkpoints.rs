@@ -17,6 +17,7 @@ type CheckpointVersions = BTreeMap<String, BTreeMap<DocumentId, Version>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointFile {
+    /// Empty if the file has them.
     checkpoints: CheckpointVersions,
     /// The last write failed, so the file is older than this state.
     has_unsaved: bool,
@@ -47,6 +48,10 @@ impl CheckpointFile {
             && (difference != unchanged || self.has_unsaved)
         {
             self.save(cache_dir);
+        }
+        if cache_dir.is_some() && !self.has_unsaved {
+            // The file has it, and the versions of all documents take memory.
+            self.checkpoints.clear();
         }
         difference
     }

@@ -118,6 +118,24 @@ async fn dropped_application_ends_its_build_and_the_next_continues() {
 }
 
 #[tokio::test]
+async fn interrupted_build_is_not_awaited_again() {
+    let testing = TestApplication::new();
+    write_many(&testing, "apple").await;
+    search_at_end(&testing, &testing.application(), "apple").await;
+    let building = Some(ChangePosition::BUILDING);
+    testing.search.apply_projections(&testing.project, Vec::new(), building).await.unwrap();
+    // Fewer than a search waits for, in more than one batch.
+    for number in 0..=BATCH_DOCUMENTS {
+        testing.write_entity(&format!("late{number}"), "# apple\n").await;
+    }
+    let application = testing.application();
+    let first = search(&testing, &application, "apple").await;
+    assert!(first["pending"].as_u64().unwrap() > 0, "{first}");
+    let found = search_at_end(&testing, &application, "apple").await;
+    assert_eq!(found["total"], LONG_BUILD + BATCH_DOCUMENTS + 1);
+}
+
+#[tokio::test]
 async fn failed_build_fails_the_search_that_waits_for_it() {
     let mut store = MockDocumentRepository::new();
     let position = ChangePosition { store_id: 1, ..ChangePosition::default() };
