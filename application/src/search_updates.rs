@@ -92,6 +92,10 @@ impl SearchUpdates {
         refresh: Refresh,
         progress: &dyn ProgressSink,
     ) -> Result<()> {
+        if refresh == Refresh::Full {
+            // Also without a position, when no changes are asked for.
+            ports.documents.changes_since(project, None, 1, refresh).await?;
+        }
         let mut state = self.state.lock().await;
         // A task that panicked has not removed its build.
         state.build.take_if(|build| build.status.has_changed().is_err());
@@ -99,13 +103,13 @@ impl SearchUpdates {
             // The build does not compare a document again that changed meanwhile.
             if let Some(since) = build.position {
                 let indexer = ChangeIndexer { ports, project, keeps_position: false, progress };
-                build.position = indexer.index_changes(since, refresh).await?;
+                build.position = indexer.index_changes(since).await?;
             }
         } else {
             let mut is_known = false;
             if let Some(since) = ports.search.position(project).await? {
                 let indexer = ChangeIndexer { ports, project, keeps_position: true, progress };
-                is_known = indexer.index_changes(since, refresh).await?.is_some();
+                is_known = indexer.index_changes(since).await?.is_some();
             }
             if is_known && refresh == Refresh::Incremental {
                 return Ok(());
@@ -212,15 +216,10 @@ struct ChangeIndexer<'a> {
 impl ChangeIndexer<'_> {
     /// Indexes the changes after a position, page by page. Returns the position after them; `None`
     /// if they are unknown.
-    async fn index_changes(
-        &self,
-        mut since: ChangePosition,
-        mut refresh: Refresh,
-    ) -> Result<Option<ChangePosition>> {
+    async fn index_changes(&self, mut since: ChangePosition) -> Result<Option<ChangePosition>> {
+        let (documents, look) = (&self.ports.documents, Refresh::Incremental);
         loop {
-            let documents = &self.ports.documents;
-            let page =
-                documents.changes_since(self.project, Some(since), PAGE_SIZE, refresh).await?;
+            let page = documents.changes_since(self.project, Some(since), PAGE_SIZE, look).await?;
             let ChangePage::Since { ids, position, has_more } = page else { return Ok(None) };
             let mut changed = BTreeSet::new();
             for id in ids {
@@ -238,8 +237,6 @@ impl ChangeIndexer<'_> {
             if !has_more {
                 return Ok(Some(since));
             }
-            // Once is enough to find the changes of all files.
-            refresh = Refresh::Incremental;
         }
     }
 

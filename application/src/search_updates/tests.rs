@@ -3,11 +3,13 @@
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
-use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
+use reqlore_domain::ports::documents::{MockDocumentRepository, Refresh, StoreError};
+use reqlore_domain::ports::service::NoProgress;
 use serde_json::{Value, json};
 
 use super::{BATCH_DOCUMENTS, MAX_AWAITED_DIFFERENCES};
 use crate::Application;
+use crate::index_build::build_index;
 use crate::test_support::TestApplication;
 
 /// More documents than a search waits for.
@@ -149,4 +151,17 @@ async fn failed_build_fails_the_search_that_waits_for_it() {
     let arguments = json!({ "query": "apple", "repo": "default" });
     let failed = testing.call_on(&application, "search_global", arguments).await;
     assert_eq!(failed.unwrap_err().kind, ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn build_for_a_command_examines_every_file() {
+    let mut store = MockDocumentRepository::new();
+    store.expect_changes_since().returning(|_, _, _, look| match look {
+        Refresh::Full => Err(StoreError::Busy { reason: "all files were examined".to_owned() }),
+        Refresh::Incremental => Ok(ChangePage::Reset { position: ChangePosition::default() }),
+    });
+    store.expect_find().returning(|_, _| Err(StoreError::Internal("no files".to_owned())));
+    let testing = TestApplication::on(store);
+    let built = build_index(&testing.ports(), &testing.project, &NoProgress).await;
+    assert_eq!(built.unwrap_err().kind, ErrorKind::Busy);
 }
