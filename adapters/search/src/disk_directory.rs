@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use lru::LruCache;
 use tantivy::HasLen;
@@ -23,6 +23,7 @@ use tantivy::directory::{
 
 use crate::checksummed_file;
 use crate::file_trailer::{IndexId, TRAILER_BYTES, damaged_file};
+use crate::index_folder::MANAGED_FILE;
 
 /// Bytes that an entry of the cache costs besides its range, roughly.
 const ENTRY_BYTES: usize = 160;
@@ -100,10 +101,19 @@ pub(crate) struct DiskDirectory {
     cache: Arc<ByteCache>,
     /// Identifies the index in the trailers of its files.
     id: IndexId,
-    /// The number of each file in the cache. Reloaded readers open their files again and find what
-    /// they have read before.
-    numbers: Arc<Mutex<HashMap<PathBuf, u64>>>,
+    files: Arc<Mutex<HashMap<PathBuf, KnownFile>>>,
     meta_lock: Arc<MetaLock>,
+    is_closed: Arc<AtomicBool>,
+}
+
+/// A file that was read. Reloaded readers open their files again and find what they have read
+/// before.
+#[derive(Debug)]
+struct KnownFile {
+    /// Its number in the cache.
+    number: u64,
+    /// Readers and the writer share it.
+    opened: Weak<DiskFile>,
 }
 
 /// Held while a reader opens the files of `meta.json`, so that none is removed meanwhile, and while
@@ -129,12 +139,23 @@ impl DiskDirectory {
             folder: folder.into(),
             cache,
             id,
-            numbers: Arc::default(),
+            files: Arc::default(),
             meta_lock: Arc::default(),
+            is_closed: Arc::default(),
         }
     }
 
-    fn open_file(&self, name: &Path) -> io::Result<DiskFile> {
+    /// Ends all changes of the folder: a running merge fails at its next write.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    fn open_file(&self, name: &Path) -> io::Result<Arc<DiskFile>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = files.get(name);
+        if let Some(file) = known.and_then(|known| known.opened.upgrade()) {
+            return Ok(file);
+        }
         let file = File::open(self.folder.join(name))?;
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         let Some(length) = length.checked_sub(TRAILER_BYTES) else {
@@ -145,30 +166,34 @@ impl DiskDirectory {
         if name_sum != self.id.name_sum(name) {
             return Err(damaged_file(name));
         }
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = *numbers
-            .entry(name.to_owned())
-            .or_insert_with(|| self.cache.next_file.fetch_add(1, Ordering::Relaxed));
-        Ok(DiskFile { file, length, number, cache: Arc::clone(&self.cache) })
+        let number = match known {
+            Some(known) => known.number,
+            None => self.cache.next_file.fetch_add(1, Ordering::Relaxed),
+        };
+        let file = Arc::new(DiskFile { file, length, number, cache: Arc::clone(&self.cache) });
+        files.insert(name.to_owned(), KnownFile { number, opened: Arc::downgrade(&file) });
+        Ok(file)
     }
 
     /// A name may return with other content, its number never does.
-    fn forget_number(&self, name: &Path) {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    fn forget_file(&self, name: &Path) {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 }
 
 impl Directory for DiskDirectory {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
         match self.open_file(path) {
-            Ok(file) => Ok(Arc::new(file)),
+            Ok(file) => Ok(file),
             Err(error) => Err(read_error(error, path)),
         }
     }
 
     fn delete(&self, path: &Path) -> Result<(), DeleteError> {
-        self.forget_number(path);
-        fs::remove_file(self.folder.join(path)).map_err(|error| match error.kind() {
+        self.forget_file(path);
+        let removed =
+            check_open(&self.is_closed).and_then(|()| fs::remove_file(self.folder.join(path)));
+        removed.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => DeleteError::FileDoesNotExist(path.to_owned()),
             _ => DeleteError::IoError { io_error: Arc::new(error), filepath: path.to_owned() },
         })
@@ -179,7 +204,7 @@ impl Directory for DiskDirectory {
     }
 
     fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
-        self.forget_number(path);
+        self.forget_file(path);
         let created = OpenOptions::new().write(true).create_new(true).open(self.folder.join(path));
         let file = match created {
             Ok(file) => file,
@@ -188,8 +213,8 @@ impl Directory for DiskDirectory {
             }
             Err(error) => return Err(OpenWriteError::wrap_io_error(error, path.to_owned())),
         };
-        let (name, id) = (path.to_owned(), self.id);
-        let writer = DiskWriter { file, name, id, hasher: crc32fast::Hasher::new() };
+        let (name, id, is_closed) = (path.to_owned(), self.id, Arc::clone(&self.is_closed));
+        let writer = DiskWriter { file, name, id, is_closed, hasher: crc32fast::Hasher::new() };
         Ok(io::BufWriter::new(Box::new(writer)))
     }
 
@@ -200,6 +225,12 @@ impl Directory for DiskDirectory {
     }
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
+        // The next process lists the folder's files anew. Tantivy would write the list for each
+        // file of a commit.
+        if path == Path::new(MANAGED_FILE) {
+            return Ok(());
+        }
+        check_open(&self.is_closed)?;
         let target = self.folder.join(path);
         // One process writes the folder, and tantivy replaces one file at a time.
         let temporary = target.with_extension("new");
@@ -227,6 +258,13 @@ impl Directory for DiskDirectory {
         // Readers are reloaded after each commit, without a watcher.
         Ok(WatchHandle::empty())
     }
+}
+
+fn check_open(is_closed: &AtomicBool) -> io::Result<()> {
+    if is_closed.load(Ordering::Relaxed) {
+        return Err(io::Error::other("the index is closed"));
+    }
+    Ok(())
 }
 
 fn read_error(error: io::Error, path: &Path) -> OpenReadError {
@@ -275,12 +313,15 @@ struct DiskWriter {
     file: File,
     name: PathBuf,
     id: IndexId,
+    /// See [`DiskDirectory::close`].
+    is_closed: Arc<AtomicBool>,
     /// Of the content.
     hasher: crc32fast::Hasher,
 }
 
 impl Write for DiskWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        check_open(&self.is_closed)?;
         let written = self.file.write(bytes)?;
         self.hasher.update(&bytes[..written]);
         Ok(written)

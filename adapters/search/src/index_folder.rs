@@ -21,7 +21,8 @@ use crate::file_trailer::IndexId;
 use crate::project_cache::{IndexCost, MEMORY_READERS, lock};
 
 pub(crate) const META_FILE: &str = "meta.json";
-const MANAGED_FILE: &str = ".managed.json";
+/// Tantivy's list of its files.
+pub(crate) const MANAGED_FILE: &str = ".managed.json";
 /// Names the state that was synced last; see [`IndexFolder::mark_clean`].
 const MARKER_FILE: &str = "marker";
 const MARKER_FORMAT: &str = "marker 1";
@@ -312,19 +313,23 @@ impl IndexPlace {
             Self::Folder(folder) => IndexCost {
                 files: 1 + FILES_PER_SEGMENT * segments,
                 readers: 1,
-                disk_bytes: folder_bytes(&folder.path()).unwrap_or_default(),
                 ..IndexCost::default()
             },
             Self::Memory(_) => IndexCost { readers: MEMORY_READERS, ..IndexCost::default() },
         }
     }
 
-    pub(crate) fn directory(&self, cache: &Arc<ByteCache>) -> Box<dyn Directory> {
+    /// The directory for tantivy, and the same one to close it. One in memory needs no end.
+    pub(crate) fn directory(
+        &self,
+        cache: &Arc<ByteCache>,
+    ) -> (Box<dyn Directory>, Option<DiskDirectory>) {
         match self {
             Self::Folder(folder) => {
-                Box::new(DiskDirectory::new(&folder.path(), folder.id, Arc::clone(cache)))
+                let directory = DiskDirectory::new(&folder.path(), folder.id, Arc::clone(cache));
+                (Box::new(directory.clone()), Some(directory))
             }
-            Self::Memory(directory) => Box::new(directory.clone()),
+            Self::Memory(directory) => (Box::new(directory.clone()), None),
         }
     }
 
@@ -334,6 +339,11 @@ impl IndexPlace {
             Self::Folder(folder) => folder.check_files(index),
             Self::Memory(_) => Ok(()),
         }
+    }
+
+    /// Size of the files on disk.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.folder().map_or(0, |folder| folder_bytes(&folder.path()).unwrap_or_default())
     }
 
     pub(crate) fn folder(&self) -> Option<&Arc<IndexFolder>> {

@@ -34,7 +34,7 @@ use tantivy::{
 
 use crate::analyzer::{self, Analyzer};
 use crate::chunk::Chunk;
-use crate::disk_directory::ByteCache;
+use crate::disk_directory::{ByteCache, DiskDirectory};
 use crate::index_folder::IndexPlace;
 use schema::SchemaFields;
 use searcher::LexicalSearcher;
@@ -55,6 +55,8 @@ const STORE_CACHE_BLOCKS: usize = 4;
 
 pub(crate) struct LexicalIndex {
     index: Index,
+    /// The directory of `index`; `None` in memory.
+    disk: Option<DiskDirectory>,
     fields: SchemaFields,
     reader: IndexReader,
     searcher: LexicalSearcher,
@@ -116,7 +118,7 @@ impl LexicalIndex {
         analyzer: &Analyzer,
     ) -> tantivy::Result<Self> {
         let (schema, fields) = schema::build_schema();
-        let directory = place.directory(cache);
+        let (directory, disk) = place.directory(cache);
         let index = if Index::exists(&*directory)? {
             let mut index = Index::open(directory)?;
             place.check_files(&mut index)?;
@@ -151,6 +153,7 @@ impl LexicalIndex {
         let searcher = LexicalSearcher::new(reader.searcher(), fields)?;
         Ok(Self {
             index,
+            disk,
             fields,
             reader,
             searcher,
@@ -339,12 +342,16 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tanti
 }
 
 impl Drop for LexicalIndex {
-    /// Waits for a running merge: it would write to the folder while its next owner does.
+    /// Abandons a running merge, and waits until it no longer writes to the folder of the next
+    /// owner. A merge in memory may go on.
     fn drop(&mut self) {
-        if let Some(OpenWriter { writer, merge: Some(_), .. }) = self.writer.take()
-            && let Err(error) = writer.wait_merging_threads()
+        if let Some(disk) = &self.disk
+            && let Some(OpenWriter { writer, merge: Some(_), .. }) = self.writer.take()
         {
-            tracing::info!(%error, "search index: a merge failed");
+            disk.close();
+            if let Err(error) = writer.wait_merging_threads() {
+                tracing::debug!(%error, "search index: a merge was abandoned");
+            }
         }
     }
 }

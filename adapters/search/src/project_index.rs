@@ -66,6 +66,8 @@ pub(crate) struct ProjectIndex {
     memory_bytes: usize,
     /// Number of documents removed since the index was opened.
     removed_documents: usize,
+    /// Size of the files when the index was opened or saved last.
+    disk_bytes: u64,
 }
 
 /// Separate analyzers, because an analyzer is locked and a search must not wait for indexing.
@@ -115,7 +117,9 @@ impl ProjectIndex {
             has_unsaved: false,
             memory_bytes: config.memory_bytes,
             removed_documents: 0,
+            disk_bytes: 0,
         };
+        project.update_size();
         project.try_or_reset(Self::embed_missing)?;
         Ok(project)
     }
@@ -422,10 +426,20 @@ impl ProjectIndex {
         self.try_or_reset(|project| project.lexical.files())
     }
 
+    /// Reads the size of the files, which costs more than a small commit.
+    pub(crate) fn update_size(&mut self) {
+        self.disk_bytes = self.place.disk_bytes();
+    }
+
     pub(crate) fn cost(&mut self) -> IndexCost {
         let searcher = self.lexical.searcher();
         let unembedded_texts = self.semantic.pending_chunks(searcher);
-        IndexCost { unembedded_texts, ..self.place.cost(searcher.segment_readers().len()) }
+        let disk_bytes = self.disk_bytes;
+        IndexCost {
+            unembedded_texts,
+            disk_bytes,
+            ..self.place.cost(searcher.segment_readers().len())
+        }
     }
 
     /// Does the work. After an error or a panic of tantivy the index is set aside, and the work is

@@ -267,6 +267,7 @@ impl SharedState {
         lock(&self.state).unsaved.remove(key);
         let mut index = lock(project);
         index.flush().unwrap_or_else(|error| warn_unfinished(&error));
+        index.update_size();
         let (folder, cost) = (index.folder(), index.cost());
         drop(index);
         self.projects.update_cost(key, cost);
