@@ -310,7 +310,7 @@ impl IndexPlace {
     /// The cost of an open index with this number of segments.
     pub(crate) fn cost(&self, segments: usize) -> IndexCost {
         match self {
-            Self::Folder(folder) => IndexCost {
+            Self::Folder(_) => IndexCost {
                 files: 1 + FILES_PER_SEGMENT * segments,
                 readers: 1,
                 ..IndexCost::default()

@@ -4,6 +4,7 @@
 //! neither threads nor buffers.
 
 pub(crate) mod bm25;
+mod pending;
 pub(crate) mod pinned_items;
 pub(crate) mod query_expansion;
 pub(crate) mod schema;
@@ -12,7 +13,6 @@ pub(crate) mod searcher;
 mod tests;
 
 use std::collections::HashSet;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::documents::Revision;
 use reqlore_domain::search::DocumentProjection;
@@ -28,14 +27,13 @@ use tantivy::index::{IndexSettings, SegmentMeta};
 use tantivy::indexer::{
     IndexWriterOptions, LogMergePolicy, MergeCandidate, MergePolicy, NoMergePolicy,
 };
-use tantivy::{
-    FutureResult, Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, TantivyError,
-};
+use tantivy::{FutureResult, Index, IndexReader, IndexWriter, ReloadPolicy, TantivyError};
 
 use crate::analyzer::{self, Analyzer};
 use crate::chunk::Chunk;
 use crate::disk_directory::{ByteCache, DiskDirectory};
 use crate::index_folder::IndexPlace;
+use pending::PendingDocuments;
 use schema::SchemaFields;
 use searcher::LexicalSearcher;
 
@@ -60,9 +58,7 @@ pub(crate) struct LexicalIndex {
     fields: SchemaFields,
     reader: IndexReader,
     searcher: LexicalSearcher,
-    pending: Vec<PendingDocument>,
-    /// Bytes of the pending texts.
-    pending_bytes: usize,
+    pending: PendingDocuments,
     /// The position after the pending changes.
     position: Option<ChangePosition>,
     committed_position: Option<ChangePosition>,
@@ -71,12 +67,6 @@ pub(crate) struct LexicalIndex {
     writer: Option<OpenWriter>,
     /// Woken at the end of a merge.
     merge_waker: Waker,
-}
-
-/// The new records of a document; none if it was removed.
-struct PendingDocument {
-    document: DocumentId,
-    records: Vec<TantivyDocument>,
 }
 
 struct OpenWriter {
@@ -157,8 +147,7 @@ impl LexicalIndex {
             fields,
             reader,
             searcher,
-            pending: Vec::new(),
-            pending_bytes: 0,
+            pending: PendingDocuments::default(),
             position: committed_position,
             committed_position,
             writer: None,
@@ -182,17 +171,16 @@ impl LexicalIndex {
             Some(version) => self.fields.records(projection, version, chunks),
             None => Vec::new(),
         };
-        self.pending_bytes += projection.size_bytes();
-        self.pending.push(PendingDocument { document, records });
+        self.pending.add(document, records, projection.size_bytes());
     }
 
     pub(crate) fn pending_bytes(&self) -> usize {
-        self.pending_bytes
+        self.pending.bytes()
     }
 
     /// True if changes wait that a search must find.
     pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
+        self.pending.len() > 0
     }
 
     /// True if [`LexicalIndex::commit`] would write anything.
@@ -210,13 +198,12 @@ impl LexicalIndex {
             Some(open) => open,
             closed => closed.insert(open_writer(&self.index)?),
         };
-        self.pending_bytes = 0;
-        for PendingDocument { document, records } in mem::take(&mut self.pending) {
-            // A changed document is replaced as a whole.
-            writer.delete_term(self.fields.document_term(&document));
-            for record in records {
-                writer.add_document(record)?;
-            }
+        let mut written = self.pending.write_segment(&self.index, &self.searcher, self.fields)?;
+        if let Some(records) = written.replaced_records() {
+            writer.delete_query(records)?;
+        }
+        if let Some(meta) = written.meta {
+            writer.add_segment(meta)?;
         }
         let mut commit = writer.prepare_commit()?;
         commit.set_payload(&encode_payload(self.position));

@@ -44,8 +44,8 @@ use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
 use crate::snippet;
 
 /// The share of the memory limit that pending texts may take. Each is held several times: as a
-/// stored text, as words, and in tantivy's queue.
-const QUEUE_SHARE: usize = 8;
+/// stored text, as words, and in the buffers of the segment.
+const QUEUE_SHARE: usize = 16;
 /// In an index of more than [`MAX_SCORED_ITEMS`], this number of the best items by words are ranked
 /// by all evidence.
 const RANKED_ITEMS: usize = 200;

@@ -163,6 +163,10 @@ impl SchemaFields {
                 first.add_text(self.filter, INCOMPLETE);
             }
         }
+        for record in &mut records {
+            // It waits for a commit.
+            record.shrink_to_fit();
+        }
         records
     }
 
