@@ -758,7 +758,7 @@ export type IxchelSearchResult = {
      */
     score: number;
     /**
-     * Weak evidence; not counted in total.
+     * Weak evidence; in total only above 50,000 items.
      */
     uncertain?: boolean;
     snippet: string;
@@ -1231,7 +1231,7 @@ export type SearchGlobalResult = {
     status: string | null;
     score: number | null;
     /**
-     * Weak evidence; not counted in total.
+     * Weak evidence; in total only above 50,000 items.
      */
     uncertain?: boolean;
     snippet: string;
@@ -1299,7 +1299,7 @@ export type SearchRequirementsResult = {
     status: string | null;
     score: number | null;
     /**
-     * Weak evidence; not counted in total.
+     * Weak evidence; in total only above 50,000 items.
      */
     uncertain?: boolean;
     snippet: string;

@@ -81,7 +81,7 @@ pub(super) struct SearchResult {
     pub(super) status: Option<String>,
     #[schemars(required, extend("type" = ["number", "null"]))]
     pub(super) score: Option<f64>,
-    /// Weak evidence; not counted in total.
+    /// Weak evidence; in total only above 50,000 items.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub(super) uncertain: bool,

@@ -65,7 +65,7 @@ struct EntityHit<'a> {
     title: &'a str,
     /// 0 to 1.
     score: f64,
-    /// Weak evidence; not counted in total.
+    /// Weak evidence; in total only above 50,000 items.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     uncertain: bool,
