@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread;
 
 use lru::LruCache;
 use tantivy::HasLen;
@@ -29,6 +30,8 @@ use crate::index_folder::MANAGED_FILE;
 const ENTRY_BYTES: usize = 160;
 /// A range above this share of the budget is not cached, so that it cannot empty the cache.
 const MAX_RANGE_SHARE: usize = 8;
+/// Bytes that a merge reads at a time.
+const MERGE_BLOCK_BYTES: usize = 32 * 1024;
 
 /// The byte ranges that were read last, of the files of all open indexes.
 #[derive(Debug)]
@@ -170,7 +173,8 @@ impl DiskDirectory {
             Some(known) => known.number,
             None => self.cache.next_file.fetch_add(1, Ordering::Relaxed),
         };
-        let file = Arc::new(DiskFile { file, length, number, cache: Arc::clone(&self.cache) });
+        let (cache, merge_block) = (Arc::clone(&self.cache), Mutex::new((0, OwnedBytes::empty())));
+        let file = Arc::new(DiskFile { file, length, number, cache, merge_block });
         files.insert(name.to_owned(), KnownFile { number, opened: Arc::downgrade(&file) });
         Ok(file)
     }
@@ -225,7 +229,7 @@ impl Directory for DiskDirectory {
     }
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        // The next process lists the folder's files anew. Tantivy would write the list for each
+        // Whoever opens the folder lists its files. Tantivy would write the list again for each
         // file of a commit.
         if path == Path::new(MANAGED_FILE) {
             return Ok(());
@@ -282,6 +286,32 @@ struct DiskFile {
     /// Its number in the cache.
     number: u64,
     cache: Arc<ByteCache>,
+    /// The last bytes that a merge has read, and their start.
+    merge_block: Mutex<(usize, OwnedBytes)>,
+}
+
+impl DiskFile {
+    fn read_file(&self, range: Range<usize>) -> io::Result<OwnedBytes> {
+        let mut bytes = vec![0; range.len()];
+        self.file.read_exact_at(&mut bytes, range.start as u64)?;
+        Ok(OwnedBytes::new(bytes))
+    }
+
+    /// A merge reads a file once and in order: a block at a time, and without the cache, which
+    /// would lose what searches need.
+    fn read_for_merge(&self, range: Range<usize>) -> io::Result<OwnedBytes> {
+        if range.len() >= MERGE_BLOCK_BYTES {
+            return self.read_file(range);
+        }
+        let mut block = self.merge_block.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, bytes) = &*block;
+        if range.start < *start || range.end > start + bytes.len() {
+            let end = (range.start + MERGE_BLOCK_BYTES).min(self.length);
+            *block = (range.start, self.read_file(range.start..end)?);
+        }
+        let (start, bytes) = &*block;
+        Ok(bytes.slice(range.start - start..range.end - start))
+    }
 }
 
 impl HasLen for DiskFile {
@@ -296,13 +326,15 @@ impl FileHandle for DiskFile {
         if range.start > range.end || range.end > self.length {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a range is outside its file"));
         }
+        // The name that tantivy gives the thread.
+        if thread::current().name().is_some_and(|name| name.starts_with("merge_thread")) {
+            return self.read_for_merge(range);
+        }
         let key = (self.number, range.start, range.end);
         if let Some(bytes) = self.cache.get(key) {
             return Ok(bytes);
         }
-        let mut bytes = vec![0; range.len()];
-        self.file.read_exact_at(&mut bytes, range.start as u64)?;
-        let bytes = OwnedBytes::new(bytes);
+        let bytes = self.read_file(range)?;
         self.cache.insert(key, &bytes);
         Ok(bytes)
     }
@@ -429,6 +461,42 @@ mod tests {
         File::options().write(true).open(folder.path().join("file")).unwrap().set_len(10).unwrap();
         assert_eq!(&file.read_bytes(0..10).unwrap()[..], &[7; 10]);
         file.read_bytes(500..600).unwrap_err();
+    }
+
+    #[test]
+    fn closed_directory_is_not_changed_by_a_merge() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = directory(folder.path(), 1);
+        let mut writer = directory.open_write(Path::new("file")).unwrap();
+        directory.clone().close();
+        assert!(writer.write_all(&vec![7; 1 << 20]).is_err());
+        directory.atomic_write(Path::new("meta.json"), b"{}").unwrap_err();
+        directory.delete(Path::new("file")).unwrap_err();
+    }
+
+    #[test]
+    fn merge_reads_the_same_bytes_as_a_search() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = directory(folder.path(), 1);
+        let content: Vec<u8> = (0..=250).cycle().take(3 * MERGE_BLOCK_BYTES).collect();
+        let mut writer = directory.open_write(Path::new("file")).unwrap();
+        writer.write_all(&content).unwrap();
+        writer.terminate().unwrap();
+        let read_all = move || {
+            let file = directory.get_file_handle(Path::new("file")).unwrap();
+            for (start, end) in
+                [(0, 9), (5, 40_000), (39_000, 39_999), (0, 90_000), (98_000, 98_304)]
+            {
+                assert_eq!(&file.read_bytes(start..end).unwrap()[..], &content[start..end]);
+            }
+            assert!(file.read_bytes(0..1 << 20).is_err());
+        };
+        thread::Builder::new()
+            .name("merge_thread_0".into())
+            .spawn(read_all)
+            .unwrap()
+            .join()
+            .unwrap();
     }
 
     #[test]

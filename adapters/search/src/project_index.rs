@@ -436,8 +436,8 @@ impl ProjectIndex {
         let unembedded_texts = self.semantic.pending_chunks(searcher);
         let disk_bytes = self.disk_bytes;
         IndexCost {
-            unembedded_texts,
             disk_bytes,
+            unembedded_texts,
             ..self.place.cost(searcher.segment_readers().len())
         }
     }
