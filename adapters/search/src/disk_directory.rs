@@ -229,7 +229,7 @@ impl Directory for DiskDirectory {
     }
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        // Whoever opens the folder lists its files. Tantivy would write the list again for each
+        // The next process lists the files of the folder. Tantivy would write the list for each
         // file of a commit.
         if path == Path::new(MANAGED_FILE) {
             return Ok(());
