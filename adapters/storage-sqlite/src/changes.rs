@@ -123,38 +123,54 @@ pub(crate) fn next_revision(
     writer_id: u64,
     project: &ProjectKey,
 ) -> Result<(i64, Revision), QueryError> {
-    static INCREMENT: LazyLock<String> = LazyLock::new(|| {
+    static SELECT: LazyLock<String> = LazyLock::new(|| {
         format!(
-            "{} RETURNING id, revision, ({}), ({})",
-            PROJECTS.update(&[("revision", "revision + 1")], "key = ?1"),
+            "SELECT id, revision + 1, ({}), {} FROM projects WHERE key = ?1",
             select_writer("projects.revision", "writer"),
-            select_writer("projects.revision", "number")
+            PROJECTS.verify_with("", &[("key", "?1")])
         )
     });
-    let mut increment = connection.prepare_cached(&INCREMENT)?;
-    let incremented = increment.query_one([project.as_str()], |row| {
-        let last_writer: (Option<u64>, Option<u64>) = (row.get(2)?, row.get(3)?);
-        Ok((row.get(0)?, Revision(row.get(1)?), last_writer))
-    });
-    let (id, revision, (last_writer, rows)) = if let Some(incremented) = incremented.optional()? {
-        incremented
+    static UPDATE: LazyLock<String> =
+        LazyLock::new(|| PROJECTS.update(&[("revision", "?2")], "id = ?1"));
+    static INSERT: LazyLock<String> = LazyLock::new(|| PROJECTS.insert());
+    let mut select = connection.prepare_cached(&SELECT)?;
+    let found = select
+        .query_one([project.as_str()], |row| Ok((row.get(0)?, Revision(row.get(1)?), row.get(2)?)));
+    let (id, revision, last_writer) = if let Some((id, revision, last_writer)) = found.optional()? {
+        connection.prepare_cached(&UPDATE)?.execute((id, revision.0))?;
+        (id, revision, last_writer)
     } else {
         // The checksum covers the id, so it must be known before the row is inserted.
         let id = "SELECT coalesce(max(id), 0) + 1 FROM projects";
         let id: i64 = connection.query_one(id, [], |row| row.get(0))?;
-        let mut insert = connection.prepare_cached(&PROJECTS.insert())?;
-        insert.execute((project.as_str(), id, 1, 0, 0))?;
-        (id, Revision(1), (None, None))
+        connection.prepare_cached(&INSERT)?.execute((project.as_str(), id, 1, 0, 0))?;
+        (id, Revision(1), None)
     };
     if last_writer != Some(writer_id) {
-        let number = rows.unwrap_or_default() + 1;
-        let mut insert = connection.prepare_cached(&WRITERS.insert())?;
-        insert.execute((revision.0, id, writer_id, number))?;
-        if number > MAX_WRITERS && number.is_multiple_of(MAX_WRITERS / 10) {
-            prune_writers(connection, id, number - MAX_WRITERS)?;
-        }
+        add_writer(connection, id, revision, writer_id)?;
     }
     Ok((id, revision))
+}
+
+/// Records that the revisions from this one on have another writer.
+fn add_writer(
+    connection: &Connection,
+    project: i64,
+    first: Revision,
+    writer_id: u64,
+) -> Result<(), QueryError> {
+    static NUMBER: LazyLock<String> = LazyLock::new(|| {
+        let last = select_writer("projects.revision", "number");
+        format!("SELECT coalesce(({last}), 0) + 1 FROM projects WHERE id = ?1")
+    });
+    static INSERT: LazyLock<String> = LazyLock::new(|| WRITERS.insert());
+    let mut number = connection.prepare_cached(&NUMBER)?;
+    let number: u64 = number.query_one([project], |row| row.get(0))?;
+    connection.prepare_cached(&INSERT)?.execute((first.0, project, writer_id, number))?;
+    if number > MAX_WRITERS && number.is_multiple_of(MAX_WRITERS / 10) {
+        prune_writers(connection, project, number - MAX_WRITERS)?;
+    }
+    Ok(())
 }
 
 /// Removes the rows up to this number. Earlier positions are unknown from now on.

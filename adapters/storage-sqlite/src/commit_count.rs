@@ -78,11 +78,18 @@ pub(crate) fn current_count(connection: &Connection) -> Result<CommitCount, Quer
 
 fn issued_numbers(connection: &Connection) -> Result<IssuedNumbers, QueryError> {
     // The index `marks_by_number` answers it, however many projects there are.
-    let mut highest = connection.prepare_cached("SELECT max(number) FROM marks WHERE kind = ?1")?;
+    let highest = "SELECT coalesce((SELECT max(number) FROM marks WHERE kind = ?1), 0), \
+                   coalesce((SELECT max(number) FROM marks WHERE kind = ?2), 0), \
+                   coalesce((SELECT max(number) FROM marks WHERE kind = ?3), 0), \
+                   coalesce((SELECT max(number) FROM marks WHERE kind = ?4), 0)";
+    let kinds = ItemKind::ALL.map(ItemKind::name);
     let mut numbers = IssuedNumbers::default();
-    for (number, kind) in numbers.iter_mut().zip(ItemKind::ALL) {
-        *number =
-            highest.query_one([kind.name()], |row| row.get::<_, Option<u32>>(0))?.unwrap_or(0);
+    let mut select = connection.prepare_cached(highest)?;
+    let mut rows = select.query(kinds)?;
+    if let Some(row) = rows.next()? {
+        for (column, number) in numbers.iter_mut().enumerate() {
+            *number = row.get(column)?;
+        }
     }
     Ok(numbers)
 }

@@ -168,6 +168,7 @@ fn document_at(
     id: &DocumentId,
     version: Version,
 ) -> Result<Option<Document>, QueryError> {
+    let project = read::project_id(connection, project)?;
     let present = read::documents(connection, project, std::slice::from_ref(id))?.pop().flatten();
     if present.as_ref().is_some_and(|document| document.version == version) {
         return Ok(present);
@@ -182,7 +183,6 @@ fn document_at(
          ORDER BY h.number DESC LIMIT 1",
         HISTORY.verify("h.")
     ))?;
-    let project = read::project_id(connection, project)?;
     let row = (project, id.kind.name(), &id.name, version.to_string());
     let mut rows = select.query(row)?;
     let Some(row) = rows.next()? else { return Ok(None) };

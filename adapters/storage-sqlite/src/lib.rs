@@ -202,6 +202,7 @@ impl SqliteStore {
             schema,
             group_error: None,
             changes: 0,
+            has_steps: false,
         };
         let writer = GroupWriter::start("sqlite-writer", engine);
         let writer = writer.map_err(|error| thread_error(&file, error))?;
@@ -315,9 +316,9 @@ impl DocumentRepository for SqliteStore {
     ) -> StoreResult<Vec<Option<Document>>> {
         let (project, ids) = (project.clone(), ids.to_vec());
         let count = ids.len();
-        let read = self
-            .pool
-            .read_by_count(count, move |connection| read::documents(connection, &project, &ids));
+        let read = self.pool.read_by_count(count, move |connection| {
+            read::documents(connection, read::project_id(connection, &project)?, &ids)
+        });
         self.confirm_missing(read.await?).await
     }
 
@@ -421,7 +422,8 @@ impl DocumentRepository for SqliteStore {
         if links.targets.len() <= INLINE_LIMIT {
             let (project, links) = (project.clone(), links.clone());
             let read = self.pool.read_inline(move |connection| {
-                read::backlinks(connection, &project, &links, INLINE_BACKLINKS)
+                let project = read::project_id(connection, &project)?;
+                read::backlinks(connection, project, &links, INLINE_BACKLINKS)
             });
             if let Some(backlinks) = read.await? {
                 return Ok(backlinks);
@@ -429,7 +431,8 @@ impl DocumentRepository for SqliteStore {
         }
         let (project, links) = (project.clone(), links.clone());
         let read = self.pool.read_blocking(move |connection| {
-            read::backlinks(connection, &project, &links, usize::MAX)
+            let project = read::project_id(connection, &project)?;
+            read::backlinks(connection, project, &links, usize::MAX)
         });
         Ok(read.await?.unwrap_or_default())
     }

@@ -228,7 +228,8 @@ fn raise_sequence(
     mark: &HighWaterMark,
 ) -> Result<bool, QueryError> {
     let HighWaterMark { project, kind, number } = mark;
-    let next = read::next_numbers(connection, project, &[*kind])?;
+    let id = read::project_id(connection, project)?;
+    let next = read::next_numbers(connection, id, &[*kind])?;
     if next.first().is_some_and(|next| next > number) {
         return Ok(false);
     }

@@ -71,15 +71,18 @@ pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(),
 
 /// False after another version of Reqlore changed the schema or the metadata format.
 pub(crate) fn is_current(connection: &Connection, schema: usize) -> rusqlite::Result<bool> {
-    let mut select = connection.prepare_cached(
-        "SELECT heads = ?1 AND (SELECT user_version FROM pragma_user_version) = ?2 FROM store",
-    )?;
-    select.query_one((DocumentMeta::FORMAT, schema), |row| row.get(0))
+    // A table-valued function would cost more than all other checks before a write.
+    let mut version = connection.prepare_cached("PRAGMA user_version")?;
+    if version.query_one([], |row| row.get::<_, usize>(0))? != schema {
+        return Ok(false);
+    }
+    let mut select = connection.prepare_cached("SELECT heads = ?1 FROM store")?;
+    select.query_one([DocumentMeta::FORMAT], |row| row.get(0))
 }
 
 pub(crate) fn documents(
     connection: &Connection,
-    project: &ProjectKey,
+    project: i64,
     ids: &[DocumentId],
 ) -> Result<Vec<Option<Document>>, QueryError> {
     static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -90,7 +93,6 @@ pub(crate) fn documents(
             DOCUMENTS.verify_with("d.", &FOUND_BY_NAME)
         )
     });
-    let project = project_id(connection, project)?;
     let mut select = connection.prepare_cached(&SELECT)?;
     let mut documents = Vec::with_capacity(ids.len());
     for id in ids {
@@ -238,7 +240,7 @@ pub(crate) fn lookup(
 /// Returns `None` if there are more than `max` backlinks of all targets together.
 pub(crate) fn backlinks(
     connection: &Connection,
-    project: &ProjectKey,
+    project: i64,
     links: &BacklinkQuery,
     max: usize,
 ) -> Result<Option<Vec<Vec<Arc<DocumentMeta>>>>, QueryError> {
@@ -252,11 +254,13 @@ pub(crate) fn backlinks(
             DOCUMENTS.verify("d.")
         )
     });
+    if links.targets.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
     let kinds: Vec<&str> = links.kinds.iter().map(|kind| kind.name()).collect();
     // The names of kinds need no escaping.
     let kinds = format!("[\"{}\"]", kinds.join("\",\""));
     // The kinds as one JSON value, so that one prepared statement serves any number of them.
-    let project = project_id(connection, project)?;
     let mut select = connection.prepare_cached(&SELECT)?;
     let (mut backlinks, mut remaining) = (Vec::with_capacity(links.targets.len()), max);
     for target in &links.targets {
@@ -281,14 +285,13 @@ fn sort_by_id(mut metadata: Vec<Arc<DocumentMeta>>) -> Vec<Arc<DocumentMeta>> {
 /// Returns for each kind the lowest number that no item ever had.
 pub(crate) fn next_numbers(
     connection: &Connection,
-    project: &ProjectKey,
+    project: i64,
     kinds: &[ItemKind],
 ) -> Result<Vec<u32>, QueryError> {
     static SELECT: LazyLock<String> = LazyLock::new(|| {
         let verify = MARKS.verify("");
         format!("SELECT number + 1, {verify} FROM marks WHERE project = ?1 AND kind = ?2")
     });
-    let project = project_id(connection, project)?;
     let mut select = connection.prepare_cached(&SELECT)?;
     let mut numbers = Vec::with_capacity(kinds.len());
     for kind in kinds {

@@ -17,7 +17,7 @@ use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry, Prese
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::catch_panic;
+use reqlore_group_commit::{GroupEngine, catch_panic};
 use reqlore_sqlite_team::error::{refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
@@ -44,15 +44,18 @@ pub(crate) struct SqliteEngine {
     pub(crate) group_error: Option<StoreError>,
     /// The number of changed rows at the start of the current group.
     pub(crate) changes: u64,
+    /// True after a step of the current group succeeded.
+    pub(crate) has_steps: bool,
 }
 
-impl reqlore_group_commit::GroupEngine for SqliteEngine {
+impl GroupEngine for SqliteEngine {
     fn begin_group(&mut self) -> StoreResult<()> {
         self.damage.permit_write()?;
         self.file.check_all_identities()?;
         // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
         self.execute("BEGIN IMMEDIATE")?;
         self.changes = self.connection.total_changes();
+        self.has_steps = false;
         let result = self.check_format().map_err(|error| self.damage.note(error));
         if result.is_err() {
             self.roll_back();
@@ -121,8 +124,19 @@ impl SqliteEngine {
         if let Some(error) = &self.group_error {
             return Err(error.clone_for_group());
         }
-        let result = self.within_savepoint(work).map_err(|error| self.damage.note(error));
+        // Most groups have one step. Without a savepoint no page is copied before its change.
+        let is_first = !self.has_steps;
+        let result = if is_first {
+            catch_panic(|| work(&self.connection))
+        } else {
+            self.within_savepoint(work)
+        };
+        let result = result.map_err(|error| self.damage.note(error));
         if !self.connection.is_autocommit() {
+            self.has_steps |= result.is_ok();
+            if is_first && result.is_err() {
+                self.restart_group();
+            }
             return result;
         }
         // SQLite rolled back the transaction, so this step is lost even if it succeeded.
@@ -132,6 +146,15 @@ impl SqliteEngine {
         };
         self.group_error = Some(error.clone_for_group());
         Err(error)
+    }
+
+    /// Undoes the first step. The group continues with its next one.
+    fn restart_group(&mut self) {
+        self.roll_back();
+        // Another process may have written or migrated in between.
+        if let Err(error) = self.begin_group() {
+            self.group_error = Some(error);
+        }
     }
 
     /// Returns the count of the commit; `None` if the group changed nothing.
@@ -146,7 +169,7 @@ impl SqliteEngine {
     }
 
     fn execute(&self, statement: &str) -> StoreResult<()> {
-        let executed = self.connection.execute_batch(statement);
+        let executed = self.execute_cached(statement);
         executed.map_err(|error| self.damage.note(error.into()))
     }
 
@@ -207,12 +230,12 @@ fn commit_changes(
     if let Some(key) = &commit.context.idempotency_key {
         commit.context.check_idempotency(idempotency::find(connection, &key.key)?)?;
     }
-    let snapshot = read_snapshot(connection, project, &commit.read_set)?;
+    let row = read::project_row(connection, project)?.unwrap_or_default();
+    let snapshot = read_snapshot(connection, (row.id, project), &commit.read_set)?;
     let decision = commit.decide(project, &snapshot)?;
     let CommitDecision { changes, audit, idempotency: record } = decision;
     if changes.is_empty() {
-        let revision = read::project_row(connection, project)?.unwrap_or_default().revision;
-        return Ok(CommitResult { revision, versions: Vec::new() });
+        return Ok(CommitResult { revision: row.revision, versions: Vec::new() });
     }
     let row = changes::next_revision(connection, writer_id, project)?;
     write_changes(connection, row, &changes, &commit.context)?;
@@ -226,7 +249,7 @@ fn commit_changes(
 
 fn read_snapshot(
     connection: &Connection,
-    project: &ProjectKey,
+    (id, project): (i64, &ProjectKey),
     reads: &ReadSet,
 ) -> Result<Snapshot, QueryError> {
     let mut titles = BTreeMap::new();
@@ -239,12 +262,12 @@ fn read_snapshot(
             filter = None;
         }
     }
-    let backlinks = read::backlinks(connection, project, &reads.backlinks, usize::MAX)?;
+    let backlinks = read::backlinks(connection, id, &reads.backlinks, usize::MAX)?;
     Ok(Snapshot {
-        documents: read::documents(connection, project, &reads.documents)?,
+        documents: read::documents(connection, id, &reads.documents)?,
         titles,
         backlinks: backlinks.unwrap_or_default(),
-        next_numbers: read::next_numbers(connection, project, &reads.sequences)?,
+        next_numbers: read::next_numbers(connection, id, &reads.sequences)?,
     })
 }
 
@@ -327,7 +350,10 @@ fn record_deletion(
     history::insert_entry(connection, project, id, &deletion)
 }
 
-static UPSERT_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+static INSERT_DOCUMENT: LazyLock<String> = LazyLock::new(|| DOCUMENTS.insert());
+
+// `RETURNING` makes SQLite copy each page that it changes, so only the rarer replacement has it.
+static REPLACE_DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     // All columns but the place are replaced.
     let replaced = DOCUMENTS.arguments_with("excluded.", &[("place", "documents.place")]);
     let verify = DOCUMENTS.verify("documents.");
@@ -360,13 +386,19 @@ pub(crate) fn put_document(
         name, kind, project, version, revision.0, modified.0, place, reference, bytes, number,
         user, tool, reason
     ];
-    let mut upsert = connection.prepare_cached(&UPSERT_DOCUMENT)?;
-    let id: i64 = upsert.query_one(row, |row| row.get(0))?;
-    let mut body = connection.prepare_cached(
-        "INSERT INTO bodies (document, body) VALUES (?1, ?2) \
-         ON CONFLICT (document) DO UPDATE SET body = excluded.body",
-    )?;
-    body.execute((id, &document.body[..]))?;
+    let id = if old.is_some() {
+        let mut replace = connection.prepare_cached(&REPLACE_DOCUMENT)?;
+        let id = replace.query_one(row, |row| row.get(0))?;
+        let update = "UPDATE bodies SET body = ?2 WHERE document = ?1";
+        connection.prepare_cached(update)?.execute((id, &document.body[..]))?;
+        id
+    } else {
+        connection.prepare_cached(&INSERT_DOCUMENT)?.execute(row)?;
+        let id = connection.last_insert_rowid();
+        let insert = "INSERT INTO bodies (document, body) VALUES (?1, ?2)";
+        connection.prepare_cached(insert)?.execute((id, &document.body[..]))?;
+        id
+    };
     let links = meta.links();
     // Most documents are new, and most changes of a text keep its links.
     if old.map(DocumentMeta::links).as_ref() != Some(&links) {

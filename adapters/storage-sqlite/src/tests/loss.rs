@@ -73,7 +73,8 @@ fn copied_database(state: DatabaseState, suffixes: &[&str]) -> (TempDir, PathBuf
 
 fn next_epic(store: &SqliteStore) -> u32 {
     let connection = store.connector.open(ConnectionUse::Read).unwrap();
-    read::next_numbers(&connection, &ProjectKey::default(), &[ItemKind::Epic]).unwrap()[0]
+    let project = read::project_id(&connection, &ProjectKey::default()).unwrap();
+    read::next_numbers(&connection, project, &[ItemKind::Epic]).unwrap()[0]
 }
 
 /// Asserts that the database has all epics, or that it is refused with a way out and unchanged.

@@ -61,7 +61,15 @@ fn engine(file: &std::path::Path) -> SqliteEngine {
     {
         damage.pass(worker, CheckStage::WholeFile);
     }
-    SqliteEngine { connection, file: place, damage, schema, group_error: None, changes: 0 }
+    SqliteEngine {
+        connection,
+        file: place,
+        damage,
+        schema,
+        group_error: None,
+        changes: 0,
+        has_steps: false,
+    }
 }
 
 #[test]
@@ -169,6 +177,36 @@ async fn assert_group_lost(
     engine.finish_group().unwrap();
     assert!(s.read_body(&DocumentId::section("next")).await.is_some());
     failed
+}
+
+#[test]
+fn failed_steps_of_a_group_leave_the_others() {
+    let (_folder, file) = database_path();
+    run(async {
+        let s = storage(&file);
+        put(&s, "old", "text").await.unwrap();
+        reject_bad_body(&file, "ABORT");
+        let mut engine = engine(&file);
+        engine.begin_group().unwrap();
+        // The first steps have no savepoint, the last ones have.
+        for (name, body) in
+            [("one", "bad"), ("two", "bad"), ("three", "text"), ("four", "bad"), ("five", "text")]
+        {
+            let changes = [("with", "text"), (name, body)];
+            let applied =
+                engine.apply_commit(&s.project, commit(&changes[usize::from(body != "bad")..]));
+            assert_eq!(applied.is_ok(), body == "text", "{name}: {applied:?}");
+        }
+        engine.finish_group().unwrap();
+        drop(engine);
+        for name in ["with", "one", "two", "four"] {
+            assert_eq!(s.read_body(&DocumentId::section(name)).await, None, "{name}");
+        }
+        for name in ["old", "three", "five"] {
+            assert!(s.read_body(&DocumentId::section(name)).await.is_some(), "{name}");
+        }
+        assert_eq!(verified_rows(&*s.store).await.len(), 3);
+    });
 }
 
 #[test]
