@@ -1,6 +1,6 @@
 //! A tantivy directory on disk that reads ranges of its files through one bounded cache.
 //!
-//! Files are read and never mapped: a mapped file that is cut kills the process. Each file ends
+//! Files are read and never mapped: truncation of a mapped file kills the process. Each file ends
 //! with a trailer that names its index and itself, so that a file of another index is refused.
 //! Tantivy's own checksums cover the content of segment files; `meta.json` gets one here.
 
@@ -26,14 +26,14 @@ use crate::checksummed_file;
 use crate::file_trailer::{IndexId, TRAILER_BYTES, damaged_file};
 use crate::index_folder::MANAGED_FILE;
 
-/// Bytes that an entry of the cache costs besides its range, roughly.
+/// Estimated memory of a cache entry besides its range, in bytes.
 const ENTRY_BYTES: usize = 160;
 /// A range above this share of the budget is not cached, so that it cannot empty the cache.
 const MAX_RANGE_SHARE: usize = 8;
 /// Bytes that a merge reads at a time.
 const MERGE_BLOCK_BYTES: usize = 32 * 1024;
 
-/// The byte ranges that were read last, of the files of all open indexes.
+/// LRU cache of byte ranges from the files of all open indexes.
 #[derive(Debug)]
 pub(crate) struct ByteCache {
     /// Maximum size in bytes.
@@ -65,7 +65,7 @@ impl ByteCache {
         }
     }
 
-    /// Ranges found in the cache, and ranges read from a file.
+    /// Numbers of cache hits and misses.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
@@ -322,7 +322,7 @@ impl HasLen for DiskFile {
 
 impl FileHandle for DiskFile {
     fn read_bytes(&self, range: Range<usize>) -> io::Result<OwnedBytes> {
-        // Tantivy takes ranges from the content of files, which may be damaged.
+        // Tantivy reads offsets from files, which may be damaged.
         if range.start > range.end || range.end > self.length {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a range is outside its file"));
         }

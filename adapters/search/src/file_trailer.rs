@@ -1,7 +1,7 @@
 //! The trailer of each index file: a checksum of index and file name, and one of the content.
 //!
-//! A file of another project, a renamed file and a cut file fail the first checksum when they are
-//! opened. The second one finds any other damage, without knowledge of tantivy's formats.
+//! Opening a file of another project, a renamed file or a truncated file fails the first checksum.
+//! The second one detects any other damage, independently of tantivy's formats.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ const BUFFER_BYTES: usize = 128 * 1024;
 pub(crate) struct IndexId([u8; 32]);
 
 impl IndexId {
-    /// Takes the name of the project's cache folder, which no other project has.
+    /// Takes the name of the project's cache folder, which is unique.
     pub(crate) fn of_project(folder: &Path) -> Self {
         let name = folder.file_name().unwrap_or_default();
         Self(*blake3::hash(name.as_encoded_bytes()).as_bytes())

@@ -16,7 +16,7 @@ pub(crate) fn filter_query(query: &SearchQuery, fields: SchemaFields) -> Option<
     let mut filters: Vec<Box<dyn Query>> = Vec::new();
     let kinds = &query.document_kinds;
     let mut searched_kinds = SEARCHED_KINDS.iter().chain(&DocumentKind::ITEMS);
-    // Naming all kinds is no filter, which would take longer than the search.
+    // A filter with all kinds selects everything, and would take longer than the search itself.
     if !kinds.is_empty() && !searched_kinds.all(|kind| kinds.contains(kind)) {
         let kinds = kinds.iter();
         filters.push(any_of(kinds.map(|kind| fields.document_kind_filter(*kind))));
@@ -25,7 +25,7 @@ pub(crate) fn filter_query(query: &SearchQuery, fields: SchemaFields) -> Option<
         filters.push(any_of(query.item_kinds.iter().map(|kind| fields.item_kind_filter(kind))));
     }
     for alternatives in &query.facets {
-        // An empty list selects nothing, and so does a query of no terms.
+        // An empty list selects nothing, like a query without terms.
         filters.push(any_of(alternatives.iter().map(|facet| fields.facet_filter(facet))));
     }
     if filters.is_empty() { None } else { Some(Box::new(BooleanQuery::intersection(filters))) }

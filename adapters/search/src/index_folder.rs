@@ -31,16 +31,16 @@ const TEMPORARY_EXTENSION: &str = "new";
 const FOLDER_PREFIX: &str = "index-";
 const ASIDE_PREFIX: &str = "aside-";
 const LOCK_SUFFIX: &str = ".lock";
-/// Maximum processes that have a folder at once; further ones keep their index in memory.
+/// Maximum number of processes with a folder. Further processes keep their index in memory.
 const MAX_FOLDERS: usize = 64;
 /// A folder that no process has locked for this time is removed.
 const UNUSED_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// A copy is made again if its source has changed meanwhile.
+/// A copy is repeated if its source changed during the copy.
 const MAX_COPY_ATTEMPTS: usize = 3;
-/// Bytes that must fit on the disk for an index there to be worth another attempt.
+/// Free disk space required to create a new index folder after a failure.
 const PROBE_BYTES: usize = 1 << 20;
 
-/// Open files of a segment, roughly.
+/// Estimated number of open files of a segment.
 const FILES_PER_SEGMENT: usize = 7;
 
 /// The locked index folder of this process. The lock ends with the value.
@@ -57,7 +57,7 @@ pub(crate) struct IndexFolder {
 
 #[derive(Debug, Default)]
 struct FolderState {
-    /// Segment files whose content certainly is on the disk.
+    /// Segment files that are known to be synced.
     synced: HashSet<PathBuf>,
     /// True until the index that replaces a damaged one is complete.
     is_replacing: bool,
@@ -71,7 +71,7 @@ impl IndexFolder {
         for number in 0..MAX_FOLDERS {
             let name = format!("{format}-{number}");
             let Some(lock) = try_lock(project, &name)? else { continue };
-            // Its time of modification is the time of the last use.
+            // Its modification time records the last use.
             lock.write_all_at(b"\n", 0)?;
             let (project, id) = (project.to_owned(), IndexId::of_project(project));
             let folder = Self { project, name, lock, id, state: Mutex::default() };
@@ -141,7 +141,7 @@ impl IndexFolder {
         let mut files = index.load_metas()?.list_segment_files();
         if !self.is_clean() {
             for file in &files {
-                // The list has all possible files of a segment. Tantivy misses a necessary one.
+                // The list has all possible files of a segment. Tantivy reports a missing required one.
                 self.verify_file(file)?;
             }
         }
@@ -159,7 +159,7 @@ impl IndexFolder {
         }
     }
 
-    /// Fails if the folder is no longer this process's own, because a user has removed the cache.
+    /// Fails if this process no longer owns the folder, because a user has removed the cache.
     /// Call it before a commit.
     pub(crate) fn check_lock(&self) -> io::Result<()> {
         let path = lock_path(&self.project, &self.name);
@@ -219,7 +219,7 @@ impl IndexFolder {
             return Err(io::Error::other("the new index is damaged as well"));
         }
         self.probe()?;
-        // At most one folder is kept, of whichever process.
+        // At most one such folder is kept per project.
         for (name, path) in entries(&self.project)? {
             if name.starts_with(ASIDE_PREFIX) {
                 remove_folder(&path)?;
@@ -297,7 +297,7 @@ impl IndexPlace {
         match folder.set_aside() {
             Ok(()) => {
                 let (path, cause) = (folder.path(), cause.to_string());
-                let message = "search index: damaged; it is rebuilt";
+                let message = "search index: damaged; rebuilding it";
                 tracing::info!(path = %path.display(), cause, message);
             }
             Err(error) => {
@@ -415,7 +415,7 @@ pub(crate) fn folder_bytes(folder: &Path) -> io::Result<u64> {
     Ok(size)
 }
 
-/// Links the files of an index that another process may be changing. False if it did.
+/// Links the files of an index that another process may modify. False if it was modified.
 fn link_index(source: &Path, target: &Path) -> io::Result<bool> {
     // Before the files: tantivy removes files only after it has replaced this one.
     let meta = fs::read(source.join(META_FILE))?;
@@ -452,7 +452,7 @@ fn copy_to_memory(source: &Path, id: IndexId, max_bytes: usize) -> Option<RamDir
     for file in segment_files(source).ok()? {
         let length = fs::metadata(source.join(&file)).ok()?.len();
         left = left.checked_sub(usize::try_from(length).ok()?)?;
-        // A file that is not complete belongs to no commit.
+        // An incomplete file is not part of a commit.
         let Ok(content) = id.without_trailer(&file, fs::read(source.join(&file)).ok()?) else {
             continue;
         };
@@ -486,7 +486,7 @@ fn read_marker(folder: &Path) -> Option<(u32, bool)> {
 fn segment_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for (name, _) in entries(folder)? {
-        // A foreign name could not be written into a list in JSON.
+        // Other names would need escapes in the JSON list.
         let is_plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-');
         let is_other = name.starts_with('.') || name == META_FILE || name == MARKER_FILE;
         let file = PathBuf::from(name);
@@ -498,7 +498,7 @@ fn segment_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Names and paths in a folder. Other names than Unicode are not ours.
+/// Names and paths in a folder. Skips names that are not Unicode, which Reqlore never writes.
 fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder)? {

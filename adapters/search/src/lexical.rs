@@ -1,7 +1,7 @@
 //! The lexical index of a project: a tantivy index in a directory on disk or in memory.
 //!
-//! Changes wait as records until a search needs them. An idle project has no writer and so
-//! neither threads nor buffers.
+//! Changes are buffered as records until a search needs them. An idle project has no writer, so it
+//! uses neither threads nor buffers.
 
 pub(crate) mod bm25;
 mod pending;
@@ -46,7 +46,7 @@ const MAX_REPLACED_PLACES: usize = 3;
 const WRITER_MEMORY_BYTES: usize = 15_000_000;
 /// A commit closes its writer if more are open, because each has four threads.
 const MAX_KEPT_WRITERS: usize = 4;
-/// With this number of segments a commit starts a merge; otherwise it waits for a quiet time.
+/// With this number of segments, a commit starts a merge. With fewer, merges wait for idle time.
 const MAX_UNMERGED_SEGMENTS: usize = 8;
 /// Decompressed blocks of texts that each segment keeps.
 const STORE_CACHE_BLOCKS: usize = 4;
@@ -155,7 +155,7 @@ impl LexicalIndex {
         })
     }
 
-    /// The position after all changes, also those that wait for a commit.
+    /// The position after all changes, including uncommitted ones.
     pub(crate) fn position(&self) -> Option<ChangePosition> {
         self.position
     }
@@ -178,7 +178,7 @@ impl LexicalIndex {
         self.pending.bytes()
     }
 
-    /// True if changes wait that a search must find.
+    /// True if a search must commit changes first.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending.len() > 0
     }
@@ -193,7 +193,7 @@ impl LexicalIndex {
         if !self.has_changes() {
             return Ok(());
         }
-        // A second writer would undo what a running merge writes.
+        // A second writer would discard the output of a running merge.
         let OpenWriter { writer, .. } = match &mut self.writer {
             Some(open) => open,
             closed => closed.insert(open_writer(&self.index)?),
@@ -209,7 +209,7 @@ impl LexicalIndex {
         commit.set_payload(&encode_payload(self.position));
         commit.commit()?;
         self.committed_position = self.position;
-        // Here as well, because a stream of changes and searches would leave a segment for each.
+        // Also here: otherwise a stream of changes and searches would leave one segment for each search.
         let is_merging = self.continue_merge(MAX_UNMERGED_SEGMENTS)?;
         if !is_merging && OPEN_WRITERS.load(Ordering::Relaxed) > MAX_KEPT_WRITERS {
             self.writer = None;
@@ -223,8 +223,8 @@ impl LexicalIndex {
         Ok(())
     }
 
-    /// Starts a merge if there are too many segments or deleted records, or ends one that is
-    /// complete. Never waits: true if `waker` is woken when the merge is complete.
+    /// Starts a merge if there are too many segments or deleted records, or finishes a complete one.
+    /// Does not wait. True if a merge runs, which wakes `waker` at its end.
     pub(crate) fn merge_step(&mut self, waker: &Waker) -> tantivy::Result<bool> {
         self.merge_waker.clone_from(waker);
         if self.writer.is_none() {
@@ -241,8 +241,8 @@ impl LexicalIndex {
         Ok(false)
     }
 
-    /// Ends a complete merge, and starts the next one with the open writer if there are at least
-    /// `min_segments`. True while one runs.
+    /// Finishes a complete merge, and starts the next one with the open writer if there are at least
+    /// `min_segments`. True while a merge runs.
     fn continue_merge(&mut self, min_segments: usize) -> tantivy::Result<bool> {
         loop {
             if let Some(open) = &mut self.writer
@@ -253,11 +253,11 @@ impl LexicalIndex {
                     return Ok(true);
                 };
                 open.merge = None;
-                // It may be a commit that has seen the end.
+                // The caller may be a commit that noticed the end of the merge.
                 self.merge_waker.wake_by_ref();
                 if let Err(error) = result {
-                    // The index is as before: a segment lost its last record meanwhile. No other
-                    // merge now, because one that always fails would never end.
+                    // The index is unchanged: a segment lost its last record meanwhile. No retry now,
+                    // because a merge that always fails would repeat forever.
                     tracing::debug!(%error, "search index: a merge failed");
                     return Ok(false);
                 }
@@ -285,7 +285,7 @@ impl LexicalIndex {
         Ok(merge_policy().compute_merge_candidates(&segments).into_iter().next())
     }
 
-    /// The committed files, and possible ones that do not exist.
+    /// The committed files, and possible files that may not exist.
     pub(crate) fn files(&self) -> tantivy::Result<HashSet<PathBuf>> {
         Ok(self.index.load_metas()?.list_segment_files())
     }
@@ -301,7 +301,7 @@ impl LexicalIndex {
     }
 }
 
-/// Opens the index of a place. Replaces a damaged one by an empty one, at last in memory.
+/// Opens the index of a place. Replaces a damaged index with an empty one, in memory as a last resort.
 pub(crate) fn open_index(
     place: &mut IndexPlace,
     format: &str,
@@ -350,7 +350,7 @@ fn open_writer(index: &Index) -> tantivy::Result<OpenWriter> {
         .memory_budget_per_thread(WRITER_MEMORY_BYTES)
         .build();
     let writer = index.writer_with_options(options)?;
-    // Dropping a writer abandons its merges, so they have a step of their own.
+    // Dropping a writer aborts its merges, so merges are a separate step.
     writer.set_merge_policy(Box::new(NoMergePolicy));
     Ok(OpenWriter { writer, merge: None, _count: WriterCount::new() })
 }

@@ -18,13 +18,13 @@ use crate::cache_dir::CacheDir;
 use crate::disk_directory::ByteCache;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
 
-/// Memory for the parts of index files that were read last.
+/// Memory for recently read ranges of index files.
 const BYTE_CACHE_BYTES: usize = 32 << 20;
 /// Maximum cost of all open indexes; see [`IndexCost::readers`].
 const MAX_READERS: usize = 256;
-/// The cost of an index in memory, so that at most eight are there.
+/// The cost of an index in memory, which allows at most eight of them.
 pub(crate) const MEMORY_READERS: usize = MAX_READERS / 8;
-/// A call closes an index itself if the background thread is behind by this share of the budget.
+/// A call closes an index itself if the open ones exceed the budget by this share.
 const EXCESS_SHARE: usize = 4;
 /// Locks of projects that are being opened. Two projects rarely share one.
 const OPENING_LOCKS: usize = 16;
@@ -58,7 +58,7 @@ pub(crate) struct ProjectCache {
 #[derive(Debug)]
 struct OpenProjects {
     by_use: LruCache<ProjectKey, (SharedProject, IndexCost)>,
-    /// No longer listed, but perhaps in use.
+    /// Removed from `open`, but a call may still use them.
     closing: HashMap<ProjectKey, Weak<Mutex<ProjectIndex>>>,
     /// The sum over `by_use`.
     cost: IndexCost,
@@ -149,7 +149,7 @@ impl ProjectCache {
         Ok((project, true))
     }
 
-    /// Sums up what the indexes reported when they were opened or saved last.
+    /// Sums the figures that each index reported when it was last opened or saved.
     pub(crate) fn status(&self) -> IndexStatus {
         let (cache_hits, cache_misses) = self.byte_cache.counts();
         let mut status = IndexStatus { cache_hits, cache_misses, ..IndexStatus::default() };
@@ -167,7 +167,7 @@ impl ProjectCache {
         lock(&self.open).take_excess(None)
     }
 
-    /// Forgets an index that no call uses any longer.
+    /// Drops an index that no call uses.
     pub(crate) fn finish_close(&self, key: &ProjectKey) {
         let mut open = lock(&self.open);
         if open.closing.get(key).is_some_and(|project| project.strong_count() == 0) {

@@ -124,12 +124,12 @@ impl ProjectIndex {
         Ok(project)
     }
 
-    /// The position after all changes, also those that wait for a commit.
+    /// The position after all changes, including uncommitted ones.
     pub(crate) fn position(&self) -> Option<ChangePosition> {
         self.lexical.position()
     }
 
-    /// True if no change waits for a commit, so that reading takes little time.
+    /// True if no change awaits a commit, so reads are fast.
     pub(crate) fn is_committed(&self) -> bool {
         !self.lexical.has_pending()
     }
@@ -150,7 +150,7 @@ impl ProjectIndex {
         self.try_or_reset(|project| project.lexical.searcher().versions_of(ids))
     }
 
-    /// Adds, replaces or removes documents. After an error the index is empty, but for these.
+    /// Adds, replaces or removes documents. After an error, the index contains only these.
     pub(crate) fn apply(
         &mut self,
         projections: &[DocumentProjection],
@@ -298,7 +298,7 @@ impl ProjectIndex {
             };
             let profile = semantic.embedder(model).profile();
             signals.push(format!("meaning:{}", profile.name));
-            // Read only where it matters.
+            // Other models need no script, so it is not read for them.
             let is_cross_script = profile.languages == ModelLanguages::Many
                 && ![Script::None, plan.script].contains(&searcher.main_script()?);
             rule =
@@ -376,7 +376,7 @@ impl ProjectIndex {
         self.semantic.store_batch(batch, result);
     }
 
-    /// Commits changes, drops unused vectors and saves the others.
+    /// Commits changes, drops unused vectors and saves the rest.
     pub(crate) fn flush(&mut self) -> Result<()> {
         if !self.has_unsaved {
             return Ok(());
@@ -442,8 +442,8 @@ impl ProjectIndex {
         }
     }
 
-    /// Does the work. After an error or a panic of tantivy the index is set aside, and the work is
-    /// done on an empty one.
+    /// Runs the work. After an error or panic of tantivy, the index is set aside and the work runs
+    /// again on an empty one.
     fn try_or_reset<T>(
         &mut self,
         mut work: impl FnMut(&mut Self) -> tantivy::Result<T>,
@@ -468,8 +468,8 @@ impl ProjectIndex {
         self.semantic.refresh(self.lexical.searcher()).map_err(build_error)
     }
 
-    /// Follows a new state of the index. Embeds texts without a vector, as far as it takes little
-    /// time: an earlier process did not embed them, or there were too many.
+    /// Updates the semantic index after a commit. Embeds a limited number of texts without a vector:
+    /// an earlier process may have left them, or there were too many.
     fn embed_missing(&mut self) -> tantivy::Result<()> {
         self.semantic.refresh(self.lexical.searcher())?;
         let mut embedded = 0;

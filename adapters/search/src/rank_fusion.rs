@@ -56,7 +56,7 @@ pub(crate) struct FusionRule {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultPage {
-    /// Each with a mark if it is uncertain.
+    /// Each with a flag that is true for an uncertain hit.
     pub(crate) hits: Vec<(ScoredItem, bool)>,
     pub(crate) total: usize,
 }
@@ -115,8 +115,8 @@ pub(crate) fn rank_page(
     Ok(ResultPage { hits, total })
 }
 
-/// Ranks the first `window` candidates and keeps the order of the others, because the matches after
-/// them are unknown. Uncertain hits are on every page, the certain ones of the window first.
+/// Ranks the first `window` candidates. The rest keep their order, because later matches are
+/// unknown. Pages may contain uncertain hits; within the window, certain hits come first.
 pub(crate) fn rank_window(
     keys: &RankKeys,
     candidates: &[Candidate],
@@ -173,7 +173,7 @@ pub(crate) fn sort_best(
 ) -> tantivy::Result<()> {
     keep_best(results, count);
     // A total order, because `sort_unstable_by` may panic for any other. Addresses differ between
-    // processes, so they order only what is sorted again below.
+    // processes, so equal scores are sorted again below.
     results.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.item.cmp(&b.item)));
     let mut sorted = Vec::with_capacity(results.len());
     for equal in results.chunk_by(|a, b| a.score.total_cmp(&b.score).is_eq()) {

@@ -1,7 +1,7 @@
 //! Rebuilds of an index that a user requests.
 //!
-//! Requests are counted in the project's cache folder. The count is part of the names of index
-//! folders, so no process starts with an index that is older than the last request.
+//! The project's cache folder stores the number of requests, which is part of index folder names.
+//! So no process starts with an index from before the last request.
 
 use std::fs;
 use std::io;
@@ -33,7 +33,7 @@ pub(crate) fn folder_format(project: &Path) -> String {
 }
 
 fn requested_rebuilds(project: &Path) -> u64 {
-    // Without a valid count, an older index is as good as a missing one: it catches up.
+    // Without a valid count, an older index is safe to use, because it catches up.
     let count = checksummed_file::read(&project.join(COUNT_FILE), COUNT_FORMAT);
     count.and_then(|bytes| Some(u64::from_le_bytes(*bytes.first_chunk()?))).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 //!
 //! The best model with vectors for nearly all texts ranks. So results improve while a better model
 //! still embeds, and a search never waits for it. A project with more than [`MAX_CHUNKS`] chunks
-//! has no vectors: an instant model embeds the best hits by words again.
+//! has no vectors: an instant model embeds the best lexical hits for each query.
 
 mod segment_chunks;
 mod vector_file;
@@ -42,9 +42,9 @@ const INSTANT_BATCH_TEXTS: usize = 64;
 const SLOW_BATCH_TEXTS: usize = 4;
 /// Number of the most similar items that are ranked, besides those with a word of the query.
 const MAX_SEMANTIC_HITS: usize = 200;
-/// Without vectors, the number of the best hits by words whose texts are embedded again ...
+/// Without vectors, a query embeds this number of the best lexical hits ...
 pub(crate) const MAX_RESCORED_HITS: usize = 50;
-/// ... and of the first chunks of each.
+/// ... and this number of the first chunks of each.
 const MAX_RESCORED_CHUNKS: usize = 4;
 /// Query vectors are cached because the pages of one query follow each other.
 const MAX_CACHED_QUERIES: usize = 16;
@@ -147,7 +147,7 @@ impl SemanticIndex {
         Self { models, segments: Vec::new(), total_chunks: 0, has_vectors: false }
     }
 
-    /// Follows the segments of a new state of the index.
+    /// Updates the list of segments after a commit.
     pub(crate) fn refresh(&mut self, searcher: &LexicalSearcher) -> tantivy::Result<()> {
         let mut former = mem::take(&mut self.segments);
         self.total_chunks = 0;
@@ -175,7 +175,7 @@ impl SemanticIndex {
         Ok(())
     }
 
-    /// Embeds the chunks of a changed document with instant models. The others follow in the
+    /// Embeds the chunks of a changed document with instant models. Slower models embed them in the
     /// background.
     pub(crate) fn embed_document(&mut self, chunks: &[Chunk]) {
         if !self.has_vectors {
@@ -218,7 +218,7 @@ impl SemanticIndex {
                         split = Some((doc, chunk::split_item(&item.title, &item.text)));
                     }
                     let chunks = split.as_ref().map_or(&[][..], |(_, chunks)| chunks);
-                    // Otherwise the same chunk would be taken forever.
+                    // Otherwise the same chunk would be retried forever.
                     let chunk = chunks.get(to_usize(position)).ok_or_else(missing_chunk)?;
                     hashes.push(hash);
                     texts.push(chunk.text.clone());
@@ -395,7 +395,7 @@ impl SemanticIndex {
         }
     }
 
-    /// Drops the unused vectors once they are the majority. `removed_documents` counts those that
+    /// Drops unused vectors when they are the majority. `removed_documents` counts those that
     /// were removed since the project was opened.
     pub(crate) fn drop_unused(&mut self, searcher: &LexicalSearcher, removed_documents: usize) {
         if !self.has_vectors {
@@ -466,7 +466,7 @@ impl ModelIndex {
         ((cosine - unrelated) / (1.0 - unrelated)).clamp(0.0, 1.0)
     }
 
-    /// Reads the saved vectors when they are needed first, and frees them when they are not.
+    /// Reads the saved vectors on first use, and frees them when they are no longer needed.
     fn load_or_unload(&mut self, is_needed: bool) {
         if is_needed == self.is_loaded {
             return;

@@ -62,7 +62,7 @@ enum MergeState {
     #[default]
     Idle,
     Running,
-    /// It has ended, or another one may begin.
+    /// It has ended, or another merge may start.
     Woken,
 }
 
@@ -87,7 +87,7 @@ impl WorkerState {
         if self.is_stopping {
             return Ok(WorkerTask::Stop);
         }
-        // First and during calls: a call would have to close an index itself.
+        // First, even during calls: otherwise a call would have to close an index itself.
         if self.may_exceed {
             self.may_exceed = false;
             return Ok(WorkerTask::CloseExcess);
@@ -170,7 +170,7 @@ impl SharedState {
         if is_opened {
             // The loaded index may have texts without a vector.
             state.with_texts.insert(key.clone());
-            // Damage happens while no server runs, so one look for each process is enough.
+            // Files are usually damaged while no server runs, so each process verifies them once.
             if state.opened.insert(key.clone()) {
                 state.unverified.insert(key.clone());
             }
@@ -233,14 +233,14 @@ impl SharedState {
             let waited = self.wake.wait_timeout(state, timeout);
             let (woken, result) = waited.unwrap_or_else(PoisonError::into_inner);
             state = woken;
-            // An index that was replaced abandons its merge and does not wake the thread.
+            // A replaced index aborts its merge and does not wake the thread.
             if result.timed_out() && state.merge == MergeState::Running {
                 state.merge = MergeState::Woken;
             }
         }
     }
 
-    /// Embeds one batch of the project.
+    /// Embeds one batch of texts of the project.
     fn embed_batch(&self, key: &ProjectKey) {
         let Some(project) = self.projects.peek(key) else { return };
         let batch = lock(&project).next_batch();
@@ -253,7 +253,7 @@ impl SharedState {
         self.record_change(key);
     }
 
-    /// Closes one index after the other, because each is saved first.
+    /// Closes indexes one at a time, because each must be saved first.
     fn close_excess(&self) {
         if let Some((key, project)) = self.projects.take_excess() {
             lock(&self.state).may_exceed = true;
@@ -301,7 +301,7 @@ impl SharedState {
         }
     }
 
-    /// Begins or continues a merge. Returns the project until it has nothing to merge.
+    /// Starts or continues a merge. Returns the project while more merges may follow.
     fn merge(
         self: &Arc<Self>,
         merging: Option<(ProjectKey, SharedProject)>,
@@ -369,7 +369,7 @@ fn run_tasks(shared: &Arc<SharedState>) {
     if let Err(error) = rustix::process::setpriority_process(None, WORKER_NICE) {
         tracing::debug!(%error, "search: the background thread keeps its normal priority");
     }
-    // Keeps its project open.
+    // Keeps its project open until the merge ends.
     let mut merging = None;
     loop {
         match shared.next_task() {
@@ -378,7 +378,7 @@ fn run_tasks(shared: &Arc<SharedState>) {
             WorkerTask::Save(key) => {
                 if let Some(project) = shared.projects.peek(&key) {
                     shared.save(&key, &project);
-                    // The changes are visible now, and their texts may lack vectors.
+                    // The changes are visible now, but their texts may have no vectors yet.
                     shared.record_saved(key);
                 }
             }

@@ -49,7 +49,7 @@ pub(crate) struct LexicalMatch {
     pub(crate) coverage: f32,
 }
 
-/// Scores items of one state of the index for one query.
+/// Scores the items of one index snapshot for one query.
 pub(crate) struct LexicalScorer<'a> {
     searcher: &'a LexicalSearcher,
     terms: Vec<WeightedTerm>,
@@ -73,7 +73,7 @@ impl<'a> LexicalScorer<'a> {
         query: &LexicalQuery,
     ) -> tantivy::Result<Self> {
         let item_count = searcher.item_count();
-        // An absent word is as rare as possible, and its weight is what no item can reach.
+        // An absent word has the highest rarity, and no item can reach its weight.
         let mut total = query.absent_words * inverse_document_frequency(item_count, 0);
         let mut terms = Vec::with_capacity(query.terms.len());
         for query_term in &query.terms {
@@ -119,7 +119,7 @@ impl<'a> LexicalScorer<'a> {
                     wanted.push((item.doc_id, position));
                 }
             }
-            // Postings are read forwards only.
+            // Postings can only be read forwards.
             wanted.sort_unstable();
             if wanted.is_empty() {
                 continue;
@@ -170,7 +170,7 @@ impl<'a> LexicalScorer<'a> {
         }
     }
 
-    /// The best items that pass the filter, and the number of all items with a term of the query.
+    /// Returns the best items that pass the filter, and the total number of matching items.
     pub(crate) fn best_items(
         &self,
         filter: Option<&dyn Query>,
@@ -199,7 +199,7 @@ impl<'a> LexicalScorer<'a> {
     }
 }
 
-/// The records of a segment that pass a filter. They are asked in ascending order.
+/// The records of a segment that pass a filter. Callers query them in ascending order.
 pub(crate) struct FilterCursor(Option<Box<dyn tantivy::query::Scorer>>);
 
 impl FilterCursor {

@@ -62,7 +62,7 @@ pub(crate) fn pinned_items(
 
 /// Adds a word as a reference, in its own and in the canonical spelling.
 fn add_reference(word: &str, references: &mut Vec<String>) {
-    // A path names its file.
+    // A path refers to its file.
     let name = word.rsplit_once('/').map_or(word, |(_, name)| name);
     let name = name.strip_suffix(".md").unwrap_or(name);
     // `req-7` and `REQ-007-guest-checkout-3f9a1c` are `REQ-007`.

@@ -1,7 +1,6 @@
 //! The fields of the tantivy index, and the records of documents in them.
 //!
-//! Each item is a record. A document without items has a record without words, so that its version
-//! is known.
+//! Each item is a record. A document without items has one empty record, which stores its version.
 
 use std::iter;
 
@@ -20,11 +19,11 @@ use crate::script::Script;
 pub(super) const ANALYZER_NAME: &str = "reqlore";
 /// A title names the subject, so its words are indexed this many times.
 pub(super) const TITLE_WEIGHT: usize = 2;
-/// Columns, which have no `Field` when they are read.
+/// Names of columns, which readers access without a `Field`.
 pub(super) const RANK_KEY: &str = "rank_key";
 pub(super) const CHUNKS: &str = "chunks";
 pub(super) const DIGEST: &str = "digest";
-/// Values of the filter field besides those of [`SchemaFields::kind_filter`] and its neighbours.
+/// Values of the filter field in addition to kinds, facets and scripts.
 const NO_ITEM: &str = "empty";
 const INCOMPLETE: &str = "incomplete";
 
@@ -43,8 +42,8 @@ pub(crate) struct SchemaFields {
     rank_key: Field,
     /// The hashes of the item's chunks.
     chunks: Field,
-    /// On the first record of a document: its version, mixed with its identity. So the sum
-    /// identifies the content of the index, and each value gives the version back.
+    /// On the first record of a document: its version, mixed with its ID. The sum of all values
+    /// identifies the content of the index, and each value can be decoded to its version.
     digest: Field,
 }
 
@@ -243,7 +242,7 @@ pub(super) fn document_from_key(key: &str) -> Option<DocumentId> {
     Some(DocumentId { kind, name: name.to_owned() })
 }
 
-/// Mixes a version with a document's identity. Its own inverse.
+/// Mixes a version with a document's ID. Applied twice, it returns the version.
 pub(super) fn mix_version(document_key: &str, version: u64) -> u64 {
     first_bytes(&blake3::hash(document_key.as_bytes())) ^ version
 }

@@ -1,4 +1,4 @@
-//! The searchable state of the last commit: counts of live records, columns and stored items.
+//! The searchable snapshot of the last commit: live record counts, columns and stored items.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::chunk::ChunkHash;
 use crate::lexical::bm25;
 use crate::script::Script;
 
-/// Up to this number of items every match is scored, so that ranks do not depend on the history of
-/// the index. Above, tantivy selects the best ones.
+/// Up to this number of items, every match is scored, so ranks do not depend on the history of the
+/// index. Above it, tantivy selects the best matches.
 pub(crate) const MAX_SCORED_ITEMS: usize = if cfg!(test) { 40 } else { 50_000 };
-/// Deleted records of a larger segment count into the statistics until it is merged.
+/// In a larger segment, statistics include deleted records until a merge.
 const MAX_COUNTED_RECORDS: usize = 50_000;
 
 pub(crate) struct LexicalSearcher {
@@ -143,7 +143,7 @@ impl LexicalSearcher {
         Ok(sorted.into_iter().map(|(_, record)| record).collect())
     }
 
-    /// The documents of these kinds that are indexed in part or not at all.
+    /// Documents of these kinds that are partially indexed or not indexed.
     pub(crate) fn incomplete(
         &self,
         includes_kind: impl Fn(reqlore_domain::document::DocumentKind) -> bool,
@@ -188,7 +188,7 @@ impl LexicalSearcher {
                 continue;
             };
             let digests = reader.fast_fields().u64(DIGEST)?;
-            // One live record has the version; the others are further items of the document.
+            // Only the first record of a document has its version.
             let digest = live_docs(reader, postings).find_map(|record| digests.first(record));
             if let Some(digest) = digest {
                 return Ok(Some(Version::from_bits(mix_version(&key, digest))));
@@ -225,7 +225,7 @@ impl LexicalSearcher {
             for (segment, info) in infos {
                 let option = IndexRecordOption::Basic;
                 let postings = indexes[segment].read_postings_from_terminfo(&info, option)?;
-                // One live record has the version; the others are further items of the document.
+                // Only the first record of a document has its version.
                 let digest = live_docs(&readers[segment], postings)
                     .find_map(|record| digests[segment].first(record));
                 if let Some(digest) = digest
@@ -253,7 +253,7 @@ impl LexicalSearcher {
         if !self.is_scored_whole() {
             let mut hasher = blake3::Hasher::new();
             for reader in self.segment_readers() {
-                // A segment never changes, but for its deletions.
+                // A segment is immutable except for its deletions.
                 hasher.update(reader.segment_id().uuid_string().as_bytes());
                 hasher.update(&reader.num_deleted_docs().to_le_bytes());
             }
@@ -299,7 +299,7 @@ impl LexicalSearcher {
     }
 }
 
-/// Statistics without deleted items, as far as they are cheap to count.
+/// Statistics without deleted items where counting them is cheap.
 impl Bm25StatisticsProvider for LexicalSearcher {
     fn total_num_tokens(&self, _: Field) -> tantivy::Result<u64> {
         Ok(self.total_terms.max(1))
@@ -334,7 +334,7 @@ pub(crate) fn read_chunks(
     Ok(chunks)
 }
 
-/// Calls `take` with the number and the value of each wanted record that has one.
+/// Calls `take` with the record number and value of each requested record that has a value.
 fn read_column<N: Copy + Ord>(
     reader: &SegmentReader,
     name: &str,
@@ -349,7 +349,7 @@ fn read_column<N: Copy + Ord>(
             sorted.push((value, *number));
         }
     }
-    // The values are compressed in blocks, so they are read in their order.
+    // In ascending order, because the values are compressed in blocks.
     sorted.sort_unstable();
     let ords: Vec<u64> = sorted.iter().map(|(ord, _)| *ord).collect();
     let mut numbers = sorted.iter();
@@ -366,7 +366,7 @@ fn read_postings(reader: &SegmentReader, term: &Term) -> tantivy::Result<Option<
     Ok(index.read_postings(term, IndexRecordOption::Basic)?)
 }
 
-/// The records of postings that are not deleted.
+/// The live records of postings.
 fn live_docs(
     reader: &SegmentReader,
     mut postings: SegmentPostings,

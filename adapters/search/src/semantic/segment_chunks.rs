@@ -10,7 +10,7 @@ use crate::lexical::searcher;
 /// The row of a chunk without a vector.
 const NO_ROW: u32 = u32::MAX;
 
-/// A segment never changes, but for its deletions. So this is derived once for each segment.
+/// Derived once for each segment, because a segment is immutable except for its deletions.
 #[derive(Debug)]
 pub(crate) struct SegmentChunks {
     pub(crate) id: SegmentId,
@@ -24,7 +24,7 @@ pub(crate) struct SegmentChunks {
 struct ModelRows {
     /// The row of each chunk, or [`NO_ROW`].
     rows: Vec<u32>,
-    /// Number of vectors when rows were searched last.
+    /// Number of vectors at the last lookup of rows.
     vector_count: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ impl SegmentChunks {
             .map(|(chunk, _)| *chunk)
     }
 
-    /// Searches the rows of chunks without one, if there are other vectors than last time.
+    /// Looks up missing rows again if the set of vectors has changed.
     pub(crate) fn find_rows(&mut self, model: usize, vectors: &VectorSet) {
         let ModelRows { rows, vector_count } = &mut self.models[model];
         if vector_count.replace(vectors.len()) == Some(vectors.len()) {
