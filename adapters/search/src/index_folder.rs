@@ -141,7 +141,7 @@ impl IndexFolder {
         let mut files = index.load_metas()?.list_segment_files();
         if !self.is_clean() {
             for file in &files {
-                // The list has all possible files of a segment. Tantivy reports a missing required one.
+                // The list has all possible files of a segment. Tantivy reports missing ones.
                 self.verify_file(file)?;
             }
         }

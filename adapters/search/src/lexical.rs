@@ -209,7 +209,7 @@ impl LexicalIndex {
         commit.set_payload(&encode_payload(self.position));
         commit.commit()?;
         self.committed_position = self.position;
-        // Also here: otherwise a stream of changes and searches would leave one segment for each search.
+        // Also here: a stream of changes and searches would otherwise leave a segment for each.
         let is_merging = self.continue_merge(MAX_UNMERGED_SEGMENTS)?;
         if !is_merging && OPEN_WRITERS.load(Ordering::Relaxed) > MAX_KEPT_WRITERS {
             self.writer = None;
@@ -223,8 +223,8 @@ impl LexicalIndex {
         Ok(())
     }
 
-    /// Starts a merge if there are too many segments or deleted records, or finishes a complete one.
-    /// Does not wait. True if a merge runs, which wakes `waker` at its end.
+    /// Starts a merge if there are too many segments or deleted records, or finishes a complete
+    /// one. Does not wait. True if a merge runs, which wakes `waker` at its end.
     pub(crate) fn merge_step(&mut self, waker: &Waker) -> tantivy::Result<bool> {
         self.merge_waker.clone_from(waker);
         if self.writer.is_none() {
@@ -241,8 +241,8 @@ impl LexicalIndex {
         Ok(false)
     }
 
-    /// Finishes a complete merge, and starts the next one with the open writer if there are at least
-    /// `min_segments`. True while a merge runs.
+    /// Finishes a complete merge, and starts the next one with the open writer if there are at
+    /// least `min_segments`. True while a merge runs.
     fn continue_merge(&mut self, min_segments: usize) -> tantivy::Result<bool> {
         loop {
             if let Some(open) = &mut self.writer
@@ -256,8 +256,8 @@ impl LexicalIndex {
                 // The caller may be a commit that noticed the end of the merge.
                 self.merge_waker.wake_by_ref();
                 if let Err(error) = result {
-                    // The index is unchanged: a segment lost its last record meanwhile. No retry now,
-                    // because a merge that always fails would repeat forever.
+                    // The index is unchanged: a segment lost its last record meanwhile. No
+                    // retry now, because a merge that always fails would repeat forever.
                     tracing::debug!(%error, "search index: a merge failed");
                     return Ok(false);
                 }
@@ -301,7 +301,7 @@ impl LexicalIndex {
     }
 }
 
-/// Opens the index of a place. Replaces a damaged index with an empty one, in memory as a last resort.
+/// Opens the index of a place. Replaces a damaged one with an empty one, if necessary in memory.
 pub(crate) fn open_index(
     place: &mut IndexPlace,
     format: &str,

@@ -468,8 +468,8 @@ impl ProjectIndex {
         self.semantic.refresh(self.lexical.searcher()).map_err(build_error)
     }
 
-    /// Updates the semantic index after a commit. Embeds a limited number of texts without a vector:
-    /// an earlier process may have left them, or there were too many.
+    /// Updates the semantic index after a commit. Embeds a limited number of texts without a
+    /// vector: an earlier process may have left them, or there were too many.
     fn embed_missing(&mut self) -> tantivy::Result<()> {
         self.semantic.refresh(self.lexical.searcher())?;
         let mut embedded = 0;
