@@ -14,8 +14,8 @@ use crate::rebuild;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheStatus {
     pub folder: PathBuf,
-    /// Size of the newest complete index in bytes; `None` if the next search builds one. The indexes
-    /// of other processes share most of its files.
+    /// Size of the newest complete index in bytes; `None` if the next search builds it. All
+    /// indexes of a project share most of their files.
     pub index_bytes: Option<u64>,
     /// Names of the models with saved vectors, sorted.
     pub models: Vec<String>,
