@@ -109,8 +109,7 @@ pub(crate) struct DiskDirectory {
     is_closed: Arc<AtomicBool>,
 }
 
-/// A file that was read. Reloaded readers open their files again and find what they have read
-/// before.
+/// A file that was read before. Reloaded readers reopen it and reuse cached ranges.
 #[derive(Debug)]
 struct KnownFile {
     /// Its number in the cache.
@@ -179,7 +178,7 @@ impl DiskDirectory {
         Ok(file)
     }
 
-    /// A name may return with other content, its number never does.
+    /// A name may be reused with other content, a number is never reused.
     fn forget_file(&self, name: &Path) {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }

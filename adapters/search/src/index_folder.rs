@@ -23,7 +23,7 @@ use crate::project_cache::{IndexCost, MEMORY_READERS, lock};
 pub(crate) const META_FILE: &str = "meta.json";
 /// Tantivy's list of its files.
 pub(crate) const MANAGED_FILE: &str = ".managed.json";
-/// Names the state that was synced last; see [`IndexFolder::mark_clean`].
+/// Identifies the last synced commit; see [`IndexFolder::mark_clean`].
 const MARKER_FILE: &str = "marker";
 const MARKER_FORMAT: &str = "marker 1";
 /// The extension of a file that replaces another one when it is complete.

@@ -43,8 +43,8 @@ use crate::script::Script;
 use crate::semantic::{self, EmbeddingBatch, SemanticHits, SemanticIndex};
 use crate::snippet;
 
-/// The share of the memory limit that pending texts may take. Each is held several times: as a
-/// stored text, as words, and in the buffers of the segment.
+/// The share of the memory limit for pending texts. Each is in memory several times: as stored
+/// text, as words, and in the buffers of the segment.
 const QUEUE_SHARE: usize = 16;
 /// In an index of more than [`MAX_SCORED_ITEMS`], this number of the best items by words are ranked
 /// by all evidence.
