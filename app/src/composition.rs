@@ -39,9 +39,10 @@ use crate::progress::ProgressDisplay;
 use crate::storage_spec::StorageSpec;
 use crate::system::{RandomIds, SystemClock, open_file_limit};
 
-/// The part of the open files that search indexes may use: connections and documents need the rest.
+/// Search indexes may use one part in this many of the open files. Connections and documents need
+/// the rest.
 const INDEX_FILES_SHARE: usize = 2;
-/// The maximum, enough for 256 indexes of a few segments. More cost memory as well.
+/// Upper limit, enough for 256 indexes of a few segments. More open files also need more memory.
 const MAX_INDEX_FILES: usize = 3_072;
 
 /// Opens the ports of commands that call no tools. They are not audited.

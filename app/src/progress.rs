@@ -1,4 +1,4 @@
-//! Shows the progress of long work on standard error: a bar on a terminal, else lines in the log.
+//! Reports progress of long operations on standard error: a bar on a terminal, else log lines.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanCount, ProgressBar, ProgressFinish, ProgressStyle};
 use reqlore_domain::ports::service::ProgressSink;
 
-/// Work that takes less is not worth a line.
+/// Shorter operations have no line.
 const LINE_INTERVAL: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(crate) struct ProgressDisplay {
     /// Disappears when it is dropped. `None` if standard error is not a terminal.
     bar: Option<ProgressBar>,
-    /// The time of the last line, or of the start, by the name of the work.
+    /// The time of the last line, or of the start, by message.
     lines: Mutex<HashMap<String, Instant>>,
 }
 
 impl ProgressDisplay {
-    /// For work that a command or the start of a server waits for.
+    /// For operations that block a command or the start of a server.
     pub(crate) fn on_terminal() -> Self {
         let bar = ProgressBar::no_length().with_finish(ProgressFinish::AndClear);
         let style =
@@ -31,12 +31,12 @@ impl ProgressDisplay {
         Self { bar: (!bar.is_hidden()).then_some(bar), lines: Mutex::default() }
     }
 
-    /// For work of a running server, because lines of its log would break a bar.
+    /// For background tasks of a running server, because its log lines would break up a bar.
     pub(crate) fn in_log() -> Self {
         Self { bar: None, lines: Mutex::default() }
     }
 
-    /// Returns the line that is due at this time.
+    /// Returns the log line to write now; `None` if it is too early for the next one.
     fn line(&self, done: usize, total: usize, message: &str, now: Instant) -> Option<String> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if done == total {
@@ -73,7 +73,7 @@ impl ProgressSink for ProgressDisplay {
             return;
         };
         if bar.message() != message {
-            // The next step of the work, with a rate of its own.
+            // A new phase, with its own rate.
             bar.reset();
             bar.set_message(message.to_owned());
         }
@@ -105,7 +105,7 @@ mod tests {
             "Copying 9,000 of 10,000 (90 %)",
         ];
         assert_eq!(lines, expected);
-        // The same work again is as short.
+        // A repeated operation also has no early line.
         assert_eq!(display.line(1, 2, "Copying", start + Duration::from_secs(60)), None);
         let later = start + Duration::from_secs(70);
         assert_eq!(display.line(5, 0, "step 7", later).unwrap(), "step 7 5");

@@ -25,16 +25,16 @@ pub(crate) fn keep_running_at_file_size_limit() {
     drop(installed);
 }
 
-/// Raises the limit of open files as far as this user may. The usual limit of 1,024 is for programs
-/// that use `select`.
+/// Raises the soft limit of open files to the hard limit. The usual soft limit of 1,024 exists for
+/// programs that use `select`.
 pub(crate) fn raise_open_file_limit() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
-    // Some systems refuse their own maximum. Then fewer search indexes are open.
+    // Some systems reject their own maximum. Then fewer search indexes are open.
     let _ = rustix::process::setrlimit(Resource::Nofile, raised);
 }
 
-/// The maximum number of files that this process may have open.
+/// The current limit of open files of this process.
 pub(crate) fn open_file_limit() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)

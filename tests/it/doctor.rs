@@ -348,7 +348,7 @@ fn doctor_reports_index_and_model() {
             std::fs::write(path.join("meta.json"), "x").unwrap();
         }
     }
-    machine.doctor(&[]).assert("search", "note", "unfinished, old or damaged");
+    machine.doctor(&[]).assert("search", "note", "outdated or damaged");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn index_rebuild_next_to_a_server_makes_a_new_index() {
     assert!(is_done && text.starts_with("Rebuilt the index of fs:"), "{text}");
     let after = index_folders(cache.path());
     assert_eq!(after.len(), 2, "{after:?}");
-    // The running server is not disturbed.
+    // The running server keeps its index.
     server.data("create_epic", json!({ "title": "Wombat", "priority": 1 }));
     assert_eq!(first(&mut server, "wombat"), "EP-002");
 

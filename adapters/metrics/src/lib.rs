@@ -86,9 +86,9 @@ impl Metrics {
         Arc::new(MeasuredService::new(inner, self.calls.clone()))
     }
 
-    /// Wraps the search index to time its operations, and renders its status from now on.
+    /// Wraps the search index: times its operations and adds its status to the metrics.
     pub fn measured_search(&self, inner: Arc<dyn SearchIndex>) -> Arc<dyn SearchIndex> {
-        Arc::new(self.search.measured(inner))
+        Arc::new(self.search.measure_index(inner))
     }
 
     /// Wraps a port of a storage to time its operations.

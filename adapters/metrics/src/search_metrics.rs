@@ -1,4 +1,4 @@
-//! Times the search index, and reads its status when the metrics are rendered.
+//! Measures search index operations, and reads the index status when metrics are rendered.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +20,13 @@ use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, Se
 use crate::store_metrics::OperationTimer;
 use crate::{DurationFamily, duration_family};
 
-/// Searches, and the changes that searches wait for.
+/// `apply` is the catch-up before a search.
 const OPERATIONS: [&str; 2] = ["apply", "search"];
 
 #[derive(Clone)]
 pub(crate) struct SearchMetrics {
     durations: DurationFamily,
-    /// Set when the index is opened, after the registry.
+    /// Set when the index is opened, after the registry is created.
     index: Arc<OnceLock<Arc<dyn SearchIndex>>>,
 }
 
@@ -41,7 +41,7 @@ impl SearchMetrics {
         let durations = duration_family();
         registry.register(
             "reqlore_search_duration_seconds",
-            "Duration of searches in the index, and of the changes that they first apply to it",
+            "Duration of search index operations; apply is the catch-up before a search",
             durations.clone(),
         );
         for operation in OPERATIONS {
@@ -52,7 +52,7 @@ impl SearchMetrics {
         metrics
     }
 
-    pub(crate) fn measured(&self, inner: Arc<dyn SearchIndex>) -> MeasuredSearch {
+    pub(crate) fn measure_index(&self, inner: Arc<dyn SearchIndex>) -> MeasuredSearch {
         // A process has one index.
         let _ = self.index.set(Arc::clone(&inner));
         MeasuredSearch { inner, durations: self.durations.clone() }
@@ -68,18 +68,22 @@ impl Collector for SearchMetrics {
             ("open_indexes", "Open project indexes", status.open_indexes),
             (
                 "indexes_in_memory",
-                "Open project indexes in memory, because their folder cannot be used",
+                "Open project indexes held in memory because their folder is unusable",
                 status.indexes_in_memory,
             ),
-            ("index_bytes", "Size of the files of open project indexes", status.disk_bytes),
-            ("unembedded_texts", "Texts that await embedding", status.unembedded_texts),
+            ("index_bytes", "Size of the index files of open projects in bytes", status.disk_bytes),
+            (
+                "unembedded_texts",
+                "Texts of open projects without an embedding",
+                status.unembedded_texts,
+            ),
         ] {
             let (name, gauge) = (format!("reqlore_search_{name}"), ConstGauge::new(value as f64));
             gauge.encode(encoder.encode_descriptor(&name, help, None, gauge.metric_type())?)?;
         }
         for (name, help, value) in [
-            ("hits", "Reads of index files that found their bytes in memory", status.cache_hits),
-            ("misses", "Reads of index files that went to the disk", status.cache_misses),
+            ("hits", "Reads of index files served from the cache", status.cache_hits),
+            ("misses", "Reads of index files from disk", status.cache_misses),
         ] {
             let (name, counter) =
                 (format!("reqlore_search_cache_{name}"), ConstCounter::new(value));
@@ -94,7 +98,7 @@ impl Collector for SearchMetrics {
     }
 }
 
-/// A search index whose searches and changes are timed.
+/// A search index with timed searches and changes.
 pub(crate) struct MeasuredSearch {
     inner: Arc<dyn SearchIndex>,
     durations: DurationFamily,

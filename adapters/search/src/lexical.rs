@@ -329,8 +329,8 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> tantivy::Result<T>) -> tanti
 }
 
 impl Drop for LexicalIndex {
-    /// Aborts a running merge, and waits until it no longer writes to the folder, which gets another
-    /// owner. A merge in memory may continue.
+    /// Aborts a running merge, and waits until it no longer writes to the folder, which may get
+    /// another owner. A merge in memory may continue.
     fn drop(&mut self) {
         if let Some(disk) = &self.disk
             && let Some(OpenWriter { writer, merge: Some(_), .. }) = self.writer.take()

@@ -1,4 +1,4 @@
-//! `reqlore index rebuild`: sets the search index of the project aside and builds a new one.
+//! `reqlore index rebuild`: replaces the search index of the project with a new one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use crate::progress::ProgressDisplay;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum IndexCommand {
-    /// Set the index aside and build a new one; running servers use it when they start again
+    /// Build a new index from the documents; running servers keep the old one until they restart
     Rebuild(RebuildOptions),
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn run(config: &AppConfig, command: &IndexCommand) -> Result<u8, Comm
     let IndexCommand::Rebuild(options) = command;
     let Some(cache) = &config.cache else {
         return Err(CommandError::failure(
-            "index: there is no cache folder, so every start builds the index; set HOME or \
-             REQLORE_CACHE",
+            "index: there is no cache folder, so each start builds the index in memory; set \
+             REQLORE_CACHE to a folder",
         ));
     };
     let store = composition::open_existing_store(config)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(config: &AppConfig, command: &IndexCommand) -> Result<u8, Comm
     let started = Instant::now();
     set_index_aside(&cache, &name, &project).map_err(failed)?;
     let mut ports = composition::ports_over(config, &store, false)?;
-    // The build is shown on the terminal instead.
+    // The display below shows the progress instead.
     ports.progress = Arc::new(NoProgress);
     let progress = ProgressDisplay::on_terminal();
     let built = composition::block_on(build_index(&ports, &project, &progress))?;
@@ -59,12 +59,14 @@ pub(crate) fn run(config: &AppConfig, command: &IndexCommand) -> Result<u8, Comm
     let seconds = started.elapsed().as_secs_f64();
     let saved = inspect_cache(&cache, &name, &project).map_err(failed)?;
     let Some(bytes) = saved.and_then(|status| status.index_bytes) else {
-        let message = "index: it was built, but not saved; see the log for the reason";
+        let message =
+            "index: built but not saved; fix the cause in the log, then run the command again";
         return Err(CommandError::failure(message));
     };
     if options.json {
         return print_json(&json!({ "seconds": seconds, "bytes": bytes }));
     }
     let size = BinaryBytes(bytes);
-    print(&format!("Rebuilt the index of {} in {seconds:.1} s ({size}).\n", config.storage))
+    let text = format!("Rebuilt the index of {} in {seconds:.1} s ({size}).", config.storage);
+    print(&format!("{text}\nRestart running servers to use it.\n"))
 }

@@ -94,7 +94,7 @@ pub(crate) enum ConfiguredCommand {
     /// Import a docset configuration into a database
     #[command(subcommand)]
     Docsets(docsets::DocsetsCommand),
-    /// Rebuild the search index, a cache of the documents
+    /// Rebuild the search index from the documents
     #[command(subcommand)]
     Index(index::IndexCommand),
     /// Install, list and remove models of semantic search

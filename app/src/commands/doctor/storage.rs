@@ -127,7 +127,7 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
     None
 }
 
-/// Reads everything, and counts the documents of the default project.
+/// Reads all records and counts the documents of the default project.
 async fn count_records(database: &dyn Archive) -> Result<String, StoreError> {
     let mut totals = COUNTED_KINDS.map(|_| 0);
     let mut reader = database.export().await?;
@@ -264,7 +264,7 @@ fn check_model(config: &AppConfig, mut report: AreaReport<'_>) {
 fn check_index(config: &AppConfig, mut report: AreaReport<'_>) {
     let Some(cache) = &config.cache else {
         return report.note(
-            "no cache folder, so the index is in memory and every start builds it",
+            "there is no cache folder, so each start builds the index in memory",
             "set HOME, or set REQLORE_CACHE to a folder",
         );
     };
@@ -274,8 +274,11 @@ fn check_index(config: &AppConfig, mut report: AreaReport<'_>) {
             report.note("there is no index yet", "nothing to do; the first search builds it");
         }
         Ok(Some(CacheStatus { folder, index_bytes: None, .. })) => report.note(
-            format!("the index in {} is unfinished, old or damaged", folder.display()),
-            "nothing to do; the next search rebuilds it",
+            format!(
+                "no complete index in {}: a server is building it, or it is outdated or damaged",
+                folder.display()
+            ),
+            "nothing to do; a running build continues, otherwise the next search rebuilds it",
         ),
         Ok(Some(CacheStatus { folder, index_bytes: Some(bytes), models })) => {
             let models = match &*models {
@@ -311,7 +314,7 @@ fn check_permissions(config: &AppConfig, mut report: AreaReport<'_>) {
     {
         report.warning(
             format!("the cache {} can't be written: {error}", cache.display()),
-            "the index is in memory and every start builds it; set REQLORE_CACHE to another folder",
+            "each start builds the index in memory; set REQLORE_CACHE to a writable folder",
         );
     }
     if report.is_empty() {
