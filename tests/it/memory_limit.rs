@@ -1,7 +1,7 @@
 //! A server with a limit on its memory starts, builds its index and serves a large project.
 //!
-//! An unoptimized program would take minutes. `.ci/check` runs the test with the release binary,
-//! whose path is in `REQLORE_RELEASE_PROGRAM`.
+//! An unoptimized program would take minutes. `.ci/check` runs the test with the release binary;
+//! `REQLORE_RELEASE_PROGRAM` contains its path.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
