@@ -47,7 +47,7 @@ const SLOT_BYTES: usize = 44;
 /// Distance of the two slots. They are written in turn and lie in different pages, so a write that
 /// was cut off damages only one.
 const SLOT_DISTANCE: u64 = 4096;
-/// A read may meet the write of another process, which ends at once.
+/// Reads are retried, because another process may be writing the file.
 const MAX_READS: usize = 3;
 
 impl CommitCounter {

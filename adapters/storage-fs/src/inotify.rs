@@ -6,7 +6,7 @@
 //! [`WatchEvents::Invalidated`], and the caller scans the area.
 //!
 //! All trees share one queue: the kernel needs up to 20 ms to close one, and a user may have 128.
-//! A call that drains it delivers the events of all trees, under one lock, so none is overtaken.
+//! A call that drains it delivers the events of all trees, under one lock, so no event is missed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem::MaybeUninit;
@@ -48,9 +48,9 @@ const MAX_CHANGED: usize = 1_000;
 /// Device and inode.
 type FileId = (u64, u64);
 
-/// The part of the user's inotify watches that one store may use. Editors need the rest.
+/// One part in this many of the user's inotify watches is for one store. Editors need the rest.
 const MAX_WATCHES_SHARE: usize = 2;
-/// The maximum number of watches if the system does not tell the user's limit.
+/// The maximum number of watches if the user's limit is unknown.
 const DEFAULT_MAX_WATCHES: usize = 4_096;
 
 /// The inotify queue that all watched trees of a store share. Clones are the same queue.
@@ -98,7 +98,7 @@ impl WatchQueue {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A queue whose trees can have this number of watches.
+    /// Creates a queue for at most this number of watches.
     #[cfg(test)]
     pub(crate) fn with_max_watches(max_watches: usize) -> Self {
         let queue = Self::default();
@@ -286,8 +286,8 @@ fn max_user_watches() -> usize {
     limit.unwrap_or(DEFAULT_MAX_WATCHES * MAX_WATCHES_SHARE)
 }
 
-/// Watches an area's top folder, all document folders in it, and the project's root, where the top
-/// folder or its parent may be created and removed. Dropping it removes the watches.
+/// Watches an area's top folder, all document folders in it, and the project's root, to detect when
+/// the top folder or its parent is created or removed. Dropping it removes the watches.
 #[derive(Debug)]
 pub(crate) struct TreeWatcher {
     queue: WatchQueue,

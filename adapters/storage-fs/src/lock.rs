@@ -31,7 +31,7 @@ pub(crate) struct LockQueue {
     projects: ProjectCache<tokio::sync::Mutex<()>>,
 }
 
-/// Number of projects above which one that no writer locks or waits for is forgotten.
+/// Maximum number of project locks; above it, idle ones are dropped.
 const MAX_PROJECTS: usize = 1_000;
 
 impl Default for LockQueue {

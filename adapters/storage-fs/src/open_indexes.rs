@@ -1,5 +1,5 @@
-//! The metadata indexes in memory, within a budget of bytes. A thread closes those over it, because
-//! writing and freeing the index of a large project takes longer than a call.
+//! The metadata indexes in memory, within a budget of bytes. A thread closes indexes above the
+//! budget, because writing and freeing a large index takes longer than a call.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -14,9 +14,9 @@ use crate::metadata_index::load::MetadataCache;
 use crate::project_cache::ProjectCache;
 use crate::store_inner::lock_index;
 
-/// The memory of all indexes. The one of a call may be larger, and then it is the only one.
+/// Memory budget of all indexes. A single index in use may exceed it; then no other one is kept.
 pub(crate) const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// With more indexes to close, a call closes one itself, so that they do not pile up in memory.
+/// With a longer backlog of indexes to close, a call closes one itself, which bounds memory.
 const MAX_CLOSING: usize = 64;
 
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl IndexCloser {
         Some(Self { sender: Some(sender), thread: Some(thread.ok()?) })
     }
 
-    /// Returns the index if too many are waiting.
+    /// Queues an index. Returns it if the backlog is full.
     fn close_later(&self, closing: ClosingIndex) -> Option<ClosingIndex> {
         let Some(sender) = &self.sender else { return Some(closing) };
         match sender.try_send(closing) {

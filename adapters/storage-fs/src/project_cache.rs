@@ -1,4 +1,4 @@
-//! Keeps one value of each project within a budget; the least recently used idle one makes room.
+//! An LRU cache with one value per project and a cost budget. Values in use are never evicted.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -51,8 +51,8 @@ impl<V> ProjectCache<V> {
         state.cost = state.cost - old + cost;
     }
 
-    /// Removes the least recently used value that no call holds; `None` within the budget. The
-    /// caller drops it, which may take long.
+    /// Removes the least recently used idle value; `None` if the budget is not exceeded. The caller
+    /// drops the value, which may take long.
     pub(crate) fn evict(&self) -> Option<(ProjectKey, Arc<V>)> {
         let mut state = self.lock();
         if state.cost <= self.max_cost {

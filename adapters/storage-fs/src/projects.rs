@@ -268,7 +268,7 @@ fn invalid_argument(toolset: Toolset, reason: &str) -> Error {
 pub(crate) struct ProjectFolders {
     /// Canonical folders of documents; includes the default project.
     paths: BTreeMap<ProjectKey, PathBuf>,
-    /// The keys of the same folders. Searching the paths would take each call a millisecond.
+    /// Project keys by folder. A linear search would take each call a millisecond.
     keys_by_path: HashMap<PathBuf, ProjectKey>,
     /// The keys by the folders as they were configured, and canonicalized.
     keys_by_spelling: HashMap<PathBuf, ProjectKey>,

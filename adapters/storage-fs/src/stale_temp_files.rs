@@ -153,7 +153,7 @@ impl StaleTempFiles {
         subfolders
     }
 
-    /// Returns what is known of a folder; `None` if it may have new files.
+    /// Returns the clean state of a folder; `None` if it may have new files.
     fn clean_folder(&self, folder: impl AsFd) -> Option<CleanFolder> {
         let stat = rustix::fs::fstat(folder).ok()?;
         let clean = self.lock_folders().get(&folder_id(&stat)).cloned()?;

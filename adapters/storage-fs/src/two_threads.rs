@@ -20,7 +20,7 @@ pub(crate) fn on_two_threads<T: Sync, R: Send>(
         results.extend(match spawned.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(results)) => results,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // The thread limit is reached.
+            // The thread limit is reached, so this thread does all the work.
             Err(_) => work(right),
         });
         results

@@ -29,7 +29,7 @@ impl BodyCache {
             return;
         }
         if self.size + body.len() > Self::MAX_BYTES {
-            // Simpler than evicting one by one, and the few documents are soon read again.
+            // Simpler than evicting one by one, and these few documents are soon cached again.
             *self = Self::default();
         }
         self.size += body.len();

@@ -53,7 +53,7 @@ impl KindIndex {
         }
     }
 
-    /// Adds the documents of the cache file that are not known, because the others are newer.
+    /// Adds the documents of the cache file that are missing here. Existing entries are newer.
     pub(crate) fn add_cached(&mut self, mut cached: Self) {
         for name in self.entries.keys() {
             cached.remove(name);
@@ -63,7 +63,7 @@ impl KindIndex {
         self.by_link_target.append(&mut cached.by_link_target);
     }
 
-    /// Frees the memory that inserting many entries in their order leaves unused.
+    /// Frees memory left unused by inserting many entries in sorted order.
     pub(crate) fn shrink(&mut self) {
         self.entries = std::mem::take(&mut self.entries).into_iter().collect();
     }
@@ -100,7 +100,7 @@ impl KindIndex {
     /// Returns the documents with this reference or name, sorted by name.
     pub(crate) fn lookup(&self, word: &str) -> Vec<Arc<DocumentMeta>> {
         let mut matches = self.find_by_hash(&self.by_reference, word);
-        // Another reference may have the same hash.
+        // A hash may belong to several references.
         matches.retain(|metadata| has_reference(metadata, word));
         // A document whose name is also its reference is in the list already.
         if let Some(metadata) = self.metadata(word)

@@ -1,4 +1,4 @@
-//! Changes of all documents of a project since the first call that asked for them.
+//! Changes of all documents of a project since the first `changes_since` call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -9,7 +9,7 @@ use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::Revision;
 use serde::{Deserialize, Serialize};
 
-/// The history is reset when it has this many more documents than the project.
+/// The history is reset if it has this many removed documents.
 const MAX_REMOVED_DOCUMENTS: usize = 100_000;
 /// Positions of older writers are unknown.
 const MAX_WRITERS: usize = 10_000;
@@ -22,16 +22,16 @@ const MAX_WRITERS: usize = 10_000;
 pub(crate) struct ChangeHistory {
     store_id: u64,
     revision: Revision,
-    /// The revision of the first call. Without a reader there is no history to record.
+    /// The revision of the first call. Before it, nothing is recorded.
     start: Option<Revision>,
-    /// The first revision of each writer, unless the one before it is of the same writer.
+    /// Each change of writer: its first revision and the writer.
     writers: Vec<(Revision, u64)>,
     changed_at: BTreeMap<DocumentId, Revision>,
     #[serde(skip)]
     by_revision: BTreeMap<Revision, BTreeSet<DocumentId>>,
     #[serde(skip)]
     writer_id: u64,
-    /// True if the cache file has another history.
+    /// True if the cache file has an older history.
     #[serde(skip)]
     pub(crate) is_unsaved: bool,
 }
@@ -53,7 +53,7 @@ impl Default for ChangeHistory {
 }
 
 impl ChangeHistory {
-    /// Continues the history of a cache file as another writer.
+    /// Continues the history of a cache file as a new writer.
     pub(crate) fn resume(&mut self, saved: Self) {
         let mut by_revision: BTreeMap<Revision, BTreeSet<DocumentId>> = BTreeMap::new();
         for (id, revision) in &saved.changed_at {

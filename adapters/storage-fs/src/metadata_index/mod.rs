@@ -136,7 +136,7 @@ impl MetadataIndex {
             match change {
                 DocumentChange::Put { document } => {
                     let metadata = DocumentMeta::from_document(document, time);
-                    // Not valid until its file is inspected.
+                    // Dirty until its file is inspected.
                     let last_scan = self.scan_count;
                     kind_index.insert(metadata, FileState { last_scan, ..FileState::default() });
                 }
@@ -322,9 +322,9 @@ impl MetadataIndex {
         self.is_cache_loaded && self.unsaved > MIN_UNSAVED_TO_WRITE.max(total / 20)
     }
 
-    /// Returns the content of the cache file; `None` if the file has it already.
+    /// Returns the new content of the cache file; `None` if the file is up to date.
     pub(crate) fn take_unsaved(&mut self) -> Option<CacheRows> {
-        // Without the documents of the file, the others would be lost.
+        // Before the cache file is loaded, a write would lose its documents.
         if !self.is_cache_loaded || (self.unsaved == 0 && !self.changes.is_unsaved) {
             return None;
         }
@@ -482,7 +482,7 @@ impl MetadataIndex {
     pub(crate) fn is_current_by_stat(&self, kind: DocumentKind, tree: &ProjectTree<'_>) -> bool {
         let Ok(listed) = list_by_stat(kind, tree) else { return false };
         let known = self.kinds.get(&kind).map_or(0, |kind| kind.entries.len());
-        // A removed file is not listed, so the numbers differ.
+        // A removed file is not listed, so the counts differ.
         listed.len() == known
             && listed.iter().all(|file| self.cached_version(&file.id, file.stamp).is_some())
     }

@@ -1,4 +1,5 @@
-//! Metadata in memory: decoded in a small kind; encoded in a large one, where it takes a quarter.
+//! Metadata in memory: decoded for a small kind, encoded for a large one to use a quarter of the
+//! memory.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use reqlore_domain::sections::mentions::MentionSource;
 use reqlore_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Kinds with more documents keep the rest encoded. Decoding takes half a microsecond, so lists of
-/// a usual project must not pay for it.
+/// Further documents of a kind are kept encoded. Decoding one takes half a microsecond, which lists
+/// of typical projects avoid.
 pub(super) const MAX_DECODED: usize = if cfg!(test) { 2 } else { 8_192 };
 
 /// The metadata of a document whose name is known.
