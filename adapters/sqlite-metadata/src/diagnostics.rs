@@ -36,7 +36,7 @@ pub(crate) fn replace(
 }
 
 impl MetadataTables<'_> {
-    /// Answers the method of the same name of `DocumentRepository`.
+    /// Implements the method of the same name of `DocumentRepository`.
     pub fn diagnostics(
         &self,
         kind: DocumentKind,
@@ -47,7 +47,7 @@ impl MetadataTables<'_> {
         let mut count = self.connection.prepare_cached(count)?;
         let total: usize = count.query_one((self.project, kind.name()), |row| row.get(0))?;
         let mut metadata = Vec::new();
-        // Usually there is none, and the second statement is not needed.
+        // Usually there are none, so the second statement is not needed.
         if total > 0 && limit > 0 {
             let select = "SELECT document FROM diagnostics WHERE project = ?1 AND kind = ?2 \
                           ORDER BY name LIMIT ?3";

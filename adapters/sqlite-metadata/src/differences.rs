@@ -11,10 +11,10 @@ use crate::entity_list::{counted_tags, entity_of};
 use crate::item_list::ItemRow;
 use crate::layouts::{DIAGNOSTICS, ENTITY_WORDS, ITEMS, UNTAGGED};
 
-/// Numbers by project and the values of a group.
+/// Counts by project and group.
 type GroupCounts = BTreeMap<(i64, Vec<String>), i64>;
 
-/// Returns a text for each row that is missing or wrong, and for each wrong number.
+/// Returns a description of each missing or wrong row, and of each wrong count.
 pub fn find_differences(
     connection: &Connection,
     limit: usize,
@@ -25,7 +25,7 @@ pub fn find_differences(
     while let Some(row) = rows.next()?
         && comparison.differences.len() < limit
     {
-        // Other searches report damaged metadata.
+        // Other checks report damaged metadata.
         let bytes = row.get_ref(0)?.as_blob()?;
         if let Ok(meta) = postcard::from_bytes::<DocumentMeta>(bytes) {
             comparison.add(row.get(1)?, row.get(2)?, &meta)?;
@@ -34,7 +34,7 @@ pub fn find_differences(
     comparison.finish(connection)
 }
 
-/// The rows and numbers that the documents should have.
+/// The expected rows and counts of the documents.
 struct ListComparison<'a> {
     has_item: Statement<'a>,
     has_diagnostic: Statement<'a>,
@@ -71,7 +71,7 @@ impl<'a> ListComparison<'a> {
         })
     }
 
-    /// Searches the rows of a document.
+    /// Looks up the rows of a document.
     fn add(&mut self, project: i64, id: i64, meta: &DocumentMeta) -> Result<(), DatabaseError> {
         let (name, kind) = (&meta.id.name, meta.id.kind.name());
         if let Some(item) = ItemRow::new(meta) {
@@ -116,7 +116,7 @@ impl<'a> ListComparison<'a> {
         }
     }
 
-    /// Compares the numbers. After a missing row they differ as well.
+    /// Compares the counts. They also differ after a missing row.
     fn finish(mut self, connection: &Connection) -> Result<Vec<String>, DatabaseError> {
         if !self.differences.is_empty() {
             return Ok(self.differences);
@@ -131,11 +131,11 @@ impl<'a> ListComparison<'a> {
         }
         let columns = "kind, status, type, CAST(priority AS TEXT)";
         if stored_counts(connection, "item_counts", columns, 4)? != self.item_counts {
-            let text = "the numbers of items by status, type and priority";
+            let text = "the item counts by status, type and priority";
             self.differences.push(text.to_owned());
         }
         if stored_counts(connection, "entity_counts", "tag, kind", 2)? != self.entity_counts {
-            self.differences.push("the numbers of entities by tag and kind".to_owned());
+            self.differences.push("the entity counts by tag and kind".to_owned());
         }
         Ok(self.differences)
     }

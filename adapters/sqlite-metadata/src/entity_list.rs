@@ -1,4 +1,4 @@
-//! Numbers of entities by kind and tag, entities without tags, and words of IDs.
+//! Counts of entities by kind and tag, entities without tags, and words of IDs.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use crate::layouts::{ENTITY_COUNTS, ENTITY_WORDS, UNTAGGED};
 use crate::{MetadataTables, sql_limit};
 
-/// Counts the entities of a kind. No tag is empty.
+/// The empty tag counts all entities of a kind. Real tags are never empty.
 const ALL_TAGS: &str = "";
 
 const UNTAGGED_LIST: &str = "the list of entities without tags";
@@ -84,7 +84,7 @@ fn count_entity(
         connection.prepare_cached(&INSERT)?.execute((tag, project, kind, change))?;
     }
     if change < 0 {
-        // Tags come and go, so the table would only grow.
+        // Unused tags are removed, because the table would only grow otherwise.
         let delete = "DELETE FROM entity_counts \
                       WHERE project = ?1 AND tag = ?2 AND kind = ?3 AND number = 0";
         connection.prepare_cached(delete)?.execute((project, tag, kind))?;
@@ -117,7 +117,7 @@ fn replace_words(
     Ok(())
 }
 
-/// The methods answer those of the same name of [`DocumentRepository`].
+/// Implements the methods of the same name of [`DocumentRepository`].
 ///
 /// [`DocumentRepository`]: reqlore_domain::ports::documents::DocumentRepository
 impl MetadataTables<'_> {
@@ -204,7 +204,7 @@ impl MetadataTables<'_> {
              ORDER BY word, name",
         )?;
         let mut rows = select.query((self.project, &prefix))?;
-        // The rows are read one by one, and a few are enough.
+        // Rows are read lazily, and the first few are enough.
         while let Some(row) = rows.next()? {
             let word = row.get_ref(0)?.as_str()?;
             if !word.starts_with(&prefix) {

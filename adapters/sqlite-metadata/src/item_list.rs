@@ -1,4 +1,4 @@
-//! Items in the order of lists, and numbers of items by group.
+//! Items in list order, and item counts by group.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,7 +52,7 @@ pub(crate) fn replace(
 ) -> Result<(), DatabaseError> {
     let old_item = old.and_then(ItemRow::new);
     let new_item = new.and_then(|(document, meta)| Some((document, ItemRow::new(meta)?)));
-    // Most changes of a text move the item nowhere.
+    // Most text changes do not move the item.
     if old_item.as_ref() != new_item.as_ref().map(|(_, item)| item) {
         if let Some(item) = old_item {
             let delete = "DELETE FROM items WHERE project = ?1 AND kind = ?2 AND position = ?3";
@@ -99,7 +99,7 @@ fn count_item(
 type FoundItem = (Vec<u8>, i64);
 
 impl MetadataTables<'_> {
-    /// Answers [`DocumentRepository::items`].
+    /// Implements [`DocumentRepository::items`].
     ///
     /// [`DocumentRepository::items`]: reqlore_domain::ports::documents::DocumentRepository::items
     pub fn items(&self, query: &ItemQuery) -> Result<ItemPage, DatabaseError> {
@@ -113,7 +113,7 @@ impl MetadataTables<'_> {
         for (position, document) in &found {
             let meta = self.metadata(*document, "the list of items")?;
             let is_listed = |item: &Arc<ItemMeta>| query.filter.matches(item);
-            // The row may select the item wrongly, but never show it wrongly.
+            // A wrong row may select the item, but the answer always shows the metadata.
             if ItemRow::new(&meta).is_none_or(|row| row.position != *position)
                 || !meta.item.as_ref().is_some_and(is_listed)
             {
@@ -166,7 +166,7 @@ impl ItemList<'_> {
         Ok((found, total))
     }
 
-    /// The statuses and types that the filter selects, with their numbers of items.
+    /// The statuses and types that the filter selects, with their item counts.
     fn matching_groups(
         &self,
         filter: &ItemFilter,

@@ -23,7 +23,7 @@ pub use self::differences::find_differences;
 /// Reads the verified metadata of a row of `documents`; `None` without such a row.
 pub type ReadMetadata = fn(&Connection, i64) -> Result<Option<Arc<DocumentMeta>>, DatabaseError>;
 
-/// Answers questions about the documents of one project.
+/// Queries the documents of one project.
 #[derive(Debug, Clone, Copy)]
 pub struct MetadataTables<'a> {
     /// A transaction, so that several statements read one state.
@@ -34,7 +34,7 @@ pub struct MetadataTables<'a> {
 }
 
 impl MetadataTables<'_> {
-    /// The metadata that a row of `list` leads to.
+    /// Reads the metadata for a row of `list`.
     fn metadata(&self, document: i64, list: &str) -> Result<Arc<DocumentMeta>, DatabaseError> {
         let found = (self.read_metadata)(self.connection, document)?;
         found.ok_or_else(|| DatabaseError::damaged(list))

@@ -1,6 +1,6 @@
 //! Checksums of rows: computed by SQL when a row is written, verified by SQL when it is read.
 //!
-//! They detect damage and careless edits, not an attacker, who can compute them too.
+//! They detect damage and careless edits. An attacker can compute them too.
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
@@ -144,7 +144,7 @@ fn verify(row: &Context<'_>) -> rusqlite::Result<bool> {
 /// The CRC32 of the arguments from `first` on: the table's name, then the values. Each has its type
 /// and its length in front, so that no two rows have the same bytes.
 fn checksum(row: &Context<'_>, first: usize) -> i64 {
-    // One slice, because the sum of a few bytes at a time takes longer than their copy.
+    // Copied to one slice, because CRC32 of many small pieces is slower than the copy.
     let mut bytes = Vec::with_capacity(512);
     for argument in first..row.len() {
         match row.get_raw(argument) {

@@ -1,7 +1,7 @@
 //! Changes in the order of commits, and the writers that made them.
 //!
-//! A deletion is a row of `removed` until the document exists again. When there are too many, the
-//! oldest go, and earlier positions are unknown.
+//! A deletion is a row of `removed` until the document exists again. Above a limit the oldest rows
+//! are pruned, and earlier positions become unknown.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ const MAX_WRITERS: u64 = if cfg!(test) { 20 } else { 10_000 };
 struct ProjectState {
     id: i64,
     revision: Revision,
-    /// Changes and writers before this revision may be missing.
+    /// Changes and writers before this revision may be pruned.
     history_start: Revision,
     /// The writer of `revision`.
     writer_id: u64,
@@ -32,7 +32,7 @@ struct ProjectState {
     since_writer_id: u64,
 }
 
-/// Both parts are read in the order of their indexes and merged.
+/// Merges documents and deletions, each read in index order.
 pub(crate) static SELECT_CHANGES: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT revision, kind, name, {} FROM documents WHERE project = ?1 AND revision > ?2 \
@@ -173,7 +173,7 @@ fn add_writer(
     Ok(())
 }
 
-/// Removes the rows up to this number. Earlier positions are unknown from now on.
+/// Removes the rows up to this number. Earlier positions become unknown.
 fn prune_writers(connection: &Connection, project: i64, last: u64) -> Result<(), QueryError> {
     connection
         .execute("DELETE FROM writers WHERE project = ?1 AND number <= ?2", (project, last))?;
@@ -227,7 +227,7 @@ fn prune_deletions(connection: &Connection, project: i64) -> Result<(), QueryErr
         "SELECT revision, {verify} FROM removed WHERE project = ?1 ORDER BY revision LIMIT 1"
     ))?;
     let oldest: u64 = oldest.query_one([project], |row| row.get(0))?;
-    // The whole revision, because the history can only begin between two revisions.
+    // The whole revision, because the history must start at a revision boundary.
     let count = connection
         .prepare_cached("DELETE FROM removed WHERE project = ?1 AND revision = ?2")?
         .execute((project, oldest))?;

@@ -77,7 +77,7 @@ pub(crate) fn current_count(connection: &Connection) -> Result<CommitCount, Quer
 }
 
 fn issued_numbers(connection: &Connection) -> Result<IssuedNumbers, QueryError> {
-    // The index `marks_by_number` answers it, however many projects there are.
+    // The index `marks_by_number` makes this fast with any number of projects.
     let highest = "SELECT coalesce((SELECT max(number) FROM marks WHERE kind = ?1), 0), \
                    coalesce((SELECT max(number) FROM marks WHERE kind = ?2), 0), \
                    coalesce((SELECT max(number) FROM marks WHERE kind = ?3), 0), \

@@ -76,7 +76,7 @@ pub struct SqliteStore {
     pool: Arc<ReadPool>,
     writer: GroupWriter<SqliteEngine>,
     connector: Connector,
-    /// The database's ID. Only a process that has it alone gives it a new one.
+    /// The database's ID. A process assigns a new one only while it has exclusive access.
     store_id: u128,
 }
 

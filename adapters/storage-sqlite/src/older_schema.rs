@@ -28,7 +28,7 @@ const EXPORTED_TABLES: [TableLayout; 8] =
 const EARLIER_TEXTS: TableLayout =
     TableLayout { name: "history_texts", columns: &["project", "kind", "name", "hash", "body"] };
 
-/// A database that an older version of Reqlore wrote, as a source of copies.
+/// A database of an older version of Reqlore, opened only to copy it.
 #[derive(Debug)]
 pub struct OlderDatabase {
     pub(crate) connector: Connector,
@@ -44,7 +44,10 @@ impl Archive for OlderDatabase {
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
-        Err(refused(DATABASE_NAME, "was written by an older reqlore; copy into a new one"))
+        Err(refused(
+            DATABASE_NAME,
+            "was written by an older version of reqlore; copy into a new database",
+        ))
     }
 
     fn keeps_history(&self) -> bool {
@@ -93,7 +96,7 @@ fn view_of(
     }
     for column in columns {
         if !is_stored(column) {
-            // The number of the first version; nothing else has a value before its schema.
+            // The number of the first version. Other new columns are NULL in older schemas.
             let value = if *column == "number" { "1" } else { "NULL" };
             selected.push(format!("{value} AS \"{column}\""));
         }

@@ -159,7 +159,7 @@ pub(crate) fn prepare_database(
 fn needs_upgrade(file: &DatabaseFile) -> StoreError {
     let path = &file.shown_path;
     let reason = format!(
-        "was written by an older reqlore and can only be read here; make it writable, or copy it \
+        "was written by an older version of reqlore and is read-only; make it writable, or copy it \
          with `reqlore copy --from sqlite:{path} --to sqlite:NEW_FILE` and serve the copy"
     );
     unavailable(path, &reason)
@@ -259,8 +259,8 @@ fn upgrade(
 
 fn upgrade_elsewhere(file: &DatabaseFile) -> StoreError {
     let reason = format!(
-        "{} was written by an older reqlore, and another process upgrades it or writes to it. \
-         Nothing was changed; start again when that has ended.",
+        "{} was written by an older version of reqlore, and another process is upgrading it or \
+         writing to it. Nothing was changed; start again when that process has finished.",
         file.shown_path
     );
     StoreError::Busy { reason }

@@ -189,7 +189,10 @@ fn older_database_on_a_read_only_medium_names_copy() {
     let refused = prepare_database(&connector, &mut connection, MIGRATIONS, &NoProgress);
     let (_, message) = error_text(refused.map_err(|error| error.into_store_error("it")));
     let command = format!("reqlore copy --from sqlite:{}", file.display());
-    assert!(message.contains(&command) && message.contains("older reqlore"), "{message}");
+    assert!(
+        message.contains(&command) && message.contains("older version of reqlore"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -199,7 +202,7 @@ fn second_process_is_refused_during_an_upgrade() {
     first.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (error, message) = error_text(open_file(&file));
     assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
-    assert!(message.contains("another process upgrades it"), "{message}");
+    assert!(message.contains("another process is upgrading it"), "{message}");
     first.execute_batch("ROLLBACK").unwrap();
     check_upgraded(&file);
 }
