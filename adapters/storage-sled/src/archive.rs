@@ -79,7 +79,7 @@ impl Archive for SledSource {
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
-        Err(database_refused("is only read; name another folder"))
+        Err(database_refused("is open for reading only; name another folder"))
     }
 
     fn keeps_history(&self) -> bool {

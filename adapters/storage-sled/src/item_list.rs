@@ -1,8 +1,7 @@
 //! The trees of lists: items in their order, children by parent, diagnostics.
 //!
-//! Their keys are derived from the metadata in the same transaction, and the numbers of items by
-//! group are in the row of the project. A list shows the metadata itself, and refuses a key that
-//! disagrees with it.
+//! Their keys are derived from the metadata in the same transaction. The project's row contains the
+//! item counts by group. A list returns the metadata itself, and rejects a key that differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -208,7 +207,7 @@ impl SledDatabase {
         let meta = self.intact_meta(project, &DocumentId { kind, name })?;
         let is_listed = |item: &Arc<ItemMeta>| query.filter.matches(item);
         let found = ItemPage::position(&meta).map(|position| ItemPage::position_key(&position));
-        // The key may select the item wrongly, but never show it wrongly.
+        // A wrong key may select the item, but the answer always shows the metadata.
         if found.as_deref() != Some(position) || !meta.item.as_ref().is_some_and(is_listed) {
             return Err(damaged_database(DAMAGED_LIST));
         }
@@ -253,8 +252,8 @@ impl SledDatabase {
         Ok(DiagnosticList { metadata, total, unread: Vec::new() })
     }
 
-    /// Compares the trees and the numbers with the metadata of all documents. Returns a text for
-    /// each difference.
+    /// Compares the trees and the counts with the metadata of all documents. Returns a description
+    /// of each difference.
     pub(crate) fn list_differences(&self) -> StoreResult<Vec<String>> {
         let mut expected = TreeBatch::default();
         let mut differences = Vec::new();
@@ -276,7 +275,7 @@ impl SledDatabase {
                 }
             }
             if project.item_counts != stored.item_counts {
-                differences.push(format!("the numbers of items of project {}", key.as_str()));
+                differences.push(format!("the item counts of project {}", key.as_str()));
             }
         }
         for (tree, expected) in rows {

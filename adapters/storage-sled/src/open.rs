@@ -54,7 +54,7 @@ pub(crate) const META_FORMAT_KEY: &[u8] = b"heads";
 pub(crate) const DATABASE_ID_KEY: &[u8] = b"store";
 /// Trees of keys without values, which have no checksums of their own.
 const INDEX_TREES: [usize; 5] = [REFERENCES, LINKS, HISTORY, DELETIONS, VERSION_ENDS];
-/// Trees of keys that a rebuild cannot find by old metadata, so it removes all.
+/// Trees with keys that a rebuild cannot derive from old metadata. It clears these trees.
 const DERIVED_TREES: [usize; 5] = [LINKS, HISTORY, ITEMS, CHILDREN, DIAGNOSTICS];
 /// Format during a rebuild of the metadata. No version of Reqlore uses it.
 const NO_FORMAT: u32 = 0;
@@ -104,7 +104,7 @@ pub(crate) struct OpenedDatabase {
     pub(crate) loss: Option<CommitLoss>,
 }
 
-/// The reason to open a database.
+/// The purpose of opening a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenPurpose {
     Serve,

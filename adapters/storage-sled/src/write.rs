@@ -306,7 +306,7 @@ impl SledDatabase {
     /// on.
     fn forget_writers(&self, batch: &mut TreeBatch, row: &mut ProjectRow) -> StoreResult<()> {
         let keys = self.tree(WRITERS).scan_prefix(row.id.to_be_bytes()).keys();
-        // One more is in the batch.
+        // The batch contains one more row.
         let mut keys = keys.rev().skip(MAX_WRITERS - 2);
         let Some(first_kept) = keys.next() else { return Ok(()) };
         for key in keys {
