@@ -123,13 +123,13 @@ pub trait DocumentRepository: Send + Sync {
         text: &str,
     ) -> StoreResult<SimilarEntities> {
         let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
-        Ok(SimilarEntities::select(&all, text))
+        Ok(SimilarEntities::select(all, text))
     }
 
     /// Returns the first IDs that several entities have (`duplicate_ids_are_listed`).
     async fn duplicate_ids(&self, project: &ProjectKey, limit: usize) -> StoreResult<DuplicateIds> {
         let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
-        Ok(DuplicateIds::select(&all, limit))
+        Ok(DuplicateIds::select(all, limit))
     }
 
     /// Returns for each word the metadata of documents of a kind that have this reference or name,

@@ -78,7 +78,7 @@ pub fn similar_prefix(text: &str) -> Option<String> {
 }
 
 // The functions below select from the metadata of all entities, sorted by name, for storages
-// without tables.
+// without tables. With an iterator they keep no metadata that is not in the answer.
 
 pub(super) fn count_kinds(all: &[Arc<DocumentMeta>]) -> EntityCounts {
     let mut kinds = EntityCounts::new();
@@ -120,25 +120,36 @@ fn kind_of(meta: &DocumentMeta) -> Option<&str> {
 }
 
 impl SimilarEntities {
-    pub(super) fn select(all: &[Arc<DocumentMeta>], text: &str) -> Self {
+    pub fn select(all: impl IntoIterator<Item = Arc<DocumentMeta>>, text: &str) -> Self {
         let (exact, prefix) = (exact_word(text), similar_prefix(text));
-        let (mut same, mut parts) = (Vec::new(), BTreeSet::new());
+        let mut same = Vec::new();
+        // The first parts, sorted, with the name and the ID of their entities.
+        let mut parts: Vec<(String, String, String)> = Vec::new();
         for meta in all {
             let Some(entity) = &meta.entity else { continue };
-            for word in entity_words(meta) {
+            for word in entity_words(&meta) {
                 if word == exact && same.len() < MAX_PAGE_ITEMS {
-                    same.push(Arc::clone(meta));
+                    same.push(Arc::clone(&meta));
                 } else if prefix.as_ref().is_some_and(|prefix| word.starts_with(prefix)) {
-                    parts.insert((word, &meta.id.name, &entity.id));
+                    keep_part(&mut parts, (word, meta.id.name.clone(), entity.id.clone()));
                 }
             }
         }
-        let mut ids = Vec::new();
-        for (.., id) in &parts {
-            push_id(&mut ids, id);
-        }
-        Self { same, ids }
+        Self { same, ids: parts.into_iter().map(|(.., id)| id).collect() }
     }
+}
+
+/// Adds a part if it is one of the first, at most one of each ID.
+fn keep_part(parts: &mut Vec<(String, String, String)>, part: (String, String, String)) {
+    if let Some(same_id) = parts.iter_mut().find(|other| other.2 == part.2) {
+        if part < *same_id {
+            *same_id = part;
+        }
+    } else {
+        parts.push(part);
+    }
+    parts.sort();
+    parts.truncate(MAX_SIMILAR_IDS);
 }
 
 /// Adds an ID unless it is in the list or the list is full. Returns true if more are wanted.
@@ -150,13 +161,15 @@ pub fn push_id(ids: &mut Vec<String>, id: &str) -> bool {
 }
 
 impl DuplicateIds {
-    pub(super) fn select(all: &[Arc<DocumentMeta>], limit: usize) -> Self {
-        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
-        for entity in all.iter().filter_map(|meta| meta.entity.as_ref()) {
-            *numbers.entry(&entity.id).or_default() += 1;
+    pub fn select(all: impl IntoIterator<Item = Arc<DocumentMeta>>, limit: usize) -> Self {
+        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+        for meta in all {
+            if let Some(entity) = &meta.entity {
+                *numbers.entry(entity.id.clone()).or_default() += 1;
+            }
         }
         numbers.retain(|_, number| *number > 1);
-        let ids = numbers.keys().take(limit).map(|id| (*id).to_owned()).collect();
-        Self { ids, total: numbers.len() }
+        let total = numbers.len();
+        Self { ids: numbers.into_keys().take(limit).collect(), total }
     }
 }

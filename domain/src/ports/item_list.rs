@@ -1,6 +1,6 @@
 //! Selections and pages of lists of items.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -92,27 +92,26 @@ pub struct ItemPage {
 impl ItemPage {
     /// Selects a page from the metadata of all documents of the query's kind, for storages without
     /// an index in the order of lists.
-    pub fn select(all: Vec<Arc<DocumentMeta>>, query: &ItemQuery) -> Self {
-        let mut matches = Vec::new();
+    pub fn select(all: impl IntoIterator<Item = Arc<DocumentMeta>>, query: &ItemQuery) -> Self {
+        let (mut total, mut first) = (0, BTreeMap::new());
         for meta in all {
-            if let Some(position) = Self::position(&meta)
-                && meta.item.as_ref().is_some_and(|item| query.filter.matches(item))
-            {
-                matches.push((position, meta));
+            let is_match = meta.item.as_ref().is_some_and(|item| query.filter.matches(item));
+            let Some(position) = Self::position(&meta).filter(|_| is_match) else { continue };
+            total += 1;
+            if query.after.as_ref().is_none_or(|after| position > *after) {
+                first.insert(position, meta);
+                // One more, to find out below whether there are more.
+                if first.len() > query.limit + 1 {
+                    first.pop_last();
+                }
             }
         }
-        let total = matches.len();
-        if let Some(after) = &query.after {
-            matches.retain(|(position, _)| position > after);
+        let has_more = first.len() > query.limit;
+        if has_more {
+            first.pop_last();
         }
-        matches.sort_by(|one, other| one.0.cmp(&other.0));
-        let has_more = matches.len() > query.limit;
-        matches.truncate(query.limit);
-        let next = match matches.last() {
-            Some((position, _)) if has_more => Some(position.clone()),
-            _ => None,
-        };
-        Self { metadata: matches.into_iter().map(|(_, meta)| meta).collect(), total, next }
+        let next = first.last_key_value().filter(|_| has_more).map(|(last, _)| last.clone());
+        Self { metadata: first.into_values().collect(), total, next }
     }
 
     /// The position of a document; `None` if it is not an item or has no reference.
@@ -146,11 +145,20 @@ pub struct DiagnosticList {
 
 impl DiagnosticList {
     /// Selects from the metadata of all documents of a kind, sorted by name.
-    pub fn select(all: Vec<Arc<DocumentMeta>>, limit: usize, unread: Vec<UnreadFile>) -> Self {
-        let mut metadata = all;
-        metadata.retain(|meta| meta.diagnostic.is_some());
-        let total = metadata.len();
-        metadata.truncate(limit);
+    pub fn select(
+        all: impl IntoIterator<Item = Arc<DocumentMeta>>,
+        limit: usize,
+        unread: Vec<UnreadFile>,
+    ) -> Self {
+        let (mut metadata, mut total) = (Vec::new(), 0);
+        for meta in all {
+            if meta.diagnostic.is_some() {
+                total += 1;
+                if metadata.len() < limit {
+                    metadata.push(meta);
+                }
+            }
+        }
         Self { metadata, total, unread }
     }
 }

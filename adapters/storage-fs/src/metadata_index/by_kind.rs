@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{DocumentFilter, MetadataPage, UnreadFile};
+use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts, UntaggedList};
 
+use super::entity_totals::EntityTotals;
 use super::stored_metadata::{LookupHashes, StoredMetadata, hash_word};
 use crate::read_file::FileStamp;
 
@@ -18,6 +20,8 @@ pub(crate) struct KindIndex {
     pub(crate) unread: Vec<UnreadFile>,
     by_reference: HashLookup,
     by_link_target: HashLookup,
+    /// Counted by the first question, because it must decode all metadata.
+    totals: Option<EntityTotals>,
 }
 
 /// The names of documents by the hash of a word, in the order of names.
@@ -32,6 +36,9 @@ impl KindIndex {
         let LookupHashes { reference, link_targets } = LookupHashes::of_metadata(&metadata);
         self.by_reference.extend(reference.map(|hash| (hash, Arc::clone(&name))));
         self.by_link_target.extend(link_targets.iter().map(|hash| (*hash, Arc::clone(&name))));
+        if let (Some(totals), Some(entity)) = (&mut self.totals, &metadata.entity) {
+            totals.add(&name, entity);
+        }
         let metadata = StoredMetadata::new(metadata, self.entries.len());
         self.entries.insert(name, IndexEntry { metadata, file });
     }
@@ -61,6 +68,7 @@ impl KindIndex {
         self.entries.append(&mut cached.entries);
         self.by_reference.append(&mut cached.by_reference);
         self.by_link_target.append(&mut cached.by_link_target);
+        self.totals = None;
     }
 
     /// Frees memory left unused by inserting many entries in sorted order.
@@ -78,7 +86,60 @@ impl KindIndex {
         for hash in link_targets {
             self.by_link_target.remove(&(hash, Arc::clone(&name)));
         }
+        if let Some(totals) = &mut self.totals
+            && let Some(entity) = &entry.metadata.to_metadata(&name).entity
+        {
+            totals.remove(&name, entity);
+        }
         true
+    }
+
+    /// All metadata, sorted by name. What is not kept is decoded and dropped one by one.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Arc<DocumentMeta>> {
+        self.entries.iter().map(|(name, entry)| entry.metadata.to_metadata(name))
+    }
+
+    fn totals(&mut self) -> &EntityTotals {
+        let entries = &self.entries;
+        self.totals.get_or_insert_with(|| {
+            let mut totals = EntityTotals::default();
+            for (name, entry) in entries {
+                if let Some(entity) = &entry.metadata.to_metadata(name).entity {
+                    totals.add(name, entity);
+                }
+            }
+            totals
+        })
+    }
+
+    pub(crate) fn entity_kinds(&mut self) -> EntityCounts {
+        self.totals().kinds()
+    }
+
+    pub(crate) fn tag_counts(&mut self, kind: Option<&str>) -> EntityCounts {
+        self.totals().tags(kind)
+    }
+
+    pub(crate) fn untagged(&mut self, kind: Option<&str>, limit: usize) -> UntaggedList {
+        let (names, total) = self.totals().untagged(kind, limit);
+        UntaggedList {
+            metadata: names.iter().filter_map(|name| self.metadata(name)).collect(),
+            total,
+        }
+    }
+
+    pub(crate) fn duplicate_ids(&self, limit: usize) -> DuplicateIds {
+        // Equal IDs have equal hashes, which are neighbours.
+        let mut candidates = BTreeSet::new();
+        let mut last: Option<&(u64, Arc<str>)> = None;
+        for next in &self.by_reference {
+            if let Some(last) = last.filter(|last| last.0 == next.0) {
+                candidates.extend([&last.1, &next.1]);
+            }
+            last = Some(next);
+        }
+        let metadata = candidates.into_iter().filter_map(|name| self.metadata(name));
+        DuplicateIds::select(metadata, limit)
     }
 
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {

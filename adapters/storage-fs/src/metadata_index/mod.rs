@@ -6,8 +6,9 @@
 //! with a transient error.
 
 mod body_cache;
-mod by_kind;
+pub(crate) mod by_kind;
 mod change_history;
+mod entity_totals;
 pub(crate) mod load;
 mod stored_metadata;
 pub(crate) mod watch_state;
@@ -190,9 +191,12 @@ impl MetadataIndex {
 
     /// Returns the metadata of all documents of a kind, sorted by name, as of its last refresh.
     pub(crate) fn all_of_kind(&self, kind: DocumentKind) -> Vec<Arc<DocumentMeta>> {
-        let Some(kind_index) = self.kinds.get(&kind) else { return Vec::new() };
-        let entries = kind_index.entries.iter();
-        entries.map(|(name, entry)| entry.metadata.to_metadata(name)).collect()
+        self.kinds.get(&kind).into_iter().flat_map(KindIndex::all).collect()
+    }
+
+    /// The index of a kind as of its last refresh.
+    pub(crate) fn of_kind(&mut self, kind: DocumentKind) -> &mut KindIndex {
+        self.kinds.entry(kind).or_default()
     }
 
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {

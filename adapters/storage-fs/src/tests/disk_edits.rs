@@ -23,9 +23,9 @@ const ENTITIES: [&str; FILES] = ["p.md", "q.md", "x.md", ".hidden.md"];
 const ITEMS: [&str; FILES] = ["REQ-001.md", "REQ-002-aaaaaa.md", "x.md", ".hidden.md"];
 /// The first three have the same length.
 pub(super) const TEXTS: [&str; 5] = [
-    "---\nid: dec-0001\nuser_story: US-001\n---\n# One\n",
-    "---\nid: dec-0002\nuser_story: US-002\n---\n# Two\n",
-    "---\nid: dec-0003\nuser_story: US-002\n---\n# Six\n",
+    "---\nid: dec-0001\nuser_story: US-001\ntags: [a]\n---\n# One\n",
+    "---\nid: dec-0002\nuser_story: US-002\ntags: [b]\n---\n# Two\n",
+    "---\nid: dec-0003\nuser_story: US-002\ntags: [ ]\n---\n# Six\n",
     "---\nid: [\n---\nbroken",
     "no front matter, and longer than the others are, all of them, by some words",
 ];

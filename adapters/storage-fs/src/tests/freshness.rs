@@ -12,6 +12,7 @@ use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, DocumentRepository, Refresh, StoreResult,
 };
+use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts, UntaggedList};
 
 use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files as any_file};
 use super::{PROJECT, Project, commit, files};
@@ -26,6 +27,7 @@ use crate::read_file::{FileContent, FileStamp, read_once};
 enum Call {
     Changes(Refresh),
     Find,
+    Counts,
     Backlinks,
     Get,
     Put((usize, usize), usize),
@@ -67,6 +69,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => Just(Call::Changes(Refresh::Incremental)),
         1 => Just(Call::Changes(Refresh::Full)),
         3 => Just(Call::Find),
+        2 => Just(Call::Counts),
         2 => Just(Call::Backlinks),
         3 => Just(Call::Get),
         1 => (any_file(), 0..TEXTS.len()).prop_map(|(file, text)| Call::Put(file, text)),
@@ -103,6 +106,18 @@ async fn find(store: &FsStore, kinds: &[DocumentKind]) -> StoreResult<MetadataBy
     Ok(all)
 }
 
+type Counts = (EntityCounts, EntityCounts, UntaggedList, DuplicateIds);
+
+async fn counts(store: &FsStore) -> StoreResult<Counts> {
+    let project = PROJECT();
+    Ok((
+        store.entity_kinds(&project).await?,
+        store.tag_counts(&project, None).await?,
+        store.untagged(&project, None, 2).await?,
+        store.duplicate_ids(&project, 2).await?,
+    ))
+}
+
 async fn backlinks(
     store: &FsStore,
     kinds: &[DocumentKind],
@@ -131,6 +146,10 @@ impl Reader {
             Call::Changes(refresh) => self.changes(disk, *refresh).await?,
             Call::Find => {
                 let (found, fresh) = (find(&self.store, kinds).await, find(&new, kinds).await);
+                prop_assert_eq!(found.ok(), fresh.ok());
+            }
+            Call::Counts => {
+                let (found, fresh) = (counts(&self.store).await, counts(&new).await);
                 prop_assert_eq!(found.ok(), fresh.ok());
             }
             Call::Backlinks => {
