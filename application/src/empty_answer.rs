@@ -1,4 +1,4 @@
-//! Explains an empty answer: nothing is stored, files wait for an import, or the index is built.
+//! Explains an answer with few or no hits: nothing is stored, not imported or not indexed yet.
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
@@ -12,10 +12,10 @@ use reqlore_domain::search::SearchHits;
 use crate::ApplicationPorts;
 use crate::tool::add_notes;
 
-/// With fewer hits than this, texts that cannot be found yet are likely to be missed.
+/// With fewer hits than this, an answer mentions pending texts.
 const FEW_HITS: usize = 10;
 
-/// Numbers of hits of a search, on all pages.
+/// Hit counts of a search over all pages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HitCounts {
     /// True if the first page has neither certain nor uncertain hits.
@@ -31,7 +31,7 @@ impl HitCounts {
         Self { is_empty, total: page.total, pending: page.pending }
     }
 
-    /// Returns a note that hits may be missing, if there are few.
+    /// Returns a note about pending texts if there are few hits.
     fn pending_note(self) -> Option<String> {
         let (verb, texts) = if self.pending == 1 { ("is", "text") } else { ("are", "texts") };
         (self.pending > 0 && self.total < FEW_HITS).then(|| {
@@ -44,8 +44,8 @@ impl HitCounts {
     }
 }
 
-/// Adds to an answer of a search with few or no hits why there are not more. `excluded` is the
-/// reason if the query or a filter excludes all documents.
+/// Adds an explanation to a search answer with few or no hits. `excluded` is the reason if the
+/// query or a filter excludes all documents.
 pub(crate) async fn explain_hits(
     reply: &mut ToolReply,
     ports: &ApplicationPorts,

@@ -8,8 +8,8 @@ use reqlore_domain::project_key::ProjectKey;
 use crate::ApplicationPorts;
 use crate::project_index::ProjectIndexes;
 
-/// Indexes all documents whose version in the index differs from the stored one. Returns after the
-/// last of them.
+/// Indexes all documents with an outdated or missing version in the index. Returns when the index
+/// is complete.
 pub async fn build_index(
     ports: &ApplicationPorts,
     project: &ProjectKey,

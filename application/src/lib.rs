@@ -74,7 +74,7 @@ pub struct ApplicationPorts {
     pub audit: Option<Arc<dyn AuditLog>>,
     /// The valid assignees of items. `None` on stdio: any name is valid.
     pub users: Option<Arc<dyn IdentityRepository>>,
-    /// Shows the progress of work in the background, for which no client waits.
+    /// Reports progress of background tasks, for which no client waits.
     pub progress: Arc<dyn ProgressSink>,
     pub settings: ApplicationSettings,
 }

@@ -246,7 +246,7 @@ impl From<Option<Document>> for ReadOutcome {
     }
 }
 
-/// Reads documents. One that cannot be read does not affect the others.
+/// Reads documents. An unreadable one does not affect the rest.
 async fn read_documents(
     ports: &ApplicationPorts,
     project: &ProjectKey,

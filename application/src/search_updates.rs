@@ -1,4 +1,4 @@
-//! Keeps the search index of a project equal to its storage.
+//! Keeps the search index of a project in sync with its storage.
 //!
 //! Changes since the position of the index are indexed before each search. If they are unknown, a
 //! build compares all documents with the index and indexes the differences. It also makes a new
@@ -31,7 +31,7 @@ pub(crate) const SEARCHED_KINDS: [DocumentKind; 6] = {
     let [sections, entities] = [DocumentKind::Section, DocumentKind::Entity];
     [sections, entities, epics, stories, requirements, criteria]
 };
-/// With more differences than this, a search does not wait for the end of a build.
+/// With more differences than this, a search does not wait for the build.
 const MAX_AWAITED_DIFFERENCES: usize = if cfg!(test) { 20 } else { 2_000 };
 /// Maximum documents indexed at a time. Searches wait for one batch of a build, and a call can be
 /// cancelled between two.
@@ -97,7 +97,7 @@ impl SearchUpdates {
             ports.documents.changes_since(project, None, 1, refresh).await?;
         }
         let mut state = self.state.lock().await;
-        // A task that panicked has not removed its build.
+        // A task that panicked did not remove its build.
         state.build.take_if(|build| build.status.has_changed().is_err());
         if let Some(build) = &mut state.build {
             // The build does not compare a document again that changed meanwhile.
@@ -133,7 +133,7 @@ impl SearchUpdates {
     ) -> Result<SearchHits> {
         let state = self.state.lock().await;
         let Some(build) = &state.build else {
-            // Searches need not wait for each other.
+            // Searches do not wait for each other.
             drop(state);
             return ports.search.search(project, query).await;
         };
@@ -170,7 +170,7 @@ impl SearchUpdates {
     }
 }
 
-/// Waits until a build ends or proves to be long.
+/// Waits until a build ends or is known to be long.
 async fn await_build(
     mut status: watch::Receiver<BuildStatus>,
     is_end_awaited: bool,
@@ -227,7 +227,7 @@ impl ChangeIndexer<'_> {
                     changed.insert(id);
                 }
             }
-            // A position that moved without a change of the index is not worth a write.
+            // Not written if only the position moved, which would cost a commit.
             if has_more || !changed.is_empty() {
                 let changed: Vec<DocumentId> = changed.into_iter().collect();
                 let moved = self.keeps_position.then_some(position);
@@ -270,7 +270,7 @@ struct BuildTask<'a> {
     status: watch::Sender<BuildStatus>,
 }
 
-/// Why a comparison ended before the last document.
+/// The reason why a comparison ended early.
 enum Interruption {
     /// The index was lost, or its changes are unknown.
     Restart,
@@ -285,7 +285,7 @@ impl From<Error> for Interruption {
 
 impl BuildTask<'_> {
     async fn run(&self) {
-        let message = "search index: it was lost during each try to build it; see the log";
+        let message = "search index: lost during each attempt to build it; see the log";
         let mut failure = Some(Error::new(ErrorKind::Internal, message));
         for _ in 0..MAX_TRIES {
             failure = match self.compare_all().await {
@@ -296,7 +296,7 @@ impl BuildTask<'_> {
             break;
         }
         if let Some(error) = &failure {
-            tracing::warn!(%error, "search index: the build failed; the next search tries again");
+            tracing::warn!(%error, "search index: the build failed; the next search retries");
             self.updates.state.lock().await.build = None;
         }
         self.status.send_modify(|status| {
@@ -381,7 +381,7 @@ impl BuildTask<'_> {
             remaining = &remaining[done..];
             ports.search.apply_projections(project, projections, None).await?;
             drop(state);
-            // Ports that never wait would keep other calls off the thread.
+            // Ports that never yield would block other calls of the thread.
             tokio::task::yield_now().await;
         }
         differing.clear();
@@ -398,7 +398,7 @@ impl BuildTask<'_> {
     }
 }
 
-/// Returns the number of documents to compare, without those that no list has.
+/// Returns the number of documents to compare. Excludes documents that are in no list.
 async fn count_searched(documents: &dyn DocumentRepository, project: &ProjectKey) -> Result<usize> {
     let mut total = count_documents(documents, project, DocumentKind::Section).await?;
     for kind in ItemKind::ALL {

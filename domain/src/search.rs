@@ -116,8 +116,8 @@ pub struct SearchHits {
     pub state: u64,
 }
 
-/// Documents whose projection [`is_incomplete`](DocumentProjection::is_incomplete). A query cannot
-/// find what they lack, so an answer names them.
+/// Documents whose projection [`is_incomplete`](DocumentProjection::is_incomplete). Queries
+/// miss their unindexed text, so an answer names them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IncompleteDocuments {
     pub total: usize,

@@ -80,7 +80,7 @@ impl StoredProject {
         let mut count = 0;
         for entry in self.history.get_mut(id).into_iter().flat_map(|past| past.values_mut()) {
             let entry_version = entry.content.version();
-            // The present text stays readable, also where it is an earlier text.
+            // The present text stays readable, even if it is also an earlier text.
             if entry_version.is_none()
                 || entry_version == present
                 || version.is_some() && entry_version != version

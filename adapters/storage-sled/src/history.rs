@@ -269,7 +269,7 @@ impl CommitGroup {
             let (number, mut row) = entry?;
             let Some(hash) = row.hash else { continue };
             let entry_version = Some(TextHash(hash).version());
-            // The present text stays readable, also where it is an earlier text.
+            // The present text stays readable, even if it is also an earlier text.
             if entry_version == present || version.is_some() && entry_version != version {
                 continue;
             }

@@ -289,7 +289,7 @@ fn purge(
     check_purge(id, present, version)?;
     let mut count = 0;
     let home = read::project_id(&transaction, project)?;
-    // The present text stays readable, also where it is an earlier text.
+    // The present text stays readable, even if it is also an earlier text.
     let purged = "project = ?1 AND kind = ?2 AND name = ?3 AND hash IS NOT NULL \
                   AND lower(hex(substr(hash, 1, 8))) IS NOT ?4 \
                   AND (?5 IS NULL OR lower(hex(substr(hash, 1, 8))) = ?5)";

@@ -22,7 +22,7 @@ use crate::ApplicationPorts;
 use crate::transaction::get_one;
 use list_docsets::render_list;
 
-/// Cached projects; one makes room for another.
+/// Maximum number of cached projects.
 const MAX_PROJECTS: usize = 1_000;
 /// How an edited file takes effect; part of each error about it.
 const RELOAD_HINT: &str =

@@ -22,7 +22,7 @@ use reqlore_domain::timestamp::Timestamp;
 
 use crate::audit_recorder::AuditRecorder;
 
-/// Cached tokens; one makes room for another.
+/// Maximum number of cached tokens.
 const MAX_CACHED_TOKENS: usize = 10_000;
 /// Audit rows per minute for guessed tokens. Further guesses are only counted.
 const MAX_GUESS_ROWS: u64 = 100;

@@ -119,7 +119,7 @@ fn untagged_reply(untagged: &UntaggedList) -> Result<ToolReply> {
     let (listed, total) = (items.len(), untagged.total);
     let mut reply = super::json_reply(&TagReport { total, tags: None, items: Some(items) })?;
     if listed < total {
-        let note = format!("These are the first {listed} of {total}; add tags to see the others.");
+        let note = format!("Showing the first {listed} of {total}; tag these to see the rest.");
         add_notes(&mut reply, vec![note]);
     }
     Ok(reply)

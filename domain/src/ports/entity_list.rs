@@ -1,4 +1,4 @@
-//! Questions about all entities of a project: kinds, tags, similar and duplicate IDs.
+//! Queries over all entities of a project: kinds, tags, similar and duplicate IDs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const MIN_PART_BYTES: usize = 3;
 /// The end of an ID with more parts is not searched.
 const MAX_PARTS: usize = 16;
 
-/// Numbers of entities by kind or by tag.
+/// Entity counts by kind or by tag.
 pub type EntityCounts = BTreeMap<String, usize>;
 
 /// Entities without tags.
@@ -25,7 +25,7 @@ pub struct UntaggedList {
     pub total: usize,
 }
 
-/// Entities that a text may mean that is no ID and no name.
+/// Candidates for a text that is neither an ID nor a name of an entity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SimilarEntities {
     /// Entities whose ID or name differs from the text only in its case, sorted by name, at most

@@ -57,7 +57,7 @@ pub fn project_not_found(
     Error::new(ErrorKind::NotFound, message).field(argument)
 }
 
-/// Lists the first projects, and the number of the others.
+/// Lists the first projects and the number of further ones.
 pub fn list_projects(projects: &[impl std::fmt::Display]) -> String {
     const MAX_LISTED: usize = 20;
     let listed = &projects[..projects.len().min(MAX_LISTED)];

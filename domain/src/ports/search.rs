@@ -16,13 +16,13 @@ use crate::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IndexStatus {
     pub open_indexes: u64,
-    /// Open indexes that are in memory, because their folder cannot be used.
+    /// Open indexes held in memory because their folder is unusable.
     pub indexes_in_memory: u64,
     /// Total size of the files of open indexes in bytes.
     pub disk_bytes: u64,
-    /// Reads of index files since the start that found their bytes in memory.
+    /// Reads of index files since the start that were served from the cache.
     pub cache_hits: u64,
-    /// Reads of index files since the start that went to the disk.
+    /// Reads of index files from disk since the start.
     pub cache_misses: u64,
     /// Texts of open indexes that await embedding.
     pub unembedded_texts: u64,
