@@ -44,6 +44,21 @@ pub(crate) static SELECT_CHANGES: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+/// True if a position is that of the last change. Only rows with a checksum say so, and a missing one
+/// gives false.
+pub(crate) fn is_latest(
+    connection: &Connection,
+    store_id: u128,
+    key: &ProjectKey,
+    position: ChangePosition,
+) -> Result<bool, QueryError> {
+    let state = project_state(connection, key, position.revision)?;
+    Ok(position.store_id == store_id
+        && position.revision == state.revision
+        && position.revision >= state.history_start
+        && position.writer_id == state.writer_id)
+}
+
 /// Returns a page of changes. The caller reads in a transaction.
 pub(crate) fn changes_since(
     connection: &Connection,
@@ -64,7 +79,6 @@ pub(crate) fn changes_since(
     {
         return Ok(ChangePage::Reset { position });
     }
-    // The common answer to a poll needs no second query.
     if since.revision == state.revision {
         return Ok(ChangePage::Since { ids: Vec::new(), position, has_more: false });
     }

@@ -454,16 +454,26 @@ impl DocumentRepository for SqliteStore {
         limit: usize,
         _: Refresh,
     ) -> StoreResult<ChangePage> {
+        let store_id = self.store_id;
+        // Most polls end here, and need not wait for the check of all documents.
+        if let Some(position) = since {
+            let key = project.clone();
+            let is_latest = move |connection: &Connection| {
+                changes::is_latest(connection, store_id, &key, position)
+            };
+            if self.pool.read_inline_statement(is_latest).await? {
+                return Ok(ChangePage::Since { ids: Vec::new(), position, has_more: false });
+            }
+        }
         self.damage.wait_for_stage(CheckStage::Documents).await?;
         let project = project.clone();
-        let store_id = self.store_id;
         let read = move |connection: &Connection, limit| {
             changes::changes_since(connection, store_id, &project, since, limit)
         };
         let read_few = read.clone();
         let few = limit.min(INLINE_LIMIT);
         let page = self.pool.read_inline(move |connection| read_few(connection, few)).await?;
-        // Most pages are empty or short; only a long one is worth a switch of threads.
+        // Most pages are short; only a long one is worth a switch of threads.
         match page {
             ChangePage::Since { has_more: true, .. } if few < limit => {
                 self.pool.read_blocking(move |connection| read(connection, limit)).await
