@@ -114,8 +114,8 @@ impl ChangeHistory {
             self.start = None;
         }
         if self.start.is_none() {
-            self.start = Some(self.revision);
-            self.is_unsaved = true;
+            // A position that a killed process gave at the same revision must be unknown.
+            self.start = Some(self.begin_revision());
         }
         let current = self.position_of(self.revision);
         let known = since.filter(|since| self.is_known(*since));

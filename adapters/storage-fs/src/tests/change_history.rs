@@ -6,7 +6,7 @@ use std::fs;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
-use reqlore_domain::ports::documents::{DocumentRepository, Refresh};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, Refresh};
 
 use super::{PROJECT, Project, config, delete, files, item, put};
 use crate::{Config, FsStore};
@@ -104,6 +104,22 @@ async fn commit_before_loading_the_cache_is_a_change() {
     delete(&store, &requirement).await.unwrap();
     let changes = page(&store, Some(position)).await;
     assert_eq!(ids(&changes), BTreeSet::from([entity, requirement, section]));
+}
+
+#[tokio::test]
+async fn history_that_a_killed_process_started_is_a_reset() {
+    let repository = Repository::new();
+    let [entity, ..] = documents();
+    // Saves documents, but no history.
+    let filter = DocumentFilter::of_kind(entity.kind);
+    repository.store().find(&PROJECT(), &filter).await.unwrap();
+    let saved = repository.cache();
+    let position = start(&repository.store()).await;
+    for (file, bytes) in saved {
+        fs::write(file, bytes).unwrap();
+    }
+    repository.project.write(repository.project.file(&entity), "# New");
+    check_reset(&page(&repository.store(), Some(position)).await);
 }
 
 #[tokio::test]
