@@ -11,7 +11,7 @@ use crate::layouts::DIAGNOSTICS;
 use crate::{MetadataTables, sql_limit};
 
 /// Replaces the row of a document.
-pub(crate) fn replace(
+pub(crate) fn replace_diagnostic(
     connection: &Connection,
     project: i64,
     old: Option<&DocumentMeta>,

@@ -31,7 +31,7 @@ pub fn find_differences(
             comparison.add(row.get(1)?, row.get(2)?, &meta)?;
         }
     }
-    comparison.finish(connection)
+    comparison.compare_counts(connection)
 }
 
 /// The expected rows and counts of the documents.
@@ -80,7 +80,7 @@ impl<'a> ListComparison<'a> {
                 [&project, &id, kind, position, status, requirement_type, parent];
             self.rows[0] += 1;
             let found = self.has_item.query_one(row, |row| row.get(0))?;
-            self.report(found, meta, "the list of items");
+            self.add_missing(found, meta, "the list of items");
             let priority = item.priority().to_string();
             let group = [*kind, *status, *requirement_type, &priority].map(str::to_owned);
             *self.item_counts.entry((project, group.to_vec())).or_default() += 1;
@@ -89,7 +89,7 @@ impl<'a> ListComparison<'a> {
             self.rows[1] += 1;
             let row = (project, id, kind, name);
             let found = self.has_diagnostic.query_one(row, |row| row.get(0))?;
-            self.report(found, meta, "the list of diagnostics");
+            self.add_missing(found, meta, "the list of diagnostics");
         }
         let Some(entity) = entity_of(meta) else { return Ok(()) };
         for tag in counted_tags(entity) {
@@ -100,24 +100,24 @@ impl<'a> ListComparison<'a> {
             self.rows[2] += 1;
             let row = (project, id, &entity.kind, name);
             let found = self.is_untagged.query_one(row, |row| row.get(0))?;
-            self.report(found, meta, "the list of entities without tags");
+            self.add_missing(found, meta, "the list of entities without tags");
         }
         for word in entity_words(meta) {
             self.rows[3] += 1;
             let found = self.has_word.query_one((project, id, word, name), |row| row.get(0))?;
-            self.report(found, meta, "the words of IDs");
+            self.add_missing(found, meta, "the words of IDs");
         }
         Ok(())
     }
 
-    fn report(&mut self, found: bool, meta: &DocumentMeta, list: &str) {
+    fn add_missing(&mut self, found: bool, meta: &DocumentMeta, list: &str) {
         if !found {
             self.differences.push(format!("{} in {list}", meta.id));
         }
     }
 
     /// Compares the counts. They also differ after a missing row.
-    fn finish(mut self, connection: &Connection) -> Result<Vec<String>, DatabaseError> {
+    fn compare_counts(mut self, connection: &Connection) -> Result<Vec<String>, DatabaseError> {
         if !self.differences.is_empty() {
             return Ok(self.differences);
         }

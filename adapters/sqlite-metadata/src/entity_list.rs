@@ -34,7 +34,7 @@ pub(crate) fn counted_tags(entity: &Entity) -> BTreeSet<&str> {
 }
 
 /// Replaces the rows of an entity.
-pub(crate) fn replace(
+pub(crate) fn replace_entity(
     connection: &Connection,
     project: i64,
     old: Option<&DocumentMeta>,

@@ -44,7 +44,7 @@ impl ItemRow {
 }
 
 /// Replaces the rows of an item.
-pub(crate) fn replace(
+pub(crate) fn replace_item(
     connection: &Connection,
     project: i64,
     old: Option<&DocumentMeta>,

@@ -43,19 +43,19 @@ impl MetadataTables<'_> {
 
 /// Replaces the rows of a document. `old` is its stored metadata, `new` the row and the metadata
 /// that replace it.
-pub fn replace(
+pub fn replace_rows(
     connection: &Connection,
     project: i64,
     old: Option<&DocumentMeta>,
     new: Option<(i64, &DocumentMeta)>,
 ) -> Result<(), DatabaseError> {
-    item_list::replace(connection, project, old, new)?;
-    entity_list::replace(connection, project, old, new)?;
-    diagnostics::replace(connection, project, old, new)
+    item_list::replace_item(connection, project, old, new)?;
+    entity_list::replace_entity(connection, project, old, new)?;
+    diagnostics::replace_diagnostic(connection, project, old, new)
 }
 
 /// Removes all rows, before the metadata of all documents is derived again.
-pub fn clear(connection: &Connection) -> rusqlite::Result<()> {
+pub fn clear_tables(connection: &Connection) -> rusqlite::Result<()> {
     for table in layouts::LAYOUTS {
         connection.execute(&format!("DELETE FROM {}", table.name), [])?;
     }

@@ -109,7 +109,7 @@ impl WatchQueue {
 
     /// The number of watches and of trees.
     #[cfg(test)]
-    pub(crate) fn usage(&self) -> (usize, usize) {
+    pub(crate) fn watch_usage(&self) -> (usize, usize) {
         let queue = self.lock();
         (queue.folders.len(), queue.trees.len())
     }
@@ -207,7 +207,7 @@ impl SharedQueue {
             let name = event.file_name().and_then(|name| name.to_str().ok());
             for (tree, meaning) in meanings {
                 if let Some(tree) = self.trees.get_mut(tree) {
-                    tree.record(meaning.effect(event.events(), name, is_of_folder));
+                    tree.record(meaning.effect_of(event.events(), name, is_of_folder));
                 }
             }
             // The kernel has removed the watch.
@@ -237,7 +237,7 @@ impl TreeEvents {
 impl WatchedFolder {
     /// The effect of an event of a name in this folder, or of the folder itself. The name is `None`
     /// if it is not UTF-8.
-    fn effect(&self, events: ReadFlags, name: Option<&str>, is_of_folder: bool) -> EventEffect {
+    fn effect_of(&self, events: ReadFlags, name: Option<&str>, is_of_folder: bool) -> EventEffect {
         let invalidating =
             ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
         if events.intersects(invalidating) {

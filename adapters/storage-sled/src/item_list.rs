@@ -54,17 +54,20 @@ impl ItemKeys {
 }
 
 fn status_and_type(item: &ItemMeta) -> StatusAndType {
-    [ordinal(&Status::ALL, item.status), ordinal(&RequirementType::ALL, item.requirement_type)]
+    [
+        value_ordinal(&Status::ALL, item.status),
+        value_ordinal(&RequirementType::ALL, item.requirement_type),
+    ]
 }
 
 /// The number of a value in the list, from 1; 0 for `None`.
-fn ordinal<T: PartialEq>(all: &[T], value: Option<T>) -> u8 {
+fn value_ordinal<T: PartialEq>(all: &[T], value: Option<T>) -> u8 {
     let position = value.and_then(|value| all.iter().position(|one| *one == value));
     position.and_then(|position| u8::try_from(position + 1).ok()).unwrap_or_default()
 }
 
 fn kind_number(kind: ItemKind) -> u8 {
-    ordinal(&ItemKind::ALL, Some(kind))
+    value_ordinal(&ItemKind::ALL, Some(kind))
 }
 
 fn item_prefix(project: u32, kind: ItemKind, group: StatusAndType) -> Vec<u8> {
@@ -143,7 +146,7 @@ impl SledDatabase {
     fn find_items(&self, project: &ProjectRow, query: &ItemQuery) -> StoreResult<FoundItems> {
         let (mut groups, mut total) = (BTreeSet::new(), 0);
         for (group, count) in &project.item_counts {
-            if selects(query, *group) {
+            if selects_group(query, *group) {
                 groups.insert([group[1], group[2]]);
                 total += usize::try_from(*count).unwrap_or(usize::MAX);
             }
@@ -182,7 +185,7 @@ impl SledDatabase {
                 };
                 let priority = position.first().copied().unwrap_or_default();
                 let group = [kind_number(query.kind), *status, *requirement_type, priority];
-                if !selects(query, group) {
+                if !selects_group(query, group) {
                     continue;
                 }
                 total += 1;
@@ -292,7 +295,7 @@ impl SledDatabase {
 }
 
 /// True if the query's kind, status, type and priority select the group.
-fn selects(query: &ItemQuery, [kind, status, requirement_type, priority]: [u8; 4]) -> bool {
+fn selects_group(query: &ItemQuery, [kind, status, requirement_type, priority]: [u8; 4]) -> bool {
     let ItemFilter {
         status: wanted_status,
         priority: wanted_priority,
@@ -300,8 +303,9 @@ fn selects(query: &ItemQuery, [kind, status, requirement_type, priority]: [u8; 4
         ..
     } = query.filter;
     kind == kind_number(query.kind)
-        && wanted_status.is_none_or(|wanted| ordinal(&Status::ALL, Some(wanted)) == status)
-        && wanted_type
-            .is_none_or(|wanted| ordinal(&RequirementType::ALL, Some(wanted)) == requirement_type)
+        && wanted_status.is_none_or(|wanted| value_ordinal(&Status::ALL, Some(wanted)) == status)
+        && wanted_type.is_none_or(|wanted| {
+            value_ordinal(&RequirementType::ALL, Some(wanted)) == requirement_type
+        })
         && wanted_priority.map(Priority::number).is_none_or(|wanted| wanted == priority)
 }

@@ -290,7 +290,7 @@ fn rebuild_metadata(
 ) -> Result<(), QueryError> {
     let count = "SELECT count(*) FROM documents";
     let total = connection.query_one(count, [], |row| row.get(0))?;
-    reqlore_sqlite_metadata::clear(connection)?;
+    reqlore_sqlite_metadata::clear_tables(connection)?;
     let (mut last_id, mut done) = (0, 0);
     while let Some(id) = rebuild_next(connection, last_id)? {
         last_id = id;

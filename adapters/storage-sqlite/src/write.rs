@@ -294,7 +294,12 @@ fn write_changes(
                 if let Some(old) = &old {
                     record_deletion(connection, project, id, old, context)?;
                 }
-                reqlore_sqlite_metadata::replace(connection, project, listed.as_deref(), None)?;
+                reqlore_sqlite_metadata::replace_rows(
+                    connection,
+                    project,
+                    listed.as_deref(),
+                    None,
+                )?;
                 delete_document(connection, project, revision, id)?;
             }
         }
@@ -409,7 +414,7 @@ pub(crate) fn put_document(
     }
     // The document exists again, so its deletion is no longer a change to report.
     changes::forget_deletion(connection, project, &document.id)?;
-    reqlore_sqlite_metadata::replace(connection, project, old, Some((id, &meta)))
+    reqlore_sqlite_metadata::replace_rows(connection, project, old, Some((id, &meta)))
 }
 
 /// Replaces the metadata and the links of a stored document, which no list has.
@@ -423,7 +428,7 @@ pub(crate) fn update_metadata(
     connection.prepare_cached(&UPDATE)?.execute((id, meta.reference(), encode_metadata(meta)?))?;
     delete_links(connection, id)?;
     insert_links(connection, (id, project), meta)?;
-    reqlore_sqlite_metadata::replace(connection, project, None, Some((id, meta)))
+    reqlore_sqlite_metadata::replace_rows(connection, project, None, Some((id, meta)))
 }
 
 fn encode_metadata(meta: &DocumentMeta) -> Result<Vec<u8>, QueryError> {

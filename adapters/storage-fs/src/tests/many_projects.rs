@@ -74,7 +74,7 @@ async fn index_over_budget_is_closed_and_read_again() {
     // Waits until the closed indexes have removed their watches.
     let Projects { store, queue, .. } = projects;
     drop(store);
-    assert_eq!(queue.usage(), (0, 0));
+    assert_eq!(queue.watch_usage(), (0, 0));
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn edit_is_found_after_another_project_drained_the_queue() {
     for number in 0..50 {
         assert_eq!(projects.titles(&format!("p-{number}")).await, ["one"]);
     }
-    assert_eq!(projects.queue.usage(), (50 * WATCHES, 50));
+    assert_eq!(projects.queue.watch_usage(), (50 * WATCHES, 50));
     for number in 0..50 {
         write(&projects.path(&format!("p-{number}")), "two");
     }
@@ -102,13 +102,13 @@ async fn project_without_a_watch_is_compared_by_stat() {
             assert_eq!(projects.titles(&name).await, [title], "{name}");
         }
     }
-    assert_eq!(projects.queue.usage(), (5 * WATCHES, 5));
+    assert_eq!(projects.queue.watch_usage(), (5 * WATCHES, 5));
     // A removed project's watches are free for another one.
     fs::remove_dir_all(projects.path("p-0")).unwrap();
     fs::create_dir(projects.path("p-0")).unwrap();
     assert_eq!(projects.titles("p-0").await, [""; 0]);
     assert_eq!(projects.titles("p-19").await, ["six"]);
-    assert!(projects.queue.usage().0 <= 5 * WATCHES);
+    assert!(projects.queue.watch_usage().0 <= 5 * WATCHES);
 }
 
 /// Both projects watch the inner one's root, for different events.
