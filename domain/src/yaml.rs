@@ -337,7 +337,7 @@ mod tests {
         ["null", "~", "true", "No", "NaN", "#", "#a", ":", "a:", "-", ""];
 
     /// Texts that are mostly plain.
-    fn texts() -> impl Strategy<Value = String> {
+    fn sample_texts() -> impl Strategy<Value = String> {
         let word = prop_oneof![
             8 => "[a-zA-Z0-9é]{1,6}",
             4 => "[-+0-9a-fxobeEn._:TZ,]{1,12}",
@@ -369,7 +369,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
         #[test]
-        fn plain_text_has_the_tree_of_the_yaml_parser(text in texts()) {
+        fn plain_text_has_the_tree_of_the_yaml_parser(text in sample_texts()) {
             if let Some(tree) = plain::parse_plain(&text) {
                 prop_assert_eq!(Ok(tree), parse_any(&text, YamlDialect::FrontMatter));
             }

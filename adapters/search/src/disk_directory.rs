@@ -365,7 +365,7 @@ impl Write for DiskWriter {
 
 impl TerminatingWrite for DiskWriter {
     fn terminate_ref(&mut self, _: AntiCallToken) -> io::Result<()> {
-        self.file.write_all(&self.id.trailer(&self.name, self.hasher.clone().finalize()))
+        self.file.write_all(&self.id.file_trailer(&self.name, self.hasher.clone().finalize()))
     }
 }
 

@@ -30,7 +30,7 @@ impl IndexId {
         hasher.finalize().to_le_bytes()
     }
 
-    pub(crate) fn trailer(self, name: &Path, content_sum: u32) -> [u8; TRAILER_BYTES] {
+    pub(crate) fn file_trailer(self, name: &Path, content_sum: u32) -> [u8; TRAILER_BYTES] {
         let mut trailer = [0; TRAILER_BYTES];
         trailer[..4].copy_from_slice(&self.name_sum(name));
         trailer[4..].copy_from_slice(&content_sum.to_le_bytes());
@@ -40,7 +40,7 @@ impl IndexId {
     /// Appends the trailer to the content of a small file.
     pub(crate) fn with_trailer(self, name: &Path, content: &[u8]) -> Vec<u8> {
         let mut bytes = content.to_vec();
-        bytes.extend_from_slice(&self.trailer(name, crc32fast::hash(content)));
+        bytes.extend_from_slice(&self.file_trailer(name, crc32fast::hash(content)));
         bytes
     }
 
@@ -49,7 +49,7 @@ impl IndexId {
         let Some((content, trailer)) = bytes.split_last_chunk() else {
             return Err(damaged_file(name));
         };
-        if *trailer != self.trailer(name, crc32fast::hash(content)) {
+        if *trailer != self.file_trailer(name, crc32fast::hash(content)) {
             return Err(damaged_file(name));
         }
         let length = content.len();
@@ -73,7 +73,7 @@ impl IndexId {
         }
         let mut trailer = [0; TRAILER_BYTES];
         file.read_exact(&mut trailer)?;
-        if trailer != self.trailer(name, hasher.finalize()) {
+        if trailer != self.file_trailer(name, hasher.finalize()) {
             return Err(damaged_file(name));
         }
         Ok(())

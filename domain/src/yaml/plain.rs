@@ -68,7 +68,7 @@ impl<'a> PlainLines<'a> {
         SourcePosition { line: self.number, column: offset + 1, span: start..start + length }
     }
 
-    fn scalar(&self, text: &str, offset: usize) -> YamlNode {
+    fn parse_scalar(&self, text: &str, offset: usize) -> YamlNode {
         let position = self.position(offset, text.len());
         YamlNode { position, is_alias: false, value: YamlValue::Scalar(text.to_owned()) }
     }
@@ -76,7 +76,7 @@ impl<'a> PlainLines<'a> {
     /// Parses a scalar, or a list such as `[a, b]`.
     fn parse_value(&self, value: &str, offset: usize) -> Option<YamlNode> {
         let Some(list) = value.strip_prefix('[') else {
-            return is_plain_scalar(value).then(|| self.scalar(value, offset));
+            return is_plain_scalar(value).then(|| self.parse_scalar(value, offset));
         };
         let mut items = Vec::new();
         let mut item_offset = offset + 1;
@@ -84,7 +84,7 @@ impl<'a> PlainLines<'a> {
             if !is_plain_item(item) {
                 return None;
             }
-            items.push(self.scalar(item, item_offset));
+            items.push(self.parse_scalar(item, item_offset));
             item_offset += item.len() + 2;
         }
         let position = self.position(offset, 1);
@@ -103,7 +103,7 @@ impl<'a> PlainLines<'a> {
                 return None;
             }
             position.get_or_insert(self.position(indent, 0));
-            items.push(self.scalar(item, indent + 2));
+            items.push(self.parse_scalar(item, indent + 2));
         }
         // Without an item the value is null.
         Some(YamlNode { position: position?, is_alias: false, value: YamlValue::List(items) })
