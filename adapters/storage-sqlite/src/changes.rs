@@ -44,8 +44,8 @@ pub(crate) static SELECT_CHANGES: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// True if a position is that of the last change. Only rows with a checksum say so, and a missing one
-/// gives false.
+/// True if the position is that of the last change. False if a row is missing or its checksum is
+/// wrong.
 pub(crate) fn is_latest(
     connection: &Connection,
     store_id: u128,

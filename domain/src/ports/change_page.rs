@@ -7,14 +7,14 @@ use crate::document::DocumentId;
 
 /// A place in the history of a project's documents.
 ///
-/// A revision alone does not identify a state: in a restored backup, an older copy, or a cache rolled
-/// back by a power cut, the same number may belong to different changes.
+/// A revision alone does not identify a state: in a restored backup, an older copy, or a cache
+/// rolled back by a power cut, the same number may belong to different changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChangePosition {
     /// Random ID that a storage gets when it is created, restored or filled by `copy`.
     pub store_id: u128,
-    /// Random ID of the writer that made the revision. Every process that opens the storage is a new
-    /// writer.
+    /// Random ID of the writer that made the revision. Every process that opens the storage is a
+    /// new writer.
     pub writer_id: u64,
     pub revision: Revision,
 }
