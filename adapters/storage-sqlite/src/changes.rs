@@ -44,8 +44,8 @@ pub(crate) static SELECT_CHANGES: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// True if the position is that of the last change. False if a row is missing or its checksum is
-/// wrong.
+/// True if the position is that of the last change, according to rows with a verified checksum.
+/// False if a row is missing.
 pub(crate) fn is_latest(
     connection: &Connection,
     store_id: u128,
