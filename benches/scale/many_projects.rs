@@ -207,7 +207,8 @@ impl<'a> ManyProjects<'a> {
         let arguments = match tool {
             "get_item" => json!({ "reference": format!("REQ-{requirement}") }),
             "list_epics" => json!({ "limit": 50 }),
-            "search_global" => json!({ "query": title, "limit": 10 }),
+            // All documents: those with more common words may be before the one with the title.
+            "search_global" => json!({ "query": title, "limit": 50 }),
             _ => json!({
                 "user_story": format!("US-{}", number % SIZE.stories() + 1), "title": "created",
                 "priority": 2, "type": "Functional", "description": self.language.query(number)
