@@ -79,9 +79,6 @@ pub(crate) fn changes_since(
     {
         return Ok(ChangePage::Reset { position });
     }
-    if since.revision == state.revision {
-        return Ok(ChangePage::Since { ids: Vec::new(), position, has_more: false });
-    }
     let mut select = connection.prepare_cached(&SELECT_CHANGES)?;
     let changes = select.query_and_then((state.id, since.revision.0), |row| {
         let Some(kind) = DocumentKind::from_name(row.get_ref(1)?.as_str()?) else {
