@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchFacet, SearchItem};
 
 use crate::support::{
-    TestIndex, ToyModel, document_with_items, document_with_text, item, query, removed_document,
+    TestIndex, ToyModel, all_files, document_with_items, document_with_text, item, query,
+    removed_document,
 };
 
 fn books() -> Vec<DocumentProjection> {
@@ -31,16 +32,6 @@ fn books() -> Vec<DocumentProjection> {
     ));
     books.push(document_with_items("nothing", Vec::new()));
     books
-}
-
-fn all_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(all_files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
 }
 
 fn copy(from: &Path, to: &Path) {

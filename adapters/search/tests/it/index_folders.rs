@@ -8,7 +8,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, SearchHits};
 use reqlore_search::inspect::inspect_cache;
 
-use crate::support::{TestIndex, document_with_text, query};
+use crate::support::{TestIndex, all_files, document_with_text, query};
 
 fn books() -> Vec<DocumentProjection> {
     let mut books = Vec::new();
@@ -54,16 +54,6 @@ fn built_cache() -> (tempfile::TempDir, SearchHits) {
 
 fn references(hits: &SearchHits) -> Vec<&str> {
     hits.hits.iter().map(|hit| &*hit.reference).collect()
-}
-
-fn all_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(all_files(&path)) } else { found.push(path) }
-    }
-    found.sort();
-    found
 }
 
 /// Returns the segment files, whose names begin with the ID of their segment.
@@ -130,16 +120,22 @@ fn file_cut_under_open_index_ends_in_right_answer() {
     }
 }
 
+/// A copy of the folder in which one bit of a file is changed, and the path of this file.
+fn copy_with_flipped_bit(folder: &Path, file: &Path) -> (tempfile::TempDir, PathBuf) {
+    let copied = copy(folder);
+    let path = copied.path().join(file.strip_prefix(folder).unwrap());
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    (copied, path)
+}
+
 #[test]
 fn flipped_bit_is_found_by_background_check() {
     let (folder, answer) = built_cache();
     for file in segment_files(folder.path()) {
-        let copied = copy(folder.path());
-        let path = copied.path().join(file.strip_prefix(folder.path()).unwrap());
-        let mut bytes = fs::read(&path).unwrap();
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        fs::write(&path, bytes).unwrap();
+        let (copied, _) = copy_with_flipped_bit(folder.path(), &file);
         let index = TestIndex::on_disk(copied.path());
         while index.position().is_some() {
             std::thread::yield_now();
@@ -158,12 +154,7 @@ fn flipped_bit_is_found_by_background_check() {
 fn flipped_bit_after_kill_is_found_before_first_answer() {
     let (folder, answer) = built_cache();
     for file in segment_files(folder.path()) {
-        let copied = copy(folder.path());
-        let path = copied.path().join(file.strip_prefix(folder.path()).unwrap());
-        let mut bytes = fs::read(&path).unwrap();
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        fs::write(&path, bytes).unwrap();
+        let (copied, path) = copy_with_flipped_bit(folder.path(), &file);
         fs::remove_file(path.with_file_name("marker")).unwrap();
         let index = TestIndex::on_disk(copied.path());
         assert_eq!(index.position(), None, "{}", file.display());

@@ -1,7 +1,8 @@
 //! Shared by the tests: short constructors, a synchronous index and small embedding models.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 
 use reqlore_domain::document::{DocumentId, Version};
@@ -222,4 +223,15 @@ fn toy_vector(text: &str) -> Vec<f32> {
     }
     let length = vector.iter().map(|n| n * n).sum::<f32>().sqrt();
     vector.iter().map(|n| if length > 0.0 { n / length } else { 0.0 }).collect()
+}
+
+/// All files in a folder and its subfolders, sorted.
+pub(crate) fn all_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(all_files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
 }
