@@ -12,6 +12,19 @@ use super::markdown::{
 /// Escapes a text for a file. With `own_line`, the text begins on a line of its own. Escaping
 /// twice changes nothing.
 pub(crate) fn escape_structure(text: &str, own_line: bool) -> String {
+    let mut escaped = escape_once(text, own_line);
+    // An escaped `-` no longer begins a list item, so a fence below it may open or close elsewhere.
+    loop {
+        let next = escape_once(&escaped, own_line);
+        if next == escaped {
+            return escaped;
+        }
+        escaped = next;
+    }
+}
+
+/// Escapes the lines that are structure while no other line is escaped.
+fn escape_once(text: &str, own_line: bool) -> String {
     edit_lines(text, own_line, |line, above| {
         let structure = find_structure(line)?;
         // An escaped line stays, or a text that is read and written would gain backslashes.
@@ -332,6 +345,12 @@ mod tests {
             let read = unescape_structure(stored, false);
             assert_eq!(escape_structure(&read, false), stored, "{read:?}");
         }
+    }
+
+    // The escaped `-` ends the list item that would close the fence.
+    #[test]
+    fn fence_below_an_escaped_underline_is_escaped() {
+        check("a\n-\n ```\n# b", "a\n\\-\n \\```\n\\# b");
     }
 
     #[test]
