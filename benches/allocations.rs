@@ -20,7 +20,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet,
 };
-use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolCall};
+use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;

@@ -11,7 +11,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
     PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
-    ToolSpec, UNKNOWN_METHOD,
+    ToolService, ToolSpec, UNKNOWN_METHOD,
 };
 use tracing::Instrument;
 
@@ -175,12 +175,7 @@ fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRe
 }
 
 #[async_trait]
-impl ApplicationService for Application {
-    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
-        let specs = self.context.tools.iter().map(|(spec, _)| spec);
-        specs.filter(|spec| caller.is_allowed(spec.access)).collect()
-    }
-
+impl ToolService for Application {
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         let recorder = &self.context.recorder;
         let audit = recorder.begin_call();
@@ -196,6 +191,14 @@ impl ApplicationService for Application {
         let outcome = self.dispatch(&mut context, call).await;
         let access = || AccessRecord { targets, ..AccessRecord::new(&caller, &id, &name) };
         recorder.end_call(audit.as_ref(), access, outcome).await
+    }
+}
+
+#[async_trait]
+impl ApplicationService for Application {
+    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
+        let specs = self.context.tools.iter().map(|(spec, _)| spec);
+        specs.filter(|spec| caller.is_allowed(spec.access)).collect()
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::identity::{Access, Caller};
 use crate::ports::service::{
     ApplicationService, ArgumentSpec, CompletionRequest, CompletionValues, ListRequest,
     PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo, ResourcePage,
-    ResourceRequest, TemplateSpec, ToolCall, ToolReply, ToolSpec,
+    ResourceRequest, TemplateSpec, ToolCall, ToolReply, ToolService, ToolSpec,
 };
 
 const TEMPLATE: TemplateSpec = TemplateSpec {
@@ -203,14 +203,17 @@ async fn misbehave(name: &str) {
 }
 
 #[async_trait]
-impl ApplicationService for StubService {
-    fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
-        self.tools.iter().collect()
-    }
-
+impl ToolService for StubService {
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         misbehave(&call.name).await;
         (self.on_call)(call).await
+    }
+}
+
+#[async_trait]
+impl ApplicationService for StubService {
+    fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
+        self.tools.iter().collect()
     }
 
     async fn authorize(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {

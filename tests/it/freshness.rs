@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use reqlore_application::{Application, ApplicationPorts};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolCall};
+use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolService};
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{FsProjects, FsStore};
 use serde_json::{Value, json};

@@ -11,7 +11,9 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet,
 };
-use reqlore_domain::ports::service::{ApplicationService, ListRequest, NoProgress, ToolCall};
+use reqlore_domain::ports::service::{
+    ApplicationService, ListRequest, NoProgress, ToolCall, ToolService,
+};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;

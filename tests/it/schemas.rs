@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use reqlore_application::{Application, ApplicationPorts};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolCall, ToolSpec};
+use reqlore_domain::ports::service::{
+    ApplicationService, NoProgress, ToolCall, ToolService, ToolSpec,
+};
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Map, Value, json};
 

@@ -17,7 +17,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
     PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
-    ToolSpec,
+    ToolService, ToolSpec,
 };
 
 use crate::{DurationFamily, duration_family};
@@ -121,15 +121,18 @@ impl MeasuredService {
 }
 
 #[async_trait]
-impl ApplicationService for MeasuredService {
-    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
-        self.inner.tools(caller)
-    }
-
+impl ToolService for MeasuredService {
     async fn call(&self, call: ToolCall) -> Result<ToolReply> {
         // Only known names become labels.
         let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN_LABEL);
         self.calls.measure_request(tool, self.inner.call(call)).await
+    }
+}
+
+#[async_trait]
+impl ApplicationService for MeasuredService {
+    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
+        self.inner.tools(caller)
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {

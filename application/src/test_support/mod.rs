@@ -18,6 +18,7 @@ use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionTarget, CompletionValues, ListRequest,
     NoProgress, PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall, ToolReply,
+    ToolService,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;

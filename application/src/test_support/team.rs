@@ -13,7 +13,8 @@ use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, C
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::service::{
-    ApplicationService, ListRequest, NoProgress, ResourcePage, ResourceRequest, ToolCall, ToolReply,
+    ApplicationService, ListRequest, NoProgress, ResourcePage, ResourceRequest, ToolCall,
+    ToolReply, ToolService,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;

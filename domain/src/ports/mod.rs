@@ -21,6 +21,7 @@ pub mod item_list;
 pub mod project_resolver;
 pub mod search;
 pub mod service;
+pub mod sessions;
 pub mod storage_health;
 pub mod store_error;
 pub mod transport;

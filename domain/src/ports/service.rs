@@ -8,14 +8,18 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::identity::{Access, Caller};
 
-/// The application. Responses do not depend on the transport.
+/// Runs tools. The application does it in this process, and a client does it through a team server.
 #[async_trait]
-pub trait ApplicationService: Send + Sync {
-    /// The tools that this caller may use, sorted by name. Constant per access level.
-    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec>;
-
+pub trait ToolService: Send + Sync {
     /// Runs a tool. An unknown, forbidden or failed call changes nothing.
     async fn call(&self, call: ToolCall) -> Result<ToolReply>;
+}
+
+/// The application. Responses do not depend on the transport.
+#[async_trait]
+pub trait ApplicationService: ToolService {
+    /// The tools that this caller may use, sorted by name. Constant per access level.
+    fn tools(&self, caller: &Caller) -> Vec<&ToolSpec>;
 
     /// Authorizes and audits a request that the transport answers itself: a handshake, a list of
     /// [`Self::tools`], [`Self::templates`] or [`Self::prompts`], or a subscription. An error is
