@@ -25,7 +25,8 @@ const PROJECT_HEADER: &str = "reqlore-project";
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 const INVALID_TOKEN: &str = "A valid token is required: send `Authorization: Bearer \
      reqlore_pat_…`. An administrator creates one with `reqlore token create`.";
-const TOO_MANY_FAILURES: &str = "Too many failed logins from this address; try again later.";
+pub(crate) const TOO_MANY_FAILURES: &str =
+    "Too many failed logins from this address; try again later.";
 
 /// An authenticated caller and the limit of the token.
 pub(crate) struct AuthenticatedCaller {

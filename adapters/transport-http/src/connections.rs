@@ -83,6 +83,7 @@ impl HttpListener {
                 accepted = listener.accept() => self.spawn_connection(accepted).await,
                 _ = sweep.tick() => {
                     self.shared.tokens.remove_unused();
+                    self.shared.page_clients.remove_unused();
                     self.shared.logins.remove_unused();
                     self.shared.log_further_lines();
                 }

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::ServerState;
 
 pub(crate) const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Lines per minute and cause of a [`LineLimit`].
 const MAX_LINES: u64 = 100;
@@ -144,16 +145,32 @@ impl ErrorResponse {
         // JSON-RPC 2.0, section 5: null if the id could not be determined.
         let id = self.jsonrpc_id.map_or(Value::Null, |id| *id);
         let error = ErrorData::new(ErrorCode(self.code), self.message, data);
-        let mut response = json_response(self.status, jsonrpc::error_line(&id, &error));
-        if let Some((name, value)) = self.header.map(|header| *header) {
-            response.headers_mut().insert(name, value);
-        }
-        if self.closes_connection {
-            // hyper closes the connection when it sees this header.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
+        let response = json_response(self.status, jsonrpc::error_line(&id, &error));
+        add_headers(response, self.header, self.closes_connection)
     }
+
+    /// The response to a browser, as plain text.
+    pub(crate) fn into_text_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::from(format!("{}\n", self.message)));
+        *response.status_mut() = self.status;
+        response.headers_mut().insert(CONTENT_TYPE, TEXT_CONTENT_TYPE);
+        add_headers(response, self.header, self.closes_connection)
+    }
+}
+
+fn add_headers(
+    mut response: Response<Body>,
+    header: Option<Box<(HeaderName, HeaderValue)>>,
+    closes_connection: bool,
+) -> Response<Body> {
+    if let Some((name, value)) = header.map(|header| *header) {
+        response.headers_mut().insert(name, value);
+    }
+    if closes_connection {
+        // hyper closes the connection when it sees this header.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 impl ServerState {

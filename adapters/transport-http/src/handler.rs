@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, EXPECT, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use axum::{BoxError, Extension};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
@@ -50,7 +50,7 @@ const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
 const JSON_AND_EVENTS: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
-const EVENT_STREAM: &[u8] = b"text/event-stream";
+pub(crate) const EVENT_STREAM: &[u8] = b"text/event-stream";
 /// Contains the method of a request since 2026-07-28; rmcp compares it with the body.
 const METHOD_HEADER: &str = "mcp-method";
 pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
@@ -161,16 +161,21 @@ pub(crate) async fn serve_mcp(
     // Outside the future, because both are needed after an error or a panic too.
     let (mut body, mut caller) = (Some(body), None);
     let responding = respond_to_mcp(&shared, peer, &request_id, parts, &mut body, &mut caller);
-    let mut outcome = catch_panic(&request_id, responding).await;
-    // The request was rejected before its body was read.
-    if let Some(unread) = body {
-        let is_discarded = discard_body(unread).await;
-        outcome = match outcome {
-            Err(error) if !is_discarded => Err(error.closing_connection()),
-            outcome => outcome,
-        };
-    }
+    let outcome = catch_panic(&request_id, responding).await;
+    let outcome = discard_unread(outcome, body).await;
     complete_response(&shared, &request_id, caller.as_deref(), outcome, started)
+}
+
+/// Discards the body of a request that was rejected before its body was read.
+pub(crate) async fn discard_unread<T>(
+    outcome: Result<T, ErrorResponse>,
+    unread: Option<Body>,
+) -> Result<T, ErrorResponse> {
+    let is_discarded = match unread {
+        Some(unread) => discard_body(unread).await,
+        None => true,
+    };
+    outcome.map_err(|error| if is_discarded { error } else { error.closing_connection() })
 }
 
 /// Turns a panic into an internal error. The log has its message, the response has not.
@@ -359,9 +364,9 @@ fn name_message(error: ErrorResponse, body: &[u8]) -> ErrorResponse {
 }
 
 /// A running request. On drop it continues in a separate task.
-struct DetachOnDrop<T: Send + 'static> {
-    handling: Option<BoxFuture<'static, T>>,
-    work: TaskTracker,
+pub(crate) struct DetachOnDrop<T: Send + 'static> {
+    pub(crate) handling: Option<BoxFuture<'static, T>>,
+    pub(crate) work: TaskTracker,
 }
 
 impl<T: Send + 'static> Future for DetachOnDrop<T> {
@@ -418,14 +423,17 @@ fn is_plain_word(text: &str) -> bool {
 
 /// Rejects a query and a user: a secret in a URL ends up in logs.
 pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
-    // The usual origin form of a request target has no authority.
-    let has_user = parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
-    if parts.uri.query().is_none() && !has_user {
+    if parts.uri.query().is_none() && !has_user(parts) {
         return Ok(());
     }
     let message = "URL: must have no query and no user; send tokens in the Authorization header, \
                    and revoke one that was in a URL";
     Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
+}
+
+/// True if the request target names a user. The usual origin form has no authority.
+pub(crate) fn has_user(parts: &Parts) -> bool {
+    parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'))
 }
 
 fn check_method(parts: &Parts) -> Result<(), ErrorResponse> {
@@ -558,9 +566,9 @@ fn stream_body(body: BoxBody<Bytes, Infallible>, running: RunningRequest) -> Bod
 }
 
 /// Returns a body that holds these permits until it is dropped.
-fn body_with_permits<P: Send + 'static>(
+pub(crate) fn body_with_permits<P: Send + 'static, E: Into<BoxError> + 'static>(
     permits: P,
-    frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static,
+    frames: impl Stream<Item = Result<Frame<Bytes>, E>> + Send + 'static,
 ) -> Body {
     Body::new(StreamBody::new(frames.inspect(move |_| {
         let _held = &permits;

@@ -89,7 +89,7 @@ pub(crate) async fn serve_metrics(
 }
 
 /// Rejects any other path.
-pub(crate) async fn serve_not_found() -> Response<Body> {
+pub(crate) fn not_found() -> Response<Body> {
     let message = format!("path: not found; send calls to POST {PATH}");
     ErrorResponse::invalid_request(StatusCode::NOT_FOUND, message).into_response()
 }

@@ -11,6 +11,7 @@ mod forwarded;
 mod handler;
 mod health;
 mod origin_check;
+mod pages;
 mod rate_limit;
 mod request_body;
 mod timeout_stream;
@@ -24,9 +25,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{any, get};
 use reqlore_domain::ports::authenticator::Authenticator;
 use reqlore_domain::ports::service::ApplicationService;
+#[cfg(doc)]
+use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_mcp::shutdown::Shutdown;
 use rmcp::ServerHandler;
@@ -62,6 +66,9 @@ pub struct HttpConfig {
     /// Renders `/metrics`, for administrators only.
     pub render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
     pub counters: Arc<TrafficCounters>,
+    /// Pages for people, at every path that this transport does not serve itself. Their requests
+    /// pass the checks of Host and Origin and the limits, and have a [`PageOrigin`] as extension.
+    pub pages: Option<Router>,
 }
 
 impl fmt::Debug for HttpConfig {
@@ -205,14 +212,19 @@ impl HttpTransport {
         self.serve_protocol(protocol).await
     }
 
-    async fn serve_protocol(self, protocol: ProtocolHandler) -> io::Result<()> {
+    async fn serve_protocol(mut self, protocol: ProtocolHandler) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        // `BodyReader` has its own limit of the size.
+        let pages = self.config.pages.take().map(|pages| pages.layer(DefaultBodyLimit::disable()));
         let limits = &self.config.limits;
+        let tokens = TokenLimits::new(limits);
         let shared = Arc::new(ServerState {
             protocol,
             logins: LoginLimits::new(limits),
-            tokens: TokenLimits::new(limits),
+            page_clients: tokens.for_pages(),
+            tokens,
             bodies: BodyReader::new(limits),
+            pages,
             config: self.config,
             origin_check: self.origin_check,
             shutdown: self.shutdown,
@@ -225,7 +237,7 @@ impl HttpTransport {
             .route("/livez", get(health::serve_liveness))
             .route("/readyz", get(health::serve_readiness))
             .route("/metrics", get(health::serve_metrics))
-            .fallback(health::serve_not_found)
+            .fallback(pages::serve_page)
             .with_state(shared.clone());
         connections::serve_connections(listener, router, &shared).await;
         Ok(())
@@ -246,10 +258,14 @@ impl Transport for HttpTransport {
 }
 
 struct ServerState {
+    /// The configuration without its pages.
     config: HttpConfig,
+    pages: Option<Router>,
     origin_check: OriginCheck,
     logins: LoginLimits,
     tokens: TokenLimits,
+    /// Limits of the addresses that request pages.
+    page_clients: TokenLimits,
     bodies: BodyReader,
     protocol: ProtocolHandler,
     shutdown: Shutdown,

@@ -55,6 +55,25 @@ impl OriginCheck {
 
     /// Rejects a request for another host or from an unknown page.
     pub(crate) fn check_request(&self, parts: &Parts) -> Result<(), ErrorResponse> {
+        self.check_host(parts)?;
+        Self::check_origin(parts, |origin| self.is_allowed_origin(origin, 0))
+    }
+
+    /// Rejects a request for a page from another origin than that page's. Another server on this
+    /// machine is another origin. A proxy may replace Host, so configured origins are allowed.
+    pub(crate) fn check_page_request(&self, parts: &Parts) -> Result<(), ErrorResponse> {
+        let (name, port) = self.check_host(parts)?;
+        Self::check_origin(parts, |origin| {
+            let own = split_scheme(origin).and_then(|(scheme, rest)| {
+                let (origin_name, origin_port) = split_port(rest)?;
+                let is_port = origin_port.unwrap_or(scheme) == port.unwrap_or(scheme);
+                Some(is_port && origin_name.eq_ignore_ascii_case(name))
+            });
+            own.unwrap_or(false) || self.is_allowed_origin(origin, LOOPBACK.len())
+        })
+    }
+
+    fn check_host<'a>(&self, parts: &'a Parts) -> Result<(&'a str, Option<u16>), ErrorResponse> {
         let host = single_host(&parts.headers)?;
         // RFC 9112, section 3.2.2: an absolute target overrides Host, so they must agree.
         if let Some(target) = parts.uri.authority() {
@@ -70,10 +89,14 @@ impl OriginCheck {
             let message = "Host: not a name of this server; its operator can add it to `hosts`";
             return Err(ErrorResponse::invalid_request(StatusCode::FORBIDDEN, message));
         }
+        Ok(host)
+    }
+
+    fn check_origin(parts: &Parts, is_allowed: impl Fn(&str) -> bool) -> Result<(), ErrorResponse> {
         let mut origins = parts.headers.get_all(ORIGIN).iter();
         // Only browsers send Origin, and a foreign page cannot omit it from a POST.
         let Some(origin) = origins.next() else { return Ok(()) };
-        let is_allowed = origin.to_str().is_ok_and(|origin| self.is_allowed_origin(origin));
+        let is_allowed = origin.to_str().is_ok_and(is_allowed);
         // A second Origin header is never valid.
         if is_allowed && origins.next().is_none() {
             return Ok(());
@@ -83,13 +106,14 @@ impl OriginCheck {
         Err(ErrorResponse::invalid_request(StatusCode::FORBIDDEN, message))
     }
 
-    fn is_allowed_origin(&self, origin: &str) -> bool {
+    fn is_allowed_origin(&self, origin: &str, skipped: usize) -> bool {
         let Some((scheme, rest)) = split_scheme(origin) else { return false };
         let Some((name, port)) = split_port(rest) else { return false };
         // Without a port, an origin has the default port of its scheme.
         let origin = (name, port.or(Some(scheme)));
         self.origins
             .iter()
+            .skip(skipped)
             .any(|(allowed, authority)| *allowed == scheme && authority.allows_host(origin))
     }
 }

@@ -89,6 +89,17 @@ impl TokenLimits {
         }
     }
 
+    /// Limits of clients of the pages, which share the running requests with the tokens.
+    pub(crate) fn for_pages(&self) -> Self {
+        Self { running: self.running.clone(), ..Self::new(&self.limits) }
+    }
+
+    /// Returns the limit of an address, which has no token.
+    pub(crate) fn limit_of_address(&self, address: IpAddr) -> Arc<TokenLimit> {
+        let fingerprint = self.hasher.hash_one(address_network(address));
+        self.find_valid(fingerprint).unwrap_or_else(|| self.insert_valid(fingerprint))
+    }
+
     pub(crate) fn hash_token(&self, token: &str) -> u64 {
         self.hasher.hash_one(token)
     }
@@ -122,7 +133,7 @@ impl TokenLimits {
     pub(crate) fn count_request(&self, limit: &TokenLimit) -> Result<(), ErrorResponse> {
         let Some(rate) = &self.rate else { return Ok(()) };
         rate.check_key(&limit.fingerprint).map_err(|exceeded| {
-            let message = "Too many requests with this token; try again later.";
+            let message = "Too many requests; try again later.";
             ErrorResponse::rate_limited(message, seconds_until(&exceeded))
         })
     }

@@ -124,6 +124,7 @@ fn bind_http(
         readiness: Arc::new(move || *readiness.borrow()),
         render_metrics: Arc::new(move || metrics.render_text()),
         counters,
+        pages: None,
     };
     let bound = HttpTransport::bind(config);
     let http = bound.map_err(http_error)?;

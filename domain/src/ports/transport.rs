@@ -1,7 +1,7 @@
 //! Port of a transport, which carries requests from clients to the application.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -36,3 +36,18 @@ pub struct TrafficCounters {
     /// Gauge: running requests.
     pub in_flight: AtomicU64,
 }
+
+/// The sender of a page request. The transport adds it to the extensions of the request.
+#[derive(Debug, Clone)]
+pub struct PageOrigin {
+    /// The client's address, also if a proxy forwards the request.
+    pub address: IpAddr,
+    pub request_id: Arc<str>,
+}
+
+/// Path of the page that signs in by POST. The transport limits its look-ups of tokens.
+pub const SIGN_IN_PATH: &str = "/signin";
+
+/// Extension of the response to a failed sign-in, which the transport counts for the address.
+#[derive(Debug, Clone, Copy)]
+pub struct FailedSignIn;

@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             readiness: Arc::new(|| Readiness::Ready),
             render_metrics: Arc::new(String::new),
             counters: Arc::default(),
+            pages: None,
         })?;
         let token = PresentedToken::new("Conformance1", &"x".repeat(32))
             .ok_or(io::ErrorKind::InvalidData)?;

@@ -14,6 +14,7 @@ mod health;
 mod limits;
 mod messages;
 mod origin_and_target;
+mod pages;
 mod shutdown;
 mod test_client;
 mod test_server;

@@ -203,6 +203,7 @@ pub(crate) fn config(tokens: &Arc<StubAuthenticator>, limits: HttpLimits) -> Htt
         readiness: Arc::new(|| Readiness::Ready),
         render_metrics: Arc::new(|| "reqlore_up 1\n".to_owned()),
         counters: Arc::default(),
+        pages: None,
     }
 }
 
