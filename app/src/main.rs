@@ -108,19 +108,14 @@ fn run_with_config(
 }
 
 fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8, CommandError> {
-    if command.targets_single_storage()
-        && let Some(other) = config.unselected_database()
-    {
-        let name = other.name();
-        eprint_line(&format!(
-            "warning: using the project's files, but a database exists; pass --storage {name} \
-             or set REQLORE_STORAGE={name} to use it"
-        ));
+    if command.targets_single_storage() {
+        commands::warn_of_unselected_database(config);
     }
     match command {
         ConfiguredCommand::Serve => commands::serve::run(config),
         ConfiguredCommand::Check(options) => commands::check::run(config, options),
         ConfiguredCommand::History(options) => commands::history::run(config, options),
+        ConfiguredCommand::Diff(options) => commands::diff::run(config, options),
         ConfiguredCommand::Copy(options) => {
             block_on(commands::transfer::run_copy(config, options))?
         }

@@ -110,13 +110,13 @@ fn history_command_errors_name_the_fix() {
     std::fs::create_dir_all(root.join(".reqlore/backlog/epics")).unwrap();
     let body = "---\ntitle: Shop\n---\n\u{1b}[2Jtext\u{202e}\n";
     std::fs::write(root.join(".reqlore/backlog/epics/EP-001.md"), body).unwrap();
-    for (arguments, message) in [
-        (&["EP-002"][..], "Epic not found: EP-002"),
-        (&["EP-001", "--version", "12"], "is not a version"),
-        (&["EP-001", "--version", "12345678"], "this project is not in a Git repository"),
+    for (arguments, expected_code, message) in [
+        (&["EP-002"][..], 1, "Epic not found: EP-002"),
+        (&["EP-001", "--version", "12"], 2, "is not a version"),
+        (&["EP-001", "--version", "12345678"], 1, "this project is not in a Git repository"),
     ] {
         let (code, text, errors) = history(root, arguments);
-        assert_eq!((code, &*text), (1, ""), "{arguments:?}");
+        assert_eq!((code, &*text), (expected_code, ""), "{arguments:?}");
         assert!(errors.contains(message), "{arguments:?}: {errors}");
     }
     assert_eq!(history(root, &[]).0, 2);

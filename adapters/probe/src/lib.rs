@@ -1,4 +1,4 @@
-//! Minimal MCP client for `doctor` and `demo`, over a child process or HTTP.
+//! Minimal MCP client for commands, over a child process or HTTP.
 //!
 //! Every operation has a time limit. Responses are untrusted, so callers have to clean them before
 //! printing.
@@ -14,10 +14,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use ureq::http::Uri;
+use ureq::http::{StatusCode, Uri};
 use ureq::{Agent, Proxy};
 
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
+/// A list may have a thousand items with long titles.
+const MAX_TOOL_RESPONSE_BYTES: usize = 32 << 20;
 const MAX_STDERR_BYTES: u64 = 1 << 12;
 const MAX_QUOTED_CHARS: usize = 200;
 const MAX_PENDING_LINES: usize = 16;
@@ -208,40 +210,117 @@ fn read_errors(mut stderr: ChildStderr) -> String {
 }
 
 /// Sends `initialize` to the HTTP server at `url`.
-///
-/// Follows no redirect, and uses no proxy for this machine, because both could leak the token.
 pub fn http_server_info(
     url: &str,
     token: Option<&str>,
     timeout: Duration,
 ) -> Result<ServerInfo, ProbeError> {
-    // A proxy would see the token of a local server.
-    let proxy = if is_loopback(url) { None } else { Proxy::try_from_env() };
-    let agent: Agent = Agent::config_builder()
-        .timeout_global(Some(timeout))
-        // Another host must not get the token.
-        .max_redirects(0)
-        // The status selects the next step.
-        .http_status_as_error(false)
-        .proxy(proxy)
-        .build()
-        .into();
-    let mut post = agent
-        .post(url)
-        .header("Content-Type", "application/json")
-        .header("Accept", "application/json, text/event-stream");
-    if let Some(token) = token {
-        post = post.header("Authorization", format!("Bearer {token}"));
+    let client = HttpClient::new(url, token, timeout);
+    let params = initialize_params();
+    let (status, body) = client.post("initialize", &params, MAX_RESPONSE_BYTES)?;
+    if !status.is_success() {
+        return Err(status_error(status.as_u16(), token.is_some()));
     }
-    let body = json_rpc_request(1, "initialize", &initialize_params()).to_string();
-    let mut response = post.send(body).map_err(|error| transport_error(&error, timeout))?;
-    // The body is not quoted, because it may repeat the token.
-    if !response.status().is_success() {
-        return Err(status_error(response.status().as_u16(), token.is_some()));
-    }
-    let body = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES as u64).read_to_string();
-    let body = body.map_err(|error| transport_error(&error, timeout))?;
     ServerInfo::from_response(&parse_body(&body))
+}
+
+/// An MCP client of an HTTP server. Sends no handshake, which Reqlore does not need.
+///
+/// Follows no redirect, and uses no proxy for this machine, because both could leak the token.
+pub struct HttpClient {
+    agent: Agent,
+    url: String,
+    token: Option<String>,
+    project: Option<String>,
+    timeout: Duration,
+}
+
+impl std::fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The token and the URL may be secret.
+        f.write_str("HttpClient")
+    }
+}
+
+impl HttpClient {
+    /// `timeout` limits each request.
+    pub fn new(url: &str, token: Option<&str>, timeout: Duration) -> Self {
+        // A proxy would see the token of a local server.
+        let proxy = if is_loopback(url) { None } else { Proxy::try_from_env() };
+        let agent = Agent::config_builder()
+            .timeout_global(Some(timeout))
+            // Another host must not get the token.
+            .max_redirects(0)
+            // The status selects the next step.
+            .http_status_as_error(false)
+            .proxy(proxy)
+            .build();
+        Self {
+            agent: agent.into(),
+            url: url.to_owned(),
+            token: token.map(str::to_owned),
+            project: None,
+            timeout,
+        }
+    }
+
+    /// Selects a project of the server by its key.
+    #[must_use]
+    pub fn with_project(mut self, key: &str) -> Self {
+        self.project = Some(key.to_owned());
+        self
+    }
+
+    /// Calls a tool. Returns the whole JSON-RPC response, which is at most 32 MiB and may be an
+    /// error of the server.
+    pub fn call_tool(&self, name: &str, arguments: &Value) -> Result<Value, ProbeError> {
+        let params = json!({ "name": name, "arguments": arguments });
+        let (status, body) = self.post("tools/call", &params, MAX_TOOL_RESPONSE_BYTES)?;
+        let response = parse_body(&body);
+        // The server explains a forbidden call or an unknown project better than its status does.
+        let is_explained = response["error"]["message"].is_string() && status != 401;
+        if !status.is_success() && !is_explained {
+            return Err(status_error(status.as_u16(), self.token.is_some()));
+        }
+        if response.get("result").is_none() && !is_explained {
+            return Err(ProbeError::new(
+                "does not answer as an MCP server",
+                "check that this is the right server",
+            ));
+        }
+        Ok(response)
+    }
+
+    /// Returns the status and the body. Errors do not quote the body, which may repeat the token.
+    fn post(
+        &self,
+        method: &str,
+        params: &Value,
+        max_bytes: usize,
+    ) -> Result<(StatusCode, String), ProbeError> {
+        let mut post = self
+            .agent
+            .post(&self.url)
+            .header("Content-Type", "application/json")
+            .header("Accept", "application/json, text/event-stream");
+        if let Some(token) = &self.token {
+            post = post.header("Authorization", format!("Bearer {token}"));
+        }
+        if let Some(project) = &self.project {
+            post = post.header("Reqlore-Project", project);
+        }
+        let body = json_rpc_request(1, method, params).to_string();
+        let mut response =
+            post.send(body).map_err(|error| transport_error(&error, self.timeout))?;
+        let status = response.status();
+        let body = response.body_mut().with_config().limit(max_bytes as u64).read_to_string();
+        match body {
+            Ok(body) => Ok((status, body)),
+            // The status is the better explanation.
+            Err(_) if !status.is_success() => Ok((status, String::new())),
+            Err(error) => Err(transport_error(&error, self.timeout)),
+        }
+    }
 }
 
 /// True if the host is this machine, without a name lookup.

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use reqlore_application::history::purge::{PurgeRequest, purge_history};
-use reqlore_application::history::read_history;
 use reqlore_domain::document::VersionPrefix;
-use serde_json::{Map, json};
+use serde_json::json;
 
+use super::tool_client::{ProjectOptions, ToolClient};
 use super::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
@@ -42,6 +42,8 @@ pub(crate) struct HistoryOptions {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    project: ProjectOptions,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -74,17 +76,15 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
     if let Some(HistoryCommand::Purge(options)) = &options.command {
         return run_purge(config, options);
     }
-    let ports = composition::open_ports(config)?;
-    let caller = Arc::new(composition::local_caller(config));
-    let HistoryOptions { reference, version, compare, limit, cursor, json, .. } = options;
-    let mut arguments = Map::new();
-    arguments.insert("reference".to_owned(), json!(reference));
-    arguments.insert("limit".to_owned(), json!(limit));
+    let HistoryOptions { reference, version, compare, limit, cursor, json, project, .. } = options;
+    let mut arguments = json!({ "reference": reference, "limit": limit });
     for (name, value) in [("version", version), ("compare_with", compare), ("cursor", cursor)] {
-        arguments.extend(value.as_ref().map(|value| (name.to_owned(), json!(value))));
+        if let Some(value) = value {
+            arguments[name] = json!(value);
+        }
     }
-    let read = composition::block_on(read_history(ports, caller, arguments))?;
-    let reply = read.map_err(CommandError::failure)?;
+    let client = ToolClient::open(config, project)?;
+    let reply = client.call_for_reply("get_history", arguments)?;
     if *json {
         print_json(&*reply.data)
     } else {
@@ -94,6 +94,7 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
 
 /// The storage must exist: a misspelt one would be created, without anything to erase.
 fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8, CommandError> {
+    super::warn_of_unselected_database(config);
     let store = composition::open_existing_store(config)?;
     let ports = composition::ports_over(config, &store, false)?;
     let caller = Arc::new(composition::local_caller(config));

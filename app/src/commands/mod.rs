@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod check;
 mod client_entry;
 pub(crate) mod demo;
+pub(crate) mod diff;
 pub(crate) mod docsets;
 pub(crate) mod doctor;
 pub(crate) mod history;
@@ -13,6 +14,7 @@ pub(crate) mod init;
 pub(crate) mod model;
 pub(crate) mod serve;
 pub(crate) mod token;
+mod tool_client;
 pub(crate) mod transfer;
 mod untrusted_text;
 pub(crate) mod user;
@@ -24,7 +26,8 @@ use clap_complete::Shell;
 use reqlore_domain::untrusted_text::encode_line;
 use serde::Serialize;
 
-use crate::console::{encode_console, encode_console_json};
+use crate::config::AppConfig;
+use crate::console::{encode_console, encode_console_json, eprint_line};
 use crate::exit::{CommandError, EXIT_OK};
 use crate::settings::SettingFlags;
 
@@ -76,6 +79,8 @@ pub(crate) enum ConfiguredCommand {
     Check(check::CheckOptions),
     /// Show the versions of a document, one of them, or the difference of two
     History(history::HistoryOptions),
+    /// Show the difference of two versions of a document
+    Diff(diff::DiffOptions),
     /// Copy everything to another, empty storage
     Copy(transfer::CopyOptions),
     /// Write the whole storage to one file
@@ -109,13 +114,23 @@ impl ConfiguredCommand {
         matches!(
             self,
             Self::Check(_)
-                | Self::History(_)
                 | Self::Index(_)
                 | Self::Backup(_)
                 | Self::User(_)
                 | Self::Token(_)
                 | Self::Audit(_)
         )
+    }
+}
+
+/// Warns if a command uses the project's files while a database at its default place exists.
+pub(crate) fn warn_of_unselected_database(config: &AppConfig) {
+    if let Some(other) = config.unselected_database() {
+        let name = other.name();
+        eprint_line(&format!(
+            "warning: using the project's files, but a database exists; pass --storage {name} \
+             or set REQLORE_STORAGE={name} to use it"
+        ));
     }
 }
 

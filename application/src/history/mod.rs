@@ -6,8 +6,6 @@ pub mod purge;
 mod tests;
 mod word_diff;
 
-use std::sync::Arc;
-
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version, VersionPrefix};
@@ -16,14 +14,10 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::{EntityKind, is_entity_id};
 use reqlore_domain::ports::history::{HistoryEntry, HistoryNote, HistoryQuery};
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolReply};
 use reqlore_domain::project_key::ProjectKey;
-use serde_json::{Map, Value};
 
 use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
-use crate::tool::Tool;
-use crate::{Application, ApplicationPorts, ToolContext};
-use get_history::GetHistory;
+use crate::{ApplicationPorts, ToolContext};
 
 /// Entries that a search for a version reads at first, then at once, and altogether. Git walks all
 /// commits for each page, so later pages are long.
@@ -49,25 +43,6 @@ pub(crate) struct VersionText {
     /// `None` if the storage has the text, but does not list it.
     entry: Option<HistoryEntry>,
     document: Document,
-}
-
-/// Runs `get_history` for a command of the local user, without audit.
-pub async fn read_history(
-    ports: ApplicationPorts,
-    caller: Arc<Caller>,
-    arguments: Map<String, Value>,
-) -> Result<ToolReply> {
-    let tool = GetHistory;
-    let spec = tool.spec();
-    let call = ToolCall {
-        caller,
-        correlation_id: String::new(),
-        name: spec.name.to_owned(),
-        arguments,
-        progress_sink: Arc::new(NoProgress),
-        idempotency_key: None,
-    };
-    tool.call(&Application::new(ports).context, &spec, call).await
 }
 
 /// Finds the document that a text names, also after its deletion.
