@@ -1,0 +1,68 @@
+//! Protection of forms: a token that only pages of the same session know, and the extractor of forms.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, RawForm, Request};
+use reqlore_domain::error::{Error, ErrorKind};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::WebConfig;
+use crate::form_fields::FormFields;
+use crate::page::PageError;
+use crate::session::PageSession;
+
+/// The name of the hidden field in every form.
+const FIELD: &str = "csrf";
+
+/// Returns the token of the forms of a session.
+pub(crate) fn form_token(session_secret: &str) -> String {
+    hex::encode(Sha256::digest(format!("csrf{session_secret}")))
+}
+
+/// A form that a page of the caller's session has sent. The only way to handle a POST request with
+/// a session, because [`PageSession`] alone rejects it.
+pub(crate) struct PostedForm {
+    pub(crate) session: PageSession,
+    pub(crate) fields: FormFields,
+}
+
+impl FromRequest<Arc<WebConfig>> for PostedForm {
+    type Rejection = PageError;
+
+    async fn from_request(
+        request: Request,
+        config: &Arc<WebConfig>,
+    ) -> Result<Self, Self::Rejection> {
+        let (mut parts, body) = request.into_parts();
+        let session = PageSession::authenticate(&mut parts, config).await?;
+        let form = RawForm::from_request(Request::from_parts(parts, body), config).await;
+        let RawForm(encoded) =
+            form.map_err(|_| unusable("The form can't be read; send it again"))?;
+        let fields = FormFields::parse(&encoded);
+        let sent = fields.text(FIELD).as_bytes();
+        if bool::from(sent.ct_eq(session.csrf_token.as_bytes())) {
+            return Ok(Self { session, fields });
+        }
+        Err(unusable("The form belongs to another session; load the page again and repeat it"))
+    }
+}
+
+fn unusable(message: &str) -> PageError {
+    PageError::from(Error::new(ErrorKind::Forbidden, message))
+}
+
+/// Rejects all methods with effects, so that a handler can't forget the token.
+impl FromRequestParts<Arc<WebConfig>> for PageSession {
+    type Rejection = PageError;
+
+    async fn from_request_parts(
+        parts: &mut axum::http::request::Parts,
+        config: &Arc<WebConfig>,
+    ) -> Result<Self, Self::Rejection> {
+        if !parts.method.is_safe() {
+            return Err(unusable("The request is not a form of a page"));
+        }
+        Self::authenticate(parts, config).await
+    }
+}

@@ -1,0 +1,67 @@
+//! The names and values of a form or of a URL's query.
+
+use form_urlencoded::Serializer;
+
+/// Pairs of names and values in their order. Line ends are `\n`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FormFields(Vec<(String, String)>);
+
+impl FormFields {
+    pub(crate) fn parse(encoded: &[u8]) -> Self {
+        let mut fields = Vec::new();
+        for (name, value) in form_urlencoded::parse(encoded) {
+            // Browsers send CRLF for each line end of a text area.
+            fields.push((name.into_owned(), value.replace("\r\n", "\n")));
+        }
+        Self(fields)
+    }
+
+    /// The first value with this name, or an empty text.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|field| field.0 == name).map_or("", |(_, value)| value)
+    }
+
+    /// The first value with this name without surrounding space. `None` if that is empty.
+    pub(crate) fn filled(&self, name: &str) -> Option<&str> {
+        Some(self.text(name).trim()).filter(|value| !value.is_empty())
+    }
+
+    /// All values with this name.
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+        let same = self.0.iter().filter(|field| field.0 == name);
+        same.map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The query with `name` set to `value`, or removed if `value` is empty. Without `?`.
+    pub(crate) fn with(&self, name: &str, value: &str) -> String {
+        let mut query = Serializer::new(String::new());
+        for (key, old) in self.0.iter().filter(|(key, old)| key != name && !old.is_empty()) {
+            query.append_pair(key, old);
+        }
+        if !value.is_empty() {
+            query.append_pair(name, value);
+        }
+        query.finish()
+    }
+}
+
+/// Encodes a text for a URL's path or query.
+pub(crate) fn encode_component(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn form_fields_with_a_changed_value_keep_the_others() {
+        let fields = FormFields::parse(b"kind=epic&q=a+b%26&tag=&x=1%0D%0A2");
+        assert_eq!(fields.text("q"), "a b&");
+        assert_eq!(fields.text("x"), "1\n2");
+        assert_eq!(fields.filled("tag"), None);
+        assert_eq!(fields.with("kind", "requirement"), "q=a+b%26&x=1%0A2&kind=requirement");
+        assert_eq!(fields.with("q", ""), "kind=epic&x=1%0A2");
+        assert_eq!(encode_component("a b/ü"), "a%20b%2F%C3%BC");
+    }
+}

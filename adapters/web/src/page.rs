@@ -1,0 +1,321 @@
+//! The frame of all pages, their headers, and the pages of errors.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use askama::Template;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use reqlore_domain::error::{Error, ErrorKind};
+
+use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
+use crate::form_fields::encode_component;
+use crate::session::{PageSession, ThemeChoice};
+
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+    img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; \
+    base-uri 'none'";
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// The entry of the navigation that a page belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageSection {
+    /// Pages without an entry, such as the sign-in page.
+    Other,
+    Board,
+    Tree,
+    Table,
+    Sections,
+    Knowledge,
+    Docsets,
+    Graph,
+    Activity,
+    Users,
+    Tokens,
+    Audit,
+}
+
+/// An entry of the navigation: its section, page, icon and label.
+pub(crate) struct NavigationEntry {
+    pub(crate) section: PageSection,
+    pub(crate) page: &'static str,
+    pub(crate) icon: &'static str,
+    pub(crate) label: &'static str,
+}
+
+const fn entry(
+    section: PageSection,
+    page: &'static str,
+    icon: &'static str,
+    label: &'static str,
+) -> NavigationEntry {
+    NavigationEntry { section, page, icon, label }
+}
+
+/// Each entry with the tool that its page needs.
+const PROJECT_PAGES: [(&str, NavigationEntry); 7] = [
+    ("list_items", entry(PageSection::Board, "board", "board", "Board")),
+    ("list_items", entry(PageSection::Tree, "tree", "tree", "Tree")),
+    ("list_items", entry(PageSection::Table, "table", "table", "Table")),
+    ("reqlix_get_requirements", entry(PageSection::Sections, "sections", "section", "Sections")),
+    ("ixchel_search", entry(PageSection::Knowledge, "knowledge", "knowledge", "Knowledge")),
+    ("list_docsets", entry(PageSection::Docsets, "docsets", "docset", "Docsets")),
+    ("get_item", entry(PageSection::Graph, "graph", "graph", "Graph")),
+];
+
+const ADMINISTRATOR_PAGES: [NavigationEntry; 4] = [
+    entry(PageSection::Activity, "activity", "activity", "Activity"),
+    entry(PageSection::Users, "admin/users", "user", "Users"),
+    entry(PageSection::Tokens, "admin/tokens", "token", "Tokens"),
+    entry(PageSection::Audit, "admin/audit", "audit", "Audit log"),
+];
+
+/// The values of `layout.html`. Templates have it as their field `frame`.
+pub(crate) struct PageFrame {
+    pub(crate) title: String,
+    pub(crate) section: PageSection,
+    /// Empty without a session.
+    pub(crate) project: String,
+    /// The user's name; empty without a session and on pages of a static site.
+    pub(crate) user: String,
+    pub(crate) csrf_token: String,
+    pub(crate) theme: ThemeChoice,
+    /// The page's own path and query, to return to it after a form.
+    pub(crate) address: String,
+    /// The text in the search box.
+    pub(crate) search_text: String,
+    pub(crate) can_write: bool,
+    pub(crate) navigation: Vec<&'static NavigationEntry>,
+    pub(crate) administration: &'static [NavigationEntry],
+    base: String,
+    asset_base: String,
+    extension: &'static str,
+}
+
+impl PageFrame {
+    /// The frame of a page of a project.
+    pub(crate) fn new(
+        session: &PageSession,
+        section: PageSection,
+        title: impl Into<String>,
+    ) -> Self {
+        let mut navigation = Vec::new();
+        let tools = session.config.service.tools(&session.caller);
+        for (tool, entry) in &PROJECT_PAGES {
+            if tools.iter().any(|spec| spec.name == *tool) {
+                navigation.push(entry);
+            }
+        }
+        let is_administrator = session.is_administrator();
+        Self {
+            section,
+            project: session.project.to_string(),
+            user: session.caller.name.to_string(),
+            csrf_token: session.csrf_token.clone(),
+            address: session.address.clone(),
+            can_write: session.can_write(),
+            navigation,
+            administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
+            base: session.url(""),
+            ..Self::anonymous(session.theme, title)
+        }
+    }
+
+    /// The frame of a page without a session: sign-in and errors.
+    pub(crate) fn anonymous(theme: ThemeChoice, title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            section: PageSection::Other,
+            project: String::new(),
+            user: String::new(),
+            csrf_token: String::new(),
+            theme,
+            address: "/".to_owned(),
+            search_text: String::new(),
+            can_write: false,
+            navigation: Vec::new(),
+            administration: &[],
+            base: "/".to_owned(),
+            asset_base: "/assets/".to_owned(),
+            extension: "",
+        }
+    }
+
+    /// The URL of a page of the project, such as `board`, or `board?kind=epic`.
+    pub(crate) fn url(&self, page: &str) -> String {
+        format!("{}{page}{}", self.base, self.extension)
+    }
+
+    /// The URL of an item or entity.
+    pub(crate) fn item(&self, reference: &str) -> String {
+        self.url(&format!("item/{}", encode_component(reference)))
+    }
+
+    pub(crate) fn style(&self) -> String {
+        self.asset(&STYLE)
+    }
+
+    pub(crate) fn script(&self) -> String {
+        self.asset(&SCRIPT)
+    }
+
+    pub(crate) fn favicon(&self) -> String {
+        self.asset(&FAVICON)
+    }
+
+    fn asset(&self, asset: &AssetFile) -> String {
+        format!("{}{}", self.asset_base, asset.name)
+    }
+
+    /// True if the page has a server that handles forms and searches.
+    pub(crate) fn has_session(&self) -> bool {
+        !self.user.is_empty()
+    }
+
+    pub(crate) fn is_current(&self, entry: &NavigationEntry) -> bool {
+        self.section == entry.section
+    }
+}
+
+/// An icon of `icons.svg`, decorative: a word next to it says the same.
+pub(crate) struct IconMarkup(&'static str);
+
+pub(crate) fn icon(name: &'static str) -> IconMarkup {
+    IconMarkup(name)
+}
+
+impl fmt::Display for IconMarkup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<svg class=\"icon\" aria-hidden=\"true\"><use href=\"#i-{}\"/></svg>", self.0)
+    }
+}
+
+impl askama::filters::HtmlSafe for IconMarkup {}
+
+/// The first letters of a user's name, such as AL of `ada.l@example.org`.
+pub(crate) fn initials(name: &str) -> String {
+    let local = name.split('@').next().unwrap_or_default();
+    let mut words = local.split(['.', '_', '-', '+', ' ']).filter(|word| !word.is_empty());
+    let (first, last) = (words.next().unwrap_or_default(), words.next_back());
+    let mut letters: String = first.chars().take(if last.is_some() { 1 } else { 2 }).collect();
+    letters.extend(last.and_then(|word| word.chars().next()));
+    letters.to_uppercase()
+}
+
+/// Renders a page.
+pub(crate) fn render(template: &impl Template) -> Result<Response, PageError> {
+    let html = template.render().map_err(|error| {
+        Error::new(ErrorKind::Internal, "The page can't be rendered").caused_by(error)
+    })?;
+    Ok(Html(html).into_response())
+}
+
+/// The reason why a request has no page.
+#[derive(Debug)]
+pub(crate) enum PageError {
+    /// No such page, or none that the caller may see.
+    NotFound,
+    /// The caller must sign in at this URL.
+    SignIn(String),
+    Failed(Box<Error>),
+}
+
+impl From<Error> for PageError {
+    fn from(error: Error) -> Self {
+        if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownTool) {
+            return Self::NotFound;
+        }
+        Self::Failed(Box::new(error))
+    }
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage<'a> {
+    frame: PageFrame,
+    message: &'a str,
+    hint: &'a str,
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let theme = ThemeChoice::System;
+        match self {
+            Self::SignIn(target) => Redirect::to(&target).into_response(),
+            Self::NotFound => error_page(
+                StatusCode::NOT_FOUND,
+                theme,
+                "Page not found",
+                "This page does not exist, or you may not see it.",
+                "Check the address, or look for the item on the board or with the search.",
+            ),
+            Self::Failed(error) => {
+                if error.kind == ErrorKind::Internal {
+                    tracing::error!(error = ?error, "a page failed");
+                }
+                let (status, title) = error_status(error.kind);
+                let hint = error.hint.as_deref().unwrap_or_default();
+                error_page(status, theme, title, &public_message(&error), hint)
+            }
+        }
+    }
+}
+
+/// The message of an error for a page. Only the log has the details of an internal error.
+pub(crate) fn public_message(error: &Error) -> Cow<'_, str> {
+    if error.kind == ErrorKind::Internal {
+        return "The server has a bug here. Its log has the details.".into();
+    }
+    error.message.as_str().into()
+}
+
+fn error_page(
+    status: StatusCode,
+    theme: ThemeChoice,
+    title: &str,
+    message: &str,
+    hint: &str,
+) -> Response {
+    let frame = PageFrame::anonymous(theme, title);
+    match (ErrorPage { frame, message, hint }).render() {
+        Ok(html) => (status, Html(html)).into_response(),
+        Err(_) => status.into_response(),
+    }
+}
+
+/// The status and title of the page of an error.
+pub(crate) fn error_status(kind: ErrorKind) -> (StatusCode, &'static str) {
+    match kind {
+        ErrorKind::InvalidArgument => (StatusCode::BAD_REQUEST, "Invalid input"),
+        ErrorKind::UnknownTool | ErrorKind::NotFound => (StatusCode::NOT_FOUND, "Page not found"),
+        ErrorKind::Conflict => (StatusCode::CONFLICT, "Changed in the meantime"),
+        ErrorKind::Refused => (StatusCode::UNPROCESSABLE_ENTITY, "Not possible"),
+        ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "Not allowed"),
+        ErrorKind::Busy | ErrorKind::Cancelled => {
+            (StatusCode::SERVICE_UNAVAILABLE, "Busy at the moment")
+        }
+        ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Storage unavailable"),
+        ErrorKind::Unreadable => (StatusCode::UNPROCESSABLE_ENTITY, "Content can't be read"),
+        ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "Server error"),
+    }
+}
+
+/// Answers paths without a route, with or without a session alike.
+pub(crate) async fn not_found() -> PageError {
+    PageError::NotFound
+}
+
+/// Adds the headers that every response has.
+pub(crate) async fn add_security_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
+    // Assets set their own.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

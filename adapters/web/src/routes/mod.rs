@@ -1,0 +1,19 @@
+//! The routes: each page is one file here and one line in `all_routes`.
+
+mod board;
+mod home;
+mod sign_in;
+
+use std::sync::Arc;
+
+use axum::Router;
+
+use crate::{WebConfig, assets};
+
+pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
+    Router::new()
+        .merge(assets::routes())
+        .merge(home::routes())
+        .merge(sign_in::routes())
+        .merge(board::routes())
+}

@@ -1,0 +1,78 @@
+//! Sign-in with a personal access token, and sign-out.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::FromRequest;
+use axum::extract::{RawForm, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::SET_COOKIE;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
+
+use crate::WebConfig;
+use crate::csrf::PostedForm;
+use crate::form_fields::FormFields;
+use crate::page::{PageError, PageFrame, render};
+use crate::session::{local_target, request_origin, session_cookie, theme_choice};
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    Router::new().route("/signin", get(show_form).post(sign_in)).route("/signout", post(sign_out))
+}
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignInPage<'a> {
+    frame: PageFrame,
+    next: &'a str,
+    error: &'a str,
+}
+
+async fn show_form(request: Request) -> Result<Response, PageError> {
+    let query = FormFields::parse(request.uri().query().unwrap_or_default().as_bytes());
+    let frame = PageFrame::anonymous(theme_choice(request.headers()), "Sign in");
+    render(&SignInPage { frame, next: local_target(query.text("next")), error: "" })
+}
+
+async fn sign_in(
+    State(config): State<Arc<WebConfig>>,
+    request: Request,
+) -> Result<Response, PageError> {
+    let (parts, body) = request.into_parts();
+    let (correlation_id, address) = request_origin(&parts);
+    let theme = theme_choice(&parts.headers);
+    let RawForm(encoded) =
+        RawForm::from_request(Request::from_parts(parts, body), &config)
+            .await
+            .map_err(|_| Error::new(ErrorKind::InvalidArgument, "The form can't be read"))?;
+    let fields = FormFields::parse(&encoded);
+    let next = local_target(fields.text("next"));
+    let credentials = Credentials {
+        token: Some(fields.text("token").trim()),
+        project: None,
+        address: &address,
+        correlation_id: &correlation_id,
+    };
+    match config.sessions.sign_in(credentials).await {
+        Ok(session) => {
+            let cookie = session_cookie(&config, &session.secret);
+            Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
+        }
+        Err(AuthenticationError::Failed(error)) => Err(error.into()),
+        Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => {
+            let frame = PageFrame::anonymous(theme, "Sign in");
+            let error = "The token is not valid here; paste a current personal access token";
+            let page = render(&SignInPage { frame, next, error })?;
+            Ok((StatusCode::UNAUTHORIZED, page).into_response())
+        }
+    }
+}
+
+async fn sign_out(PostedForm { session, .. }: PostedForm) -> Result<Response, PageError> {
+    session.config.sessions.sign_out(session.credentials()).await?;
+    let cookie = session_cookie(&session.config, "");
+    Ok(([(SET_COOKIE, cookie)], Redirect::to("/signin")).into_response())
+}

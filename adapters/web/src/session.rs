@@ -1,0 +1,219 @@
+//! The session of a page request: its caller, project, query and appearance.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::http::header::COOKIE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::{Access, Caller, UserRole};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
+use reqlore_domain::project_key::ProjectKey;
+
+use crate::WebConfig;
+use crate::csrf::form_token;
+use crate::form_fields::{FormFields, encode_component};
+use crate::page::PageError;
+
+/// The theme's cookie. Scripts may change it; it holds no secret.
+pub(crate) const THEME_COOKIE: &str = "reqlore-theme";
+
+/// The caller of a page, and everything that a page needs to know of its request.
+pub(crate) struct PageSession {
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) correlation_id: Arc<str>,
+    /// The project in the page's URL.
+    pub(crate) project: ProjectKey,
+    /// The query of the page's URL.
+    pub(crate) query: FormFields,
+    /// The path and query of the page's URL.
+    pub(crate) address: String,
+    /// The value of the hidden field `csrf` of each form.
+    pub(crate) csrf_token: String,
+    pub(crate) theme: ThemeChoice,
+    pub(crate) config: Arc<WebConfig>,
+    secret: String,
+    client_address: String,
+}
+
+/// The theme that a user has chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThemeChoice {
+    /// The theme of the user's system.
+    System,
+    Light,
+    Dark,
+}
+
+impl ThemeChoice {
+    pub(crate) fn parse(name: &str) -> Self {
+        match name {
+            "light" => Self::Light,
+            "dark" => Self::Dark,
+            _ => Self::System,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+}
+
+impl PageSession {
+    /// Authenticates the cookie of a request of any method. Handlers use the extractors.
+    pub(crate) async fn authenticate(
+        parts: &mut Parts,
+        config: &Arc<WebConfig>,
+    ) -> Result<Self, PageError> {
+        let address = parts.uri.path_and_query().map_or("/", |address| address.as_str());
+        let Some(secret) = cookie(&parts.headers, session_cookie_name(config)) else {
+            return Err(sign_in_first(&parts.method, address));
+        };
+        let project = project_in_path(parts.uri.path())?;
+        let (correlation_id, client_address) = request_origin(parts);
+        let credentials = Credentials {
+            token: Some(secret),
+            project,
+            address: &client_address,
+            correlation_id: &correlation_id,
+        };
+        let caller = match config.sessions.caller(credentials).await {
+            Ok(caller) => caller,
+            Err(AuthenticationError::Token(_)) => {
+                return Err(sign_in_first(&parts.method, address));
+            }
+            // A project that may not be seen answers like one that does not exist.
+            Err(AuthenticationError::Project(_)) => return Err(PageError::NotFound),
+            Err(AuthenticationError::Failed(error)) => return Err(error.into()),
+        };
+        if caller.access == Access::Metrics {
+            return Err(PageError::NotFound);
+        }
+        Ok(Self {
+            project: caller.project.clone(),
+            caller,
+            query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
+            address: address.to_owned(),
+            csrf_token: form_token(secret),
+            theme: theme_choice(&parts.headers),
+            config: config.clone(),
+            secret: secret.to_owned(),
+            correlation_id,
+            client_address,
+        })
+    }
+
+    /// The credentials of this session, to validate it again or to end it.
+    pub(crate) fn credentials(&self) -> Credentials<'_> {
+        Credentials {
+            token: Some(&self.secret),
+            project: Some(self.project.as_str()),
+            address: &self.client_address,
+            correlation_id: &self.correlation_id,
+        }
+    }
+
+    pub(crate) fn can_write(&self) -> bool {
+        self.caller.is_allowed(Access::Write)
+    }
+
+    pub(crate) fn is_administrator(&self) -> bool {
+        self.caller.role == UserRole::Administrator
+    }
+
+    /// The URL of a page of this project, such as `board`.
+    pub(crate) fn url(&self, page: &str) -> String {
+        format!("/p/{}/{page}", self.project)
+    }
+}
+
+/// The name of the session's cookie. The prefix makes browsers require TLS and refuse a cookie of
+/// another path or domain.
+pub(crate) fn session_cookie_name(config: &WebConfig) -> &'static str {
+    if config.has_tls { "__Host-reqlore" } else { "reqlore" }
+}
+
+/// The value of a `Set-Cookie` header; an empty `secret` removes the cookie.
+pub(crate) fn session_cookie(config: &WebConfig, secret: &str) -> String {
+    let name = session_cookie_name(config);
+    let secure = if config.has_tls { "; Secure" } else { "" };
+    let expiry = if secret.is_empty() { "; Max-Age=0" } else { "" };
+    format!("{name}={secret}; Path=/; HttpOnly; SameSite=Lax{secure}{expiry}")
+}
+
+/// Returns the value of a cookie. A second one with the same name makes both invalid.
+pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut found = None;
+    for header in headers.get_all(COOKIE) {
+        for pair in header.to_str().ok()?.split(';') {
+            let Some((key, value)) = pair.trim().split_once('=') else { continue };
+            if key == name && found.replace(value).is_some() {
+                return None;
+            }
+        }
+    }
+    found.filter(|value| !value.is_empty())
+}
+
+pub(crate) fn theme_choice(headers: &HeaderMap) -> ThemeChoice {
+    ThemeChoice::parse(cookie(headers, THEME_COOKIE).unwrap_or_default())
+}
+
+/// Returns the request ID and the client's address.
+pub(crate) fn request_origin(parts: &Parts) -> (Arc<str>, String) {
+    let correlation_id = parts.extensions.get::<Arc<str>>().cloned().unwrap_or_else(|| {
+        // Each state has new random keys, so the hash of nothing is random enough for an ID.
+        format!("{:016x}", RandomState::new().build_hasher().finish()).into()
+    });
+    let address = parts.extensions.get::<SocketAddr>();
+    (correlation_id, address.map(|address| address.ip().to_string()).unwrap_or_default())
+}
+
+/// The target of a redirect after a form, which must be a page of this server.
+pub(crate) fn local_target(target: &str) -> &str {
+    let is_local = target.starts_with("/p/")
+        && target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if is_local { target } else { "/" }
+}
+
+fn project_in_path(path: &str) -> Result<Option<&str>, PageError> {
+    let Some(rest) = path.strip_prefix("/p/") else { return Ok(None) };
+    let key = rest.split('/').next().unwrap_or_default();
+    if ProjectKey::new(key).is_plain() { Ok(Some(key)) } else { Err(PageError::NotFound) }
+}
+
+fn sign_in_first(method: &Method, address: &str) -> PageError {
+    if method.is_safe() {
+        return PageError::SignIn(format!("/signin?next={}", encode_component(address)));
+    }
+    let message = "Your session has ended; sign in again in another tab, then send the form again";
+    PageError::from(Error::new(ErrorKind::Forbidden, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirect_target_outside_the_server_is_replaced() {
+        assert_eq!(local_target("/p/default/board?kind=epic"), "/p/default/board?kind=epic");
+        for target in ["https://evil.example", "//evil.example", "/\\evil", "", "/p/\r\nx"] {
+            assert_eq!(local_target(target), "/", "{target}");
+        }
+    }
+
+    #[test]
+    fn cookie_that_appears_twice_is_invalid() {
+        let mut headers = HeaderMap::new();
+        headers.append(COOKIE, "a=1; reqlore=secret".parse().unwrap());
+        assert_eq!(cookie(&headers, "reqlore"), Some("secret"));
+        headers.append(COOKIE, "reqlore=other".parse().unwrap());
+        assert_eq!(cookie(&headers, "reqlore"), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Tests of rules that all pages share: sessions, forms, headers and assets.
+
+use axum::body::Body;
+use axum::http::Request;
+use axum::http::header::COOKIE;
+use reqlore_domain::identity::Access;
+use serde_json::json;
+
+use crate::test_support::{PageClient, SECRET, TOKEN};
+
+fn client() -> PageClient {
+    PageClient::new(&["list_items"], |_, _| Ok(json!({})))
+}
+
+fn form(path: &str, body: &str) -> Request<Body> {
+    let request = Request::post(path).header(COOKIE, format!("reqlore={SECRET}"));
+    let request = request.header("content-type", "application/x-www-form-urlencoded");
+    request.body(Body::from(body.to_owned())).unwrap()
+}
+
+#[tokio::test]
+async fn every_response_has_the_security_headers() {
+    let client = client();
+    for path in ["/signin", "/nowhere", "/p/other/board", "/", "/assets/none.css"] {
+        let page = client.get(path).await;
+        let policy = page.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; style-src 'self';"), "{path}: {policy}");
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        for (name, value) in [
+            ("referrer-policy", "no-referrer"),
+            ("x-content-type-options", "nosniff"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cache-control", "no-store"),
+        ] {
+            assert_eq!(page.header(name), value, "{path}: {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn page_without_a_session_redirects_to_the_sign_in() {
+    let client = client();
+    for cookie in ["", "reqlore=forged", "other=session-secret"] {
+        let request = Request::get("/p/default/board?kind=epic").header(COOKIE, cookie);
+        let page = client.send(request.body(Body::empty()).unwrap()).await;
+        let target = "/signin?next=%2Fp%2Fdefault%2Fboard%3Fkind%3Depic";
+        assert_eq!((page.status(), page.header("location")), (303, target));
+    }
+}
+
+#[tokio::test]
+async fn hidden_project_answers_like_a_missing_page() {
+    let client = client();
+    let hidden = client.get("/p/other/board").await;
+    let missing = client.get("/p/default/none").await;
+    assert_eq!((hidden.status(), &hidden.body), (404, &missing.body));
+    assert_eq!(missing.status(), 404);
+}
+
+#[tokio::test]
+async fn form_without_the_token_of_the_session_is_rejected() {
+    let client = client();
+    for body in ["theme=dark", "theme=dark&csrf=", "theme=dark&csrf=0123"] {
+        let page = client.send(form("/theme", body)).await;
+        assert_eq!((page.status(), page.header("set-cookie")), (403, ""), "{body}");
+    }
+    let page = client.post("/theme", "theme=dark&next=/p/default/board").await;
+    assert_eq!((page.status(), page.header("location")), (303, "/p/default/board"));
+    assert!(page.header("set-cookie").starts_with("reqlore-theme=dark; Path=/; SameSite=Lax"));
+    let page = client.post("/theme", "theme=dark&next=//evil.example").await;
+    assert_eq!(page.header("location"), "/");
+}
+
+#[tokio::test]
+async fn sign_in_sets_a_cookie_that_scripts_cannot_read() {
+    let client = client();
+    let page = client.send(form("/signin", "token=wrong&next=/p/default/tree")).await;
+    assert_eq!((page.status(), page.header("set-cookie")), (401, ""));
+    assert!(!page.body.contains("wrong"), "{}", page.body);
+    let page = client.send(form("/signin", &format!("token={TOKEN}&next=/p/default/tree"))).await;
+    assert_eq!((page.status(), page.header("location")), (303, "/p/default/tree"));
+    let cookie = format!("reqlore={SECRET}; Path=/; HttpOnly; SameSite=Lax");
+    assert_eq!(page.header("set-cookie"), cookie);
+}
+
+#[tokio::test]
+async fn token_for_metrics_sees_no_page() {
+    assert_eq!(client().with_access(Access::Metrics).get("/p/default/board").await.status(), 404);
+}
+
+#[tokio::test]
+async fn asset_is_cached_under_the_hash_of_its_content() {
+    let client = client();
+    let page = client.get("/signin").await;
+    let assets: Vec<&str> =
+        page.body.split('"').filter(|part| part.starts_with("/assets/")).collect();
+    assert_eq!(assets.len(), 3, "{}", page.body);
+    for path in assets {
+        let asset = client.get(path).await;
+        assert_eq!(asset.status(), 200, "{path}");
+        assert!(asset.header("cache-control").ends_with("immutable"), "{path}");
+    }
+}

@@ -1,0 +1,42 @@
+//! Calls of tools for the caller of a page, with typed answers.
+
+use std::sync::Arc;
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::service::{NoProgress, ToolCall};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::session::PageSession;
+
+impl PageSession {
+    /// Calls a tool in the page's project. `arguments` is an object; members that are null are
+    /// left out. The error is that of the tool, with its kind and field.
+    pub(crate) async fn call_tool<Answer: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> Result<Answer> {
+        let Value::Object(mut arguments) = arguments else {
+            return Err(Error::new(ErrorKind::Internal, "arguments: not an object"));
+        };
+        arguments.retain(|_, value| !value.is_null());
+        let call = ToolCall {
+            caller: self.caller.clone(),
+            correlation_id: self.correlation_id.to_string(),
+            name: name.to_owned(),
+            arguments,
+            progress_sink: Arc::new(NoProgress),
+            idempotency_key: None,
+        };
+        let reply = self.config.service.call(call).await?;
+        Answer::deserialize(&*reply.data).map_err(|error| {
+            Error::new(ErrorKind::Internal, "The tool's answer has another form").caused_by(error)
+        })
+    }
+
+    /// True if the server offers this tool to the caller.
+    pub(crate) fn has_tool(&self, name: &str) -> bool {
+        self.config.service.tools(&self.caller).iter().any(|tool| tool.name == name)
+    }
+}
