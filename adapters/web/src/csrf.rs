@@ -1,4 +1,4 @@
-//! Protection of forms: a token that only pages of the same session know, and the extractor of forms.
+//! Protection of forms: a token that only pages of the same session know, and their extractor.
 
 use std::sync::Arc;
 
