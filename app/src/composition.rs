@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reqlore_application::identity::user_admin::UserAdmin;
 use reqlore_application::{ApplicationPorts, ApplicationSettings};
-use reqlore_domain::identity::{Access, Caller, CallerName};
+use reqlore_domain::identity::{Access, CallChannel, Caller, CallerName};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive::Archive;
@@ -338,14 +338,16 @@ pub(crate) fn index_name(storage: &StorageSpec) -> String {
 
 /// Returns the transport for one client over standard input and output.
 pub(crate) fn stdio_transport(config: &AppConfig) -> Box<dyn Transport> {
-    Box::new(StdioTransport::new(local_caller(config), StdioLimits::default()))
+    let caller = local_caller(config).through(CallChannel::Mcp);
+    Box::new(StdioTransport::new(caller, StdioLimits::default()))
 }
 
-/// Returns the local user with the maximum access.
+/// Returns the local user of a command, with the maximum access.
 pub(crate) fn local_caller(config: &AppConfig) -> Caller {
     // Resolved lazily, because it starts Git.
     let root = config.root.clone();
-    Caller::local(CallerName::from_lookup(move || git::user_name(&root)), max_access(config))
+    let name = CallerName::from_lookup(move || git::user_name(&root));
+    Caller::local(name, max_access(config)).through(CallChannel::Cli)
 }
 
 /// Returns the maximum access of any caller.

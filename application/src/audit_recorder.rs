@@ -267,6 +267,7 @@ fn audit_event(
         micros: scope.elapsed_micros(),
         correlation_id: correlation_id.to_owned(),
         reason: if scope.is_replayed() { REPLAYED_REASON } else { "" }.to_owned(),
+        channel: caller.channel,
     }
 }
 

@@ -49,6 +49,7 @@ use reqlore_domain::ports::write_context::AuditScope;
 
 use audit_recorder::AuditRecorder;
 use idempotency::KeyLocks;
+use identity::sessions::TokenSessions;
 use identity::token_authenticator::TokenAuthenticator;
 pub use maintenance::{Maintenance, RetentionDays};
 use project_index::ProjectIndexes;
@@ -163,6 +164,12 @@ impl Application {
         let ApplicationPorts { projects, clock, .. } = self.context.ports.clone();
         let recorder = Arc::clone(&self.context.recorder);
         TokenAuthenticator::new(identities, projects, clock, recorder, max_access)
+    }
+
+    /// Sessions of browsers, which sign in with a token.
+    pub fn sessions(&self, authenticator: Arc<TokenAuthenticator>) -> TokenSessions {
+        let ids = Arc::clone(&self.context.ports.ids);
+        TokenSessions { authenticator, ids, is_audited: self.context.ports.audit.is_some() }
     }
 
     /// Periodic maintenance of a server. Older audit rows and versions are pruned.

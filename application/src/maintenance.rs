@@ -79,9 +79,10 @@ impl Maintenance {
             let shortened = self.prune_history(now).await;
             let is_expired = log_failure("idempotency records were not expired", &expired);
             let is_pruned = log_failure("audit rows were not pruned", &pruned);
+            let is_ended = self.expire_sessions().await;
             let is_shortened = log_failure("earlier versions were not pruned", &shortened);
-            // All three ran before this check, so a failing one does not hold up the others.
-            if is_expired && is_pruned && is_shortened {
+            // All ran before this check, so a failing one does not hold up the others.
+            if is_expired && is_pruned && is_shortened && is_ended {
                 self.last_hour.store(now.seconds(), Ordering::Relaxed);
             }
         }
@@ -96,6 +97,11 @@ impl Maintenance {
     async fn save_token_uses(&self) -> bool {
         let Some(authenticator) = &self.authenticator else { return true };
         log_failure("last uses of tokens were not saved", &authenticator.save_token_uses().await)
+    }
+
+    async fn expire_sessions(&self) -> bool {
+        let Some(authenticator) = &self.authenticator else { return true };
+        log_failure("ended sessions were not removed", &authenticator.expire_sessions().await)
     }
 
     async fn prune_audit(&self, now: Timestamp) -> StoreResult<()> {

@@ -100,6 +100,7 @@ async fn write_tokens(store: &dyn Store) -> Result<()> {
             revoked_at: None,
             successor: None,
             last_used_at: None,
+            parent: None,
         }));
     }
     for changes in changes.chunks(BATCH) {

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::document::Version;
 use crate::hash_text::hash_text;
-use crate::identity::{TokenId, redact_secrets};
+use crate::identity::{CallChannel, TokenId, redact_secrets};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
@@ -50,6 +50,9 @@ pub struct AuditEvent {
     /// The caller's `operation_description`, or details of the action.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Rows of earlier versions and of clients omit it.
+    #[serde(default, skip_serializing_if = "CallChannel::is_default")]
+    pub channel: CallChannel,
 }
 
 /// A document or resource that an action read or changed.

@@ -389,6 +389,9 @@ struct TokenLine {
     successor: Option<TokenId>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "time_text")]
     last_used_at: Option<Timestamp>,
+    /// Dumps have no sessions.
+    #[serde(skip)]
+    parent: Option<TokenId>,
 }
 
 /// An audit row. `text` is the sealed JSON, unchanged.

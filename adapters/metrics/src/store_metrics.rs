@@ -166,6 +166,7 @@ measured_port! { IdentityRepository;
     "epoch": identity_epoch() -> u64;
     commit_identities(commit: IdentityCommit) -> ();
     record_use(uses: Vec<(TokenId, Timestamp)>) -> ();
+    expire_sessions(now: Timestamp) -> ();
 }
 
 measured_port! { AuditLog;

@@ -24,7 +24,25 @@ pub fn users(connection: &Connection) -> Result<Vec<User>, DatabaseError> {
     connection.prepare_cached(&select)?.query_and_then([], |row| decode_user(row, 0))?.collect()
 }
 
+/// Returns all tokens without sessions.
 pub fn tokens(connection: &Connection) -> Result<Vec<Token>, DatabaseError> {
+    let mut tokens = tokens_and_sessions(connection)?;
+    tokens.retain(|token| !token.is_session());
+    Ok(tokens)
+}
+
+/// Removes the sessions that have ended.
+pub fn expire_sessions(connection: &Connection, now: Timestamp) -> Result<(), DatabaseError> {
+    let mut delete = connection.prepare_cached("DELETE FROM tokens WHERE id = ?1")?;
+    for token in tokens_and_sessions(connection)? {
+        if token.is_ended_session(now) {
+            delete.execute([token.id.as_str()])?;
+        }
+    }
+    Ok(())
+}
+
+fn tokens_and_sessions(connection: &Connection) -> Result<Vec<Token>, DatabaseError> {
     let verify = TOKENS.verify("");
     let select = format!("SELECT text, used, {verify} FROM tokens ORDER BY created, id");
     connection.prepare_cached(&select)?.query_and_then([], decode_token)?.collect()

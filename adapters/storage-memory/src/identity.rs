@@ -44,9 +44,10 @@ impl TeamState {
         }
     }
 
-    /// Returns all tokens, the oldest first.
+    /// Returns all tokens without sessions, the oldest first.
     pub(crate) fn tokens_by_age(&self) -> Vec<Token> {
         let mut tokens: Vec<Token> = self.tokens.values().cloned().collect();
+        tokens.retain(|token| !token.is_session());
         tokens.sort_by_key(|token| token.created_at);
         tokens
     }
@@ -106,6 +107,11 @@ impl IdentityRepository for MemoryStore {
                 token.last_used_at = token.last_used_at.max(Some(at));
             }
         }
+        Ok(())
+    }
+
+    async fn expire_sessions(&self, now: Timestamp) -> StoreResult<()> {
+        self.lock_state().team.tokens.retain(|_, token| !token.is_ended_session(now));
         Ok(())
     }
 }

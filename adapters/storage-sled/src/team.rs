@@ -56,6 +56,10 @@ impl IdentityRepository for SledStore {
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
         self.run_write(|group| group.record_uses(uses)).await
     }
+
+    async fn expire_sessions(&self, now: Timestamp) -> StoreResult<()> {
+        self.run_write(move |group| group.expire_sessions(now)).await
+    }
 }
 
 #[async_trait]
@@ -101,9 +105,10 @@ impl SledDatabase {
         self.read_all_json(USERS)
     }
 
-    /// Returns all tokens, the oldest first.
+    /// Returns all tokens without sessions, the oldest first.
     pub(crate) fn list_tokens(&self) -> StoreResult<Vec<Token>> {
         let mut tokens: Vec<Token> = self.read_all_json(TOKENS)?;
+        tokens.retain(|token| !token.is_session());
         tokens.sort_by_key(|token| token.created_at);
         Ok(tokens)
     }
@@ -265,6 +270,18 @@ impl CommitGroup {
             if token.last_used_at < Some(at) {
                 let token = Token { last_used_at: Some(at), ..token };
                 self.database.put_token(&mut batch, &token)?;
+            }
+        }
+        self.add_pending(batch, None);
+        self.write_pending()
+    }
+
+    fn expire_sessions(&mut self, now: Timestamp) -> StoreResult<()> {
+        let tokens: Vec<Token> = self.database.read_all_json(TOKENS)?;
+        let mut batch = TreeBatch::default();
+        for token in tokens {
+            if token.is_ended_session(now) {
+                self.database.remove_long(&mut batch, TOKENS, token.id.as_str().as_bytes())?;
             }
         }
         self.add_pending(batch, None);

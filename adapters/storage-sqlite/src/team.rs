@@ -63,6 +63,10 @@ impl IdentityRepository for SqliteStore {
         }
         self.run_write(move |connection| identity::record_uses(connection, &uses)).await
     }
+
+    async fn expire_sessions(&self, now: Timestamp) -> StoreResult<()> {
+        self.run_write(move |connection| identity::expire_sessions(connection, now)).await
+    }
 }
 
 #[async_trait]

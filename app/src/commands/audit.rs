@@ -84,6 +84,7 @@ fn rows_json(rows: &[AuditRow]) -> Value {
                 shown.extend(event);
             }
             shown["at"] = json!(event.at.to_rfc3339());
+            shown["channel"] = json!(event.channel.name());
         } else {
             // A later version wrote it.
             shown["text"] = json!(row.text);
@@ -101,21 +102,25 @@ fn rows_table(rows: &[AuditRow]) -> String {
     for row in rows {
         let Some(event) = row.parse_event() else {
             let about = "(a later version of reqlore wrote this row)";
-            shown.push([&*row.number.to_string(), "", "", "", "", "", about].map(str::to_owned));
+            shown
+                .push([&*row.number.to_string(), "", "", "", "", "", "", about].map(str::to_owned));
             continue;
         };
-        let AuditEvent { at, user, token, action, result, .. } = &event;
+        let AuditEvent { at, user, token, action, result, channel, .. } = &event;
+        // Without a user, no caller has chosen a channel.
+        let channel = if user.is_empty() { "-" } else { channel.name() };
         shown.push([
             row.number.to_string(),
             at.to_rfc3339(),
             if user.is_empty() { "-".to_owned() } else { user.clone() },
             token.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+            channel.to_owned(),
             action.clone(),
             result.clone(),
             event_summary(&event),
         ]);
     }
-    format_table(["ROW", "TIME", "USER", "TOKEN", "ACTION", "RESULT", "ABOUT"], shown)
+    format_table(["ROW", "TIME", "USER", "TOKEN", "VIA", "ACTION", "RESULT", "ABOUT"], shown)
 }
 
 /// The targets with the first digits of their versions, and the reason.

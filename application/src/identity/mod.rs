@@ -3,6 +3,7 @@
 //! Administration has no tools: only the command line on the host changes users and tokens.
 
 pub mod audit_query;
+pub mod sessions;
 pub mod token_authenticator;
 pub mod tokens;
 pub mod user_admin;

@@ -10,11 +10,12 @@ use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{
-    Access, Caller, PresentedToken, ProjectScope, TokenError, TokenId, TokenOwner, token,
+    Access, CallChannel, Caller, PresentedToken, ProjectScope, TokenError, TokenId, TokenOwner,
+    token,
 };
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
 use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::project_resolver::{ProjectResolver, project_not_found};
 use reqlore_domain::project_key::ProjectKey;
@@ -32,9 +33,9 @@ const LOGIN_ACTION: &str = "login";
 
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct TokenAuthenticator {
-    identities: Arc<dyn IdentityRepository>,
+    pub(super) identities: Arc<dyn IdentityRepository>,
     projects: Arc<dyn ProjectResolver>,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     recorder: Arc<AuditRecorder>,
     /// Maximum access level that this server grants.
     max_access: Access,
@@ -121,9 +122,11 @@ impl TokenAuthenticator {
             name: user.name.as_str().into(),
             role: user.role,
             access: user.role.max_access().min(token.scope).min(self.max_access),
-            token: Some(token.id.clone()),
+            // Audit rows of a session name the token that an administrator can revoke.
+            token: Some(token.parent.as_ref().unwrap_or(&token.id).clone()),
             scope,
             project,
+            channel: if token.is_session() { CallChannel::Web } else { CallChannel::Mcp },
         }
     }
 
@@ -178,7 +181,74 @@ impl TokenAuthenticator {
         self.recorder.add_event(entry).await
     }
 
-    async fn refuse(
+    /// Returns the caller of a session. It is valid while its token is, too.
+    pub(crate) async fn session_caller(
+        &self,
+        credentials: Credentials<'_>,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
+        let (id, caller) = match self.verify_session(&credentials).await? {
+            Ok(session) => session,
+            // A browser presents an ended session until it signs in again. That is not a guess.
+            Err(denial @ (TokenError::Wrong | TokenError::Malformed)) => {
+                return self.refuse(&credentials, None, denial).await;
+            }
+            Err(denial) => return Err(AuthenticationError::Token(denial)),
+        };
+        let now = self.clock.now();
+        self.lock_state().unsaved_uses.insert(id, now);
+        self.in_project(caller, &credentials).await
+    }
+
+    /// Returns the token of a session and its caller, or the reason why it is invalid.
+    async fn verify_session(
+        &self,
+        credentials: &Credentials<'_>,
+    ) -> Result<Result<(TokenId, Arc<Caller>), TokenError>, AuthenticationError> {
+        let Some(text) = credentials.token else { return Ok(Err(TokenError::Missing)) };
+        let Some(presented) = PresentedToken::parse_session(text) else {
+            return Ok(Err(TokenError::Malformed));
+        };
+        let failed = |error: StoreError| AuthenticationError::Failed(error.into());
+        let now = self.clock.now();
+        let session = self.find_token(&presented.id).await.map_err(failed)?;
+        let owner = session.as_ref().map(|session| &*session.owner);
+        if let Err(denial) = token::verify_token(owner, &presented.digest(), now) {
+            return Ok(Err(denial));
+        }
+        let Some(session) = session else { return Ok(Err(TokenError::Unknown)) };
+        let Some(parent) = session.owner.token.parent.clone() else {
+            return Ok(Err(TokenError::Unknown));
+        };
+        let token = self.find_token(&parent).await.map_err(failed)?;
+        // The stored digest stands for the secret, which is not known here.
+        let Some(token) = token else { return Ok(Err(TokenError::Unknown)) };
+        let owner = &token.owner;
+        let verified = token::verify_token(Some(owner), &owner.token.digest, now);
+        Ok(verified.map(|()| (parent, session.caller)))
+    }
+
+    /// Returns the caller with the project of the credentials.
+    async fn in_project(
+        &self,
+        caller: Arc<Caller>,
+        credentials: &Credentials<'_>,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
+        let Some(project) = credentials.project else { return Ok(caller) };
+        match self.with_project(&caller, project) {
+            Ok(caller) => Ok(caller),
+            Err(error) => {
+                self.record_foreign_project(&caller, credentials, error.kind).await;
+                Err(AuthenticationError::Project(error))
+            }
+        }
+    }
+
+    /// Removes ended sessions. Call it once an hour.
+    pub(crate) async fn expire_sessions(&self) -> StoreResult<()> {
+        self.identities.expire_sessions(self.clock.now()).await
+    }
+
+    pub(crate) async fn refuse(
         &self,
         credentials: &Credentials<'_>,
         id: Option<&TokenId>,
@@ -211,6 +281,7 @@ impl TokenAuthenticator {
             token: caller.token.clone(),
             targets: vec![AuditTarget::unchanged(name)],
             correlation_id: (*correlation_id).to_owned(),
+            channel: caller.channel,
             ..AuditEvent::rejected(
                 LOGIN_ACTION,
                 kind.name(),
@@ -300,20 +371,16 @@ impl Authenticator for TokenAuthenticator {
         if let Err(denial) = token::verify_token(owner, &presented.digest(), now) {
             return self.refuse(&credentials, Some(id), denial).await;
         }
-        let Some(CachedToken { caller, .. }) = token else {
+        // The secret of a session is valid only in its cookie.
+        let Some(CachedToken { caller, .. }) =
+            token.filter(|token| !token.owner.token.is_session())
+        else {
             return self.refuse(&credentials, Some(id), TokenError::Unknown).await;
         };
         // Saved once a minute, because a write for each request would be slow.
         self.lock_state().unsaved_uses.insert(presented.id, now);
         // The caller for the default project is cached, which saves a copy.
-        let Some(project) = credentials.project else { return Ok(caller) };
-        match self.with_project(&caller, project) {
-            Ok(caller) => Ok(caller),
-            Err(error) => {
-                self.record_foreign_project(&caller, &credentials, error.kind).await;
-                Err(AuthenticationError::Project(error))
-            }
-        }
+        self.in_project(caller, &credentials).await
     }
 }
 

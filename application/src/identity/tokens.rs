@@ -53,6 +53,7 @@ pub async fn create_token(admin: &UserAdmin, request: TokenRequest) -> Result<Is
         revoked_at: None,
         successor: None,
         last_used_at: None,
+        parent: None,
     };
     let reads = IdentityReadSet { users: vec![token.user.clone()], tokens: vec![token.id.clone()] };
     let decide = move |users: &[Option<User>], tokens: &[Option<Token>]| {
@@ -116,6 +117,10 @@ pub async fn rotate_token(
 fn check_can_rotate(owner: &TokenOwner, now: Timestamp) -> Result<()> {
     let TokenOwner { token, user } = owner;
     let Token { id, successor, .. } = token;
+    // The session of a browser has no secret that its user could replace.
+    if token.is_session() {
+        return Err(unknown_token(id));
+    }
     if let Some(successor) = successor {
         let message =
             format!("token {id} was already rotated; rotate its successor {successor} instead");
@@ -208,7 +213,7 @@ fn token_state(token: &Token, user: Option<&User>, now: Timestamp) -> TokenState
     }
 }
 
-fn generate_token(admin: &UserAdmin) -> Result<PresentedToken> {
+pub(super) fn generate_token(admin: &UserAdmin) -> Result<PresentedToken> {
     let (id, secret) =
         (admin.ids.random_letters(ID_LETTERS)?, admin.ids.random_letters(SECRET_LETTERS)?);
     PresentedToken::new(&id, &secret).ok_or_else(|| {
@@ -250,7 +255,7 @@ fn check_enabled(user: &User) -> Result<()> {
 }
 
 /// Rejects a random id that is in use, which practically never happens.
-fn check_unused(token: Option<&Option<Token>>) -> Result<()> {
+pub(super) fn check_unused(token: Option<&Option<Token>>) -> Result<()> {
     match token {
         Some(Some(existing)) => {
             Err(refused_error(&existing.id, "the random id is in use; try again".to_owned()))
@@ -259,7 +264,7 @@ fn check_unused(token: Option<&Option<Token>>) -> Result<()> {
     }
 }
 
-fn unknown_token(id: &TokenId) -> Error {
+pub(super) fn unknown_token(id: &TokenId) -> Error {
     let message = format!("token {id} does not exist; `reqlore token list` shows all token ids");
     Error::new(ErrorKind::NotFound, message).field("id").reference(id.as_str())
 }

@@ -39,7 +39,7 @@ pub(super) struct IdentityReadSet {
 }
 
 impl UserAdmin {
-    fn write_context(&self, action: &'static str, now: Timestamp) -> WriteContext {
+    pub(super) fn write_context(&self, action: &'static str, now: Timestamp) -> WriteContext {
         WriteContext {
             caller: Arc::clone(&self.caller),
             tool: action,

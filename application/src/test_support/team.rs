@@ -109,6 +109,7 @@ impl TestTeam {
             revoked_at: None,
             successor: None,
             last_used_at: None,
+            parent: None,
         }
     }
 

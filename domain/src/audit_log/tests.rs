@@ -81,3 +81,16 @@ fn audit_row_is_redacted_and_truncated() {
     assert!(row.text.contains("reqlore_pat_AbCdEf012345_****, and Bearer ****"), "{}", row.text);
     assert!(row.text.len() < 1_300);
 }
+
+#[test]
+fn audit_channel_is_omitted_for_clients_and_kept_for_others() {
+    let row = |channel| {
+        AuditRow::seal_after(ChainHead::default(), AuditEvent { channel, ..event("read") })
+    };
+    let client = row(CallChannel::Mcp);
+    // The text of a row never changes, or the hashes of earlier versions would be invalid.
+    assert!(!client.text.contains("channel"), "{}", client.text);
+    for channel in CallChannel::ALL {
+        assert_eq!(row(channel).parse_event().unwrap().channel, channel);
+    }
+}

@@ -61,6 +61,28 @@ impl fmt::Display for UserRole {
     }
 }
 
+named_enum! {
+    /// The way by which a call reached the application.
+    #[derive(Default, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    CallChannel {
+        /// A client of the Model Context Protocol, and every call of older audit rows.
+        #[default]
+        Mcp = "mcp",
+        Web = "web",
+        /// A command on this machine.
+        Cli = "cli",
+    }
+}
+
+impl CallChannel {
+    /// True for the channel that audit rows omit.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 type NameLookup = Box<dyn FnOnce() -> String + Send + Sync>;
 
 /// A caller's name in documents and the audit log. Looked up when it is first used.
@@ -110,11 +132,12 @@ pub struct Caller {
     pub role: UserRole,
     /// The access level that role, token and server all allow.
     pub access: Access,
-    /// `None` for the local user.
+    /// `None` for the local user. For a session, the token that signed in.
     pub token: Option<TokenId>,
     pub scope: ProjectScope,
     /// The project of calls without a project argument. Always in scope.
     pub project: ProjectKey,
+    pub channel: CallChannel,
 }
 
 /// The projects that a caller may use.
@@ -146,7 +169,14 @@ impl Caller {
             token: None,
             scope: ProjectScope::Anywhere,
             project: ProjectKey::default(),
+            channel: CallChannel::default(),
         }
+    }
+
+    /// The same caller through another channel.
+    #[must_use]
+    pub fn through(self, channel: CallChannel) -> Self {
+        Self { channel, ..self }
     }
 
     pub fn is_allowed(&self, access: Access) -> bool {

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::token::{ID_LETTERS, TOKEN_PREFIX};
+use super::token::{ID_LETTERS, SESSION_PREFIX, TOKEN_PREFIX};
 use crate::bounded_types::truncate_echo;
 use crate::untrusted_text::encode_line;
 
@@ -18,7 +18,8 @@ pub fn redact_echo(text: &str) -> String {
     encode_line(truncate_echo(&redact_secrets(text))).into_owned()
 }
 
-/// Replaces Reqlore tokens, credentials after `Bearer`, and user information in URLs with `****`.
+/// Replaces Reqlore tokens and sessions, credentials after `Bearer`, and user information in URLs
+/// with `****`.
 pub fn redact_secrets(text: &str) -> Cow<'_, str> {
     let mut redacted = String::new();
     let mut copied = 0;
@@ -45,7 +46,10 @@ pub fn redact_secrets(text: &str) -> Cow<'_, str> {
 /// The range of a secret whose prefix is at `at`. Not empty, and not before `at`.
 fn find_secret(text: &[u8], at: usize, word: &mut UrlWord) -> Option<(usize, usize)> {
     match text[at] {
-        b'r' if text[at..].starts_with(TOKEN_PREFIX.as_bytes()) => {
+        b'r' if [TOKEN_PREFIX, SESSION_PREFIX]
+            .iter()
+            .any(|p| text[at..].starts_with(p.as_bytes())) =>
+        {
             find_token(text, at + TOKEN_PREFIX.len())
         }
         b'b' | b'B' if starts_with_ignoring_case(&text[at..], BEARER) => {

@@ -18,6 +18,8 @@ use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
 pub const TOKEN_PREFIX: &str = "reqlore_pat_";
+/// As long as [`TOKEN_PREFIX`].
+pub const SESSION_PREFIX: &str = "reqlore_ses_";
 pub const ID_LETTERS: usize = 12;
 pub const SECRET_LETTERS: usize = 32;
 const CHECK_LETTERS: usize = 6;
@@ -52,6 +54,8 @@ impl TryFrom<String> for TokenId {
 /// [`PresentedToken::reveal`] prints it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedToken {
+    /// [`TOKEN_PREFIX`] or [`SESSION_PREFIX`].
+    prefix: &'static str,
     pub id: TokenId,
     secret: String,
 }
@@ -62,15 +66,36 @@ impl PresentedToken {
         if secret.len() != SECRET_LETTERS || !is_base62(secret) {
             return None;
         }
-        Some(Self { id: TokenId::parse(id)?, secret: secret.to_owned() })
+        let id = TokenId::parse(id)?;
+        Some(Self { prefix: TOKEN_PREFIX, id, secret: secret.to_owned() })
     }
 
-    /// Parses a token and verifies its checksum.
+    /// The secret of a session with these parts.
+    #[must_use]
+    pub fn for_session(self) -> Self {
+        Self { prefix: SESSION_PREFIX, ..self }
+    }
+
+    /// Parses a personal access token and verifies its checksum.
     pub fn parse(text: &str) -> Option<Self> {
-        let (id, rest) = text.strip_prefix(TOKEN_PREFIX)?.split_once('_')?;
+        let (token, checksum) = Self::parse_parts(text.strip_prefix(TOKEN_PREFIX)?)?;
+        token.verify_checksum(checksum)
+    }
+
+    /// Parses the secret of a session and verifies its checksum.
+    pub fn parse_session(text: &str) -> Option<Self> {
+        let (token, checksum) = Self::parse_parts(text.strip_prefix(SESSION_PREFIX)?)?;
+        token.for_session().verify_checksum(checksum)
+    }
+
+    fn parse_parts(text: &str) -> Option<(Self, &str)> {
+        let (id, rest) = text.split_once('_')?;
         let (secret, checksum) = rest.split_once('_')?;
-        let token = Self::new(id, secret)?;
-        if token.checksum() == checksum { Some(token) } else { None }
+        Some((Self::new(id, secret)?, checksum))
+    }
+
+    fn verify_checksum(self, checksum: &str) -> Option<Self> {
+        if self.checksum() == checksum { Some(self) } else { None }
     }
 
     /// The whole token. Shown to its owner once.
@@ -88,7 +113,7 @@ impl PresentedToken {
     }
 
     fn without_checksum(&self) -> String {
-        format!("{TOKEN_PREFIX}{}_{}_", self.id, self.secret)
+        format!("{}{}_{}_", self.prefix, self.id, self.secret)
     }
 
     /// CRC-32 of the rest of the token, in base62.
@@ -106,7 +131,7 @@ impl PresentedToken {
 impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Derived output would print the secret in logs.
-        write!(f, "{TOKEN_PREFIX}{}_****", self.id)
+        write!(f, "{}{}_****", self.prefix, self.id)
     }
 }
 
@@ -153,7 +178,7 @@ impl From<TokenDigest> for String {
     }
 }
 
-/// A stored token.
+/// A stored token, or the stored session of a browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     pub id: TokenId,
@@ -175,6 +200,21 @@ pub struct Token {
     /// Accurate to about a minute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Timestamp>,
+    /// The token that signed in, if this is a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<TokenId>,
+}
+
+impl Token {
+    /// True for the session of a browser, which no list or archive contains.
+    pub fn is_session(&self) -> bool {
+        self.parent.is_some()
+    }
+
+    /// True for a session that has expired or was signed out.
+    pub fn is_ended_session(&self, now: Timestamp) -> bool {
+        self.is_session() && (self.revoked_at.is_some() || self.expires_at <= now)
+    }
 }
 
 /// A token and its user.
@@ -202,6 +242,8 @@ named_enum! {
         /// Created in the future: a clock is wrong.
         NotYetValid = "not_yet_valid",
         Disabled = "user_disabled",
+        /// A token for metrics, which opens no page.
+        MetricsOnly = "metrics_only",
     }
 }
 

@@ -18,7 +18,7 @@ pub trait IdentityRepository: Send + Sync {
     /// All users, sorted by [`UserName::key`] (`users_are_listed_by_name`).
     async fn list_users(&self) -> StoreResult<Vec<User>>;
 
-    /// All tokens, including invalid ones, sorted by age and then by id
+    /// All tokens without sessions, including invalid ones, sorted by age and then by id
     /// (`tokens_are_listed_by_age`).
     async fn list_tokens(&self) -> StoreResult<Vec<Token>>;
 
@@ -40,6 +40,10 @@ pub trait IdentityRepository: Send + Sync {
     /// Stores the times of the last use of tokens, in one write. A stored time never decreases
     /// (`last_use_never_decreases`). Does not change the epoch.
     async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()>;
+
+    /// Removes the sessions that have ended (`ended_sessions_are_removed`). Does not change the
+    /// epoch, because such a session is invalid anyway.
+    async fn expire_sessions(&self, now: Timestamp) -> StoreResult<()>;
 }
 
 /// One transaction on users and tokens: the records to read, the decision on them, and its context.
@@ -89,6 +93,7 @@ impl IdentityChange {
     pub fn target(&self) -> AuditTarget {
         AuditTarget::unchanged(match self {
             Self::User(user) => format!("user/{}", user.name),
+            Self::Token(token) if token.is_session() => format!("session/{}", token.id),
             Self::Token(token) => format!("token/{}", token.id),
         })
     }

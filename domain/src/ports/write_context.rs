@@ -47,6 +47,7 @@ impl WriteContext {
             micros: audited.elapsed_micros(),
             correlation_id: self.correlation_id.clone(),
             reason: self.reason.clone(),
+            channel: self.caller.channel,
         })
     }
 

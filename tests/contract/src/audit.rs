@@ -7,6 +7,7 @@ use reqlore_domain::audit_log::{
 };
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::CallChannel;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{
@@ -35,6 +36,7 @@ pub fn audit_event(action: &str, seconds: i64) -> AuditEvent {
         micros: 5,
         correlation_id: "c".to_owned(),
         reason: "gr\u{fc}nde\n".to_owned(),
+        channel: CallChannel::Web,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, PresentedToken, Token, TokenId, User, UserName, UserRole};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::archive::IdentityRecords;
+use reqlore_domain::ports::archive::{ArchiveRecord, IdentityRecords};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::ports::write_context::WriteContext;
@@ -39,6 +39,7 @@ fn token(id: &str, user: &str, created_at: i64) -> Token {
         revoked_at: None,
         successor: None,
         last_used_at: None,
+        parent: None,
     }
 }
 
@@ -91,6 +92,38 @@ pub async fn token_is_found_with_its_user(s: &Storage) {
     let revoked = Token { revoked_at: Some(at(5)), successor: Some(known.id.clone()), ..known };
     put_identities(&*s.store, vec![IdentityChange::Token(revoked.clone())]).await.unwrap();
     assert_eq!(s.store.token_owner(&revoked.id).await.unwrap().unwrap().token, revoked);
+}
+
+pub async fn ended_sessions_are_removed(s: &Storage) {
+    let parent = token("aaaaaaaaaaaa", "ada", 1);
+    let session = |id, expires_at| Token {
+        parent: Some(parent.id.clone()),
+        expires_at: at(expires_at),
+        ..token(id, "ada", 2)
+    };
+    let open = session("bbbbbbbbbbbb", 6);
+    let expired = session("cccccccccccc", 5);
+    let signed_out = Token { revoked_at: Some(at(3)), ..session("dddddddddddd", 9) };
+    let mut changes = vec![IdentityChange::User(user("ada"))];
+    for token in [&parent, &open, &expired, &signed_out] {
+        changes.push(IdentityChange::Token(token.clone()));
+    }
+    put_identities(&*s.store, changes).await.unwrap();
+    let tokens = vec![parent.clone()];
+    assert_eq!(s.store.list_tokens().await.unwrap(), tokens, "no list has sessions");
+    let archive = IdentityRecords { users: vec![user("ada")], tokens };
+    let records: Vec<_> = archive.into_records().collect();
+    let found = read_records(&*s.store).await.unwrap();
+    assert!(records.iter().all(|record| found.contains(record)), "{found:?}");
+    let tokens = found.iter().filter(|record| matches!(record, ArchiveRecord::Token(_)));
+    assert_eq!(tokens.count(), 1, "no archive has sessions");
+    let epoch = s.store.identity_epoch().await.unwrap();
+    s.store.expire_sessions(at(5)).await.unwrap();
+    assert_eq!(s.store.identity_epoch().await.unwrap(), epoch);
+    for (token, is_kept) in [(parent, true), (open, true), (expired, false), (signed_out, false)] {
+        let found = s.store.token_owner(&token.id).await.unwrap();
+        assert_eq!(found.map(|found| found.token), is_kept.then_some(token));
+    }
 }
 
 pub async fn epoch_changes_with_every_identity_commit(s: &Storage) {

@@ -177,7 +177,7 @@ macro_rules! suite {
             archive: records_survive_a_round_trip records_have_one_order
                 import_rejects_a_store_with_documents unfinished_import_is_incomplete
                 import_survives_restart export_is_a_snapshot;
-            identity: users_are_listed_by_name tokens_are_listed_by_age token_is_found_with_its_user
+            identity: users_are_listed_by_name tokens_are_listed_by_age token_is_found_with_its_user ended_sessions_are_removed
                 epoch_changes_with_every_identity_commit rejected_identity_decision_changes_nothing
                 concurrent_commits_create_a_user_once last_use_never_decreases
                 identities_survive_restart import_rejects_a_store_with_tokens

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, ChainHead, RESULT_OK};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
-use reqlore_domain::identity::{Access, PresentedToken, Token, User, UserName, UserRole};
+use reqlore_domain::identity::{
+    Access, CallChannel, PresentedToken, Token, User, UserName, UserRole,
+};
 use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, IdentityRecords,
 };
@@ -119,6 +121,7 @@ pub(crate) fn token(id: &str, user: &str, created_at: i64) -> Token {
         revoked_at: None,
         successor: None,
         last_used_at: None,
+        parent: None,
     }
 }
 
@@ -157,6 +160,7 @@ pub(crate) fn rows(count: i64) -> Vec<ArchiveRecord> {
             micros: 12,
             correlation_id: "c".to_owned(),
             reason: "\0\n\u{2028}".to_owned(),
+            channel: CallChannel::Cli,
         };
         let row = AuditRow::seal_after(head, entry);
         head = row.head();

@@ -342,6 +342,13 @@ impl IdentityRepository for FsStore {
         })
         .await
     }
+
+    async fn expire_sessions(&self, now: Timestamp) -> StoreResult<()> {
+        self.run_blocking(move |store| {
+            store.update_team(|connection| identity::expire_sessions(connection, now))
+        })
+        .await
+    }
 }
 
 #[async_trait]

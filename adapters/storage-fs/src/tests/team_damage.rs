@@ -66,6 +66,7 @@ fn token(number: i64) -> Token {
         revoked_at: (number % 2 == 0).then_some(Timestamp::new(1_500, 0)),
         successor: None,
         last_used_at: Some(Timestamp::new(1_600, 0)),
+        parent: None,
     }
 }
 

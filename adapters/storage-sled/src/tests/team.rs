@@ -8,7 +8,9 @@ use futures_util::future::{join, join_all};
 use reqlore_contract::{run, test_context};
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget, RESULT_OK};
 use reqlore_domain::document::Version;
-use reqlore_domain::identity::{Access, PresentedToken, Token, User, UserName, UserRole};
+use reqlore_domain::identity::{
+    Access, CallChannel, PresentedToken, Token, User, UserName, UserRole,
+};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentRepository, ReadSet, StoreError, StoreResult,
@@ -48,6 +50,7 @@ pub(super) fn event(seconds: i64, targets: usize) -> AuditEvent {
         micros: 1,
         correlation_id: String::new(),
         reason: String::new(),
+        channel: CallChannel::Mcp,
     }
 }
 
@@ -69,6 +72,7 @@ fn token(projects: usize) -> Token {
         revoked_at: None,
         successor: None,
         last_used_at: None,
+        parent: None,
     }
 }
 

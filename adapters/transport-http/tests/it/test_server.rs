@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{
-    Caller, PresentedToken, ProjectScope, TokenError, TokenId, UserRole,
+    CallChannel, Caller, PresentedToken, ProjectScope, TokenError, TokenId, UserRole,
 };
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
 use reqlore_domain::ports::service::{ToolCall, ToolReply};
@@ -142,6 +142,7 @@ fn caller(id: TokenId, role: UserRole) -> Caller {
         token: Some(id),
         scope: ProjectScope::Configured,
         project: ProjectKey::default(),
+        channel: CallChannel::Mcp,
     }
 }
 

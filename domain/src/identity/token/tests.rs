@@ -29,6 +29,7 @@ fn owner() -> TokenOwner {
         revoked_at: None,
         successor: None,
         last_used_at: None,
+        parent: None,
     };
     TokenOwner { token, user }
 }
