@@ -38,10 +38,7 @@ impl std::fmt::Debug for WebConfig {
     }
 }
 
-/// The pages, for the fallback of a transport that checks Host and Origin.
-///
-/// The transport sets two request extensions: the client's `SocketAddr`, and the request ID as
-/// `Arc<str>`. Without a request ID the pages make one.
+/// The pages, for a transport that checks Host and Origin and adds a `PageOrigin` to requests.
 pub fn router(config: WebConfig) -> Router {
     routes::all_routes()
         .fallback(page::not_found)

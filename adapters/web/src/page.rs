@@ -9,6 +9,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use reqlore_domain::backlog::Priority;
 use reqlore_domain::error::{Error, ErrorKind};
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
@@ -203,6 +204,22 @@ pub(crate) fn initials(name: &str) -> String {
     let mut letters: String = first.chars().take(if last.is_some() { 1 } else { 2 }).collect();
     letters.extend(last.and_then(|word| word.chars().next()));
     letters.to_uppercase()
+}
+
+/// The class and icon of a status, one of five that `style.css` has.
+pub(crate) fn status_tone(status: &str) -> &'static str {
+    match status.to_ascii_lowercase().as_str() {
+        "draft" | "proposed" => "draft",
+        "in progress" => "progress",
+        "done" | "active" | "accepted" | "implemented" | "closed" | "resolved" => "done",
+        "cancelled" | "obsolete" | "rejected" | "deprecated" | "superseded" => "off",
+        _ => "backlog",
+    }
+}
+
+/// The name of a priority from 1 to 4; empty for other numbers.
+pub(crate) fn priority_name(number: &u8) -> &'static str {
+    Priority::new(usize::from(*number)).map_or("", Priority::name)
 }
 
 /// Renders a page.

@@ -1,7 +1,5 @@
 //! The session of a page request: its caller, project, query and appearance.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::http::header::COOKIE;
@@ -10,6 +8,7 @@ use axum::http::{HeaderMap, Method};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, UserRole};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
+use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::WebConfig;
@@ -53,6 +52,14 @@ impl ThemeChoice {
             "light" => Self::Light,
             "dark" => Self::Dark,
             _ => Self::System,
+        }
+    }
+
+    /// The value of the page's `color-scheme`, which browsers use before the style sheet.
+    pub(crate) fn color_scheme(self) -> &'static str {
+        match self {
+            Self::System => "light dark",
+            theme => theme.name(),
         }
     }
 
@@ -165,14 +172,12 @@ pub(crate) fn theme_choice(headers: &HeaderMap) -> ThemeChoice {
     ThemeChoice::parse(cookie(headers, THEME_COOKIE).unwrap_or_default())
 }
 
-/// Returns the request ID and the client's address.
+/// Returns the request ID and the client's address, from the transport if there is one.
 pub(crate) fn request_origin(parts: &Parts) -> (Arc<str>, String) {
-    let correlation_id = parts.extensions.get::<Arc<str>>().cloned().unwrap_or_else(|| {
-        // Each state has new random keys, so the hash of nothing is random enough for an ID.
-        format!("{:016x}", RandomState::new().build_hasher().finish()).into()
-    });
-    let address = parts.extensions.get::<SocketAddr>();
-    (correlation_id, address.map(|address| address.ip().to_string()).unwrap_or_default())
+    match parts.extensions.get::<PageOrigin>() {
+        Some(origin) => (origin.request_id.clone(), origin.address.to_string()),
+        None => ("page".into(), String::new()),
+    }
 }
 
 /// The target of a redirect after a form, which must be a page of this server.

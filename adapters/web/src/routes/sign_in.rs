@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::Router;
 use axum::extract::FromRequest;
 use axum::extract::{RawForm, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
+
+use reqlore_domain::ports::transport::{FailedSignIn, SIGN_IN_PATH};
 
 use crate::WebConfig;
 use crate::csrf::PostedForm;
@@ -20,7 +22,9 @@ use crate::page::{PageError, PageFrame, render};
 use crate::session::{local_target, request_origin, session_cookie, theme_choice};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
-    Router::new().route("/signin", get(show_form).post(sign_in)).route("/signout", post(sign_out))
+    Router::new()
+        .route(SIGN_IN_PATH, get(show_form).post(sign_in))
+        .route("/signout", post(sign_out))
 }
 
 #[derive(Template)]
@@ -66,7 +70,7 @@ async fn sign_in(
             let frame = PageFrame::anonymous(theme, "Sign in");
             let error = "The token is not valid here; paste a current personal access token";
             let page = render(&SignInPage { frame, next, error })?;
-            Ok((StatusCode::UNAUTHORIZED, page).into_response())
+            Ok((StatusCode::UNAUTHORIZED, Extension(FailedSignIn), page).into_response())
         }
     }
 }
