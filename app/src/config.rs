@@ -186,6 +186,12 @@ impl AppConfig {
         })
     }
 
+    /// The log level of a command that prints its own result: without a setting, warnings only.
+    pub(crate) fn quiet_log(&self) -> &str {
+        let is_set = self.values.require_value("log").is_ok_and(|value| value.source != "default");
+        if is_set { &self.log } else { "warn" }
+    }
+
     /// A database at its default place, while the files are used by default.
     pub(crate) fn unselected_database(&self) -> Option<StorageSpec> {
         if self.values.require_value("storage").ok()?.source != "default" {

@@ -87,7 +87,11 @@ fn run_command(cli: &Cli) -> Result<u8, CommandError> {
         }),
         None => run_with_config(&cli.settings, commands::serve::run),
         Some(Command::Configured(command)) => {
-            run_with_config(&cli.settings, |config| run_configured(config, command))
+            let config = AppConfig::resolve(&cli.settings)?;
+            let log = if command.is_quiet() { config.quiet_log() } else { &config.log };
+            // Dropped after the command, because it then exports the last spans.
+            let _telemetry = telemetry::start_logging(log, config.log_format)?;
+            run_configured(&config, command)
         }
         Some(Command::Init(options)) => commands::init::run(&cli.settings, options),
         Some(Command::Doctor(options)) => commands::doctor::run(&cli.settings, options),
@@ -113,6 +117,12 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
     }
     match command {
         ConfiguredCommand::Serve => commands::serve::run(config),
+        ConfiguredCommand::Add(options) => commands::add::run(config, options),
+        ConfiguredCommand::Set(options) => commands::set::run(config, options),
+        ConfiguredCommand::Edit(options) => commands::edit::run(config, options),
+        ConfiguredCommand::Link(options) => commands::link::run_link(config, options),
+        ConfiguredCommand::Unlink(options) => commands::link::run_unlink(config, options),
+        ConfiguredCommand::Delete(options) => commands::delete::run(config, options),
         ConfiguredCommand::Check(options) => commands::check::run(config, options),
         ConfiguredCommand::History(options) => commands::history::run(config, options),
         ConfiguredCommand::Diff(options) => commands::diff::run(config, options),

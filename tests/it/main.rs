@@ -8,6 +8,7 @@ mod backlog;
 mod backlog_files;
 mod client;
 mod commands;
+mod commands_write;
 mod compatibility;
 mod copy_and_backup;
 mod crash;

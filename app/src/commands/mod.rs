@@ -1,23 +1,32 @@
 //! The command line, its commands, and their output.
 
+pub(crate) mod add;
 pub(crate) mod audit;
 pub(crate) mod check;
 mod client_entry;
+pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod docsets;
 pub(crate) mod doctor;
+mod draft;
+pub(crate) mod edit;
+mod edit_form;
 pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod init;
+mod item_fields;
+pub(crate) mod link;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
 pub(crate) mod serve;
+pub(crate) mod set;
 pub(crate) mod token;
 mod tool_client;
 pub(crate) mod transfer;
 mod untrusted_text;
 pub(crate) mod user;
+mod write_target;
 
 use std::io::{self, Write};
 
@@ -75,6 +84,18 @@ pub(crate) enum Command {
 pub(crate) enum ConfiguredCommand {
     /// Serve MCP clients (the default)
     Serve,
+    /// Add a backlog item, an entity such as a decision, or a section requirement
+    Add(add::AddOptions),
+    /// Change fields of an item, an entity or a section requirement
+    Set(set::SetOptions),
+    /// Open an item, an entity or a section requirement in your editor
+    Edit(edit::EditOptions),
+    /// Relate two requirements, link an entity, or move an item to another parent
+    Link(link::LinkOptions),
+    /// Remove a relationship of a requirement or a link of an entity
+    Unlink(link::UnlinkOptions),
+    /// Delete an item, an entity or a section requirement
+    Delete(delete::DeleteOptions),
     /// Report problems in the project's documents; exits 1 if there are any
     Check(check::CheckOptions),
     /// Show the versions of a document, one of them, or the difference of two
@@ -109,6 +130,19 @@ pub(crate) enum ConfiguredCommand {
 }
 
 impl ConfiguredCommand {
+    /// True if the log of each call would only disturb a user on a terminal.
+    pub(crate) fn is_quiet(&self) -> bool {
+        matches!(
+            self,
+            Self::Add(_)
+                | Self::Set(_)
+                | Self::Edit(_)
+                | Self::Link(_)
+                | Self::Unlink(_)
+                | Self::Delete(_)
+        )
+    }
+
     /// True if the result describes one storage, so that the wrong one would mislead.
     pub(crate) fn targets_single_storage(&self) -> bool {
         matches!(

@@ -18,6 +18,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
 use crate::{ApplicationPorts, ToolContext};
+pub use word_diff::word_diff;
 
 /// Entries that a search for a version reads at first, then at once, and altogether. Git walks all
 /// commits for each page, so later pages are long.

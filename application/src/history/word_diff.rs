@@ -18,7 +18,7 @@ const REMOVED: [&str; 2] = ["[-", "-]"];
 const ADDED: [&str; 2] = ["{+", "+}"];
 
 /// Returns the hunks, or a sentence for texts without a different line.
-pub(super) fn word_diff(old: &str, new: &str) -> String {
+pub fn word_diff(old: &str, new: &str) -> String {
     // Without line ends, which a marker could not show.
     let (old_lines, new_lines) = (old.lines().collect::<Vec<_>>(), new.lines().collect::<Vec<_>>());
     if old == new {

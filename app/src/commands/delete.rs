@@ -1,0 +1,82 @@
+//! `reqlore delete`: deletes a backlog item, an entity or a section requirement.
+
+use reqlore_domain::error::{Error, Result};
+use serde_json::json;
+
+use super::item_fields::WritableKind;
+use super::print;
+use super::tool_client::ToolClient;
+use super::write_target::{ToolRequest, WriteOptions, WriteTarget, ask_yes, can_ask};
+use crate::config::AppConfig;
+use crate::exit::CommandError;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  reqlore delete US-001 --cascade")]
+pub(crate) struct DeleteOptions {
+    /// A backlog item, entity or section requirement: REQ-001, dec-1d2c8f, general:2.1
+    #[arg(value_name = "ID")]
+    reference: String,
+    /// Also delete its children and end relationships
+    #[arg(long)]
+    cascade: bool,
+    /// Delete without asking
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    write: WriteOptions,
+}
+
+pub(crate) fn run(config: &AppConfig, options: &DeleteOptions) -> Result<u8, CommandError> {
+    let client = ToolClient::open(config, &options.write.project)?;
+    let target = WriteTarget::read(&client, &options.reference)?;
+    if !options.yes {
+        let planned = options.plan_deletion(&client, &target).map_err(name_option)?;
+        if !can_ask() {
+            return Err(CommandError::usage_error(format!(
+                "{planned}\nNothing was deleted; pass --yes to delete without asking"
+            )));
+        }
+        if !ask_yes(&format!("{planned}\nDelete?")) {
+            return print("Nothing was deleted.\n");
+        }
+    }
+    let reply = options.request(&target).send(&client).map_err(name_option)?;
+    options.write.print_reply(&reply)
+}
+
+impl DeleteOptions {
+    /// The effects of the deletion. Refuses what the deletion would.
+    fn plan_deletion(&self, client: &ToolClient, target: &WriteTarget) -> Result<String> {
+        if target.kind == WritableKind::SectionRequirement {
+            return Ok(format!("Would delete {}", target.subject()));
+        }
+        let entry = json!({ "delete": target.id, "cascade": self.cascade });
+        let planned = json!({ "changes": [entry], "dry_run": true });
+        let reply = client.call_for_reply("apply_changes", planned)?;
+        // The first line is about the dry run.
+        let text = reply.text.first().map(String::as_str).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
+        Ok(lines.join("\n").trim_start_matches("1. ").to_owned())
+    }
+
+    fn request(&self, target: &WriteTarget) -> ToolRequest {
+        let request = if target.kind == WritableKind::SectionRequirement {
+            ToolRequest::of_section("reqlix_delete_requirements", "delete", &target.id)
+        } else {
+            let request = ToolRequest::new("delete_item").with("reference", &*target.id);
+            request.with("cascade", self.cascade)
+        };
+        // Only the version that the question showed.
+        request.with("if_version", &*target.version)
+    }
+}
+
+/// Names the option of this command in an error of the tool.
+fn name_option(error: Error) -> CommandError {
+    let mut error = CommandError::from(error);
+    if let Some(message) = error.message.strip_prefix("Entry 1: ") {
+        error.message = message.to_owned();
+    }
+    error.message = error.message.replace("pass cascade: true", "pass --cascade");
+    error
+}

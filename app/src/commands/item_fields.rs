@@ -1,0 +1,181 @@
+//! The fields of the documents that commands write: their names, synonyms and tool arguments.
+
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::fields::find_by_name;
+use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::knowledge::EntityKind;
+use serde_json::{Map, Value, json};
+
+use crate::exit::CommandError;
+
+/// Other words for the names of fields, without separators. Words for the text and the parent are
+/// in [`TEXT_WORDS`] and [`PARENT_WORDS`], because their fields depend on the kind.
+const FIELD_WORDS: [(&str, &str); 16] = [
+    ("name", "title"),
+    ("state", "status"),
+    ("prio", "priority"),
+    ("typename", "type"),
+    ("requirementtype", "type"),
+    ("owner", "assignee"),
+    ("assigned", "assignee"),
+    ("assignedto", "assignee"),
+    ("assigneeusername", "assignee"),
+    ("tag", "tags"),
+    ("label", "tags"),
+    ("labels", "tags"),
+    ("story", "user_story"),
+    ("userstory", "user_story"),
+    ("us", "user_story"),
+    ("ep", "epic"),
+];
+const TEXT_WORDS: [&str; 6] = ["description", "desc", "body", "text", "content", "criterion"];
+const PARENT_WORDS: [&str; 3] = ["parent", "in", "partof"];
+/// Other words for the kinds of items.
+const KIND_WORDS: [(&str, ItemKind); 6] = [
+    ("story", ItemKind::UserStory),
+    ("criterion", ItemKind::AcceptanceCriteria),
+    ("criteria", ItemKind::AcceptanceCriteria),
+    ("acceptancecriterion", ItemKind::AcceptanceCriteria),
+    ("us", ItemKind::UserStory),
+    ("ac", ItemKind::AcceptanceCriteria),
+];
+
+/// A kind of document that commands can write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WritableKind {
+    Item(ItemKind),
+    /// `None` for an entity of a kind that only its file defines.
+    Entity(Option<EntityKind>),
+    /// A requirement of a section.
+    SectionRequirement,
+}
+
+impl WritableKind {
+    /// Parses the kind of a new document, in singular or plural.
+    pub(crate) fn parse_new(text: &str) -> Result<Self, CommandError> {
+        let words = normalize_word(text);
+        let stem = words.strip_suffix('s').unwrap_or(&words);
+        let stem =
+            stem.strip_suffix("ie").map_or_else(|| stem.to_owned(), |stem| stem.to_owned() + "y");
+        for word in [&words, &stem] {
+            let item = find_by_name(&ItemKind::ALL, ItemKind::name, word);
+            let item = item.or_else(|| find_by_name(&ItemKind::ALL, ItemKind::prefix, word));
+            let synonym = KIND_WORDS.iter().find(|(synonym, _)| synonym == word);
+            if let Some(kind) = item.or(synonym.map(|(_, kind)| *kind)) {
+                return Ok(Self::Item(kind));
+            }
+        }
+        if let Some(kind) = EntityKind::parse(text) {
+            return Ok(Self::Entity(Some(kind)));
+        }
+        Err(CommandError::usage_error(format!(
+            "{:?} is not a kind; the kinds are epic, story, requirement, criterion, {}",
+            truncate_echo(text),
+            EntityKind::ALL.map(EntityKind::name).join(", ")
+        )))
+    }
+
+    /// The name in sentences.
+    pub(crate) fn noun(self) -> String {
+        match self {
+            Self::Item(ItemKind::AcceptanceCriteria) => "acceptance criterion".to_owned(),
+            Self::Item(kind) => kind.noun().to_lowercase(),
+            Self::Entity(kind) => kind.map_or("entity", EntityKind::name).to_owned(),
+            Self::SectionRequirement => "section requirement".to_owned(),
+        }
+    }
+
+    /// The fields of the editable form, except the text.
+    pub(crate) fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Item(ItemKind::Epic) => &["title", "status", "priority", "assignee", "tags"],
+            Self::Item(ItemKind::UserStory) => {
+                &["title", "status", "priority", "epic", "assignee", "tags"]
+            }
+            Self::Item(ItemKind::Requirement) => {
+                &["title", "status", "priority", "type", "user_story", "assignee", "tags"]
+            }
+            Self::Item(ItemKind::AcceptanceCriteria) | Self::SectionRequirement => &[],
+            Self::Entity(_) => &["title", "status", "tags"],
+        }
+    }
+
+    /// The field of the Markdown text.
+    pub(crate) fn text_field(self) -> &'static str {
+        match self {
+            Self::Item(_) => "description",
+            Self::Entity(_) => "body",
+            Self::SectionRequirement => "text",
+        }
+    }
+
+    /// The field that names the parent.
+    pub(crate) fn parent_field(self) -> Option<&'static str> {
+        match self {
+            Self::Item(kind) => kind.parent().map(ItemKind::name),
+            _ => None,
+        }
+    }
+
+    /// True for the field that the title of a new document sets.
+    pub(crate) fn title_field(self) -> &'static str {
+        if self.fields().contains(&"title") { "title" } else { self.text_field() }
+    }
+
+    /// Finds a field by its name or a synonym, in any case.
+    pub(crate) fn find_field(self, name: &str) -> Result<&'static str, String> {
+        let word = normalize_word(name);
+        let word = word.as_str();
+        if TEXT_WORDS.contains(&word) {
+            return Ok(self.text_field());
+        }
+        // Only fields of the form: the parent of an acceptance criterion never changes.
+        let parent = self.parent_field().filter(|_| PARENT_WORDS.contains(&word));
+        let synonym = FIELD_WORDS.iter().find(|(synonym, _)| *synonym == word);
+        let wanted = parent.or(synonym.map(|(_, field)| *field)).unwrap_or(word);
+        if let Some(field) = self.fields().iter().find(|field| **field == wanted) {
+            return Ok(field);
+        }
+        let mut names = self.fields().to_vec();
+        names.push(self.text_field());
+        let (shown, noun) = (truncate_echo(name), self.noun());
+        Err(format!("{shown:?} is not a field of this {noun}; it has {}", names.join(", ")))
+    }
+}
+
+/// The argument value of a field that was given as text. Tags are separated by commas.
+pub(crate) fn field_value(field: &str, text: &str) -> Value {
+    if field == "tags" { json!(split_tags(text)) } else { json!(text) }
+}
+
+pub(crate) fn split_tags(text: &str) -> Vec<&str> {
+    text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).collect()
+}
+
+/// The fields of a record of `get_item`, under the names of arguments.
+pub(crate) fn record_fields(kind: WritableKind, record: &Value) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for field in kind.fields() {
+        let key = match *field {
+            "type" => "type_name",
+            "assignee" => "assignee_username",
+            field => field,
+        };
+        let value = match &record[key] {
+            Value::Null if key == "tags" => json!([]),
+            Value::Null => json!(""),
+            value => value.clone(),
+        };
+        fields.insert((*field).to_owned(), value);
+    }
+    let text = record.get("description").or(record.get("text"));
+    let text = text.and_then(Value::as_str).unwrap_or_default();
+    fields.insert(kind.text_field().to_owned(), json!(text));
+    fields
+}
+
+/// Lower case, without separators.
+fn normalize_word(word: &str) -> String {
+    let letters = word.trim().chars().filter(|c| !matches!(c, ' ' | '-' | '_'));
+    letters.flat_map(char::to_lowercase).collect()
+}

@@ -1,0 +1,161 @@
+//! `reqlore link` and `reqlore unlink`: add and remove relations between documents.
+
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::error::Error;
+use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use serde_json::{Map, json};
+
+use super::item_fields::WritableKind;
+use super::tool_client::ToolClient;
+use super::write_target::{ToolRequest, WriteOptions, WriteTarget};
+use crate::config::AppConfig;
+use crate::exit::CommandError;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  reqlore link REQ-002 depends_on REQ-001\n  reqlore link \
+                        dec-1d2c8f affects US-001\n  reqlore link US-002 epic EP-003")]
+pub(crate) struct LinkOptions {
+    /// The source: a requirement, an entity, or an item that gets another parent
+    #[arg(value_name = "A")]
+    source: String,
+    /// Of requirements: depends_on, blocks, relates_to, conflicts_with or derives_from. Of
+    /// entities: any word. epic, user_story or parent moves an item.
+    relation: String,
+    /// The target
+    #[arg(value_name = "B")]
+    target: String,
+    #[command(flatten)]
+    write: WriteOptions,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  reqlore unlink REQ-002 depends_on REQ-001")]
+pub(crate) struct UnlinkOptions {
+    /// The source: a requirement or an entity
+    #[arg(value_name = "A")]
+    source: String,
+    /// As `reqlore show` prints it
+    relation: String,
+    /// The target
+    #[arg(value_name = "B")]
+    target: String,
+    #[command(flatten)]
+    write: WriteOptions,
+}
+
+pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8, CommandError> {
+    let client = ToolClient::open(config, &options.write.project)?;
+    let source = WriteTarget::read(&client, &options.source)?;
+    let (relation, target) = (&*options.relation, &*options.target);
+    let reply = if let Some(parent) = parent_field(&source, relation) {
+        source.update_request(Map::new()).with(parent, target).send(&client)?
+    } else if let WritableKind::Entity(_) = source.kind {
+        let mut links = EntityLinks::read(&client, &source, relation)?;
+        links.targets.push(target.to_owned());
+        links.store(&client, &source)?
+    } else {
+        relationship_request("create_relationship", &source, relation, target)?.send(&client)?
+    };
+    options.write.print_reply(&reply)
+}
+
+pub(crate) fn run_unlink(config: &AppConfig, options: &UnlinkOptions) -> Result<u8, CommandError> {
+    let client = ToolClient::open(config, &options.write.project)?;
+    let source = WriteTarget::read(&client, &options.source)?;
+    let (relation, target) = (&*options.relation, &*options.target);
+    if let Some(parent) = parent_field(&source, relation) {
+        let (id, noun) = (encode_id(&source.id), source.kind.noun());
+        return Err(CommandError::failure(format!(
+            "{id}: a {noun} always has a parent; move it with `reqlore link {id} {parent} ID`"
+        )));
+    }
+    let reply = if let WritableKind::Entity(_) = source.kind {
+        let mut links = EntityLinks::read(&client, &source, relation)?;
+        let count = links.targets.len();
+        links.targets.retain(|linked| link_key(linked) != link_key(target));
+        if links.targets.len() == count {
+            let (id, relation) = (encode_id(&source.id), encode_line(&links.relation));
+            return Err(CommandError::failure(format!(
+                "This link does not exist: {id} {relation} {}; `reqlore show {id}` lists all",
+                encode_line(truncate_echo(target))
+            )));
+        }
+        links.store(&client, &source)?
+    } else {
+        relationship_request("delete_relationship", &source, relation, target)?.send(&client)?
+    };
+    options.write.print_reply(&reply)
+}
+
+/// The field of the source's parent, if the relation names it.
+fn parent_field(source: &WriteTarget, relation: &str) -> Option<&'static str> {
+    let parent = source.kind.parent_field()?;
+    (source.kind.find_field(relation) == Ok(parent)).then_some(parent)
+}
+
+fn relationship_request(
+    tool: &str,
+    source: &WriteTarget,
+    relation: &str,
+    target: &str,
+) -> Result<ToolRequest, CommandError> {
+    let id = encode_id(&source.id);
+    if source.kind != WritableKind::Item(ItemKind::Requirement) {
+        let noun = source.kind.noun();
+        return Err(CommandError::failure(format!(
+            "{id}: this {noun} has no relationships; only requirements and entities do"
+        )));
+    }
+    if Reference::parse(&link_key(target)).is_none() {
+        let target = encode_line(truncate_echo(target));
+        return Err(CommandError::failure(format!(
+            "{id}: requirements relate to requirements only; use `reqlore link {target} RELATION \
+             {id}` for an entity"
+        )));
+    }
+    let request = ToolRequest::new(tool).with("source", &*source.id);
+    Ok(request.with("type", relation).with("target", target))
+}
+
+/// The links of one relation of an entity.
+struct EntityLinks {
+    relation: String,
+    targets: Vec<String>,
+}
+
+impl EntityLinks {
+    fn read(client: &ToolClient, source: &WriteTarget, relation: &str) -> Result<Self, Error> {
+        let graph = client.call("ixchel_graph", json!({ "id": source.id }))?;
+        let name = relation.trim().replace([' ', '-'], "_");
+        for group in graph["outgoing"].as_array().into_iter().flatten() {
+            let existing = group["rel"].as_str().unwrap_or_default();
+            if !existing.replace('-', "_").eq_ignore_ascii_case(&name) {
+                continue;
+            }
+            let mut targets = Vec::new();
+            for target in group["targets"].as_array().into_iter().flatten() {
+                targets.extend(target["id"].as_str().map(str::to_owned));
+            }
+            return Ok(Self { relation: existing.to_owned(), targets });
+        }
+        Ok(Self { relation: name, targets: Vec::new() })
+    }
+
+    /// Replaces the relation, unless the entity has changed since it was read.
+    fn store(self, client: &ToolClient, source: &WriteTarget) -> Result<ToolReply, Error> {
+        let request = source.update_request(Map::new()).with("if_version", &*source.version);
+        request.with("links", json!({ self.relation: self.targets })).send(client)
+    }
+}
+
+/// One spelling for all spellings of an ID.
+fn link_key(id: &str) -> String {
+    let id = id.trim();
+    let id = id.strip_prefix("section:").unwrap_or(id);
+    match Reference::parse(&id.to_ascii_uppercase()) {
+        Some(reference) => reference.to_string(),
+        None => id.to_lowercase(),
+    }
+}

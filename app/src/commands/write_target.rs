@@ -1,0 +1,168 @@
+//! The document that a writing command changes, and the tool calls that change it.
+
+use std::io::{self, IsTerminal, Write};
+
+use reqlore_domain::backlog::Reference;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use serde_json::{Map, Value, json};
+
+use super::item_fields::{WritableKind, record_fields};
+use super::tool_client::{ProjectOptions, ToolClient};
+use super::{print, print_json};
+use crate::console::encode_console;
+use crate::exit::CommandError;
+
+/// The options of all writing commands.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WriteOptions {
+    /// Print the tool's data as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) project: ProjectOptions,
+}
+
+impl WriteOptions {
+    /// Prints the outcome of a write.
+    pub(crate) fn print_reply(&self, reply: &ToolReply) -> Result<u8, CommandError> {
+        if self.json {
+            print_json(&*reply.data)
+        } else {
+            print(&format!("{}\n", reply.text.join("\n").trim_end()))
+        }
+    }
+}
+
+/// A tool and its arguments.
+pub(crate) struct ToolRequest {
+    pub(crate) tool: String,
+    pub(crate) arguments: Map<String, Value>,
+}
+
+impl ToolRequest {
+    pub(crate) fn new(tool: impl Into<String>) -> Self {
+        Self { tool: tool.into(), arguments: Map::new() }
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.arguments.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// A tool for one requirement of a section. `verb` begins the reason in the history.
+    pub(crate) fn of_section(tool: &str, verb: &str, id: &str) -> Self {
+        let (section, index) = id.rsplit_once(':').unwrap_or((id, ""));
+        let reason = format!("{verb} requirement {id}");
+        let request = Self::new(tool).with("operation_description", reason);
+        request.with("section", section).with("index", index)
+    }
+
+    pub(crate) fn send(self, client: &ToolClient) -> Result<ToolReply> {
+        let has_sentence = !self.tool.starts_with("reqlix_");
+        let is_deletion = self.tool == "reqlix_delete_requirements";
+        let mut reply = client.call_for_reply(&self.tool, Value::Object(self.arguments))?;
+        if !has_sentence && let Some(first) = reply.text.first_mut() {
+            // These tools answer with the requirement's text only.
+            let text = |key: &str| reply.data[key].as_str().unwrap_or_default();
+            let done = if is_deletion { "Deleted" } else { "Stored" };
+            let id = format!("{}:{}", text("section"), text("index"));
+            let id = encode_id(&id);
+            *first = match text("version").get(..8) {
+                Some(version) => format!("{done} requirement {id} (version {version})\n{first}"),
+                None => format!("{done} requirement {id}\n{first}"),
+            };
+        }
+        Ok(reply)
+    }
+}
+
+/// A stored document at one version.
+#[derive(Debug)]
+pub(crate) struct WriteTarget {
+    pub(crate) kind: WritableKind,
+    /// As answers print it.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) version: String,
+    /// The fields under the names of arguments.
+    pub(crate) fields: Map<String, Value>,
+}
+
+impl WriteTarget {
+    /// Reads the document that an ID names. One that no command can write is an error.
+    pub(crate) fn read(client: &ToolClient, id: &str) -> Result<Self> {
+        let details = client.call("get_item", json!({ "reference": id }))?;
+        let record = &details["item"];
+        let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
+        let (mut id, title, version) = (text("id"), text("title"), text("version"));
+        let kind = match &*text("kind") {
+            "" => {
+                id = text("reference_id");
+                let reference = Reference::parse(&id).ok_or_else(|| {
+                    let problem = "its file name has no reference; rename it, such as REQ-012.md";
+                    unwritable_error(&id, problem)
+                })?;
+                WritableKind::Item(reference.kind)
+            }
+            "section_requirement" => WritableKind::SectionRequirement,
+            "section" => {
+                let problem =
+                    format!("a section has no fields; name a requirement of it, such as {id}:1");
+                return Err(unwritable_error(&id, &problem));
+            }
+            "docset" => {
+                let problem = "only .knowledge/config.yaml defines a docset; edit that file";
+                return Err(unwritable_error(&id, problem));
+            }
+            _ => WritableKind::Entity(None),
+        };
+        Ok(Self { kind, id, title, version, fields: record_fields(kind, record) })
+    }
+
+    /// The kind, ID and title on one line.
+    pub(crate) fn subject(&self) -> String {
+        let (id, title) = (encode_id(&self.id), encode_line(&self.title));
+        match self.kind {
+            WritableKind::Entity(_) => format!("{id}: {title}"),
+            kind => format!("{} {id}: {title}", kind.noun()),
+        }
+    }
+
+    /// The call that changes these fields.
+    pub(crate) fn update_request(&self, changed: Map<String, Value>) -> ToolRequest {
+        let mut request = match self.kind {
+            WritableKind::Item(kind) => {
+                ToolRequest::new(format!("update_{}", kind.name())).with(kind.name(), &*self.id)
+            }
+            WritableKind::Entity(_) => ToolRequest::new("ixchel_update").with("id", &*self.id),
+            WritableKind::SectionRequirement => {
+                ToolRequest::of_section("reqlix_set_requirements", "change", &self.id)
+            }
+        };
+        request.arguments.extend(changed);
+        request
+    }
+}
+
+fn unwritable_error(id: &str, problem: &str) -> Error {
+    // Not an invalid argument: the ID is valid.
+    Error::new(ErrorKind::Refused, format!("{}: {problem}", encode_id(id)))
+}
+
+/// True if the command can ask a user.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks on the terminal. Only `y` and `yes` accept.
+pub(crate) fn ask_yes(question: &str) -> bool {
+    let question = encode_console(question);
+    let _ = write!(io::stderr().lock(), "{question} [y/N] ");
+    let mut line = String::new();
+    // Input that is not UTF-8 is treated as no.
+    let is_read = io::stdin().read_line(&mut line).is_ok();
+    is_read && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
+}
