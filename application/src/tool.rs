@@ -156,10 +156,11 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
             tools.extend(toolset_tools(toolset, ports));
         }
     }
-    // It deletes entities too, and the loop has added it with the backlog.
+    // They handle entities too, and the loop has added them with the backlog.
     let has = |toolset| ports.settings.toolsets.contains(&toolset);
     if has(Toolset::Knowledge) && !has(Toolset::Backlog) {
         tools.push(Box::new(backlog::delete_item::DeleteItem));
+        tools.push(Box::new(backlog::list_items::ListItems));
     }
     // Its entries need a tool that writes one item.
     if tools.iter().any(|tool| tool.as_write_tool().is_some()) {

@@ -81,6 +81,8 @@ const NOT_SAID = {
   'epic_hierarchy.user_stories.requirements': 'ItemBrief',
   'epic_hierarchy.user_stories.acceptance_criteria': 'ItemBrief',
   'get_item.children': 'ItemBrief',
+  'get_user_story_requirements.requirements': 'Item',
+  'list_items.by_status': 'Record<string, number>',
   'get_item.relationships.incoming': 'Relationship',
   'get_item.links.outgoing': 'Link',
   'get_item.links.incoming': 'Link',

@@ -47,6 +47,8 @@ export interface Tools {
   list_docsets: { arguments: ListDocsetsArguments; result: ListDocsetsResult };
   /** Lists epics by priority. */
   list_epics: { arguments: ListEpicsArguments; result: ListEpicsResult };
+  /** Lists backlog items or knowledge entities of a kind, with counts by status. */
+  list_items: { arguments: ListItemsArguments; result: ListItemsResult };
   /** Deletes a requirement with the specified index from a section.
 Returns the deleted requirement text, or an error if not found. */
   reqlix_delete_requirements: { arguments: ReqlixDeleteRequirementsArguments; result: ReqlixDeleteRequirementsResult };
@@ -67,11 +69,11 @@ Returns the added/modified requirement (text or index may be adjusted according 
   search_requirements: { arguments: SearchRequirementsArguments; result: SearchRequirementsResult };
   /** Replaces the text of an acceptance criterion. Returns the record and its new version. */
   update_acceptance_criteria: { arguments: UpdateAcceptanceCriteriaArguments; result: UpdateAcceptanceCriteriaResult };
-  /** Updates the given fields of an epic; other fields stay unchanged. Returns the record and its new version. */
+  /** Updates only the given fields of an epic. Returns the record. */
   update_epic: { arguments: UpdateEpicArguments; result: UpdateEpicResult };
-  /** Updates the given fields of a requirement; other fields stay unchanged. Returns the record and its new version. */
+  /** Updates only the given fields of a requirement. Returns the record. */
   update_requirement: { arguments: UpdateRequirementArguments; result: UpdateRequirementResult };
-  /** Updates the given fields of a user story; other fields stay unchanged. Returns the record and its new version. */
+  /** Updates only the given fields of a user story. Returns the record. */
   update_user_story: { arguments: UpdateUserStoryArguments; result: UpdateUserStoryResult };
 }
 
@@ -251,7 +253,7 @@ export type CreateAcceptanceCriteriaResult = Item;
 export type CreateEpicArguments = {
   title: string;
   /**
-   * 1 Critical, 2 High, 3 Medium, 4 Low.
+   * 1 Critical to 4 Low.
    */
   priority: number;
   /**
@@ -299,7 +301,7 @@ export type CreateRequirementArguments = {
   user_story: string;
   title: string;
   /**
-   * 1 Critical, 2 High, 3 Medium, 4 Low.
+   * 1 Critical to 4 Low.
    */
   priority: number;
   type: 'Functional' | 'Non-Functional' | 'Business Rule' | 'Interface' | 'Data';
@@ -330,7 +332,7 @@ export type CreateUserStoryArguments = {
   epic: string;
   title: string;
   /**
-   * 1 Critical, 2 High, 3 Medium, 4 Low.
+   * 1 Critical to 4 Low.
    */
   priority: number;
   /**
@@ -460,7 +462,7 @@ export type GetHistoryArguments = {
    */
   limit?: number;
   /**
-   * next_cursor of the previous page.
+   * The previous next_cursor.
    */
   cursor?: string;
 };
@@ -979,7 +981,7 @@ export type ListEpicsArguments = {
    */
   limit?: number;
   /**
-   * next_cursor of the previous page.
+   * The previous next_cursor.
    */
   cursor?: string;
 };
@@ -990,6 +992,87 @@ export type ListEpicsArguments = {
 export type ListEpicsResult = {
   epics: ItemBrief[];
   total: number;
+  next_cursor?: string;
+};
+
+/**
+ * List items: the arguments of `list_items`.
+ */
+export type ListItemsArguments = {
+  /**
+   * epic, user_story, requirement, acceptance_criteria, decision, ... or entity (all).
+   */
+  kind: string;
+  /**
+   * Name.
+   */
+  status?: string;
+  /**
+   * 1 Critical to 4 Low.
+   */
+  priority?: number;
+  type?: 'Functional' | 'Non-Functional' | 'Business Rule' | 'Interface' | 'Data';
+  epic?: string;
+  user_story?: string;
+  /**
+   * User name, or none.
+   */
+  assignee?: string;
+  /**
+   * @maxItems 50
+   */
+  tags?: string[];
+  /**
+   * In title or ID.
+   */
+  text?: string;
+  /**
+   * Date or RFC 3339.
+   */
+  updated_since?: string;
+  /**
+   * priority, updated, reference, title, status, assignee; - reverses.
+   */
+  sort?: string;
+  /**
+   * Default 50.
+   */
+  limit?: number;
+  /**
+   * The previous next_cursor.
+   */
+  cursor?: string;
+};
+
+/**
+ * List items: the structured content of `list_items`.
+ */
+export type ListItemsResult = {
+  items: {
+    reference_id: string;
+    kind: string;
+    title: string;
+    status?: string;
+    priority?: number;
+    type_name?: string;
+    assignee_username?: string;
+    parent?: string;
+    tags: string[];
+    updated_at?: string;
+    /**
+     * For if_version.
+     */
+    version: string;
+    /**
+     * Of children.
+     */
+    progress?: {
+      done: number;
+      total: number;
+    };
+  }[];
+  total: number;
+  by_status: Record<string, number>;
   next_cursor?: string;
 };
 
@@ -1207,7 +1290,7 @@ export type SearchGlobalArguments = {
    */
   limit?: number;
   /**
-   * next_cursor of the previous page.
+   * The previous next_cursor.
    */
   cursor?: string;
 };
@@ -1264,7 +1347,7 @@ export type SearchRequirementsArguments = {
   query?: string;
   status?: 'Draft' | 'Active' | 'Obsolete';
   /**
-   * 1 Critical, 2 High, 3 Medium, 4 Low.
+   * 1 Critical to 4 Low.
    */
   priority?: number;
   type?: 'Functional' | 'Non-Functional' | 'Business Rule' | 'Interface' | 'Data';
@@ -1275,7 +1358,7 @@ export type SearchRequirementsArguments = {
    */
   limit?: number;
   /**
-   * next_cursor of the previous page.
+   * The previous next_cursor.
    */
   cursor?: string;
 };
@@ -1351,7 +1434,7 @@ export type UpdateEpicArguments = {
   description?: string;
   status?: 'Backlog' | 'Draft' | 'In Progress' | 'Done' | 'Cancelled';
   /**
-   * 1 Critical, 2 High, 3 Medium, 4 Low.
+   * 1 Critical to 4 Low.
    */
   priority?: number;
   /**
@@ -1387,7 +1470,7 @@ export type UpdateRequirementArguments = {
   description?: string;
   status?: 'Draft' | 'Active' | 'Obsolete';
   /**
-   * 1 Critical, 2 High, 3 Medium, 4 Low.
+   * 1 Critical to 4 Low.
    */
   priority?: number;
   type?: 'Functional' | 'Non-Functional' | 'Business Rule' | 'Interface' | 'Data';
@@ -1425,7 +1508,7 @@ export type UpdateUserStoryArguments = {
   description?: string;
   status?: 'Backlog' | 'Draft' | 'In Progress' | 'Done' | 'Cancelled';
   /**
-   * 1 Critical, 2 High, 3 Medium, 4 Low.
+   * 1 Critical to 4 Low.
    */
   priority?: number;
   epic?: string;

@@ -90,6 +90,7 @@ fn tool_arguments(tool: &str, project: &str) -> Value {
         "ixchel_update" => json!({ "id": "idea-aaaaaa", "title": "changed", "repo": project }),
         "ixchel_sync" | "ixchel_tags" => json!({ "repo": project }),
         "list_docsets" | "list_epics" => json!({}),
+        "list_items" => json!({ "kind": "epic" }),
         "search_docs" => json!({ "docset": "d", "keywords": ["k"], "generalized_keywords": [] }),
         "reqlix_get_instructions" => sections(json!({})),
         "reqlix_get_requirements" => sections(json!({ "section": "general" })),

@@ -6,6 +6,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use prometheus_client::registry::Registry;
 use reqlore_domain::audit_log::{self, AuditEvent, AuditRow};
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
@@ -20,7 +21,7 @@ use reqlore_domain::ports::entity_list::{
 use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
-use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -125,6 +126,8 @@ measured_port! { DocumentRepository;
     "versions": versions(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Version>>;
     "find": find(project: &ProjectKey, filter: &DocumentFilter) -> MetadataPage;
     "items": items(project: &ProjectKey, query: &ItemQuery) -> ItemPage;
+    "child_statuses": child_statuses(project: &ProjectKey, kind: ItemKind, parents: &[Reference])
+        -> Vec<StatusCounts>;
     "diagnostics": diagnostics(project: &ProjectKey, kind: DocumentKind, limit: usize)
         -> DiagnosticList;
     "entity_kinds": entity_kinds(project: &ProjectKey) -> EntityCounts;

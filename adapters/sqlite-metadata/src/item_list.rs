@@ -1,12 +1,12 @@
 //! Items in list order, and item counts by group.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use reqlore_domain::backlog::{ItemMeta, Priority};
+use reqlore_domain::backlog::{ItemMeta, Priority, Status};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
-use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemQuery, StatusCounts};
 use reqlore_sqlite_team::error::DatabaseError;
 use rusqlite::Connection;
 
@@ -106,16 +106,15 @@ impl MetadataTables<'_> {
         let Self { connection, project, .. } = *self;
         let kind = DocumentKind::Item(query.kind).name();
         let list = ItemList { connection, project, kind, query };
-        let (mut found, total) = list.find()?;
+        let ListedItems { mut found, total, by_status } = list.find()?;
         let has_more = found.len() > query.limit;
         found.truncate(query.limit);
         let mut metadata = Vec::with_capacity(found.len());
         for (position, document) in &found {
             let meta = self.metadata(*document, "the list of items")?;
-            let is_listed = |item: &Arc<ItemMeta>| query.filter.matches(item);
             // A wrong row may select the item, but the answer always shows the metadata.
             if ItemRow::new(&meta).is_none_or(|row| row.position != *position)
-                || !meta.item.as_ref().is_some_and(is_listed)
+                || !query.filter.matches(&meta)
             {
                 return Err(DatabaseError::damaged("the list of items"));
             }
@@ -125,7 +124,30 @@ impl MetadataTables<'_> {
             Some(meta) if has_more => ItemPage::position(meta),
             _ => None,
         };
-        Ok(ItemPage { metadata, total, next })
+        Ok(ItemPage { metadata, total, by_status, next })
+    }
+}
+
+/// The rows of a page and one more, with the counts of all pages.
+#[derive(Default)]
+struct ListedItems {
+    found: Vec<FoundItem>,
+    total: usize,
+    by_status: StatusCounts,
+}
+
+impl ListedItems {
+    /// Counts items of a status that meet all other conditions. Returns true if the list has them.
+    fn count(&mut self, status: &str, number: usize, filter: &ItemFilter) -> bool {
+        let status = Status::ALL.into_iter().find(|one| one.name() == status);
+        if let Some(status) = status {
+            *self.by_status.entry(status).or_default() += number;
+        }
+        let is_listed = filter.status.is_none() || filter.status == status;
+        if is_listed {
+            self.total += number;
+        }
+        is_listed
     }
 }
 
@@ -137,40 +159,40 @@ struct ItemList<'a> {
 }
 
 impl ItemList<'_> {
-    /// Returns the items of the page and one more, and the number of items on all pages.
-    fn find(&self) -> Result<(Vec<FoundItem>, usize), DatabaseError> {
+    fn find(&self) -> Result<ListedItems, DatabaseError> {
         let filter = &self.query.filter;
         if let Some(parents) = &filter.parents {
             let parents = parents.iter().map(ToString::to_string);
             return self.find_children(parents);
         }
-        let groups = self.matching_groups(filter)?;
-        let total = groups.values().sum();
-        if total == 0 || self.query.limit == 0 {
-            return Ok((Vec::new(), total));
+        let mut listed = ListedItems::default();
+        let groups = self.matching_groups(filter, &mut listed)?;
+        if listed.total == 0 || self.query.limit == 0 {
+            return Ok(listed);
         }
-        let mut found = Vec::new();
+        let found = &mut listed.found;
         if filter.status.is_none() && filter.requirement_type.is_none() {
-            self.find_in("items", "", &[], &mut found)?;
+            self.find_in("items", "", &[], found)?;
         } else {
             // Each group is in the order of lists, so its first items are enough. Without the name
             // of the index, SQLite would read all items in their order.
             let group = "items INDEXED BY items_by_group";
-            for (status, requirement_type) in groups.keys() {
+            for (status, requirement_type) in &groups {
                 let values = [status.as_str(), requirement_type.as_str()];
-                self.find_in(group, "AND status = ?6 AND type = ?7", &values, &mut found)?;
+                self.find_in(group, "AND status = ?6 AND type = ?7", &values, found)?;
             }
             found.sort_unstable();
             found.truncate(self.query.limit + 1);
         }
-        Ok((found, total))
+        Ok(listed)
     }
 
-    /// The statuses and types that the filter selects, with their item counts.
+    /// Counts the items, and returns the statuses and types that the filter selects.
     fn matching_groups(
         &self,
         filter: &ItemFilter,
-    ) -> Result<BTreeMap<(String, String), usize>, DatabaseError> {
+        listed: &mut ListedItems,
+    ) -> Result<BTreeSet<(String, String)>, DatabaseError> {
         static SELECT: LazyLock<String> = LazyLock::new(|| {
             let verify = ITEM_COUNTS.verify_with("", &[("project", "?1"), ("kind", "?2")]);
             format!(
@@ -180,16 +202,16 @@ impl ItemList<'_> {
         });
         let mut select = self.connection.prepare_cached(&SELECT)?;
         let mut rows = select.query((self.project, self.kind))?;
-        let mut groups = BTreeMap::new();
+        let mut groups = BTreeSet::new();
         while let Some(row) = rows.next()? {
             let (status, requirement_type): (String, String) = (row.get(0)?, row.get(1)?);
             let priority: u8 = row.get(2)?;
-            let is_selected = filter.status.is_none_or(|one| one.name() == status)
-                && filter.requirement_type.is_none_or(|one| one.name() == requirement_type)
-                && filter.priority.is_none_or(|one| one.number() == priority);
+            let is_selected =
+                filter.requirement_type.is_none_or(|one| one.name() == requirement_type)
+                    && filter.priority.is_none_or(|one| one.number() == priority);
             let number: usize = row.get(3)?;
-            if is_selected && number > 0 {
-                *groups.entry((status, requirement_type)).or_default() += number;
+            if is_selected && number > 0 && listed.count(&status, number, filter) {
+                groups.insert((status, requirement_type));
             }
         }
         Ok(groups)
@@ -227,14 +249,14 @@ impl ItemList<'_> {
     fn find_children(
         &self,
         parents: impl Iterator<Item = String>,
-    ) -> Result<(Vec<FoundItem>, usize), DatabaseError> {
+    ) -> Result<ListedItems, DatabaseError> {
         let filter = &self.query.filter;
         // Without the name of the index, SQLite would read all items of the kind.
         let mut select = self.connection.prepare_cached(
             "SELECT position, document, status, type FROM items INDEXED BY items_by_parent \
              WHERE project = ?1 AND kind = ?2 AND parent = ?3",
         )?;
-        let (mut found, mut total) = (Vec::new(), 0);
+        let mut listed = ListedItems::default();
         let positions = self.query.position_keys();
         for parent in parents {
             let mut rows = select.query((self.project, self.kind, parent))?;
@@ -242,23 +264,22 @@ impl ItemList<'_> {
                 let (status, requirement_type) = (row.get_ref(2)?.as_str()?, row.get_ref(3)?);
                 let position = row.get_ref(0)?.as_blob()?;
                 let priority = filter.priority.map(Priority::number);
-                if filter.status.is_some_and(|one| one.name() != status)
-                    || filter
-                        .requirement_type
-                        .is_some_and(|one| Ok(one.name()) != requirement_type.as_str())
+                if filter
+                    .requirement_type
+                    .is_some_and(|one| Ok(one.name()) != requirement_type.as_str())
                     || priority.is_some_and(|one| position.first() != Some(&one))
+                    || !listed.count(status, 1, filter)
                 {
                     continue;
                 }
-                total += 1;
                 let position = position.to_vec();
                 if positions.contains(&position) {
-                    found.push((position, row.get(1)?));
+                    listed.found.push((position, row.get(1)?));
                 }
             }
         }
-        found.sort_unstable();
-        found.truncate(self.query.limit + 1);
-        Ok((found, total))
+        listed.found.sort_unstable();
+        listed.found.truncate(self.query.limit + 1);
+        Ok(listed)
     }
 }

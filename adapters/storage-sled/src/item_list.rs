@@ -10,7 +10,7 @@ use reqlore_domain::backlog::{ItemKind, ItemMeta, Priority, Reference, Requireme
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::item_list::{
-    DiagnosticList, ItemFilter, ItemPage, ItemQuery, NAME_OFFSET,
+    DiagnosticList, ItemFilter, ItemPage, ItemQuery, NAME_OFFSET, StatusCounts,
 };
 
 use crate::database::{CHILDREN, DIAGNOSTICS, ITEMS, SledDatabase, TREE_NAMES, TreeBatch};
@@ -115,8 +115,29 @@ pub(crate) fn remove(batch: &mut TreeBatch, project: &mut ProjectRow, meta: &Doc
     }
 }
 
-/// Items of a page and one more, by their position, and the number of items on all pages.
-type FoundItems = (Vec<Vec<u8>>, usize);
+/// The positions of the items of a page and one more, with the counts of all pages.
+#[derive(Default)]
+struct ListedItems {
+    found: Vec<Vec<u8>>,
+    total: usize,
+    by_status: StatusCounts,
+}
+
+impl ListedItems {
+    /// Counts items of a status that meet all other conditions. Returns true if the list has them.
+    fn count(&mut self, status: u8, number: u64, filter: &ItemFilter) -> bool {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let status = usize::from(status).checked_sub(1).and_then(|at| Status::ALL.get(at).copied());
+        if let Some(status) = status {
+            *self.by_status.entry(status).or_default() += number;
+        }
+        let is_listed = filter.status.is_none() || filter.status == status;
+        if is_listed {
+            self.total += number;
+        }
+        is_listed
+    }
+}
 
 impl SledDatabase {
     pub(crate) fn list_items(
@@ -124,7 +145,7 @@ impl SledDatabase {
         project: &ProjectRow,
         query: &ItemQuery,
     ) -> StoreResult<ItemPage> {
-        let (mut found, total) = match &query.filter.parents {
+        let ListedItems { mut found, total, by_status } = match &query.filter.parents {
             Some(parents) => self.find_children(project.id, query, parents)?,
             None => self.find_items(project, query)?,
         };
@@ -140,18 +161,16 @@ impl SledDatabase {
             Some(meta) if has_more => ItemPage::position(meta),
             _ => None,
         };
-        Ok(ItemPage { metadata, total, next })
+        Ok(ItemPage { metadata, total, by_status, next })
     }
 
-    fn find_items(&self, project: &ProjectRow, query: &ItemQuery) -> StoreResult<FoundItems> {
-        let (mut groups, mut total) = (BTreeSet::new(), 0);
+    fn find_items(&self, project: &ProjectRow, query: &ItemQuery) -> StoreResult<ListedItems> {
+        let (mut groups, mut listed) = (BTreeSet::new(), ListedItems::default());
         for (group, count) in &project.item_counts {
-            if selects_group(query, *group) {
+            if selects_group(query, *group) && listed.count(group[1], *count, &query.filter) {
                 groups.insert([group[1], group[2]]);
-                total += usize::try_from(*count).unwrap_or(usize::MAX);
             }
         }
-        let mut found = Vec::new();
         if query.limit > 0 {
             let positions = query.position_keys();
             for group in groups {
@@ -160,11 +179,11 @@ impl SledDatabase {
                     [&positions.start, &positions.end].map(|end| [&prefix, &end[..]].concat());
                 let [first, end] = keys;
                 for key in self.tree(ITEMS).range(first..end).keys().take(query.limit + 1) {
-                    found.push(key.map_err(from_sled)?[prefix.len()..].to_vec());
+                    listed.found.push(key.map_err(from_sled)?[prefix.len()..].to_vec());
                 }
             }
         }
-        Ok((found, total))
+        Ok(listed)
     }
 
     /// Parents have few children, so all are read and counted.
@@ -173,8 +192,8 @@ impl SledDatabase {
         project: u32,
         query: &ItemQuery,
         parents: &BTreeSet<Reference>,
-    ) -> StoreResult<FoundItems> {
-        let (mut found, mut total) = (Vec::new(), 0);
+    ) -> StoreResult<ListedItems> {
+        let mut listed = ListedItems::default();
         let positions = query.position_keys();
         for parent in parents {
             let prefix = child_prefix(project, query.kind, *parent);
@@ -185,17 +204,16 @@ impl SledDatabase {
                 };
                 let priority = position.first().copied().unwrap_or_default();
                 let group = [kind_number(query.kind), *status, *requirement_type, priority];
-                if !selects_group(query, group) {
+                if !selects_group(query, group) || !listed.count(*status, 1, &query.filter) {
                     continue;
                 }
-                total += 1;
                 let position = position.to_vec();
                 if positions.contains(&position) {
-                    found.push(position);
+                    listed.found.push(position);
                 }
             }
         }
-        Ok((found, total))
+        Ok(listed)
     }
 
     fn listed_meta(
@@ -208,10 +226,9 @@ impl SledDatabase {
         let name = position.get(NAME_OFFSET..).and_then(parse_name);
         let Some(name) = name else { return Err(damaged_database(DAMAGED_LIST)) };
         let meta = self.intact_meta(project, &DocumentId { kind, name })?;
-        let is_listed = |item: &Arc<ItemMeta>| query.filter.matches(item);
         let found = ItemPage::position(&meta).map(|position| ItemPage::position_key(&position));
         // A wrong key may select the item, but the answer always shows the metadata.
-        if found.as_deref() != Some(position) || !meta.item.as_ref().is_some_and(is_listed) {
+        if found.as_deref() != Some(position) || !query.filter.matches(&meta) {
             return Err(damaged_database(DAMAGED_LIST));
         }
         Ok(meta)
@@ -294,16 +311,10 @@ impl SledDatabase {
     }
 }
 
-/// True if the query's kind, status, type and priority select the group.
-fn selects_group(query: &ItemQuery, [kind, status, requirement_type, priority]: [u8; 4]) -> bool {
-    let ItemFilter {
-        status: wanted_status,
-        priority: wanted_priority,
-        requirement_type: wanted_type,
-        ..
-    } = query.filter;
+/// True if the query's kind, type and priority select the group.
+fn selects_group(query: &ItemQuery, [kind, _, requirement_type, priority]: [u8; 4]) -> bool {
+    let ItemFilter { priority: wanted_priority, requirement_type: wanted_type, .. } = query.filter;
     kind == kind_number(query.kind)
-        && wanted_status.is_none_or(|wanted| value_ordinal(&Status::ALL, Some(wanted)) == status)
         && wanted_type.is_none_or(|wanted| {
             value_ordinal(&RequirementType::ALL, Some(wanted)) == requirement_type
         })

@@ -30,7 +30,7 @@ use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
-    Refresh, StoreError, StoreResult,
+    Refresh, StoreError, StoreResult, scan_items,
 };
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::ports::service::{NoProgress, ProgressSink};
@@ -242,6 +242,9 @@ impl DocumentRepository for SledStore {
     }
 
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
+        if query.needs_scan() {
+            return scan_items(self, project, query).await;
+        }
         // Parents may have any number of children.
         let is_quick = query.limit <= INLINE_READS && query.filter.parents.is_none();
         let query = query.clone();

@@ -30,7 +30,7 @@ use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
-    Refresh, StoreError, StoreResult,
+    Refresh, StoreError, StoreResult, scan_items,
 };
 use reqlore_domain::ports::entity_list::{
     DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
@@ -348,6 +348,9 @@ impl DocumentRepository for SqliteStore {
     }
 
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
+        if query.needs_scan() {
+            return scan_items(self, project, query).await;
+        }
         let query = query.clone();
         self.read_list(project, move |tables| tables.items(&query)).await
     }

@@ -18,7 +18,7 @@ pub(crate) struct CreateEpic;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     title: Title,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: PriorityArgument,
     /// Markdown.
     description: Option<Description>,

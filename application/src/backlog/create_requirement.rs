@@ -21,7 +21,7 @@ pub(crate) struct CreateRequirement;
 struct Arguments {
     user_story: UserStoryRef,
     title: Title,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: PriorityArgument,
     #[serde(rename = "type")]
     requirement_type: RequirementTypeArgument,

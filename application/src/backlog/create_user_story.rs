@@ -19,7 +19,7 @@ pub(crate) struct CreateUserStory;
 struct Arguments {
     epic: EpicRef,
     title: Title,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: PriorityArgument,
     /// Markdown.
     description: Option<Description>,

@@ -30,6 +30,7 @@ struct Arguments {
 struct StoryRequirements {
     user_story: String,
     /// By priority, then newest first.
+    #[schemars(with = "Vec<Map<String, Value>>")]
     requirements: Vec<ItemRecord>,
 }
 

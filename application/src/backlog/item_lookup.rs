@@ -1,5 +1,6 @@
 //! Looks up and reads the items of one project's backlog.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
@@ -145,17 +146,44 @@ impl<'a> BacklogReader<'a> {
         Ok(backlinks)
     }
 
+    /// The stories that items below an epic, a story or both may have as parent; `None` without
+    /// either. A missing epic or story is an error, not an empty result.
+    pub(crate) async fn parent_stories(
+        self,
+        epic: Option<Reference>,
+        story: Option<Reference>,
+    ) -> Result<Option<BTreeSet<Reference>>> {
+        if let Some(story) = story {
+            self.find_argument(story, "user_story").await?;
+        }
+        let Some(epic) = epic else { return Ok(story.map(|story| BTreeSet::from([story]))) };
+        self.find_argument(epic, "epic").await?;
+        let mut stories = BTreeSet::new();
+        for meta in self.children(epic, ItemKind::UserStory).await? {
+            stories.extend(item_meta(&meta).and_then(|item| item.reference));
+        }
+        if let Some(story) = story {
+            // Both filters apply, so the story counts only if it is in the epic.
+            stories.retain(|found| *found == story);
+        }
+        Ok(Some(stories))
+    }
+
     /// A page of items, and warnings about files that the list lacks or that have a problem.
     pub(crate) async fn list_items(self, query: &ItemQuery) -> Result<(ItemPage, FileWarnings)> {
         let page = self.ports.documents.items(self.project, query).await?;
-        let kind = DocumentKind::Item(query.kind);
+        Ok((page, self.list_warnings(DocumentKind::Item(query.kind)).await?))
+    }
+
+    /// Warnings about files that a list of documents lacks or that have a problem.
+    pub(crate) async fn list_warnings(self, kind: DocumentKind) -> Result<FileWarnings> {
         let limit = FileWarnings::MAX_LISTED;
         let diagnostics = self.ports.documents.diagnostics(self.project, kind, limit).await?;
         let mut warnings = FileWarnings::default();
         warnings.add_unread(&diagnostics.unread);
         warnings.add_diagnostics(&diagnostics.metadata);
         warnings.unlisted = diagnostics.total - diagnostics.metadata.len();
-        Ok((page, warnings))
+        Ok(warnings)
     }
 
     /// The files that look like items of this kind but are not read.

@@ -28,7 +28,7 @@ struct Arguments {
     status: Option<WorkStatusArgument>,
     /// Default 50.
     limit: Option<PageLimit>,
-    /// next_cursor of the previous page.
+    /// The previous next_cursor.
     cursor: Option<PageCursor>,
 }
 

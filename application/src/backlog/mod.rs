@@ -16,6 +16,7 @@ mod get_user_story_requirements;
 pub(crate) mod item_lookup;
 pub(crate) mod item_view;
 mod list_epics;
+pub(crate) mod list_items;
 pub(crate) mod prompts;
 mod relationship;
 pub mod repair;
@@ -48,6 +49,7 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(delete_relationship::DeleteRelationship),
         Box::new(get_item::GetItem),
         Box::new(delete_item::DeleteItem),
+        Box::new(list_items::ListItems),
         Box::new(list_epics::ListEpics),
         Box::new(epic_hierarchy::EpicHierarchy),
         Box::new(search_global::SearchGlobal),

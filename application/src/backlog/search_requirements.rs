@@ -1,7 +1,5 @@
 //! `search_requirements`: searches requirements with filters, or lists them without a query.
 
-use std::collections::BTreeSet;
-
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference};
 use reqlore_domain::bounded_types::BoundedString;
@@ -35,7 +33,7 @@ struct Arguments {
     /// Words, a question or a reference.
     query: Option<BoundedString<10_000>>,
     status: Option<RequirementStatusArgument>,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: Option<PriorityArgument>,
     #[serde(rename = "type")]
     requirement_type: Option<RequirementTypeArgument>,
@@ -43,7 +41,7 @@ struct Arguments {
     epic: Option<EpicRef>,
     /// Default 50.
     limit: Option<PageLimit>,
-    /// next_cursor of the previous page.
+    /// The previous next_cursor.
     cursor: Option<PageCursor>,
 }
 
@@ -117,31 +115,15 @@ impl RequirementFilters {
     async fn resolve(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
         let story = arguments.user_story.as_ref().map(|story| story.parse("user_story"));
         let epic = arguments.epic.as_ref().map(|epic| epic.parse("epic"));
+        let (user_story, epic) = (story.transpose()?, epic.transpose()?);
         let filter = ItemFilter {
             status: arguments.status.map(|status| status.0),
             priority: arguments.priority.map(|priority| priority.0),
             requirement_type: arguments.requirement_type.map(|argument| argument.0),
-            parents: None,
+            parents: backlog.parent_stories(epic, user_story).await?,
+            ..ItemFilter::default()
         };
-        let mut filters = Self { filter, user_story: story.transpose()?, epic: epic.transpose()? };
-        // A missing story or epic is an error, not an empty result.
-        if let Some(story) = filters.user_story {
-            backlog.find_argument(story, "user_story").await?;
-            filters.filter.parents = Some(BTreeSet::from([story]));
-        }
-        if let Some(epic) = filters.epic {
-            backlog.find_argument(epic, "epic").await?;
-            let mut stories = BTreeSet::new();
-            for meta in backlog.children(epic, ItemKind::UserStory).await? {
-                stories.extend(item_lookup::item_meta(&meta).and_then(|item| item.reference));
-            }
-            if let Some(story) = filters.user_story {
-                // Both filters apply, so the story counts only if it is in the epic.
-                stories.retain(|found| *found == story);
-            }
-            filters.filter.parents = Some(stories);
-        }
-        Ok(filters)
+        Ok(Self { filter, user_story, epic })
     }
 
     /// Identifies the list of results for its cursor. Omits the stories of the epic, which may
@@ -153,7 +135,7 @@ impl RequirementFilters {
 
     /// A hit must have one facet of each group.
     fn search_facets(&self) -> Vec<Vec<SearchFacet>> {
-        let ItemFilter { status, priority, requirement_type, parents } = &self.filter;
+        let ItemFilter { status, priority, requirement_type, parents, .. } = &self.filter;
         let mut groups = Vec::new();
         if let Some(status) = status {
             groups.push(vec![SearchFacet::new(SearchFacet::STATUS, status.name())]);
@@ -184,9 +166,9 @@ impl RequirementFilters {
         let (after, offset) = position.unzip();
         let offset = offset.unwrap_or_default();
         let kind = ItemKind::Requirement;
-        let query = ItemQuery { kind, filter: self.filter, after, limit };
+        let query = ItemQuery { filter: self.filter, after, ..ItemQuery::of_kind(kind, limit) };
         let (page, warnings) = backlog.list_items(&query).await?;
-        let ItemPage { metadata, total, next } = page;
+        let ItemPage { metadata, total, next, .. } = page;
         let mut results = Vec::with_capacity(metadata.len());
         // A page of large documents must not be in memory at once, as only excerpts are shown.
         for metas in metadata.chunks(MAX_READ_DOCUMENTS) {

@@ -22,7 +22,7 @@ struct Arguments {
     /// Markdown.
     description: Option<Description>,
     status: Option<WorkStatusArgument>,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: Option<PriorityArgument>,
     /// User name; empty to unassign.
     assignee: Option<Assignee>,
@@ -37,8 +37,7 @@ impl WriteTool for UpdateEpic {
         update_tool::<Arguments>(
             "update_epic",
             "Update an epic",
-            "Updates the given fields of an epic; other fields stay unchanged. Returns the record \
-             and its new version.",
+            "Updates only the given fields of an epic. Returns the record.",
         )
     }
 

@@ -25,7 +25,7 @@ struct Arguments {
     /// Markdown.
     description: Option<Description>,
     status: Option<RequirementStatusArgument>,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: Option<PriorityArgument>,
     #[serde(rename = "type")]
     requirement_type: Option<RequirementTypeArgument>,
@@ -43,8 +43,7 @@ impl WriteTool for UpdateRequirement {
         update_tool::<Arguments>(
             "update_requirement",
             "Update a requirement",
-            "Updates the given fields of a requirement; other fields stay unchanged. Returns the \
-             record and its new version.",
+            "Updates only the given fields of a requirement. Returns the record.",
         )
     }
 

@@ -22,7 +22,7 @@ struct Arguments {
     /// Markdown.
     description: Option<Description>,
     status: Option<WorkStatusArgument>,
-    /// 1 Critical, 2 High, 3 Medium, 4 Low.
+    /// 1 Critical to 4 Low.
     priority: Option<PriorityArgument>,
     epic: Option<EpicRef>,
     /// User name; empty to unassign.
@@ -38,8 +38,7 @@ impl WriteTool for UpdateUserStory {
         update_tool::<Arguments>(
             "update_user_story",
             "Update a user story",
-            "Updates the given fields of a user story; other fields stay unchanged. Returns the \
-             record and its new version.",
+            "Updates only the given fields of a user story. Returns the record.",
         )
     }
 

@@ -32,7 +32,7 @@ struct Arguments {
     compare_with: Option<VersionPrefix>,
     /// Default 50.
     limit: Option<PageLimit>,
-    /// next_cursor of the previous page.
+    /// The previous next_cursor.
     cursor: Option<PageCursor>,
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod context;
 pub(crate) mod create;
 pub(crate) mod delete_entity;
+pub(crate) mod entity_page;
 mod entity_request;
 mod import_files;
 pub(crate) mod search;
@@ -26,10 +27,10 @@ use serde::Serialize;
 use crate::tool;
 use crate::{ApplicationPorts, ToolContext};
 
-type Repo = BoundedString<1_000>;
+pub(crate) type Repo = BoundedString<1_000>;
 
 /// Returns the project that `repo` names, or the caller's default.
-async fn resolve_project(
+pub(crate) async fn resolve_project(
     context: &ToolContext,
     caller: &Caller,
     repo: Option<&Repo>,
@@ -38,7 +39,11 @@ async fn resolve_project(
 }
 
 /// Returns the kind that a filter names. An unknown one is an error, not an empty answer.
-async fn find_kind(ports: &ApplicationPorts, project: &ProjectKey, kind: &str) -> Result<String> {
+pub(crate) async fn find_kind(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    kind: &str,
+) -> Result<String> {
     let stored = ports.documents.entity_kinds(project).await?;
     knowledge::find_kind(&stored, kind)
         .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason).field("kind"))

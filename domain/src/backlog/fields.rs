@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::bounded_types::{check_length, check_text, inline_schema, named_enum, string_type};
 
 named_enum! {
-    /// The status of an item. [`super::ItemKind::statuses`] lists those of each kind.
-    #[derive(Hash, Serialize, Deserialize)]
+    /// The status of an item, in the order of work. [`super::ItemKind::statuses`] lists those of
+    /// each kind.
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
     Status {
         Backlog = "Backlog",
         Draft = "Draft",

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::change_page::{ChangePage, ChangePosition};
 use super::entity_list::{self, DuplicateIds, EntityCounts, SimilarEntities, UntaggedList};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::item_list::{DiagnosticList, ItemPage, ItemQuery, MAX_PAGE_ITEMS};
+use super::item_list::{self, DiagnosticList, ItemPage, ItemQuery, MAX_PAGE_ITEMS, StatusCounts};
 pub use super::store_error::{StoreError, StoreResult};
 use super::write_context::WriteContext;
 use crate::audit_log::{AuditEvent, AuditTarget};
@@ -58,16 +58,37 @@ pub trait DocumentRepository: Send + Sync {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage>;
 
-    /// Returns a page of the items that match a query, in the order of all lists
+    /// Returns a page of the items that match a query, by default in the order of all lists
     /// (`items_have_the_order_of_lists`), with the exact number of matches
-    /// (`items_are_filtered_and_counted`). A document without a reference is not listed
+    /// (`items_are_filtered_and_counted`), also by details
+    /// (`items_are_filtered_by_details`), in any order
+    /// (`items_are_sorted_in_each_order`). A document without a reference is not listed
     /// (`items_need_a_reference`). Pages neither skip nor repeat an item that does not change
     /// (`item_pages_survive_changes`).
     ///
     /// By default all metadata of the kind is read and sorted.
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
-        let (metadata, _) = read_all(self, project, DocumentKind::Item(query.kind)).await?;
-        Ok(ItemPage::select(metadata, query))
+        scan_items(self, project, query).await
+    }
+
+    /// Returns for each parent the number of its children by status, for children of one kind that
+    /// lists show (`children_are_counted_by_status`).
+    ///
+    /// By default the children are read as backlinks.
+    async fn child_statuses(
+        &self,
+        project: &ProjectKey,
+        kind: ItemKind,
+        parents: &[Reference],
+    ) -> StoreResult<Vec<StatusCounts>> {
+        let targets = parents.iter().map(ToString::to_string).collect();
+        let links = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
+        let children = self.backlinks(project, &links).await?;
+        let mut counts = Vec::with_capacity(parents.len());
+        for (children, parent) in children.iter().zip(parents) {
+            counts.push(item_list::count_children(children, *parent));
+        }
+        Ok(counts)
     }
 
     /// Returns the first documents of a kind that have a diagnostic, at most `limit`, and the files
@@ -230,6 +251,16 @@ pub async fn read_all<R: DocumentRepository + ?Sized>(
             return Ok((metadata, page.unread));
         }
     }
+}
+
+/// Selects a page of items from all metadata of the kind.
+pub async fn scan_items<R: DocumentRepository + ?Sized>(
+    documents: &R,
+    project: &ProjectKey,
+    query: &ItemQuery,
+) -> StoreResult<ItemPage> {
+    let (metadata, _) = read_all(documents, project, DocumentKind::Item(query.kind)).await?;
+    Ok(ItemPage::select(metadata, query))
 }
 
 /// The selection of [`DocumentRepository::find`].

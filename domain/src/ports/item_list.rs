@@ -1,14 +1,19 @@
 //! Selections and pages of lists of items.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+
+use serde::Serialize;
 
 use super::documents::UnreadFile;
 use crate::backlog::{
     self, ItemKind, ItemMeta, ItemSortKey, Priority, Reference, RequirementType, Status,
 };
+use crate::bounded_types::named_enum;
 use crate::document::DocumentMeta;
+use crate::timestamp::Timestamp;
 
 /// Maximum number of items or documents in one page.
 pub const MAX_PAGE_ITEMS: usize = 1_000;
@@ -21,16 +26,23 @@ pub const NAME_OFFSET: usize = 13;
 pub struct ItemQuery {
     pub kind: ItemKind,
     pub filter: ItemFilter,
-    /// The [`ItemPage::next`] of the previous page.
+    pub order: ItemOrder,
+    /// The [`ItemPage::next`] of the previous page, which had the same order.
     pub after: Option<ItemPosition>,
     /// Maximum number of items in the page, at most [`MAX_PAGE_ITEMS`]; 0 for the total only.
     pub limit: usize,
 }
 
 impl ItemQuery {
-    /// The first page of all items of a kind.
+    /// The first page of all items of a kind, in the order of all lists.
     pub fn of_kind(kind: ItemKind, limit: usize) -> Self {
-        Self { kind, filter: ItemFilter::default(), after: None, limit }
+        let (filter, order) = (ItemFilter::default(), ItemOrder::default());
+        Self { kind, filter, order, after: None, limit }
+    }
+
+    /// True if the tables of a storage do not suffice: the metadata of all items is read.
+    pub fn needs_scan(&self) -> bool {
+        self.order != ItemOrder::default() || self.filter.details != DetailFilter::default()
     }
 
     /// The [`ItemPage::position_key`] of all items of the page and the pages after it that have the
@@ -58,33 +70,215 @@ pub struct ItemFilter {
     pub requirement_type: Option<RequirementType>,
     /// The parent must be one of these; an empty set accepts no item.
     pub parents: Option<BTreeSet<Reference>>,
+    pub details: DetailFilter,
 }
 
 impl ItemFilter {
-    pub fn matches(&self, item: &ItemMeta) -> bool {
-        if self.status.is_some() && item.status != self.status
-            || self.priority.is_some() && item.priority != self.priority
+    pub fn matches(&self, meta: &DocumentMeta) -> bool {
+        self.matches_any_status(meta) && (self.status.is_none() || status_of(meta) == self.status)
+    }
+
+    /// All conditions except the status.
+    fn matches_any_status(&self, meta: &DocumentMeta) -> bool {
+        let Some(item) = &meta.item else { return false };
+        if self.priority.is_some() && item.priority != self.priority
             || self.requirement_type.is_some() && item.requirement_type != self.requirement_type
         {
             return false;
         }
-        match (&self.parents, item.parent) {
+        let has_parent = match (&self.parents, item.parent) {
             (None, _) => true,
             (Some(parents), Some(parent)) => parents.contains(&parent),
             (Some(_), None) => false,
+        };
+        let has_details = || self.details.matches(&ListedTexts::of_item(meta, item));
+        // Most lists need no texts.
+        has_parent && (self.details == DetailFilter::default() || has_details())
+    }
+}
+
+fn status_of(meta: &DocumentMeta) -> Option<Status> {
+    meta.item.as_ref().and_then(|item| item.status)
+}
+
+/// Conditions on values that no table of a storage has. All texts are compared in lower case.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DetailFilter {
+    pub assignee: Option<AssigneeFilter>,
+    /// The item must have all of these.
+    pub tags: Vec<String>,
+    /// Part of the title or of the ID.
+    pub text: Option<String>,
+    pub updated_since: Option<Timestamp>,
+}
+
+/// The assignee that an item must have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum AssigneeFilter {
+    Unassigned,
+    /// In lower case.
+    User(String),
+}
+
+/// The values of a document that [`DetailFilter`] compares.
+#[derive(Debug, Clone)]
+pub struct ListedTexts<'a> {
+    pub id: Cow<'a, str>,
+    pub title: &'a str,
+    pub assignee: Option<&'a str>,
+    pub tags: &'a [String],
+    pub updated_at: Option<Timestamp>,
+}
+
+impl<'a> ListedTexts<'a> {
+    fn of_item(meta: &'a DocumentMeta, item: &'a ItemMeta) -> Self {
+        Self {
+            id: item.display_name(&meta.id.name),
+            title: &item.title,
+            assignee: item.assignee.as_deref(),
+            tags: &item.tags,
+            updated_at: Some(item.updated_at),
         }
     }
 }
 
-/// The place of an item in the order of all lists: its sort key, then its document's name.
-pub type ItemPosition = (ItemSortKey, String);
+impl DetailFilter {
+    pub fn matches(&self, listed: &ListedTexts<'_>) -> bool {
+        if let Some(since) = self.updated_since
+            && listed.updated_at.is_none_or(|updated_at| updated_at < since)
+        {
+            return false;
+        }
+        let is_assigned = match (&self.assignee, listed.assignee) {
+            (None, _) | (Some(AssigneeFilter::Unassigned), None) => true,
+            (Some(AssigneeFilter::User(user)), Some(assignee)) => assignee.to_lowercase() == *user,
+            _ => false,
+        };
+        if !is_assigned {
+            return false;
+        }
+        for tag in &self.tags {
+            if !listed.tags.iter().any(|other| other.to_lowercase() == *tag) {
+                return false;
+            }
+        }
+        let Some(text) = &self.text else { return true };
+        listed.title.to_lowercase().contains(text) || listed.id.to_lowercase().contains(text)
+    }
+}
 
-/// A page of items in the order of all lists.
+/// The order of a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ItemOrder {
+    pub field: SortField,
+    pub is_reversed: bool,
+}
+
+named_enum! {
+    /// The value that a list is sorted by; items with the same value have the order of all lists.
+    #[derive(Default, Serialize)]
+    SortField {
+        /// The order of all lists: by priority, then the newest first.
+        #[default]
+        Priority = "priority",
+        /// The last change first.
+        Updated = "updated",
+        /// By number.
+        Reference = "reference",
+        /// In lower case.
+        Title = "title",
+        /// From the first status of work to the last.
+        Status = "status",
+        /// In lower case, unassigned items last.
+        Assignee = "assignee",
+    }
+}
+
+impl ItemOrder {
+    /// True if a position is on the pages after another.
+    pub fn is_after<P: Ord>(self, position: &P, other: &P) -> bool {
+        if self.is_reversed { position < other } else { position > other }
+    }
+
+    /// The position of a document; `None` if it is not an item or has no reference.
+    fn position(self, meta: &DocumentMeta) -> Option<ItemPosition> {
+        let (_, key, name) = ItemPage::position(meta)?;
+        let item = meta.item.as_ref()?;
+        let value = match self.field {
+            SortField::Priority => String::new(),
+            SortField::Updated => format!("{:016x}", !(item.updated_at.0 ^ i64::MIN)),
+            SortField::Reference => {
+                item.reference.map(|one| format!("{:010}", one.number)).unwrap_or_default()
+            }
+            SortField::Title => item.title.to_lowercase(),
+            SortField::Status => {
+                item.status.map(|one| format!("{}", one as u8)).unwrap_or_default()
+            }
+            // After all names.
+            SortField::Assignee => {
+                item.assignee.as_ref().map_or("\u{10ffff}".to_owned(), |one| one.to_lowercase())
+            }
+        };
+        Some((value, key, name))
+    }
+}
+
+/// The place of an item in a list: the value of the [`SortField`], empty for the order of all
+/// lists; its sort key in the order of all lists; its document's name.
+pub type ItemPosition = (String, ItemSortKey, String);
+
+/// Number of items by status, without those that have none.
+pub type StatusCounts = BTreeMap<Status, usize>;
+
+/// Counts the children of a parent among documents that link to it.
+pub(super) fn count_children(sources: &[Arc<DocumentMeta>], parent: Reference) -> StatusCounts {
+    let mut counts = StatusCounts::new();
+    for meta in sources {
+        // A document may only mention the parent, and lists show no item without a reference.
+        if let Some(item) = &meta.item
+            && item.parent == Some(parent)
+            && item.reference.is_some()
+            && let Some(status) = item.status
+        {
+            *counts.entry(status).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Work on the children of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChildProgress {
+    /// Number of children that are done or active.
+    pub done: usize,
+    /// Number of children, without those that are cancelled or obsolete.
+    pub total: usize,
+}
+
+impl ChildProgress {
+    /// `None` without children.
+    pub fn of_counts(counts: &StatusCounts) -> Option<Self> {
+        let mut progress = Self { done: 0, total: 0 };
+        for (status, number) in counts {
+            match status {
+                Status::Done | Status::Active => progress.done += number,
+                Status::Backlog | Status::Draft | Status::InProgress => {}
+                Status::Cancelled | Status::Obsolete => continue,
+            }
+            progress.total += number;
+        }
+        (progress.total > 0).then_some(progress)
+    }
+}
+
+/// A page of items in the order of the query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemPage {
     pub metadata: Vec<Arc<DocumentMeta>>,
     /// Number of items on all pages.
     pub total: usize,
+    /// Number of items that meet all conditions except the status.
+    pub by_status: StatusCounts,
     /// The position of the last item of this page; `None` on the last page.
     pub next: Option<ItemPosition>,
 }
@@ -93,35 +287,54 @@ impl ItemPage {
     /// Selects a page from the metadata of all documents of the query's kind, for storages without
     /// an index in the order of lists.
     pub fn select(all: impl IntoIterator<Item = Arc<DocumentMeta>>, query: &ItemQuery) -> Self {
-        let (mut total, mut first) = (0, BTreeMap::new());
+        let (filter, order) = (&query.filter, query.order);
+        let (mut page, mut found) = (Self::default(), BTreeMap::new());
         for meta in all {
-            let is_match = meta.item.as_ref().is_some_and(|item| query.filter.matches(item));
-            let Some(position) = Self::position(&meta).filter(|_| is_match) else { continue };
-            total += 1;
-            if query.after.as_ref().is_none_or(|after| position > *after) {
-                first.insert(position, meta);
+            if Self::position(&meta).is_none() || !filter.matches_any_status(&meta) {
+                continue;
+            }
+            let status = status_of(&meta);
+            if let Some(status) = status {
+                *page.by_status.entry(status).or_default() += 1;
+            }
+            if filter.status.is_some() && status != filter.status {
+                continue;
+            }
+            page.total += 1;
+            let Some(position) = order.position(&meta) else { continue };
+            if query.after.as_ref().is_none_or(|after| order.is_after(&position, after)) {
+                found.insert(position, meta);
                 // One more, to find out below whether there are more.
-                if first.len() > query.limit + 1 {
-                    first.pop_last();
+                if found.len() > query.limit + 1 {
+                    if order.is_reversed {
+                        found.pop_first()
+                    } else {
+                        found.pop_last()
+                    };
                 }
             }
         }
-        let has_more = first.len() > query.limit;
-        if has_more {
-            first.pop_last();
+        let mut found: Vec<_> = found.into_iter().collect();
+        if order.is_reversed {
+            found.reverse();
         }
-        let next = first.last_key_value().filter(|_| has_more).map(|(last, _)| last.clone());
-        Self { metadata: first.into_values().collect(), total, next }
+        let has_more = found.len() > query.limit;
+        found.truncate(query.limit);
+        page.next = found.last().filter(|_| has_more).map(|(last, _)| last.clone());
+        page.metadata = found.into_iter().map(|(_, meta)| meta).collect();
+        page
     }
 
-    /// The position of a document; `None` if it is not an item or has no reference.
+    /// The position of a document in the order of all lists; `None` if it is not an item or has no
+    /// reference.
     pub fn position(meta: &DocumentMeta) -> Option<ItemPosition> {
         let item = meta.item.as_ref().filter(|item| item.reference.is_some())?;
-        Some((backlog::sort_key(item), meta.id.name.clone()))
+        Some((String::new(), backlog::sort_key(item), meta.id.name.clone()))
     }
 
-    /// Returns bytes that sort like the position. The name begins at [`NAME_OFFSET`].
-    pub fn position_key(((priority, created, number), name): &ItemPosition) -> Vec<u8> {
+    /// Returns bytes that sort like the position in the order of all lists. The name begins at
+    /// [`NAME_OFFSET`].
+    pub fn position_key((_, (priority, created, number), name): &ItemPosition) -> Vec<u8> {
         let mut bytes = vec![*priority];
         // The newest first. With the sign bit inverted, times before 1970 are the oldest.
         bytes.extend((!(created.0.0 ^ i64::MIN)).to_be_bytes());

@@ -65,6 +65,9 @@ ARGUMENTS = {
     "ixchel_update": {"id", "title", "body", "status", "tags", "links", "if_version", "repo"},
     "list_docsets": set(),
     "list_epics": PAGE | {"status"},
+    "list_items": PAGE
+    | {"kind", "status", "priority", "type", "epic", "user_story", "assignee", "tags", "text"}
+    | {"updated_since", "sort"},
     "reqlix_delete_requirements": READING | {"section", "index", "if_version"},
     "reqlix_get_instructions": READING,
     "reqlix_get_requirements": READING | {"section"},

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind};
-use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{
+    AssigneeFilter, DetailFilter, ItemFilter, ItemOrder, ItemPage, ItemQuery, SortField,
+    StatusCounts,
+};
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::Storage;
 
@@ -51,6 +55,15 @@ async fn read(s: &Storage, query: &ItemQuery) -> ItemPage {
 
 fn names(page: &ItemPage) -> Vec<&str> {
     page.metadata.iter().map(|meta| meta.id.name.as_str()).collect()
+}
+
+fn count_statuses(page: &ItemPage) -> StatusCounts {
+    let mut counts = StatusCounts::new();
+    for meta in &page.metadata {
+        let status = meta.item.as_ref().and_then(|item| item.status).unwrap();
+        *counts.entry(status).or_default() += 1;
+    }
+    counts
 }
 
 pub async fn items_have_the_order_of_lists(s: &Storage) {
@@ -105,9 +118,117 @@ pub async fn items_are_filtered_and_counted(s: &Storage) {
         let query = ItemQuery { filter, ..ItemQuery::of_kind(REQ, 10) };
         let page = read(s, &query).await;
         assert_eq!((names(&page), page.total), (expected.to_vec(), expected.len()), "{query:?}");
+        let mut without = query.clone();
+        without.filter.status = None;
+        assert_eq!(page.by_status, count_statuses(&read(s, &without).await), "{query:?}");
         let first = read(s, &ItemQuery { limit: 1, ..query }).await;
         assert_eq!((names(&first).len(), first.total), (expected.len().min(1), expected.len()));
     }
+}
+
+/// Items with the values that only metadata has.
+async fn put_detailed(s: &Storage) {
+    for (name, text) in [
+        (
+            "REQ-001",
+            "---\ntitle: Pay by CARD\nstatus: Draft\nassignee_username: Ann\n\
+             tags: [Web, pay]\ncreated_at: 2026-01-01\nupdated_at: 2026-02-01\n---\n",
+        ),
+        (
+            "REQ-002-x",
+            "---\ntitle: Äpfel\nstatus: Active\nassignee_username: bob\ntags: [pay]\n\
+             created_at: 2026-01-02\nupdated_at: 2026-01-15T12:00:00Z\n---\n",
+        ),
+        (
+            "REQ-010",
+            "---\ntitle: basket\nstatus: Draft\npriority: 1\n\
+             created_at: 2026-01-03\nupdated_at: 2026-03-01\n---\n",
+        ),
+    ] {
+        s.put(&item(name), text).await;
+    }
+}
+
+pub async fn items_are_filtered_by_details(s: &Storage) {
+    put_detailed(s).await;
+    let none = DetailFilter::default();
+    let user = |name: &str| Some(AssigneeFilter::User(name.to_owned()));
+    let tags = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect();
+    let text = |text: &str| Some(text.to_owned());
+    let since = |text| Timestamp::parse(text);
+    for (details, expected) in [
+        (DetailFilter { assignee: user("ann"), ..none.clone() }, &["REQ-001"][..]),
+        (DetailFilter { assignee: Some(AssigneeFilter::Unassigned), ..none.clone() }, &["REQ-010"]),
+        (DetailFilter { tags: tags(&["pay"]), ..none.clone() }, &["REQ-002-x", "REQ-001"]),
+        (DetailFilter { tags: tags(&["pay", "web"]), ..none.clone() }, &["REQ-001"]),
+        (DetailFilter { text: text("äpf"), ..none.clone() }, &["REQ-002-x"]),
+        (DetailFilter { text: text("q-00"), ..none.clone() }, &["REQ-002-x", "REQ-001"]),
+        // The name of a file is not part of the ID.
+        (DetailFilter { text: text("-x"), ..none.clone() }, &[]),
+        (
+            DetailFilter { updated_since: since("2026-02-01"), ..none.clone() },
+            &["REQ-010", "REQ-001"],
+        ),
+    ] {
+        let filter = ItemFilter { details, ..ItemFilter::default() };
+        let query = ItemQuery { filter, ..ItemQuery::of_kind(REQ, 10) };
+        let page = read(s, &query).await;
+        assert_eq!((names(&page), page.total), (expected.to_vec(), expected.len()), "{query:?}");
+        let mut draft = query.clone();
+        draft.filter.status = Some(Status::Draft);
+        let drafts = read(s, &draft).await;
+        assert_eq!(drafts.by_status, page.by_status, "the counts ignore the status");
+        let expected = page.by_status.get(&Status::Draft).copied().unwrap_or_default();
+        assert_eq!((drafts.metadata.len(), drafts.total), (expected, expected), "{draft:?}");
+    }
+}
+
+pub async fn items_are_sorted_in_each_order(s: &Storage) {
+    put_detailed(s).await;
+    for (field, expected) in [
+        (SortField::Priority, ["REQ-010", "REQ-002-x", "REQ-001"]),
+        (SortField::Updated, ["REQ-010", "REQ-001", "REQ-002-x"]),
+        (SortField::Reference, ["REQ-001", "REQ-002-x", "REQ-010"]),
+        (SortField::Title, ["REQ-010", "REQ-001", "REQ-002-x"]),
+        (SortField::Status, ["REQ-010", "REQ-001", "REQ-002-x"]),
+        (SortField::Assignee, ["REQ-001", "REQ-002-x", "REQ-010"]),
+    ] {
+        for is_reversed in [false, true] {
+            let order = ItemOrder { field, is_reversed };
+            let mut query = ItemQuery { order, ..ItemQuery::of_kind(REQ, 1) };
+            let mut listed = Vec::new();
+            loop {
+                let page = read(s, &query).await;
+                assert_eq!(page.total, 3);
+                listed.extend(names(&page).into_iter().map(str::to_owned));
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
+            }
+            if is_reversed {
+                listed.reverse();
+            }
+            assert_eq!(listed, expected, "{order:?}");
+        }
+    }
+}
+
+pub async fn children_are_counted_by_status(s: &Storage) {
+    put_items(s).await;
+    // A document may mention a story that is not its parent.
+    s.put(&item("REQ-020"), "---\ntitle: I\nuser_story: US-003\n---\nSee US-001.\n").await;
+    let kind = ItemKind::UserStory;
+    let stories = [2, 1, 9].map(|number| Reference { kind, number });
+    let counts = s.store.child_statuses(&s.project, REQ, &stories).await.unwrap();
+    let expected = [
+        StatusCounts::from([(Status::Draft, 1)]),
+        StatusCounts::from([(Status::Active, 2)]),
+        StatusCounts::new(),
+    ];
+    assert_eq!(counts, expected);
+    let other = s.store.child_statuses(&s.other, REQ, &stories).await.unwrap();
+    assert_eq!(other, vec![StatusCounts::new(); 3], "projects are isolated");
 }
 
 pub async fn items_need_a_reference(s: &Storage) {

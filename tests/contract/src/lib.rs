@@ -171,7 +171,9 @@ macro_rules! suite {
                 number_in_a_name_raises_the_sequence tombstone_keeps_its_number
                 numbers_survive_restart decision_reads_backlinks marks_survive_a_round_trip;
             item_list: items_have_the_order_of_lists items_are_filtered_and_counted
-                items_need_a_reference item_pages_survive_changes documents_with_diagnostics_are_listed;
+                items_need_a_reference item_pages_survive_changes items_are_filtered_by_details
+                items_are_sorted_in_each_order
+                children_are_counted_by_status documents_with_diagnostics_are_listed;
             entity_list: entities_are_counted_by_kind_and_tag untagged_entities_are_listed_by_kind
                 similar_entities_are_found_by_case_and_part duplicate_ids_are_listed;
             archive: records_survive_a_round_trip records_have_one_order

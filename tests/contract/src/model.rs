@@ -323,7 +323,7 @@ impl ModelSide {
             }
         }
         let is_sorted = positions.is_sorted();
-        let mut names: Vec<String> = positions.into_iter().map(|(_, name)| name).collect();
+        let mut names: Vec<String> = positions.into_iter().map(|(_, _, name)| name).collect();
         names.sort_unstable();
         format!("{names:?} {totals:?} {is_sorted}")
     }

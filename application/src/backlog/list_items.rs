@@ -1,0 +1,478 @@
+//! `list_items`: returns items of one kind, or entities, with filters, a sort order and counts by
+//! status.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqlore_domain::backlog::fields::{Assignee, Tags, find_by_name};
+use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
+use reqlore_domain::bounded_types::{BoundedInt, BoundedString, truncate_echo};
+use reqlore_domain::document::{DocumentKind, DocumentMeta};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::documents::read_all;
+use reqlore_domain::ports::item_list::{
+    AssigneeFilter, ChildProgress, DetailFilter, ItemFilter, ItemOrder, ItemPosition, ItemQuery,
+    SortField,
+};
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::arguments::{
+    EpicRef, PriorityArgument, RequirementTypeArgument, UserStoryRef, find_value,
+};
+use super::item_lookup::{self, BacklogReader};
+use crate::empty_answer::add_reason;
+use crate::knowledge::entity_page::{EntityPage, EntityQuery};
+use crate::pagination::{PageCursor, PageReader, page_limit};
+use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
+use crate::{ToolContext, knowledge};
+
+pub(crate) struct ListItems;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// epic, user_story, requirement, acceptance_criteria, decision, ... or entity (all).
+    #[schemars(with = "String")]
+    kind: BoundedString<40>,
+    /// Name.
+    #[schemars(with = "Option<String>")]
+    status: Option<BoundedString<100>>,
+    /// 1 Critical to 4 Low.
+    priority: Option<PriorityArgument>,
+    #[serde(rename = "type")]
+    requirement_type: Option<RequirementTypeArgument>,
+    epic: Option<EpicRef>,
+    user_story: Option<UserStoryRef>,
+    /// User name, or none.
+    assignee: Option<Assignee>,
+    tags: Option<Tags>,
+    /// In title or ID.
+    #[schemars(with = "Option<String>")]
+    text: Option<BoundedString<500>>,
+    /// Date or RFC 3339.
+    #[schemars(with = "Option<String>")]
+    updated_since: Option<BoundedString<40>>,
+    /// priority, updated, reference, title, status, assignee; - reverses.
+    #[schemars(with = "Option<String>")]
+    sort: Option<BoundedString<20>>,
+    /// Default 50.
+    limit: Option<BoundedInt<1, 1_000>>,
+    /// The previous next_cursor.
+    cursor: Option<PageCursor>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ListPage {
+    items: Vec<ListedItem>,
+    total: usize,
+    /// Without the status filter.
+    by_status: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ListedItem {
+    reference_id: String,
+    kind: String,
+    title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize", default)]
+    priority: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    type_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    assignee_username: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    parent: Option<String>,
+    tags: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    updated_at: Option<String>,
+    /// For if_version.
+    version: String,
+    /// Of children.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ProgressView", default)]
+    progress: Option<ProgressView>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ProgressView {
+    done: usize,
+    total: usize,
+}
+
+#[async_trait]
+impl Tool for ListItems {
+    fn spec(&self) -> ToolSpec {
+        read_tool::<Arguments, ListPage>(
+            "list_items",
+            "List items",
+            "Lists backlog items or knowledge entities of a kind, with counts by status.",
+        )
+    }
+
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolReply> {
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        let toolsets = &context.ports.settings.toolsets;
+        match find_item_kind(arguments.kind.as_str()) {
+            Some(kind) if toolsets.contains(&Toolset::Backlog) => {
+                list_backlog(context, spec, &call, arguments, kind).await
+            }
+            None if toolsets.contains(&Toolset::Knowledge) => {
+                list_entities(context, spec, &call, arguments).await
+            }
+            _ => {
+                let has_backlog = toolsets.contains(&Toolset::Backlog);
+                let kinds =
+                    if has_backlog { ITEM_KINDS } else { "decision, issue, idea or entity" };
+                let shown = truncate_echo(arguments.kind.as_str());
+                let message = format!("kind: this server has no {shown:?}; use one of {kinds}");
+                Err(invalid_argument("kind", message))
+            }
+        }
+    }
+}
+
+const ITEM_KINDS: &str = "epic, user_story, requirement, acceptance_criteria";
+
+fn invalid_argument(field: &str, message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message).field(field)
+}
+
+/// Finds a kind of items by its name or plural, in any spelling.
+fn find_item_kind(text: &str) -> Option<ItemKind> {
+    const PLURALS: [(&str, ItemKind); 7] = [
+        ("epics", ItemKind::Epic),
+        ("story", ItemKind::UserStory),
+        ("stories", ItemKind::UserStory),
+        ("userstories", ItemKind::UserStory),
+        ("requirements", ItemKind::Requirement),
+        ("criteria", ItemKind::AcceptanceCriteria),
+        ("acceptancecriterion", ItemKind::AcceptanceCriteria),
+    ];
+    let text = text.trim();
+    let plural = || find_by_name(&PLURALS, |(plural, _)| plural, text).map(|(_, kind)| kind);
+    find_by_name(&ItemKind::ALL, ItemKind::name, text).or_else(plural)
+}
+
+impl Arguments {
+    fn detail_filter(&self) -> Result<DetailFilter> {
+        let assignee = self.assignee.as_ref().map(|assignee| match assignee.name() {
+            Some(name) if !name.eq_ignore_ascii_case("none") => {
+                AssigneeFilter::User(name.to_lowercase())
+            }
+            _ => AssigneeFilter::Unassigned,
+        });
+        let updated_since = match &self.updated_since {
+            None => None,
+            Some(text) => Some(Timestamp::parse(text.as_str().trim()).ok_or_else(|| {
+                let shown = truncate_echo(text.as_str());
+                let message = format!(
+                    "updated_since: {shown:?} is not a time; use a date such as 2026-11-22 or RFC \
+                     3339 such as 2026-11-22T07:48:05Z"
+                );
+                invalid_argument("updated_since", message)
+            })?),
+        };
+        let tags = self.tags.clone().map(Tags::into_vec).unwrap_or_default();
+        Ok(DetailFilter {
+            assignee,
+            tags: tags.iter().map(|tag| tag.to_lowercase()).collect(),
+            text: self.text.as_ref().map(|text| text.as_str().trim().to_lowercase()),
+            updated_since,
+        })
+    }
+
+    fn order(&self) -> Result<ItemOrder> {
+        let Some(sort) = &self.sort else { return Ok(ItemOrder::default()) };
+        let text = sort.as_str().trim();
+        let (field, is_reversed) = match text.strip_prefix('-') {
+            Some(field) => (field, true),
+            None => (text, false),
+        };
+        let field = find_value(&SortField::ALL, SortField::name, field)
+            .map_err(|reason| invalid_argument("sort", format!("sort: {reason}")))?;
+        Ok(ItemOrder { field, is_reversed })
+    }
+}
+
+/// Rejects the given filters, which no item of the kind can meet.
+fn reject_filters(kind: &str, filters: &[(&str, bool)]) -> Result<()> {
+    for (field, is_given) in filters {
+        if *is_given {
+            let kind = truncate_echo(kind);
+            let message = format!("{field}: items of kind {kind} have none; omit it");
+            return Err(invalid_argument(field, message));
+        }
+    }
+    Ok(())
+}
+
+async fn list_backlog(
+    context: &ToolContext,
+    spec: &ToolSpec,
+    call: &ToolCall,
+    arguments: Arguments,
+    kind: ItemKind,
+) -> Result<ToolReply> {
+    let is_below_story = kind.parent() == Some(ItemKind::UserStory);
+    reject_filters(
+        kind.name(),
+        &[
+            ("status", arguments.status.is_some() && kind.statuses().is_empty()),
+            ("priority", arguments.priority.is_some() && !kind.has_priority()),
+            ("type", arguments.requirement_type.is_some() && kind != ItemKind::Requirement),
+            ("epic", arguments.epic.is_some() && kind == ItemKind::Epic),
+            ("user_story", arguments.user_story.is_some() && !is_below_story),
+        ],
+    )?;
+    let status = match &arguments.status {
+        None => None,
+        Some(status) => {
+            let found = find_value(kind.statuses(), Status::name, status.as_str());
+            let error = |reason| invalid_argument("status", format!("status: {reason}"));
+            Some(found.map_err(error)?)
+        }
+    };
+    let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+    let epic = arguments.epic.as_ref().map(|epic| epic.parse("epic")).transpose()?;
+    let story = arguments.user_story.as_ref().map(|story| story.parse("user_story")).transpose()?;
+    let parents = match epic {
+        Some(epic) if !is_below_story => {
+            backlog.find_argument(epic, "epic").await?;
+            Some([epic].into())
+        }
+        _ => backlog.parent_stories(epic, story).await?,
+    };
+    let filter = ItemFilter {
+        status,
+        priority: arguments.priority.map(|priority| priority.0),
+        requirement_type: arguments.requirement_type.map(|argument| argument.0),
+        parents,
+        details: arguments.detail_filter()?,
+    };
+    let order = arguments.order()?;
+    // The stories of an epic may change between two pages, so the epic stands for them.
+    let list = (kind, status, filter.priority, filter.requirement_type, [epic, story]);
+    let pages = PageReader::new(backlog.project, &(spec.name, list, &filter.details, order));
+    let after: Option<ItemPosition> = pages.position(arguments.cursor.as_ref())?;
+    let query = ItemQuery { kind, filter, order, after, limit: page_limit(arguments.limit) };
+    let (page, warnings) = backlog.list_items(&query).await?;
+    let mut items: Vec<ListedItem> = page.metadata.iter().filter_map(ListedItem::of_item).collect();
+    add_progress(backlog, kind, &page.metadata, &mut items).await?;
+    let mut by_status = Map::new();
+    for (status, number) in page.by_status {
+        by_status.insert(status.name().to_owned(), number.into());
+    }
+    let next_cursor = page.next.map(|next| pages.cursor(&next));
+    let page = ListPage { items, total: page.total, by_status, next_cursor };
+    let nouns = item_nouns(kind);
+    let mut reply = reply(page.render_text(nouns), &page)?;
+    add_notes(&mut reply, warnings.into_list());
+    if page.total == 0 {
+        let all = ItemQuery::of_kind(kind, 0);
+        let all = backlog.ports.documents.items(backlog.project, &all).await?.total;
+        let excluded = excluded_note(nouns, all);
+        let kinds = [DocumentKind::Item(kind)];
+        let (ports, project) = (&context.ports, backlog.project);
+        add_reason(&mut reply, ports, &call.caller, project, &kinds, &excluded).await?;
+    }
+    Ok(reply)
+}
+
+/// One and several items of a kind in sentences.
+fn item_nouns(kind: ItemKind) -> [&'static str; 2] {
+    match kind {
+        ItemKind::Epic => ["epic", "epics"],
+        ItemKind::UserStory => ["user story", "user stories"],
+        ItemKind::Requirement => ["requirement", "requirements"],
+        ItemKind::AcceptanceCriteria => ["acceptance criterion", "acceptance criteria"],
+    }
+}
+
+fn excluded_note([one, several]: [&str; 2], total: usize) -> String {
+    format!("No {one} matches these filters; the total of all {several} is {total}.")
+}
+
+/// Adds the progress of the items' children, with one query for the page.
+async fn add_progress(
+    backlog: BacklogReader<'_>,
+    kind: ItemKind,
+    metas: &[Arc<DocumentMeta>],
+    items: &mut [ListedItem],
+) -> Result<()> {
+    let Some(children) = ItemKind::ALL.into_iter().find(|child| child.parent() == Some(kind))
+    else {
+        return Ok(());
+    };
+    let mut parents = Vec::with_capacity(metas.len());
+    for meta in metas {
+        // Lists show only items with a reference.
+        parents.extend(item_lookup::item_meta(meta).and_then(|item| item.reference));
+    }
+    let counts =
+        backlog.ports.documents.child_statuses(backlog.project, children, &parents).await?;
+    for (item, counts) in items.iter_mut().zip(counts) {
+        let progress = ChildProgress::of_counts(&counts);
+        item.progress = progress.map(|ChildProgress { done, total }| ProgressView { done, total });
+    }
+    Ok(())
+}
+
+async fn list_entities(
+    context: &ToolContext,
+    spec: &ToolSpec,
+    call: &ToolCall,
+    arguments: Arguments,
+) -> Result<ToolReply> {
+    reject_filters(
+        arguments.kind.as_str(),
+        &[
+            ("priority", arguments.priority.is_some()),
+            ("type", arguments.requirement_type.is_some()),
+            ("epic", arguments.epic.is_some()),
+            ("user_story", arguments.user_story.is_some()),
+            ("assignee", arguments.assignee.is_some()),
+        ],
+    )?;
+    let (ports, documents) = (&context.ports, &*context.ports.documents);
+    let project = knowledge::resolve_project(context, &call.caller, None).await?;
+    let given = arguments.kind.as_str().trim().to_lowercase();
+    let kind = match given.as_str() {
+        "entity" | "entities" => None,
+        _ => Some(knowledge::find_kind(ports, &project, &given).await.map_err(|mut error| {
+            error.message = format!("{}, {ITEM_KINDS}, entity", error.message);
+            error
+        })?),
+    };
+    let status = arguments.status.as_ref().map(|status| status.as_str().trim().to_lowercase());
+    let (details, order) = (arguments.detail_filter()?, arguments.order()?);
+    let pages = PageReader::new(&project, &(spec.name, &kind, &status, &details, order));
+    let after = pages.position(arguments.cursor.as_ref())?;
+    let limit = page_limit(arguments.limit);
+    let (all, _) = read_all(documents, &project, DocumentKind::Entity).await?;
+    let query = EntityQuery { kind, status, details, order, after, limit };
+    let found = EntityPage::select(&all, &query);
+    let items = found.metadata.iter().filter_map(ListedItem::of_entity).collect();
+    let mut by_status = Map::new();
+    for (status, number) in found.by_status {
+        by_status.insert(status, number.into());
+    }
+    let (total, next_cursor) = (found.total, found.next.map(|next| pages.cursor(&next)));
+    let page = ListPage { items, total, by_status, next_cursor };
+    let nouns = ["entity", "entities"];
+    let mut reply = reply(page.render_text(nouns), &page)?;
+    let backlog = BacklogReader { ports, project: &project };
+    add_notes(&mut reply, backlog.list_warnings(DocumentKind::Entity).await?.into_list());
+    if total == 0 {
+        let kinds = [DocumentKind::Entity];
+        let excluded = excluded_note(nouns, found.total_of_kind);
+        add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+    }
+    Ok(reply)
+}
+
+impl ListedItem {
+    fn of_item(meta: &Arc<DocumentMeta>) -> Option<Self> {
+        let item = item_lookup::item_meta(meta)?;
+        Some(Self {
+            reference_id: item.display_name(&meta.id.name).into_owned(),
+            kind: item.kind.name().to_owned(),
+            title: item.title.clone(),
+            status: item.status.map(|status| status.name().to_owned()),
+            priority: item.priority.map(Priority::number),
+            type_name: item.requirement_type.map(RequirementType::name),
+            assignee_username: item.assignee.clone(),
+            parent: item.parent.as_ref().map(Reference::to_string),
+            tags: item.tags.clone(),
+            updated_at: Some(item.updated_at.to_rfc3339()),
+            version: meta.version.to_string(),
+            progress: None,
+        })
+    }
+
+    fn of_entity(meta: &Arc<DocumentMeta>) -> Option<Self> {
+        let entity = meta.entity.as_ref()?;
+        Some(Self {
+            reference_id: entity.id.clone(),
+            kind: entity.kind.clone(),
+            title: entity.title.clone(),
+            status: entity.status.clone(),
+            priority: None,
+            type_name: None,
+            assignee_username: None,
+            parent: None,
+            tags: entity.tags.clone(),
+            updated_at: None,
+            version: meta.version.to_string(),
+            progress: None,
+        })
+    }
+
+    fn text_line(&self, has_kind: bool) -> String {
+        let mut fields = Vec::new();
+        if has_kind {
+            fields.push(format!("Kind: {}", encode_line(&self.kind)));
+        }
+        fields.extend(self.priority.map(|priority| format!("Priority: {priority}")));
+        fields.extend(self.status.as_ref().map(|one| format!("Status: {}", encode_line(one))));
+        fields.extend(self.type_name.map(|name| format!("Type: {name}")));
+        let assignee = self.assignee_username.as_ref();
+        fields.extend(assignee.map(|name| format!("Assignee: {}", encode_line(name))));
+        fields.extend(self.parent.as_ref().map(|parent| format!("Parent: {parent}")));
+        if let Some(ProgressView { done, total }) = self.progress {
+            fields.push(format!("Done: {done} of {total}"));
+        }
+        let (id, title) = (encode_id(&self.reference_id), encode_line(&self.title));
+        if fields.is_empty() {
+            return format!("\n- {id}: {title}");
+        }
+        format!("\n- {id}: {title} ({})", fields.join(", "))
+    }
+}
+
+impl ListPage {
+    fn render_text(&self, [one, several]: [&str; 2]) -> String {
+        let total = self.total;
+        let mut text = format!("{total} {}", if total == 1 { one } else { several });
+        if self.items.len() < total {
+            // Writing to a string does not fail.
+            let _ = write!(text, ", showing {}", self.items.len());
+        }
+        let mut counts = Vec::with_capacity(self.by_status.len());
+        for (status, number) in &self.by_status {
+            counts.push(format!("{} {number}", encode_line(status)));
+        }
+        if !counts.is_empty() {
+            let _ = write!(text, " (by status: {})", counts.join(", "));
+        }
+        let has_kind = self.items.windows(2).any(|pair| pair[0].kind != pair[1].kind);
+        for item in &self.items {
+            text.push_str(&item.text_line(has_kind));
+        }
+        if let Some(cursor) = &self.next_cursor {
+            let _ = write!(text, "\nNext page: cursor {cursor}");
+        }
+        text
+    }
+}
