@@ -126,6 +126,7 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
         ConfiguredCommand::Check(options) => commands::check::run(config, options),
         ConfiguredCommand::History(options) => commands::history::run(config, options),
         ConfiguredCommand::Diff(options) => commands::diff::run(config, options),
+        ConfiguredCommand::Picture(options) => commands::picture::run(config, options),
         ConfiguredCommand::Copy(options) => {
             block_on(commands::transfer::run_copy(config, options))?
         }

@@ -40,6 +40,7 @@ mod memory_limit;
 mod model;
 mod output_limits;
 mod pagination;
+mod pictures;
 mod readme;
 mod refusals;
 mod refused_places;

@@ -20,7 +20,8 @@ pub(crate) struct AssetFile {
 }
 
 pub(crate) static STYLE: LazyLock<AssetFile> = LazyLock::new(|| {
-    AssetFile::new("style", "css", "text/css; charset=utf-8", include_str!("../assets/style.css"))
+    let style = concat!(include_str!("../assets/style.css"), include_str!("../assets/picture.css"));
+    AssetFile::new("style", "css", "text/css; charset=utf-8", style)
 });
 
 pub(crate) static SCRIPT: LazyLock<AssetFile> = LazyLock::new(|| {

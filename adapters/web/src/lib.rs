@@ -6,6 +6,7 @@ mod form_fields;
 mod page;
 mod routes;
 mod session;
+pub mod svg;
 #[cfg(test)]
 mod test_support;
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod item_fields;
 pub(crate) mod link;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
+pub(crate) mod picture;
 pub(crate) mod serve;
 pub(crate) mod set;
 pub(crate) mod token;
@@ -102,6 +103,8 @@ pub(crate) enum ConfiguredCommand {
     History(history::HistoryOptions),
     /// Show the difference of two versions of a document
     Diff(diff::DiffOptions),
+    /// Write a picture of the backlog or of an item's links as SVG
+    Picture(picture::PictureOptions),
     /// Copy everything to another, empty storage
     Copy(transfer::CopyOptions),
     /// Write the whole storage to one file
