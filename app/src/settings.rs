@@ -89,7 +89,7 @@ impl Setting {
     }
 }
 
-const SETTINGS: [Setting; 21] = [
+const SETTINGS: [Setting; 22] = [
     text_setting("root", "", "The default project's folder. Not set: the working directory.")
         .with_flag("--root")
         .with_variable("REQLORE_ROOT")
@@ -154,6 +154,15 @@ const SETTINGS: [Setting; 21] = [
         "x-forwarded-for",
         "Header in which the proxy passes the client address: `x-forwarded-for` or `forwarded`.",
     )
+    .with_found_file(FoundFileRule::OnStdio),
+    text_setting(
+        "http.web",
+        "true",
+        "Serve pages for people at `/` of the HTTP server: `true` or `false`.",
+    )
+    .with_flag("--no-web")
+    .with_variable("REQLORE_HTTP_WEB")
+    .with_syntax(ValueSyntax::Bool)
     .with_found_file(FoundFileRule::OnStdio),
     text_setting(
         "read_only",
@@ -393,6 +402,10 @@ pub(crate) struct SettingFlags {
     )]
     pub(crate) behind_proxy: Option<String>,
 
+    /// Serve no pages for people over HTTP
+    #[arg(long, global = true)]
+    pub(crate) no_web: bool,
+
     /// Toolsets to serve: sections,backlog,docsets,knowledge
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) toolsets: Option<String>,
@@ -418,6 +431,7 @@ impl SettingFlags {
             "transport" => self.transport.clone(),
             "http.listen" => self.listen.clone(),
             "http.behind_proxy" => self.behind_proxy.clone(),
+            "http.web" => self.no_web.then(|| "false".to_owned()),
             "read_only" => self.read_only.then(|| "true".to_owned()),
             "toolsets" => self.toolsets.clone(),
             "log" => self.log.clone(),

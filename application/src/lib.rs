@@ -49,6 +49,7 @@ use reqlore_domain::ports::write_context::AuditScope;
 
 use audit_recorder::AuditRecorder;
 use idempotency::KeyLocks;
+use identity::administration::Administration;
 use identity::sessions::TokenSessions;
 use identity::token_authenticator::TokenAuthenticator;
 pub use maintenance::{Maintenance, RetentionDays};
@@ -170,6 +171,13 @@ impl Application {
     pub fn sessions(&self, authenticator: Arc<TokenAuthenticator>) -> TokenSessions {
         let ids = Arc::clone(&self.context.ports.ids);
         TokenSessions { authenticator, ids, is_audited: self.context.ports.audit.is_some() }
+    }
+
+    /// Administration of users, tokens and the audit log by people with a page.
+    pub fn administration(&self, identities: Arc<dyn IdentityRepository>) -> Administration {
+        let ApplicationPorts { projects, clock, ids, .. } = self.context.ports.clone();
+        let recorder = Arc::clone(&self.context.recorder);
+        Administration { identities, projects, clock, ids, recorder }
     }
 
     /// Periodic maintenance of a server. Older audit rows and versions are pruned.

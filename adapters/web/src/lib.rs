@@ -15,9 +15,10 @@ mod tool_calls;
 
 use std::sync::Arc;
 
-use axum::Router;
+pub use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::map_response;
+use reqlore_domain::ports::administration::AdministrationService;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::sessions::SessionService;
 
@@ -29,6 +30,11 @@ const MAX_FORM_BYTES: usize = 8 << 20;
 pub struct WebConfig {
     pub service: Arc<dyn ApplicationService>,
     pub sessions: Arc<dyn SessionService>,
+    /// `None` if the server has no users.
+    pub administration: Option<Arc<dyn AdministrationService>>,
+    /// True for a local server: `/signin/SECRET` is the link that signs in once. Otherwise a page
+    /// never takes a secret from a URL.
+    pub has_link: bool,
     /// True if browsers reach the server through a proxy with TLS. Cookies are secure then.
     pub has_tls: bool,
 }

@@ -329,7 +329,8 @@ pub(crate) async fn not_found() -> PageError {
 pub(crate) async fn add_security_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    // Not `no-referrer`: browsers would then send forms with `Origin: null`.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
     // Assets set their own.

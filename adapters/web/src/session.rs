@@ -1,12 +1,13 @@
 //! The session of a page request: its caller, project, query and appearance.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::http::header::COOKIE;
+use axum::http::header::{COOKIE, HOST};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Access, Caller, UserRole};
+use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::project_key::ProjectKey;
@@ -79,7 +80,8 @@ impl PageSession {
         config: &Arc<WebConfig>,
     ) -> Result<Self, PageError> {
         let address = parts.uri.path_and_query().map_or("/", |address| address.as_str());
-        let Some(secret) = cookie(&parts.headers, session_cookie_name(config)) else {
+        let Some(secret) = cookie(&parts.headers, &session_cookie_name(config, &parts.headers))
+        else {
             return Err(sign_in_first(&parts.method, address));
         };
         let project = project_in_path(parts.uri.path())?;
@@ -131,7 +133,7 @@ impl PageSession {
     }
 
     pub(crate) fn is_administrator(&self) -> bool {
-        self.caller.role == UserRole::Administrator
+        self.config.administration.as_ref().is_some_and(|admin| admin.is_allowed(&self.caller))
     }
 
     /// The URL of a page of this project, such as `board`.
@@ -141,14 +143,21 @@ impl PageSession {
 }
 
 /// The name of the session's cookie. The prefix makes browsers require TLS and refuse a cookie of
-/// another path or domain.
-pub(crate) fn session_cookie_name(config: &WebConfig) -> &'static str {
-    if config.has_tls { "__Host-reqlore" } else { "reqlore" }
+/// another path or domain. Without TLS all servers of this machine share their cookies, so that the
+/// name has the port.
+fn session_cookie_name(config: &WebConfig, headers: &HeaderMap) -> Cow<'static, str> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    match host.and_then(|host| host.rsplit_once(':')) {
+        _ if config.has_tls => "__Host-reqlore".into(),
+        Some((_, port)) if port.parse::<u16>().is_ok() => format!("reqlore-{port}").into(),
+        _ => "reqlore".into(),
+    }
 }
 
-/// The value of a `Set-Cookie` header; an empty `secret` removes the cookie.
-pub(crate) fn session_cookie(config: &WebConfig, secret: &str) -> String {
-    let name = session_cookie_name(config);
+/// The value of a `Set-Cookie` header for the request with these headers; an empty `secret` removes
+/// the cookie.
+pub(crate) fn session_cookie(config: &WebConfig, headers: &HeaderMap, secret: &str) -> String {
+    let name = session_cookie_name(config, headers);
     let secure = if config.has_tls { "; Secure" } else { "" };
     let expiry = if secret.is_empty() { "; Max-Age=0" } else { "" };
     format!("{name}={secret}; Path=/; HttpOnly; SameSite=Lax{secure}{expiry}")

@@ -94,7 +94,9 @@ impl PageClient {
             Box::pin(async move { Ok(ToolReply { text: Vec::new(), data: Arc::new(data?) }) })
         });
         let sessions = Arc::new(StubSessions(Access::Write));
-        Self { config: WebConfig { service: Arc::new(service), sessions, has_tls: false } }
+        let service = Arc::new(service);
+        let (administration, has_link, has_tls) = (None, false, false);
+        Self { config: WebConfig { service, sessions, administration, has_link, has_tls } }
     }
 
     /// The same pages for a caller with this access.

@@ -27,7 +27,7 @@ async fn every_response_has_the_security_headers() {
         assert!(policy.starts_with("default-src 'none'; style-src 'self';"), "{path}: {policy}");
         assert!(!policy.contains("unsafe"), "{path}: {policy}");
         for (name, value) in [
-            ("referrer-policy", "no-referrer"),
+            ("referrer-policy", "same-origin"),
             ("x-content-type-options", "nosniff"),
             ("cross-origin-opener-policy", "same-origin"),
             ("cache-control", "no-store"),

@@ -1,10 +1,9 @@
 //! `reqlore audit`: lists audit rows and verifies their hash chain.
 
-use reqlore_application::identity::audit_query::{
-    self, AuditQuery, AuditVerification, ExpectedRow,
-};
+use reqlore_application::identity::audit_query::{self, AuditVerification, ExpectedRow};
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::Version;
+use reqlore_domain::ports::administration::AuditFilter;
 use serde_json::{Value, json};
 
 use super::{format_table, print, print_json};
@@ -58,9 +57,13 @@ pub(crate) async fn run(config: &AppConfig, command: &AuditCommand) -> Result<u8
     let log = composition::open_existing_store(config)?;
     match command {
         AuditCommand::List { last, user, action, json } => {
-            let query =
-                AuditQuery { limit: *last as usize, user: user.clone(), action: action.clone() };
-            let rows = audit_query::list_rows(&*log, &query).await?;
+            let filter = AuditFilter {
+                limit: *last as usize,
+                user: user.clone(),
+                action: action.clone(),
+                ..AuditFilter::default()
+            };
+            let rows = audit_query::list_rows(&*log, &filter).await?;
             if *json { print_json(&rows_json(&rows)) } else { print(&rows_table(&rows)) }
         }
         AuditCommand::Verify { expect, json } => {

@@ -14,6 +14,7 @@ use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_metrics::Metrics;
 use reqlore_transport_http::{HttpTransport, Readiness};
+use reqlore_web::{Router, WebConfig};
 use tokio::sync::watch;
 
 use crate::background::BackgroundTasks;
@@ -80,21 +81,34 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     let identities: Arc<dyn IdentityRepository> = Arc::new(metrics.measured_store(identities));
     ports.users = Some(Arc::clone(&identities));
     let application = Application::new(ports);
-    let authenticator = application.authenticator(identities, composition::max_access(config));
+    let authenticator =
+        application.authenticator(Arc::clone(&identities), composition::max_access(config));
     let authenticator = Arc::new(authenticator);
     let maintenance = application.maintenance(Some(Arc::clone(&authenticator)), config.keep_days);
+    let sessions = Arc::new(application.sessions(Arc::clone(&authenticator)));
+    let administration = Arc::new(application.administration(identities));
+    let service = metrics.measured_service(Arc::new(application));
+    let pages = http.has_pages.then(|| {
+        reqlore_web::router(WebConfig {
+            service: Arc::clone(&service),
+            sessions,
+            administration: Some(administration),
+            has_link: false,
+            has_tls: http.behind_proxy.is_some(),
+        })
+    });
     // Ready until a probe fails, because the storage was just opened.
     let (state, readiness) = watch::channel(Readiness::Ready);
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {
-        let mut transport = bind_http(http, authenticator, readiness, &metrics, counters)?;
+        let mut transport = bind_http(http, authenticator, readiness, &metrics, counters, pages)?;
         // Before the address is printed: a signal may follow at once.
         let address = transport.start().map_err(http_error)?;
         if let Some(address) = address {
             print_startup_report(config, http, address, &*store).await?;
         }
         let background = BackgroundTasks::start(maintenance, Some((store, state)));
-        let served = transport.serve(metrics.measured_service(Arc::new(application))).await;
+        let served = transport.serve(service).await;
         background.finish().await;
         served.map_err(http_error)
     });
@@ -112,6 +126,7 @@ fn bind_http(
     readiness: watch::Receiver<Readiness>,
     metrics: &Arc<Metrics>,
     counters: Arc<TrafficCounters>,
+    pages: Option<Router>,
 ) -> Result<Box<dyn Transport>, CommandError> {
     let metrics = Arc::clone(metrics);
     let config = reqlore_transport_http::HttpConfig {
@@ -124,7 +139,7 @@ fn bind_http(
         readiness: Arc::new(move || *readiness.borrow()),
         render_metrics: Arc::new(move || metrics.render_text()),
         counters,
-        pages: None,
+        pages,
     };
     let bound = HttpTransport::bind(config);
     let http = bound.map_err(http_error)?;
@@ -155,8 +170,10 @@ async fn print_startup_report(
     address: SocketAddr,
     store: &dyn Store,
 ) -> Result<(), CommandError> {
+    let pages =
+        if http.has_pages { format!(", pages at http://{address}/") } else { String::new() };
     let serves = format!(
-        "reqlore serves {} from {} at http://{address}{}",
+        "reqlore serves {} from {} at http://{address}{}{pages}",
         config.root.display(),
         config.storage,
         reqlore_transport_http::PATH,

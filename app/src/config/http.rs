@@ -19,6 +19,8 @@ pub(crate) struct HttpSettings {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) behind_proxy: Option<ProxyTrust>,
+    /// True if people may use pages.
+    pub(crate) has_pages: bool,
     pub(crate) limits: HttpLimits,
     /// The limits as `name=value`, for the operator.
     pub(crate) limit_texts: Vec<String>,
@@ -32,6 +34,7 @@ pub(super) fn read_http(values: &SettingValues) -> Result<Option<HttpSettings>, 
         hosts: owned_list(values, "http.hosts"),
         origins: owned_list(values, "http.origins"),
         behind_proxy: behind_proxy(values)?,
+        has_pages: values.parse_choice("http.web", &[("true", true), ("false", false)])?,
         limit_texts: limit_texts(values, &limits),
         limits,
     };

@@ -3,46 +3,63 @@
 //! The chain proves that no row was changed or removed from the middle. Removed newest rows are
 //! detected only by comparing with a row's number and hash that were saved elsewhere.
 
-use reqlore_domain::audit_log::{AuditRow, ChainError, ChainHead, ChainVerifier, RowHash};
+use reqlore_domain::audit_log::{
+    AuditEvent, AuditRow, ChainError, ChainHead, ChainVerifier, RowHash,
+};
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::administration::{AuditFilter, AuditPage};
 use reqlore_domain::ports::audit::AuditLog;
 
 /// Rows per read.
 const BATCH_ROWS: usize = 1_000;
 
-#[derive(Debug, Clone, Default)]
-pub struct AuditQuery {
-    /// Maximum number of rows; the newest ones are returned.
-    pub limit: usize,
-    pub user: Option<String>,
-    /// Name of a tool or method.
-    pub action: Option<String>,
-}
+/// Seconds by which a row may be older than its successor: it has the time at which its call began.
+const MAX_CALL_SECONDS: i64 = 60 * 60;
 
-impl AuditQuery {
-    /// A row that this version cannot parse matches only a query without filters.
-    fn matches_row(&self, row: &AuditRow) -> bool {
-        if self.user.is_none() && self.action.is_none() {
-            return true;
-        }
-        let Some(event) = row.parse_event() else { return false };
-        if let Some(user) = &self.user
-            && !user.eq_ignore_ascii_case(&event.user)
-        {
-            return false;
-        }
-        match &self.action {
-            Some(action) => *action == event.action,
-            None => true,
-        }
+/// A row that this version cannot parse matches only an empty filter.
+fn matches_row(filter: &AuditFilter, row: &AuditRow, event: Option<&AuditEvent>) -> bool {
+    let AuditFilter { user, action, target, from, until, before, limit: _ } = filter;
+    if before.is_some_and(|before| row.number >= before) {
+        return false;
     }
+    let Some(event) = event else {
+        let is_filtered = user.is_some() || action.is_some() || target.is_some();
+        return !is_filtered && from.is_none() && until.is_none();
+    };
+    let has_target = |part: &String| {
+        let part = part.to_lowercase();
+        event.targets.iter().any(|target| target.name.to_lowercase().contains(&part))
+    };
+    user.as_ref().is_none_or(|user| user.eq_ignore_ascii_case(&event.user))
+        && action.as_ref().is_none_or(|action| *action == event.action)
+        && target.as_ref().is_none_or(has_target)
+        && from.is_none_or(|from| event.at >= from)
+        && until.is_none_or(|until| event.at < until)
 }
 
-/// Returns the newest rows that match a query, sorted by number.
-pub async fn list_rows(log: &dyn AuditLog, query: &AuditQuery) -> Result<Vec<AuditRow>> {
-    let mut newest_first = Vec::new();
+/// Returns the newest rows that match a filter, sorted by number.
+pub async fn list_rows(log: &dyn AuditLog, filter: &AuditFilter) -> Result<Vec<AuditRow>> {
+    let mut rows = read_page(log, filter, u64::MAX).await?.rows;
+    rows.reverse();
+    Ok(rows)
+}
+
+/// Returns the newest rows that match a filter, the newest first. Reads about `max_rows` rows.
+pub async fn read_page(
+    log: &dyn AuditLog,
+    filter: &AuditFilter,
+    max_rows: u64,
+) -> Result<AuditPage> {
+    let mut page = AuditPage::default();
     let mut end = log.newest().await?.number + 1;
-    while end > 1 && newest_first.len() < query.limit {
+    end = filter.before.unwrap_or(end).min(end);
+    let mut read = 0;
+    while end > 1 {
+        if read >= max_rows {
+            page.is_cut = true;
+            page.next = Some(end);
+            return Ok(page);
+        }
         let from = end.saturating_sub(BATCH_ROWS as u64).max(1);
         let mut batch = log.rows(from, BATCH_ROWS).await?;
         // If the first rows of the range are pruned, the storage returns later ones instead.
@@ -50,12 +67,27 @@ pub async fn list_rows(log: &dyn AuditLog, query: &AuditQuery) -> Result<Vec<Aud
         if batch.is_empty() {
             break;
         }
-        newest_first.extend(batch.into_iter().rev().filter(|row| query.matches_row(row)));
+        for row in batch.into_iter().rev() {
+            read += 1;
+            let event = row.parse_event();
+            if let (Some(event), Some(first)) = (&event, filter.from)
+                && event.at.seconds() + MAX_CALL_SECONDS < first.seconds()
+            {
+                return Ok(page);
+            }
+            if !matches_row(filter, &row, event.as_ref()) {
+                continue;
+            }
+            if page.rows.len() >= filter.limit {
+                // One more row matches, so there is a next page.
+                page.next = Some(row.number + 1);
+                return Ok(page);
+            }
+            page.rows.push(row);
+        }
         end = from;
     }
-    newest_first.truncate(query.limit);
-    newest_first.reverse();
-    Ok(newest_first)
+    Ok(page)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

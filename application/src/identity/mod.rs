@@ -1,7 +1,8 @@
 //! Users, tokens, authentication and queries of the audit log.
 //!
-//! Administration has no tools: only the command line on the host changes users and tokens.
+//! Administration has no tools: only commands on the host and pages change users and tokens.
 
+pub mod administration;
 pub mod audit_query;
 pub mod sessions;
 pub mod token_authenticator;

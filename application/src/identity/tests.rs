@@ -6,6 +6,7 @@ use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RESULT_OK, RowH
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::token::verify_token;
 use reqlore_domain::identity::{Access, Caller, TokenError, UserName, UserRole};
+use reqlore_domain::ports::administration::AuditFilter;
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
@@ -289,7 +290,7 @@ async fn log_with_rows(count: u64) -> MemoryStore {
     store
 }
 
-async fn listed_numbers(store: &MemoryStore, query: audit_query::AuditQuery) -> Vec<u64> {
+async fn listed_numbers(store: &MemoryStore, query: AuditFilter) -> Vec<u64> {
     let rows = audit_query::list_rows(store, &query).await.unwrap();
     rows.iter().map(|row| row.number).collect()
 }
@@ -297,13 +298,13 @@ async fn listed_numbers(store: &MemoryStore, query: audit_query::AuditQuery) -> 
 #[tokio::test]
 async fn audit_list_returns_newest_matching_rows_in_order() {
     let store = log_with_rows(5_000).await;
-    let last = |last| audit_query::AuditQuery { limit: last, ..audit_query::AuditQuery::default() };
+    let last = |last| AuditFilter { limit: last, ..AuditFilter::default() };
     assert_eq!(listed_numbers(&store, last(3)).await, [4_998, 4_999, 5_000]);
     assert_eq!(listed_numbers(&store, last(9_000)).await, (1..=5_000).collect::<Vec<_>>());
-    let ada = audit_query::AuditQuery { user: Some("ada".to_owned()), ..last(200) };
+    let ada = AuditFilter { user: Some("ada".to_owned()), ..last(200) };
     let rows = listed_numbers(&store, ada.clone()).await;
     assert_eq!((rows.len(), rows[0], rows[199]), (200, 3_010, 5_000));
-    let none = audit_query::AuditQuery { action: Some("odd".to_owned()), ..ada };
+    let none = AuditFilter { action: Some("odd".to_owned()), ..ada };
     assert!(listed_numbers(&store, none).await.is_empty());
     store.prune(Timestamp::new(4_500, 0), Timestamp::new(9_000, 0)).await.unwrap();
     let rows = listed_numbers(&store, last(9_000)).await;

@@ -5,6 +5,7 @@
 //! protocol or an open transaction.
 
 pub mod accepted_loss;
+pub mod administration;
 pub mod archive;
 pub mod audit;
 pub mod authenticator;

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::FromRequest;
-use axum::extract::{RawForm, Request, State};
-use axum::http::StatusCode;
+use axum::extract::{Path, RawForm, Request, State};
 use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
-
 use reqlore_domain::ports::transport::{FailedSignIn, SIGN_IN_PATH};
 
 use crate::WebConfig;
@@ -24,6 +23,7 @@ use crate::session::{local_target, request_origin, session_cookie, theme_choice}
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
         .route(SIGN_IN_PATH, get(show_form).post(sign_in))
+        .route("/signin/{link}", get(follow_link))
         .route("/signout", post(sign_out))
 }
 
@@ -33,12 +33,17 @@ struct SignInPage<'a> {
     frame: PageFrame,
     next: &'a str,
     error: &'a str,
+    has_link: bool,
 }
 
-async fn show_form(request: Request) -> Result<Response, PageError> {
+async fn show_form(
+    State(config): State<Arc<WebConfig>>,
+    request: Request,
+) -> Result<Response, PageError> {
     let query = FormFields::parse(request.uri().query().unwrap_or_default().as_bytes());
     let frame = PageFrame::anonymous(theme_choice(request.headers()), "Sign in");
-    render(&SignInPage { frame, next: local_target(query.text("next")), error: "" })
+    let next = local_target(query.text("next"));
+    render(&SignInPage { frame, next, error: "", has_link: config.has_link })
 }
 
 async fn sign_in(
@@ -47,7 +52,7 @@ async fn sign_in(
 ) -> Result<Response, PageError> {
     let (parts, body) = request.into_parts();
     let (correlation_id, address) = request_origin(&parts);
-    let theme = theme_choice(&parts.headers);
+    let headers = parts.headers.clone();
     let RawForm(encoded) =
         RawForm::from_request(Request::from_parts(parts, body), &config)
             .await
@@ -62,21 +67,48 @@ async fn sign_in(
     };
     match config.sessions.sign_in(credentials).await {
         Ok(session) => {
-            let cookie = session_cookie(&config, &session.secret);
+            let cookie = session_cookie(&config, &headers, &session.secret);
             Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
         }
         Err(AuthenticationError::Failed(error)) => Err(error.into()),
         Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => {
-            let frame = PageFrame::anonymous(theme, "Sign in");
+            let frame = PageFrame::anonymous(theme_choice(&headers), "Sign in");
             let error = "The token is not valid here; paste a current personal access token";
-            let page = render(&SignInPage { frame, next, error })?;
+            let page = render(&SignInPage { frame, next, error, has_link: config.has_link })?;
             Ok((StatusCode::UNAUTHORIZED, Extension(FailedSignIn), page).into_response())
         }
     }
 }
 
-async fn sign_out(PostedForm { session, .. }: PostedForm) -> Result<Response, PageError> {
+/// Exchanges a link for a session. The redirect removes the secret from the address.
+async fn follow_link(
+    State(config): State<Arc<WebConfig>>,
+    Path(secret): Path<String>,
+    request: Request,
+) -> Result<Response, PageError> {
+    if !config.has_link {
+        return Err(PageError::NotFound);
+    }
+    let (parts, _) = request.into_parts();
+    let (correlation_id, address) = request_origin(&parts);
+    let (token, address, correlation_id) = (Some(&*secret), &*address, &*correlation_id);
+    let credentials = Credentials { token, project: None, address, correlation_id };
+    match config.sessions.sign_in(credentials).await {
+        Ok(session) => {
+            let cookie = session_cookie(&config, &parts.headers, &session.secret);
+            Ok(([(SET_COOKIE, cookie)], Redirect::to("/")).into_response())
+        }
+        Err(AuthenticationError::Failed(error)) => Err(error.into()),
+        // The form says how to get another link.
+        Err(_) => Ok((Extension(FailedSignIn), Redirect::to(SIGN_IN_PATH)).into_response()),
+    }
+}
+
+async fn sign_out(
+    headers: HeaderMap,
+    PostedForm { session, .. }: PostedForm,
+) -> Result<Response, PageError> {
     session.config.sessions.sign_out(session.credentials()).await?;
-    let cookie = session_cookie(&session.config, "");
+    let cookie = session_cookie(&session.config, &headers, "");
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/signin")).into_response())
 }

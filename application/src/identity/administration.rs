@@ -1,0 +1,201 @@
+//! Administration by people with a page: rights and audit over the functions of the commands.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqlore_domain::audit_log::AuditTarget;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{
+    Access, Caller, PresentedToken, ProjectScope, Token, TokenId, User, UserName, UserRole,
+};
+use reqlore_domain::ports::administration::{
+    AdminRequest, AdministrationService, AuditFilter, AuditPage, AuditState, NewToken, UserAction,
+};
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::id_generator::IdGenerator;
+use reqlore_domain::ports::identity::IdentityRepository;
+use reqlore_domain::ports::project_resolver::ProjectResolver;
+
+use super::audit_query::{read_page, verify_chain};
+use super::tokens::{TokenLifetime, TokenRequest, create_token, list_tokens, revoke_token};
+use super::user_admin::{
+    LastAdministrator, UserAdmin, add_user, disable_user, enable_user, list_users, set_role,
+};
+use crate::audit_recorder::{AccessRecord, AuditRecorder};
+
+/// Rows that one page of the audit log reads.
+const MAX_PAGE_ROWS: u64 = 10_000;
+const KEEP: LastAdministrator = LastAdministrator::Keep;
+
+/// The administration of a team's server.
+#[expect(missing_debug_implementations, reason = "ports are traits without one")]
+pub struct Administration {
+    pub(crate) identities: Arc<dyn IdentityRepository>,
+    pub(crate) projects: Arc<dyn ProjectResolver>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn IdGenerator>,
+    pub(crate) recorder: Arc<AuditRecorder>,
+}
+
+/// The result of an operation, and whether a commit has recorded it in the audit log.
+type Recorded<T> = Result<(T, bool)>;
+
+impl Administration {
+    /// Authorizes an operation, runs it and records it in the audit log.
+    async fn run<T>(
+        &self,
+        request: AdminRequest,
+        (action, target): (&'static str, Option<String>),
+        work: impl AsyncFnOnce(UserAdmin) -> Recorded<T>,
+    ) -> Result<T> {
+        let caller = Arc::clone(&request.caller);
+        let done = if self.is_allowed(&caller) {
+            work(self.admin(Arc::clone(&caller))).await
+        } else {
+            Err(not_allowed(action))
+        };
+        if !matches!(done, Ok((_, true))) {
+            let targets = target.into_iter().map(AuditTarget::unchanged).collect();
+            let id = &request.correlation_id;
+            let access = AccessRecord { targets, ..AccessRecord::new(&caller, id, action) };
+            let error_kind = done.as_ref().err().map(|error| error.kind);
+            self.recorder.record_access(access, error_kind).await?;
+        }
+        done.map(|(result, _)| result)
+    }
+
+    fn admin(&self, caller: Arc<Caller>) -> UserAdmin {
+        UserAdmin {
+            identities: Arc::clone(&self.identities),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            projects: self.projects.keys(),
+            caller,
+            is_audited: self.recorder.audit_log().is_some(),
+        }
+    }
+
+    /// Returns the audit log with all rows so far.
+    async fn flushed_log(&self) -> Result<&dyn AuditLog> {
+        let Some(log) = self.recorder.audit_log() else {
+            let message = "audit log: it is off on this server; remove `audit = \"off\"`";
+            return Err(Error::new(ErrorKind::Refused, message));
+        };
+        self.recorder.flush().await?;
+        Ok(&**log)
+    }
+}
+
+fn not_allowed(action: &str) -> Error {
+    let message = format!(
+        "{action}: only administrators with write access to all projects may do this; sign in \
+         with such a token"
+    );
+    Error::new(ErrorKind::Forbidden, message)
+}
+
+#[async_trait]
+impl AdministrationService for Administration {
+    fn is_allowed(&self, caller: &Caller) -> bool {
+        caller.role == UserRole::Administrator
+            && caller.is_allowed(Access::Write)
+            && !matches!(caller.scope, ProjectScope::Only(_))
+    }
+
+    async fn users(&self, request: AdminRequest) -> Result<Vec<User>> {
+        let list = async |admin: UserAdmin| Ok((list_users(&admin).await?, false));
+        self.run(request, ("user/list", None), list).await
+    }
+
+    async fn add_user(
+        &self,
+        request: AdminRequest,
+        name: UserName,
+        role: UserRole,
+    ) -> Result<User> {
+        let target = Some(format!("user/{name}"));
+        let add = async |admin: UserAdmin| Ok((add_user(&admin, name, role).await?, true));
+        self.run(request, ("user/add", target), add).await
+    }
+
+    async fn change_user(
+        &self,
+        request: AdminRequest,
+        name: UserName,
+        change: UserAction,
+    ) -> Result<User> {
+        let action = match change {
+            UserAction::SetRole(_) => "user/set-role",
+            UserAction::Enable => "user/enable",
+            UserAction::Disable => "user/disable",
+        };
+        let target = Some(format!("user/{name}"));
+        let apply = async |admin: UserAdmin| {
+            let changed = match change {
+                UserAction::SetRole(role) => set_role(&admin, name, role, KEEP).await?,
+                UserAction::Enable => enable_user(&admin, name).await?,
+                UserAction::Disable => disable_user(&admin, name, KEEP).await?,
+            };
+            Ok((changed.user, !changed.unchanged))
+        };
+        self.run(request, (action, target), apply).await
+    }
+
+    async fn tokens(&self, request: AdminRequest) -> Result<Vec<(Token, &'static str)>> {
+        let list = async |admin: UserAdmin| {
+            let mut tokens = Vec::new();
+            for summary in list_tokens(&admin).await? {
+                tokens.push((summary.token, summary.state.name()));
+            }
+            Ok((tokens, false))
+        };
+        self.run(request, ("token/list", None), list).await
+    }
+
+    async fn create_token(
+        &self,
+        request: AdminRequest,
+        token: NewToken,
+    ) -> Result<(PresentedToken, Token)> {
+        let target = Some(format!("user/{}", token.user));
+        let create = async |admin: UserAdmin| {
+            let NewToken { user, scope, projects, lifetime } = token;
+            let lifetime = TokenLifetime::parse_lifetime(&lifetime).map_err(|problem| {
+                let message = format!("lifetime: {problem}");
+                Error::new(ErrorKind::InvalidArgument, message).field("lifetime")
+            })?;
+            // Never more than the session, whose caller is limited by its token and the server.
+            let scope = scope.min(admin.caller.access);
+            let request = TokenRequest { user, scope, projects, lifetime };
+            let issued = create_token(&admin, request).await?;
+            Ok(((issued.presented, issued.token), true))
+        };
+        self.run(request, ("token/create", target), create).await
+    }
+
+    async fn revoke_token(&self, request: AdminRequest, id: TokenId) -> Result<Token> {
+        let target = Some(format!("token/{id}"));
+        let revoke = async |admin: UserAdmin| {
+            let revoked = revoke_token(&admin, id).await?;
+            Ok((revoked.token, !revoked.unchanged))
+        };
+        self.run(request, ("token/revoke", target), revoke).await
+    }
+
+    async fn audit_page(&self, request: AdminRequest, filter: AuditFilter) -> Result<AuditPage> {
+        let read = async |_| {
+            Ok((read_page(self.flushed_log().await?, &filter, MAX_PAGE_ROWS).await?, false))
+        };
+        self.run(request, ("audit/list", None), read).await
+    }
+
+    async fn verify_audit(&self, request: AdminRequest) -> Result<AuditState> {
+        let verify = async |_| {
+            let verified = verify_chain(self.flushed_log().await?, None).await?;
+            let (rows, newest, broken) = (verified.rows, verified.newest, verified.broken);
+            Ok((AuditState { rows, newest, broken }, false))
+        };
+        self.run(request, ("audit/verify", None), verify).await
+    }
+}
