@@ -1,0 +1,321 @@
+// Enhancements of the pages. Every page works without them.
+"use strict";
+
+const main = document.getElementById("main");
+const live = document.getElementById("live");
+
+function announce(message) {
+  live.textContent = message;
+}
+
+async function loadPage(url) {
+  const response = await fetch(url, { headers: { accept: "text/html" } });
+  // The session has ended: a link would lead to the sign-in page as well.
+  if (response.redirected && new URL(response.url).pathname === "/signin") return null;
+  return new DOMParser().parseFromString(await response.text(), "text/html");
+}
+
+/* Live pages */
+
+let shownHtml = main.innerHTML;
+
+function isBusy() {
+  if (document.querySelector("#move-menu, .card.dragged")) return true;
+  const field = document.activeElement?.closest("main textarea, main input, main select");
+  if (field && field.type !== "hidden") return true;
+  for (const input of main.querySelectorAll("textarea, input, select")) {
+    const isChanged = input.options
+      ? [...input.options].some((option) => option.selected !== option.defaultSelected && input.multiple)
+      : input.value !== input.defaultValue || input.checked !== input.defaultChecked;
+    if (isChanged) return true;
+  }
+  return false;
+}
+
+/** Replaces the main column by its current state; keeps focus, scroll position and opened details. */
+async function refresh() {
+  if (isBusy()) return false;
+  const page = await loadPage(location.href);
+  const fresh = page?.getElementById("main");
+  if (!fresh || isBusy() || fresh.innerHTML === shownHtml) return Boolean(fresh);
+  shownHtml = fresh.innerHTML;
+  const focused = document.activeElement?.id;
+  const open = new Map([...main.querySelectorAll("details[id]")].map((part) => [part.id, part.open]));
+  const scrolls = [...main.querySelectorAll(".board, .table-box")].map((part) => part.scrollLeft);
+  main.replaceChildren(...fresh.childNodes);
+  for (const part of main.querySelectorAll("details[id]")) part.open = open.get(part.id) ?? part.open;
+  main.querySelectorAll(".board, .table-box").forEach((part, index) => (part.scrollLeft = scrolls[index] ?? 0));
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  prepare();
+  return true;
+}
+
+const eventsUrl = document.body.dataset.events;
+let stream = null;
+let pending = false;
+
+async function refreshSoon() {
+  pending = !(await refresh().catch(() => false));
+}
+
+function connect() {
+  if (stream || document.hidden || !eventsUrl) return;
+  stream = new EventSource(eventsUrl);
+  stream.addEventListener("change", refreshSoon);
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    stream?.close();
+    stream = null;
+  } else {
+    connect();
+    refreshSoon();
+  }
+});
+// A page in the browser's cache must not hold a stream.
+addEventListener("pagehide", () => { stream?.close(); stream = null; });
+addEventListener("pageshow", (event) => { if (event.persisted) { connect(); refreshSoon(); } });
+main.addEventListener("focusout", () => { if (pending) setTimeout(refreshSoon, 200); });
+
+/* Search as you type */
+
+const searchBox = document.getElementById("q");
+const suggest = document.getElementById("suggest");
+let searchTimer = 0;
+let searchNumber = 0;
+
+async function search() {
+  const number = ++searchNumber;
+  const results = document.getElementById("results");
+  const text = searchBox.value.trim();
+  if (!text && !results) return closeSuggest();
+  const url = `${searchBox.form.action}?${new URLSearchParams({ q: text })}`;
+  const page = await loadPage(url).catch(() => null);
+  const found = page?.getElementById("results");
+  // An answer that a later one has overtaken is dropped.
+  if (!found || number !== searchNumber) return;
+  if (results) {
+    results.replaceChildren(...found.childNodes);
+    shownHtml = main.innerHTML;
+    history.replaceState(null, "", url);
+    document.title = page.title;
+  } else {
+    suggest.replaceChildren(...found.childNodes);
+    suggest.hidden = false;
+  }
+  announce((results || suggest).querySelector("p, h2")?.textContent ?? "");
+}
+
+function closeSuggest() {
+  searchNumber++;
+  if (suggest) suggest.hidden = true;
+}
+
+if (searchBox) {
+  searchBox.addEventListener("input", () => {
+    clearTimeout(searchTimer);
+    searchTimer = setTimeout(search, 150);
+  });
+  searchBox.form.addEventListener("focusout", (event) => {
+    if (!searchBox.form.contains(event.relatedTarget)) closeSuggest();
+  });
+  searchBox.form.addEventListener("keydown", (event) => {
+    const links = [...searchBox.form.querySelectorAll(".suggest a")];
+    if (event.key === "Escape") {
+      closeSuggest();
+      searchBox.focus();
+    } else if (["ArrowDown", "ArrowUp"].includes(event.key) && links.length && !suggest.hidden) {
+      event.preventDefault();
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      const next = links.indexOf(document.activeElement) + step;
+      (next < 0 ? searchBox : links[Math.min(next, links.length - 1)]).focus();
+    }
+  });
+}
+
+/* Board */
+
+function cardLinks(column) {
+  return [...column.querySelectorAll(".card > a:first-child")];
+}
+
+function showError(message) {
+  const box = document.getElementById("board-error");
+  box.textContent = message;
+  box.hidden = !message;
+  if (message) box.scrollIntoView({ block: "nearest" });
+}
+
+async function moveCard(link, status) {
+  const board = link.closest("[data-board]");
+  const from = link.closest(".column");
+  if (from.dataset.status === status) return;
+  const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version: link.dataset.v, status });
+  showError("");
+  let message = "The server can't be reached; try again";
+  try {
+    const response = await fetch(board.dataset.move, { method: "POST", body, headers: { accept: "application/json" } });
+    const answer = await response.json();
+    message = response.ok ? "" : answer.message;
+  } catch { /* The message says it. */ }
+  if (message) {
+    showError(message);
+    return;
+  }
+  const id = link.id;
+  await refresh().catch(() => false);
+  const moved = document.getElementById(id);
+  moved?.closest(".card").classList.add("moved");
+  moved?.focus();
+  announce(`${id} moved to ${status}`);
+}
+
+function openMoveMenu(link) {
+  const board = link.closest("[data-board]");
+  if (!board?.dataset.move) return;
+  document.getElementById("move-menu")?.remove();
+  const menu = document.createElement("div");
+  menu.id = "move-menu";
+  menu.className = "menu";
+  menu.popover = "auto";
+  menu.setAttribute("role", "menu");
+  menu.setAttribute("aria-label", `Move ${link.id} to …`);
+  for (const column of board.querySelectorAll(".column")) {
+    const choice = document.createElement("button");
+    choice.type = "button";
+    choice.setAttribute("role", "menuitemradio");
+    const isCurrent = column.contains(link);
+    choice.setAttribute("aria-checked", isCurrent);
+    if (isCurrent) choice.setAttribute("aria-current", "true");
+    choice.append(column.querySelector(".status").cloneNode(true));
+    choice.addEventListener("click", () => {
+      menu.hidePopover();
+      moveCard(link, column.dataset.status);
+    });
+    menu.append(choice);
+  }
+  menu.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const choices = [...menu.children];
+    const next = choices.indexOf(document.activeElement) + step;
+    choices[(next + choices.length) % choices.length].focus();
+  });
+  menu.addEventListener("toggle", (event) => {
+    if (event.newState !== "closed") return;
+    menu.remove();
+    if (document.activeElement === document.body) link.focus();
+  });
+  document.body.append(menu);
+  menu.showPopover();
+  const place = link.closest(".card").getBoundingClientRect();
+  menu.style.left = `${Math.max(8, Math.min(place.right - 200, innerWidth - menu.offsetWidth - 8))}px`;
+  menu.style.top = `${Math.max(8, Math.min(place.top + 32, innerHeight - menu.offsetHeight - 8))}px`;
+  (menu.querySelector("[aria-checked=false]") ?? menu.firstChild)?.focus();
+}
+
+function moveFocus(link, key) {
+  const columns = [...link.closest(".board").querySelectorAll(".column")];
+  const links = cardLinks(link.closest(".column"));
+  const index = links.indexOf(link);
+  if (key === "ArrowDown" || key === "ArrowUp") {
+    links[index + (key === "ArrowDown" ? 1 : -1)]?.focus();
+    return;
+  }
+  const step = key === "ArrowRight" ? 1 : -1;
+  let next = columns.indexOf(link.closest(".column")) + step;
+  while (columns[next] && !cardLinks(columns[next]).length) next += step;
+  if (columns[next]) {
+    const others = cardLinks(columns[next]);
+    others[Math.min(index, others.length - 1)].focus();
+  }
+}
+
+let dragged = null;
+
+main.addEventListener("dragstart", (event) => {
+  dragged = event.target.closest?.(".card")?.querySelector("a") ?? null;
+  if (!dragged) return;
+  event.dataTransfer.effectAllowed = "move";
+  event.dataTransfer.setData("text/plain", dragged.id);
+  dragged.closest(".card").classList.add("dragged");
+});
+main.addEventListener("dragover", (event) => {
+  const column = dragged && event.target.closest?.(".column");
+  for (const other of main.querySelectorAll(".column.target")) if (other !== column) other.classList.remove("target");
+  if (!column) return;
+  event.preventDefault();
+  column.classList.add("target");
+});
+main.addEventListener("drop", (event) => {
+  const column = dragged && event.target.closest?.(".column");
+  if (!column) return;
+  event.preventDefault();
+  dragged.closest(".card").classList.remove("dragged");
+  moveCard(dragged, column.dataset.status);
+});
+main.addEventListener("dragend", () => {
+  for (const part of main.querySelectorAll(".target, .dragged")) part.classList.remove("target", "dragged");
+  dragged = null;
+});
+
+main.addEventListener("click", (event) => {
+  const opener = event.target.closest(".card > .round");
+  if (opener && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    openMoveMenu(opener.closest(".card").querySelector("a"));
+  }
+  const copier = event.target.closest("[data-copy]");
+  if (copier) {
+    const source = document.getElementById(copier.dataset.copy);
+    navigator.clipboard.writeText(source.value ?? source.textContent).then(
+      () => announce("Copied"),
+      () => announce("Copying is not possible here"),
+    );
+  }
+});
+
+/* Shortcuts */
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (event.target.closest("input, textarea, select, [popover]")) return;
+  const card = event.target.closest(".card")?.querySelector("a");
+  if (event.key === "/" && searchBox) {
+    searchBox.focus();
+    searchBox.select();
+  } else if (event.key === "?") {
+    document.getElementById("shortcuts")?.togglePopover();
+  } else if (event.key === "m" && card) {
+    openMoveMenu(card);
+  } else if (event.key.startsWith("Arrow")) {
+    const start = card ?? (document.activeElement === document.body ? main.querySelector(".card > a") : null);
+    if (!start) return;
+    if (card) moveFocus(card, event.key);
+    else start.focus();
+  } else {
+    return;
+  }
+  event.preventDefault();
+});
+
+/** Prepares parts of the main column that scripts enhance. */
+function prepare() {
+  for (const card of main.querySelectorAll("[data-move] .card")) {
+    card.draggable = true;
+    card.querySelector("a").draggable = false;
+  }
+  for (const button of main.querySelectorAll("[data-copy]")) button.hidden = false;
+  for (const form of main.querySelectorAll("form[data-autosubmit]")) {
+    form.addEventListener("change", (event) => { if (event.target.matches("select")) form.requestSubmit(); });
+    // Short URLs: a field without a value is left out.
+    form.addEventListener("formdata", (event) => {
+      for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
+    });
+  }
+}
+
+prepare();
+connect();

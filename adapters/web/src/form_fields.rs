@@ -43,6 +43,11 @@ impl FormFields {
         }
         query.finish()
     }
+
+    /// The query of the first page in another order.
+    pub(crate) fn sorted_by(&self, sort: &str) -> String {
+        Self::parse(self.with("cursor", "").as_bytes()).with("sort", sort)
+    }
 }
 
 /// Encodes a text for a URL's path or query.

@@ -3,6 +3,7 @@
 mod assets;
 mod csrf;
 mod form_fields;
+mod item_lists;
 mod page;
 mod routes;
 mod session;

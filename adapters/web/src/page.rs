@@ -11,6 +11,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use reqlore_domain::backlog::Priority;
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::form_fields::encode_component;
@@ -188,6 +189,16 @@ pub(crate) fn icon(name: &'static str) -> IconMarkup {
     IconMarkup(name)
 }
 
+/// The icon of a kind of item, section or entity.
+pub(crate) fn icon_of(kind: &str) -> IconMarkup {
+    for name in ["epic", "user_story", "requirement", "acceptance_criteria", "section"] {
+        if kind == name {
+            return IconMarkup(name);
+        }
+    }
+    IconMarkup("knowledge")
+}
+
 impl fmt::Display for IconMarkup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<svg class=\"icon\" aria-hidden=\"true\"><use href=\"#i-{}\"/></svg>", self.0)
@@ -220,6 +231,16 @@ pub(crate) fn status_tone(status: &str) -> &'static str {
 /// The name of a priority from 1 to 4; empty for other numbers.
 pub(crate) fn priority_name(number: &u8) -> &'static str {
     Priority::new(usize::from(*number)).map_or("", Priority::name)
+}
+
+/// A point in time such as `2026-01-31 23:59 UTC`, from RFC 3339. Other text stays unchanged.
+pub(crate) fn short_time(text: &str) -> String {
+    let Some(time) = Timestamp::parse(text) else { return text.to_owned() };
+    let rfc3339 = time.whole_seconds().to_rfc3339();
+    match (rfc3339.get(..10), rfc3339.get(11..16)) {
+        (Some(date), Some(minute)) => format!("{date} {minute} UTC"),
+        _ => text.to_owned(),
+    }
 }
 
 /// Renders a page.

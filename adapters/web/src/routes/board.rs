@@ -1,26 +1,178 @@
-//! The board: items in columns by status.
+//! The board: items in columns by status, and the move of an item to another column.
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::Router;
-use axum::response::Response;
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use reqlore_domain::backlog::{ItemKind, Reference, Status};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use crate::WebConfig;
-use crate::page::{PageError, PageFrame, PageSection, render};
-use crate::session::PageSession;
+use crate::csrf::PostedForm;
+use crate::form_fields::FormFields;
+use crate::item_lists::{BOARD_KINDS, ItemFilters, KindLabel, ListedItem};
+use crate::page::{PageError, PageFrame, PageSection, error_status, public_message, render};
+use crate::session::{PageSession, local_target};
+
+/// Cards of a column, and those that each "show more" adds.
+const COLUMN_LIMIT: usize = 50;
+const MAX_COLUMN_LIMIT: usize = 1_000;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
-    Router::new().route("/p/{project}/board", get(show_board))
+    Router::new()
+        .route("/p/{project}/board", get(show_board))
+        .route("/p/{project}/move", get(show_move).post(move_item))
 }
 
 #[derive(Template)]
 #[template(path = "board.html")]
-struct BoardPage {
+struct BoardPage<'a> {
     frame: PageFrame,
+    filters: ItemFilters,
+    kinds: &'static [KindLabel],
+    epics: Vec<ListedItem>,
+    columns: Vec<BoardColumn>,
+    total: u64,
+    /// The item that a form of this board has moved.
+    moved: &'a str,
+}
+
+struct BoardColumn {
+    status: &'static str,
+    count: u64,
+    items: Vec<ListedItem>,
+    /// The query of the board with more cards in this column; empty if all are shown.
+    more: String,
 }
 
 async fn show_board(session: PageSession) -> Result<Response, PageError> {
-    render(&BoardPage { frame: PageFrame::new(&session, PageSection::Board, "Board") })
+    let query = &session.query;
+    let filters = ItemFilters::parse(query);
+    let arguments = filters.arguments();
+    let mut columns = Vec::new();
+    let mut total = 0;
+    for status in filters.statuses() {
+        if !filters.status.is_empty() && filters.status != status {
+            continue;
+        }
+        let parameter = format!("show-{}", status.replace(' ', ""));
+        let shown = query.text(&parameter).parse().unwrap_or(COLUMN_LIMIT);
+        let limit = shown.clamp(1, MAX_COLUMN_LIMIT);
+        let additions = [("status", json!(status)), ("limit", json!(limit))];
+        let page = session.list_items(arguments.clone(), &additions).await?;
+        let count = page.count(status);
+        total += count;
+        let more = match page.next_cursor {
+            Some(_) => query.with(&parameter, &(limit + COLUMN_LIMIT).to_string()),
+            None => String::new(),
+        };
+        columns.push(BoardColumn { status, count, items: page.items, more });
+    }
+    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
+    render(&BoardPage {
+        frame: PageFrame::new(&session, PageSection::Board, "Board"),
+        filters,
+        kinds: &BOARD_KINDS,
+        epics,
+        columns,
+        total,
+        moved: query.text("moved"),
+    })
+}
+
+#[derive(Template)]
+#[template(path = "move.html")]
+struct MovePage<'a> {
+    frame: PageFrame,
+    item: &'a str,
+    version: &'a str,
+    next: &'a str,
+    statuses: &'static [Status],
+    error: &'a str,
+}
+
+/// The menu of a card as a page, for browsers without scripts.
+async fn show_move(session: PageSession) -> Result<Response, PageError> {
+    move_page(&session, &session.query, "")
+}
+
+fn move_page(
+    session: &PageSession,
+    fields: &FormFields,
+    error: &str,
+) -> Result<Response, PageError> {
+    let item = fields.text("item");
+    let kind = item_kind(item)?;
+    let board = format!("{}?kind={}", session.url("board"), kind.name());
+    render(&MovePage {
+        frame: PageFrame::new(session, PageSection::Board, format!("Move {item}")),
+        item,
+        version: fields.text("version"),
+        next: fields.filled("next").map_or(&board, |next| local_target(next)),
+        statuses: kind.statuses(),
+        error,
+    })
+}
+
+async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, PageError> {
+    let PostedForm { session, fields } = form;
+    // The script shows the result on the board instead of a page.
+    let is_script = headers.get(ACCEPT).is_some_and(|accept| accept == "application/json");
+    match update_status(&session, &fields).await {
+        Ok(version) if is_script => Ok(axum::Json(json!({ "version": version })).into_response()),
+        Ok(_) => {
+            let target = local_target(fields.text("next"));
+            let (path, query) = target.split_once('?').unwrap_or((target, ""));
+            let query = FormFields::parse(query.as_bytes()).with("moved", fields.text("item"));
+            Ok(Redirect::to(&format!("{path}?{query}")).into_response())
+        }
+        Err(error) => {
+            let (status, _) = error_status(error.kind);
+            let message = explain_failure(&error, fields.text("item"));
+            if is_script {
+                return Ok((status, axum::Json(json!({ "message": message }))).into_response());
+            }
+            let page = move_page(&session, &fields, &message)?;
+            Ok((status, page).into_response())
+        }
+    }
+}
+
+fn explain_failure(error: &Error, item: &str) -> String {
+    if error.kind == ErrorKind::Conflict {
+        return format!("{item} was changed in the meantime and not moved; load the board again");
+    }
+    public_message(error).into_owned()
+}
+
+#[derive(Deserialize)]
+struct UpdateAnswer {
+    version: String,
+}
+
+/// Returns the new version.
+async fn update_status(session: &PageSession, fields: &FormFields) -> Result<String> {
+    let item = fields.text("item");
+    let kind = item_kind(item)?;
+    let mut arguments = Map::from_iter([(kind.name().to_owned(), json!(item))]);
+    arguments.insert("status".to_owned(), json!(fields.text("status")));
+    if let Some(version) = fields.filled("version") {
+        arguments.insert("if_version".to_owned(), json!(version));
+    }
+    let tool = format!("update_{}", kind.name());
+    let answer: UpdateAnswer = session.call_tool(&tool, Value::Object(arguments)).await?;
+    Ok(answer.version)
+}
+
+fn item_kind(reference: &str) -> Result<ItemKind> {
+    match Reference::parse(reference) {
+        Some(reference) if !reference.kind.statuses().is_empty() => Ok(reference.kind),
+        _ => Err(Error::new(ErrorKind::NotFound, "Item not found")),
+    }
 }

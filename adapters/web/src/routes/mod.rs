@@ -1,8 +1,12 @@
 //! The routes: each page is one file here and one line in `all_routes`.
 
 mod board;
+mod events;
 mod home;
+mod search;
 mod sign_in;
+mod table;
+mod tree;
 
 use std::sync::Arc;
 
@@ -16,4 +20,8 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(home::routes())
         .merge(sign_in::routes())
         .merge(board::routes())
+        .merge(events::routes())
+        .merge(search::routes())
+        .merge(table::routes())
+        .merge(tree::routes())
 }

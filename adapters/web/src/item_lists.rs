@@ -1,0 +1,179 @@
+//! Answers of `list_items`, and the filters of pages that show them.
+
+use reqlore_domain::backlog::{ItemKind, Priority, Status};
+use reqlore_domain::error::Result;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::form_fields::FormFields;
+use crate::session::PageSession;
+
+/// Epics that a filter offers; others are reached by their page.
+const MAX_EPICS: usize = 200;
+
+/// A page of items.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ItemPage {
+    pub(crate) items: Vec<ListedItem>,
+    pub(crate) total: usize,
+    /// The counts of all statuses, under the other filters.
+    #[serde(default)]
+    pub(crate) by_status: Map<String, Value>,
+    pub(crate) next_cursor: Option<String>,
+}
+
+/// An item in a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ListedItem {
+    pub(crate) reference_id: String,
+    pub(crate) kind: String,
+    pub(crate) title: String,
+    pub(crate) status: Option<String>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) type_name: Option<String>,
+    pub(crate) assignee_username: Option<String>,
+    pub(crate) parent: Option<String>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) updated_at: Option<String>,
+    pub(crate) version: String,
+    pub(crate) progress: Option<ChildProgress>,
+}
+
+/// The children of an item that are done, and all of them.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ChildProgress {
+    pub(crate) done: usize,
+    pub(crate) total: usize,
+}
+
+impl ItemPage {
+    /// The number of items with this status.
+    pub(crate) fn count(&self, status: &str) -> u64 {
+        self.by_status.get(status).and_then(Value::as_u64).unwrap_or_default()
+    }
+}
+
+/// The words of a kind on pages.
+pub(crate) struct KindLabel {
+    pub(crate) kind: ItemKind,
+    pub(crate) name: &'static str,
+    pub(crate) plural: &'static str,
+    /// The tool that creates an item of this kind.
+    pub(crate) command: &'static str,
+}
+
+/// The kinds with a status, which the board shows.
+pub(crate) const BOARD_KINDS: [KindLabel; 3] = [
+    label(ItemKind::Epic, "epic", "Epics", "epic"),
+    label(ItemKind::UserStory, "user story", "User stories", "story"),
+    label(ItemKind::Requirement, "requirement", "Requirements", "requirement"),
+];
+
+const fn label(
+    kind: ItemKind,
+    name: &'static str,
+    plural: &'static str,
+    command: &'static str,
+) -> KindLabel {
+    KindLabel { kind, name, plural, command }
+}
+
+/// The filters in a page's URL.
+pub(crate) struct ItemFilters {
+    pub(crate) label: &'static KindLabel,
+    pub(crate) epic: String,
+    pub(crate) status: String,
+    pub(crate) priority: String,
+    pub(crate) assignee: String,
+    pub(crate) tag: String,
+    pub(crate) text: String,
+}
+
+impl ItemFilters {
+    pub(crate) fn parse(query: &FormFields) -> Self {
+        let field = |name| query.filled(name).unwrap_or_default().to_owned();
+        let kind = query.text("kind");
+        let label = BOARD_KINDS.iter().find(|label| label.kind.name() == kind);
+        Self {
+            label: label.unwrap_or(&BOARD_KINDS[1]),
+            epic: field("epic"),
+            status: field("status"),
+            priority: field("priority"),
+            assignee: field("assignee"),
+            tag: field("tag"),
+            text: field("q"),
+        }
+    }
+
+    pub(crate) fn is_kind(&self, label: &KindLabel) -> bool {
+        self.label.kind == label.kind
+    }
+
+    /// True if the filters may hide items.
+    pub(crate) fn is_active(&self) -> bool {
+        let values = [&self.epic, &self.status, &self.priority, &self.assignee, &self.tag];
+        !self.text.is_empty() || values.iter().any(|value| !value.is_empty())
+    }
+
+    /// True if items of the kind have an epic.
+    pub(crate) fn has_epic(&self) -> bool {
+        self.label.kind != ItemKind::Epic
+    }
+
+    pub(crate) fn statuses(&self) -> Vec<&'static str> {
+        self.label.kind.statuses().iter().map(|status| Status::name(*status)).collect()
+    }
+
+    /// Each priority with its number.
+    pub(crate) fn priorities(&self) -> [(String, &'static str); 4] {
+        [1, 2, 3, 4]
+            .map(|number| (number.to_string(), Priority::new(number).map_or("", Priority::name)))
+    }
+
+    /// The arguments of `list_items`.
+    pub(crate) fn arguments(&self) -> Map<String, Value> {
+        let mut arguments = Map::from_iter([("kind".to_owned(), json!(self.label.kind.name()))]);
+        for (name, value) in
+            [("status", &self.status), ("assignee", &self.assignee), ("text", &self.text)]
+        {
+            if !value.is_empty() {
+                arguments.insert(name.to_owned(), json!(value));
+            }
+        }
+        if !self.epic.is_empty() && self.has_epic() {
+            arguments.insert("epic".to_owned(), json!(self.epic));
+        }
+        if !self.tag.is_empty() {
+            arguments.insert("tags".to_owned(), json!([self.tag]));
+        }
+        // Any other text is left to the tool, which names the values.
+        if let Ok(number) = self.priority.parse::<u8>() {
+            arguments.insert("priority".to_owned(), json!(number));
+        } else if !self.priority.is_empty() {
+            arguments.insert("priority".to_owned(), json!(self.priority));
+        }
+        arguments
+    }
+}
+
+impl PageSession {
+    /// Lists items; `arguments` of `list_items` with these additions.
+    pub(crate) async fn list_items(
+        &self,
+        mut arguments: Map<String, Value>,
+        additions: &[(&str, Value)],
+    ) -> Result<ItemPage> {
+        for (name, value) in additions {
+            arguments.insert((*name).to_owned(), value.clone());
+        }
+        self.call_tool("list_items", Value::Object(arguments)).await
+    }
+
+    /// The epics that a filter offers.
+    pub(crate) async fn list_epics(&self) -> Result<Vec<ListedItem>> {
+        let arguments = json!({ "kind": ItemKind::Epic.name(), "limit": MAX_EPICS });
+        let page: ItemPage = self.call_tool("list_items", arguments).await?;
+        Ok(page.items)
+    }
+}

@@ -1,0 +1,117 @@
+//! Server-sent events that report changes of a project to open pages.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use reqlore_domain::project_key::ProjectKey;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::WebConfig;
+use crate::page::PageError;
+use crate::session::PageSession;
+
+/// Time between two reads of the change counter of a project with open pages.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two validations of the session of an open stream.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The change counters of the projects with open streams, one poller for each.
+#[derive(Default)]
+struct EventHub {
+    projects: Mutex<HashMap<ProjectKey, watch::Sender<u64>>>,
+}
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    let hub = Arc::new(EventHub::default());
+    Router::new().route("/p/{project}/events", get(stream_events)).layer(Extension(hub))
+}
+
+async fn stream_events(
+    Extension(hub): Extension<Arc<EventHub>>,
+    session: PageSession,
+) -> Result<Response, PageError> {
+    let revision = session.config.service.resources_changed(&session.caller).await?;
+    let changes = hub.subscribe(&session, revision);
+    let body = Body::from_stream(event_stream(session, changes));
+    Ok(([(CONTENT_TYPE, "text/event-stream")], body).into_response())
+}
+
+/// An event for each change of the counter, and a comment after each validation of the session.
+/// Ends with the session.
+fn event_stream(
+    session: PageSession,
+    changes: watch::Receiver<u64>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    let first = Bytes::from_static(b": connected\n\n");
+    unfold((session, changes, Some(first)), |(session, mut changes, first)| async move {
+        if let Some(first) = first {
+            return Some((Ok(first), (session, changes, None)));
+        }
+        let is_changed = match timeout(RECHECK_INTERVAL, changes.changed()).await {
+            Ok(Ok(())) => true,
+            // The poller has ended after an error; the browser connects again.
+            Ok(Err(_)) => return None,
+            Err(_) => false,
+        };
+        session.config.sessions.caller(session.credentials()).await.ok()?;
+        let event = if is_changed {
+            format!("event: change\ndata: {}\n\n", *changes.borrow_and_update())
+        } else {
+            ": open\n\n".to_owned()
+        };
+        Some((Ok(Bytes::from(event)), (session, changes, None)))
+    })
+}
+
+impl EventHub {
+    fn subscribe(self: &Arc<Self>, session: &PageSession, revision: u64) -> watch::Receiver<u64> {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        match projects.entry(session.project.clone()) {
+            Entry::Occupied(sender) => sender.get().subscribe(),
+            Entry::Vacant(entry) => {
+                let changes = entry.insert(watch::Sender::new(revision)).subscribe();
+                let (hub, config) = (self.clone(), session.config.clone());
+                let caller = session.caller.clone();
+                tokio::spawn(async move {
+                    loop {
+                        sleep(POLL_INTERVAL).await;
+                        let revision = config.service.resources_changed(&caller).await.ok();
+                        if !hub.publish(&caller.project, revision) {
+                            break;
+                        }
+                    }
+                });
+                changes
+            }
+        }
+    }
+
+    /// Returns false if the poller must end: after an error, or without a stream.
+    fn publish(&self, project: &ProjectKey, revision: Option<u64>) -> bool {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sender) = projects.get(project) else { return false };
+        // Under the lock, so that no stream subscribes to a poller that ends.
+        match revision {
+            Some(revision) if sender.receiver_count() > 0 => {
+                sender.send_if_modified(|old| std::mem::replace(old, revision) != revision);
+                true
+            }
+            _ => {
+                projects.remove(project);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The table: items of a kind with filters and a sort order in the URL, also as CSV.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde_json::json;
+
+use crate::WebConfig;
+use crate::item_lists::{BOARD_KINDS, ItemFilters, ItemPage, KindLabel, ListedItem};
+use crate::page::{PageError, PageFrame, PageSection, priority_name, render};
+use crate::session::PageSession;
+
+const PAGE_LIMIT: usize = 100;
+/// Rows of a CSV file, read in pages of [`CSV_PAGE_LIMIT`].
+const MAX_CSV_ROWS: usize = 20_000;
+const CSV_PAGE_LIMIT: usize = 1_000;
+
+/// The columns with their sort fields; empty for those without an order.
+const COLUMNS: [(&str, &str); 9] = [
+    ("ID", "reference"),
+    ("Title", "title"),
+    ("Status", "status"),
+    ("Priority", "priority"),
+    ("Assignee", "assignee"),
+    ("Parent", ""),
+    ("Tags", ""),
+    ("Progress", ""),
+    ("Updated (UTC)", "updated"),
+];
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    Router::new()
+        .route("/p/{project}/table", get(show_table))
+        .route("/p/{project}/table.csv", get(export_csv))
+}
+
+#[derive(Template)]
+#[template(path = "table.html")]
+struct TablePage {
+    frame: PageFrame,
+    filters: ItemFilters,
+    kinds: &'static [KindLabel],
+    epics: Vec<ListedItem>,
+    columns: Vec<TableColumn>,
+    page: ItemPage,
+    /// The query of the file with the same rows.
+    csv: String,
+    /// The query of the next page, and of the first; empty if there is none.
+    next: String,
+    first: String,
+}
+
+struct TableColumn {
+    label: &'static str,
+    /// The query that sorts by this column; empty if it has no order.
+    link: String,
+    /// The value of `aria-sort`; empty if the rows are not sorted by this column.
+    sort: &'static str,
+}
+
+async fn show_table(session: PageSession) -> Result<Response, PageError> {
+    let query = &session.query;
+    let filters = ItemFilters::parse(query);
+    let page = list_page(&session, &filters, PAGE_LIMIT, query.filled("cursor")).await?;
+    let sort = query.filled("sort").unwrap_or("priority");
+    let first = query.with("cursor", "");
+    let mut columns = Vec::new();
+    for (label, field) in COLUMNS {
+        let is_sorted = !field.is_empty() && sort.trim_start_matches('-') == field;
+        let is_reversed = sort.starts_with('-');
+        let reversed = format!("-{field}");
+        let next_sort = if is_sorted && !is_reversed { &reversed } else { field };
+        columns.push(TableColumn {
+            label,
+            link: if field.is_empty() { String::new() } else { query.sorted_by(next_sort) },
+            sort: match (is_sorted, is_reversed) {
+                (false, _) => "",
+                (true, false) => "ascending",
+                (true, true) => "descending",
+            },
+        });
+    }
+    let next = page.next_cursor.as_ref().map(|cursor| query.with("cursor", cursor));
+    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
+    render(&TablePage {
+        frame: PageFrame::new(&session, PageSection::Table, "Table"),
+        filters,
+        kinds: &BOARD_KINDS,
+        epics,
+        columns,
+        page,
+        next: next.unwrap_or_default(),
+        csv: first.clone(),
+        first: if query.filled("cursor").is_some() { first } else { String::new() },
+    })
+}
+
+async fn list_page(
+    session: &PageSession,
+    filters: &ItemFilters,
+    limit: usize,
+    cursor: Option<&str>,
+) -> Result<ItemPage, PageError> {
+    let mut additions = vec![("limit", json!(limit))];
+    additions.extend(cursor.map(|cursor| ("cursor", json!(cursor))));
+    additions.extend(session.query.filled("sort").map(|sort| ("sort", json!(sort))));
+    Ok(session.list_items(filters.arguments(), &additions).await?)
+}
+
+async fn export_csv(session: PageSession) -> Result<Response, PageError> {
+    let filters = ItemFilters::parse(&session.query);
+    let mut csv = String::from(
+        "id,title,status,priority,type,assignee,parent,tags,done,children,updated_at\r\n",
+    );
+    let mut cursor = None;
+    for _ in 0..MAX_CSV_ROWS / CSV_PAGE_LIMIT {
+        let page = list_page(&session, &filters, CSV_PAGE_LIMIT, cursor.as_deref()).await?;
+        for item in &page.items {
+            push_row(&mut csv, item);
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let name = format!("attachment; filename=\"{}.csv\"", filters.label.kind.name());
+    let headers =
+        [(CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)];
+    Ok((headers, csv).into_response())
+}
+
+fn push_row(csv: &mut String, item: &ListedItem) {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let number = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
+    let progress = item.progress.as_ref();
+    let cells = [
+        item.reference_id.clone(),
+        item.title.clone(),
+        text(&item.status),
+        item.priority.as_ref().map_or("", priority_name).to_owned(),
+        text(&item.type_name),
+        text(&item.assignee_username),
+        text(&item.parent),
+        item.tags.join(" "),
+        number(progress.map(|progress| progress.done)),
+        number(progress.map(|progress| progress.total)),
+        text(&item.updated_at),
+    ];
+    for (index, cell) in cells.iter().enumerate() {
+        csv.push_str(if index == 0 { "" } else { "," });
+        // A spreadsheet runs a cell that begins with one of these characters as a formula.
+        let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        let quote = if is_formula { "'" } else { "" };
+        csv.push_str(&format!("\"{quote}{}\"", cell.replace('"', "\"\"")));
+    }
+    csv.push_str("\r\n");
+}

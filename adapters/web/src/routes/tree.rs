@@ -1,0 +1,99 @@
+//! The tree: epics with their user stories and requirements.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use reqlore_domain::backlog::ItemKind;
+use serde_json::{Map, Value, json};
+
+use crate::WebConfig;
+use crate::item_lists::{ItemPage, ListedItem};
+use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::session::PageSession;
+
+const EPIC_LIMIT: usize = 100;
+/// A project with more stories or requirements shows those of one epic at a time.
+const CHILD_LIMIT: usize = 500;
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    Router::new().route("/p/{project}/tree", get(show_tree))
+}
+
+#[derive(Template)]
+#[template(path = "tree.html")]
+struct TreePage<'a> {
+    frame: PageFrame,
+    total: usize,
+    epics: Vec<ListedItem>,
+    /// Stories by epic and requirements by story; those without a parent under an empty text.
+    children: BTreeMap<String, Vec<ListedItem>>,
+    /// The epic whose children are shown; `None` if all are.
+    open: Option<&'a str>,
+    /// True if the open epic has more children than the page.
+    is_cut: bool,
+    /// The query of the next epics; empty if there are none.
+    next: String,
+}
+
+impl TreePage<'_> {
+    fn children_of(&self, parent: &str) -> &[ListedItem] {
+        self.children.get(parent).map_or(&[], Vec::as_slice)
+    }
+
+    /// True if the children of the epic are on the page.
+    fn is_loaded(&self, epic: &str) -> bool {
+        self.open.is_none_or(|open| open == epic)
+    }
+
+    fn is_open(&self, epic: &str) -> bool {
+        self.open == Some(epic) || self.epics.len() <= 3
+    }
+}
+
+async fn show_tree(session: PageSession) -> Result<Response, PageError> {
+    let query = &session.query;
+    let mut additions = vec![("limit", json!(EPIC_LIMIT))];
+    additions.extend(query.filled("cursor").map(|cursor| ("cursor", json!(cursor))));
+    let page = session.list_items(of_kind(ItemKind::Epic), &additions).await?;
+    let mut open = query.filled("epic");
+    let mut stories = list_children(&session, ItemKind::UserStory, open).await?;
+    let mut requirements = list_children(&session, ItemKind::Requirement, open).await?;
+    let is_cut = |page: &ItemPage| page.next_cursor.is_some();
+    if open.is_none() && (is_cut(&stories) || is_cut(&requirements)) {
+        // Too many for one page.
+        open = Some("");
+        (stories, requirements) = (ItemPage::default(), ItemPage::default());
+    }
+    let is_cut = is_cut(&stories) || is_cut(&requirements);
+    let mut children = BTreeMap::<String, Vec<ListedItem>>::new();
+    for item in stories.items.into_iter().chain(requirements.items) {
+        children.entry(item.parent.clone().unwrap_or_default()).or_default().push(item);
+    }
+    render(&TreePage {
+        frame: PageFrame::new(&session, PageSection::Tree, "Tree"),
+        total: page.total,
+        next: page.next_cursor.map(|cursor| query.with("cursor", &cursor)).unwrap_or_default(),
+        epics: page.items,
+        children,
+        open,
+        is_cut,
+    })
+}
+
+async fn list_children(
+    session: &PageSession,
+    kind: ItemKind,
+    epic: Option<&str>,
+) -> Result<ItemPage, PageError> {
+    let mut additions = vec![("limit", json!(CHILD_LIMIT))];
+    additions.extend(epic.map(|epic| ("epic", json!(epic))));
+    Ok(session.list_items(of_kind(kind), &additions).await?)
+}
+
+fn of_kind(kind: ItemKind) -> Map<String, Value> {
+    Map::from_iter([("kind".to_owned(), json!(kind.name()))])
+}
