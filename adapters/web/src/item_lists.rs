@@ -1,11 +1,12 @@
 //! Answers of `list_items`, and the filters of pages that show them.
 
-use reqlore_domain::backlog::{ItemKind, Priority, Status};
+use reqlore_domain::backlog::{ItemKind, Status};
 use reqlore_domain::error::Result;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::form_fields::FormFields;
+use crate::page::priority_name;
 use crate::session::PageSession;
 
 /// Epics that a filter offers; others are reached by their page.
@@ -52,6 +53,11 @@ impl ItemPage {
     pub(crate) fn count(&self, status: &str) -> u64 {
         self.by_status.get(status).and_then(Value::as_u64).unwrap_or_default()
     }
+}
+
+/// Each priority with its number, as choices of a filter.
+pub(crate) fn priority_choices() -> [(String, &'static str); 4] {
+    [1, 2, 3, 4].map(|number: u8| (number.to_string(), priority_name(&number)))
 }
 
 /// The words of a kind on pages.
@@ -123,12 +129,6 @@ impl ItemFilters {
 
     pub(crate) fn statuses(&self) -> Vec<&'static str> {
         self.label.kind.statuses().iter().map(|status| Status::name(*status)).collect()
-    }
-
-    /// Each priority with its number.
-    pub(crate) fn priorities(&self) -> [(String, &'static str); 4] {
-        [1, 2, 3, 4]
-            .map(|number| (number.to_string(), Priority::new(number).map_or("", Priority::name)))
     }
 
     /// The arguments of `list_items`.

@@ -6,6 +6,8 @@ mod home;
 mod search;
 mod sign_in;
 mod table;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::sync::Arc;

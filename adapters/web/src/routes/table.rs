@@ -155,7 +155,7 @@ fn push_row(csv: &mut String, item: &ListedItem) {
         // A spreadsheet runs a cell that begins with one of these characters as a formula.
         let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
         let quote = if is_formula { "'" } else { "" };
-        csv.push_str(&format!("\"{quote}{}\"", cell.replace('"', "\"\"")));
+        csv.extend(["\"", quote, &cell.replace('"', "\"\""), "\""]);
     }
     csv.push_str("\r\n");
 }

@@ -1,0 +1,163 @@
+//! Tests of the pages with lists: board, table, tree, search and events.
+
+use std::sync::{Arc, Mutex};
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use serde_json::{Map, Value, json};
+
+use crate::test_support::PageClient;
+
+/// Markup and a URL of a script, as a title of a hostile document.
+const HOSTILE: &str = "<script>alert(1)</script>\"' onmouseover=x javascript:y {{ 7 }} \u{202e}";
+
+type ToolCalls = Arc<Mutex<Vec<(String, Map<String, Value>)>>>;
+
+fn listed_item(reference: &str, title: &str) -> Value {
+    json!({
+        "reference_id": reference, "kind": "user_story", "title": title, "status": "Draft",
+        "priority": 1, "assignee_username": "ada.l", "parent": "EP-001", "tags": [title],
+        "updated_at": "2026-01-31T23:59:59.5Z", "version": "0123456789abcdef",
+        "progress": { "done": 3, "total": 7 },
+    })
+}
+
+/// Pages whose tools find hostile items. Also returns the list of the calls.
+fn hostile_client() -> (PageClient, ToolCalls) {
+    let calls = ToolCalls::default();
+    let recorded = calls.clone();
+    let tools = ["list_items", "search_global", "update_user_story"];
+    let client = PageClient::new(&tools, move |name, arguments| {
+        recorded.lock().unwrap().push((name.to_owned(), arguments.clone()));
+        answer(name, arguments)
+    });
+    (client, calls)
+}
+
+fn answer(name: &str, arguments: &Map<String, Value>) -> Result<Value> {
+    match name {
+        "list_items" => {
+            let items = match arguments.get("status") {
+                None => json!([listed_item("US-001", HOSTILE)]),
+                Some(status) if status == "Draft" => json!([listed_item("US-001", HOSTILE)]),
+                Some(_) => json!([]),
+            };
+            let cursor = if items == json!([]) { json!(null) } else { json!("next") };
+            Ok(json!({
+                "items": items, "total": 60, "by_status": { "Draft": 60 }, "next_cursor": cursor,
+            }))
+        }
+        "search_global" => Ok(json!({
+            "total": 2, "pending": 0, "signals": [], "results": [
+                { "reference_id": "US-001", "type": "user_story", "title": HOSTILE,
+                  "status": HOSTILE, "score": 1, "snippet": HOSTILE },
+                { "reference_id": "general:2.1", "type": "section", "title": "T",
+                  "status": null, "score": 0.1, "uncertain": true, "snippet": "" },
+            ],
+        })),
+        _ if arguments["if_version"] == "0123456789abcdef" => Ok(json!({ "version": "1" })),
+        _ => Err(Error::new(ErrorKind::Conflict, "US-001: changed")),
+    }
+}
+
+#[tokio::test]
+async fn hostile_text_on_every_page_is_escaped() {
+    let (client, _) = hostile_client();
+    for path in ["board", "table", "tree", "search?q=%3Cscript%3Ealert(1)", "move?item=US-001"] {
+        let page = client.get(&format!("/p/default/{path}")).await;
+        assert_eq!(page.status(), 200, "{path}");
+        assert!(!page.body.contains("<script>"), "{path}: {}", page.body);
+        assert!(!page.body.contains("\"' onmouseover"), "{path}: {}", page.body);
+        // The policy of the pages forbids both.
+        assert!(!page.body.contains(" style=") && !page.body.contains("<style"), "{path}");
+    }
+    let hostile =
+        "/p/default/board?kind=requirement&q=%22%3E%3Cscript%3E&tag=%3Cb%3E&moved=%3Ci%3E";
+    let page = client.get(hostile).await;
+    for markup in ["<script>", "<b>", "<i>"] {
+        assert!(!page.body.contains(markup), "{markup}: {}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn board_shows_a_column_for_each_status_with_its_filters() {
+    let (client, calls) = hostile_client();
+    let page = client.get("/p/default/board?epic=EP-001&assignee=none&tag=ui&priority=2").await;
+    assert_eq!(page.body.matches("class=\"column\"").count(), 5, "{}", page.body);
+    assert!(page.body.contains("<span class=\"count\">60</span>"), "{}", page.body);
+    assert!(page.body.contains("show-Draft=100"), "{}", page.body);
+    assert!(page.body.contains("</progress>3/7"), "{}", page.body);
+    let calls = calls.lock().unwrap();
+    let (name, arguments) = &calls[1];
+    assert_eq!(name, "list_items");
+    let expected = json!({
+        "kind": "user_story", "assignee": "none", "epic": "EP-001", "tags": ["ui"], "priority": 2,
+        "status": "Draft", "limit": 50,
+    });
+    assert_eq!(Value::Object(arguments.clone()), expected);
+}
+
+#[tokio::test]
+async fn moved_item_returns_to_the_board_with_a_message() {
+    let (client, calls) = hostile_client();
+    let form = "item=US-001&status=Done&version=0123456789abcdef&next=/p/default/board?q=a";
+    let page = client.post("/p/default/move", form).await;
+    assert_eq!(page.status(), 303, "{}", page.body);
+    assert_eq!(page.header("location"), "/p/default/board?q=a&moved=US-001");
+    let (name, arguments) = calls.lock().unwrap().pop().unwrap();
+    assert_eq!((name.as_str(), &arguments["status"]), ("update_user_story", &json!("Done")));
+}
+
+#[tokio::test]
+async fn move_of_a_changed_item_explains_the_conflict() {
+    let (client, _) = hostile_client();
+    let page = client.post("/p/default/move", "item=US-001&status=Done&version=f").await;
+    assert_eq!(page.status(), 409);
+    assert!(page.body.contains("US-001 was changed in the meantime"), "{}", page.body);
+    for item in ["AC-001", "x", "../US-1"] {
+        let page = client.post("/p/default/move", &format!("item={item}&status=Done")).await;
+        assert_eq!(page.status(), 404, "{item}");
+    }
+}
+
+#[tokio::test]
+async fn board_of_a_reader_has_no_controls_that_write() {
+    let (client, _) = hostile_client();
+    let page = client.with_access(Access::Read).get("/p/default/board").await;
+    assert!(page.body.contains("US-001"), "{}", page.body);
+    for control in ["data-move", "move?item", "data-csrf"] {
+        assert!(!page.body.contains(control), "{control}: {}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn table_links_keep_the_filters_and_reverse_the_order() {
+    let (client, calls) = hostile_client();
+    let path = "/p/default/table?kind=user_story&sort=title&cursor=c";
+    let page = client.get(path).await;
+    assert!(page.body.contains("?kind=user_story&#38;sort=-title"), "{}", page.body);
+    assert!(page.body.contains("aria-sort=\"ascending\""), "{}", page.body);
+    assert!(page.body.contains("sort=title&#38;cursor=next"), "{}", page.body);
+    assert!(page.body.contains("2026-01-31 23:59 UTC"), "{}", page.body);
+    let (_, arguments) = &calls.lock().unwrap()[0];
+    assert_eq!((&arguments["sort"], &arguments["cursor"]), (&json!("title"), &json!("c")));
+}
+
+#[tokio::test]
+async fn csv_with_a_formula_is_harmless() {
+    let client = PageClient::new(&["list_items"], |_, _| {
+        Ok(json!({ "items": [listed_item("US-001", "=cmd|' /C calc'!A0\"")], "total": 1 }))
+    });
+    let page = client.get("/p/default/table.csv").await;
+    assert_eq!(page.header("content-type"), "text/csv; charset=utf-8");
+    let row = page.body.lines().nth(1).unwrap();
+    assert!(row.starts_with("\"US-001\",\"'=cmd|' /C calc'!A0\"\"\",\"Draft\","), "{row}");
+}
+
+#[tokio::test]
+async fn search_marks_uncertain_hits_and_links_sections() {
+    let (client, _) = hostile_client();
+    let page = client.get("/p/default/search?q=words").await;
+    assert!(page.body.contains("href=\"/p/default/sections/general#2.1\""), "{}", page.body);
+    assert_eq!(page.body.matches("uncertain</span>").count(), 1, "{}", page.body);
+}
