@@ -1,7 +1,8 @@
 //! `reqlore add`: creates a backlog item, an entity or a section requirement.
 
 use reqlore_domain::backlog::{ItemKind, Priority, RequirementType};
-use reqlore_domain::error::ErrorKind;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Map, Value, json};
@@ -92,8 +93,14 @@ impl AddOptions {
         {
             kind = WritableKind::SectionRequirement;
         }
-        if let Some(problem) = parent_problem(kind, parent.is_some()) {
-            return Err(CommandError::usage_error(format!("--in: {problem}")));
+        let problem = match (kind.parent_field(), &parent) {
+            (Some(field), None) => format!("needs the ID of its {}", field.replace('_', " ")),
+            (None, Some(_)) if kind != WritableKind::SectionRequirement => "has no parent".into(),
+            _ => String::new(),
+        };
+        if !problem.is_empty() {
+            let problem = format!("--in: a new {} {problem}", kind.noun());
+            return Err(CommandError::usage_error(problem));
         }
         let mut fields = Map::new();
         for (name, value) in [
@@ -128,33 +135,12 @@ impl AddOptions {
     }
 }
 
-/// The problem with a parent that is missing, or given to a kind without one.
-fn parent_problem(kind: WritableKind, is_given: bool) -> Option<String> {
-    let noun = kind.noun();
-    match kind {
-        WritableKind::Item(item) => match (item.parent(), is_given) {
-            (Some(parent), false) => Some(format!(
-                "a new {noun} needs the reference of its {}, such as {}-001",
-                parent.noun().to_lowercase(),
-                parent.prefix()
-            )),
-            (None, true) => Some(format!("an {noun} has no parent; leave it out")),
-            _ => None,
-        },
-        WritableKind::Entity(_) if is_given => {
-            let relate = "relate it with `reqlore link` after this";
-            Some(format!("a new {noun} has no parent; {relate}"))
-        }
-        _ => None,
-    }
-}
-
 impl NewDocument {
-    fn create(self, client: &ToolClient) -> reqlore_domain::error::Result<ToolReply> {
+    fn create(self, client: &ToolClient) -> Result<ToolReply> {
         let mut request = match self.kind {
             WritableKind::Item(kind) => ToolRequest::new(format!("create_{}", kind.name())),
             WritableKind::Entity(kind) => {
-                let kind = kind.map_or("", reqlore_domain::knowledge::EntityKind::name);
+                let kind = kind.map_or("", EntityKind::name);
                 ToolRequest::new("ixchel_create").with("kind", kind)
             }
             WritableKind::SectionRequirement => {
@@ -176,7 +162,7 @@ impl NewDocument {
 }
 
 /// The call that adds a requirement at an unused index: the tool would replace an existing one.
-fn section_request(client: &ToolClient, id: &str) -> reqlore_domain::error::Result<ToolRequest> {
+fn section_request(client: &ToolClient, id: &str) -> Result<ToolRequest> {
     let request = ToolRequest::of_section("reqlix_set_requirements", "add", id);
     let section = json!({ "section": request.arguments["section"] });
     let section = client.call("reqlix_get_requirements", section)?;
@@ -184,7 +170,7 @@ fn section_request(client: &ToolClient, id: &str) -> reqlore_domain::error::Resu
         Ok(_) => {
             let id = encode_id(id);
             let message = format!("{id} exists; change it with `reqlore set {id} text=…`");
-            return Err(reqlore_domain::error::Error::new(ErrorKind::Refused, message));
+            return Err(Error::new(ErrorKind::Refused, message));
         }
         Err(error) if error.kind == ErrorKind::NotFound => {}
         Err(error) => return Err(error),

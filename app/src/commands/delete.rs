@@ -1,6 +1,6 @@
 //! `reqlore delete`: deletes a backlog item, an entity or a section requirement.
 
-use reqlore_domain::error::{Error, Result};
+use reqlore_domain::error::Result;
 use serde_json::json;
 
 use super::item_fields::WritableKind;
@@ -30,7 +30,7 @@ pub(crate) fn run(config: &AppConfig, options: &DeleteOptions) -> Result<u8, Com
     let client = ToolClient::open(config, &options.write.project)?;
     let target = WriteTarget::read(&client, &options.reference)?;
     if !options.yes {
-        let planned = options.plan_deletion(&client, &target).map_err(name_option)?;
+        let planned = options.plan_deletion(&client, &target)?;
         if !can_ask() {
             return Err(CommandError::usage_error(format!(
                 "{planned}\nNothing was deleted; pass --yes to delete without asking"
@@ -40,7 +40,7 @@ pub(crate) fn run(config: &AppConfig, options: &DeleteOptions) -> Result<u8, Com
             return print("Nothing was deleted.\n");
         }
     }
-    let reply = options.request(&target).send(&client).map_err(name_option)?;
+    let reply = options.request(&target).send(&client)?;
     options.write.print_reply(&reply)
 }
 
@@ -52,7 +52,11 @@ impl DeleteOptions {
         }
         let entry = json!({ "delete": target.id, "cascade": self.cascade });
         let planned = json!({ "changes": [entry], "dry_run": true });
-        let reply = client.call_for_reply("apply_changes", planned)?;
+        let reply = client.call_for_reply("apply_changes", planned).map_err(|mut error| {
+            // The position of the only change.
+            error.message = error.message.trim_start_matches("Entry 1: ").to_owned();
+            error
+        })?;
         // The first line is about the dry run.
         let text = reply.text.first().map(String::as_str).unwrap_or_default();
         let lines: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
@@ -69,14 +73,4 @@ impl DeleteOptions {
         // Only the version that the question showed.
         request.with("if_version", &*target.version)
     }
-}
-
-/// Names the option of this command in an error of the tool.
-fn name_option(error: Error) -> CommandError {
-    let mut error = CommandError::from(error);
-    if let Some(message) = error.message.strip_prefix("Entry 1: ") {
-        error.message = message.to_owned();
-    }
-    error.message = error.message.replace("pass cascade: true", "pass --cascade");
-    error
 }

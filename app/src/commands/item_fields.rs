@@ -1,44 +1,11 @@
 //! The fields of the documents that commands write: their names, synonyms and tool arguments.
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::knowledge::EntityKind;
 use serde_json::{Map, Value, json};
 
 use crate::exit::CommandError;
-
-/// Other words for the names of fields, without separators. Words for the text and the parent are
-/// in [`TEXT_WORDS`] and [`PARENT_WORDS`], because their fields depend on the kind.
-const FIELD_WORDS: [(&str, &str); 16] = [
-    ("name", "title"),
-    ("state", "status"),
-    ("prio", "priority"),
-    ("typename", "type"),
-    ("requirementtype", "type"),
-    ("owner", "assignee"),
-    ("assigned", "assignee"),
-    ("assignedto", "assignee"),
-    ("assigneeusername", "assignee"),
-    ("tag", "tags"),
-    ("label", "tags"),
-    ("labels", "tags"),
-    ("story", "user_story"),
-    ("userstory", "user_story"),
-    ("us", "user_story"),
-    ("ep", "epic"),
-];
-const TEXT_WORDS: [&str; 6] = ["description", "desc", "body", "text", "content", "criterion"];
-const PARENT_WORDS: [&str; 3] = ["parent", "in", "partof"];
-/// Other words for the kinds of items.
-const KIND_WORDS: [(&str, ItemKind); 6] = [
-    ("story", ItemKind::UserStory),
-    ("criterion", ItemKind::AcceptanceCriteria),
-    ("criteria", ItemKind::AcceptanceCriteria),
-    ("acceptancecriterion", ItemKind::AcceptanceCriteria),
-    ("us", ItemKind::UserStory),
-    ("ac", ItemKind::AcceptanceCriteria),
-];
 
 /// A kind of document that commands can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,26 +20,27 @@ pub(crate) enum WritableKind {
 impl WritableKind {
     /// Parses the kind of a new document, in singular or plural.
     pub(crate) fn parse_new(text: &str) -> Result<Self, CommandError> {
-        let words = normalize_word(text);
-        let stem = words.strip_suffix('s').unwrap_or(&words);
-        let stem =
-            stem.strip_suffix("ie").map_or_else(|| stem.to_owned(), |stem| stem.to_owned() + "y");
-        for word in [&words, &stem] {
-            let item = find_by_name(&ItemKind::ALL, ItemKind::name, word);
-            let item = item.or_else(|| find_by_name(&ItemKind::ALL, ItemKind::prefix, word));
-            let synonym = KIND_WORDS.iter().find(|(synonym, _)| synonym == word);
-            if let Some(kind) = item.or(synonym.map(|(_, kind)| *kind)) {
-                return Ok(Self::Item(kind));
+        let kind = match &*normalize_word(text) {
+            "epic" | "epics" | "ep" => Self::Item(ItemKind::Epic),
+            "story" | "stories" | "userstory" | "userstories" | "us" => {
+                Self::Item(ItemKind::UserStory)
             }
-        }
-        if let Some(kind) = EntityKind::parse(text) {
-            return Ok(Self::Entity(Some(kind)));
-        }
-        Err(CommandError::usage_error(format!(
-            "{:?} is not a kind; the kinds are epic, story, requirement, criterion, {}",
-            truncate_echo(text),
-            EntityKind::ALL.map(EntityKind::name).join(", ")
-        )))
+            "requirement" | "requirements" | "req" => Self::Item(ItemKind::Requirement),
+            "criterion" | "criteria" | "acceptancecriterion" | "acceptancecriteria" | "ac" => {
+                Self::Item(ItemKind::AcceptanceCriteria)
+            }
+            word => match EntityKind::parse(word) {
+                Some(kind) => Self::Entity(Some(kind)),
+                None => {
+                    return Err(CommandError::usage_error(format!(
+                        "{:?} is not a kind; the kinds are epic, story, requirement, criterion, {}",
+                        truncate_echo(text),
+                        EntityKind::ALL.map(EntityKind::name).join(", ")
+                    )));
+                }
+            },
+        };
+        Ok(kind)
     }
 
     /// The name in sentences.
@@ -117,7 +85,7 @@ impl WritableKind {
         }
     }
 
-    /// True for the field that the title of a new document sets.
+    /// The field that the title of a new document sets.
     pub(crate) fn title_field(self) -> &'static str {
         if self.fields().contains(&"title") { "title" } else { self.text_field() }
     }
@@ -125,21 +93,24 @@ impl WritableKind {
     /// Finds a field by its name or a synonym, in any case.
     pub(crate) fn find_field(self, name: &str) -> Result<&'static str, String> {
         let word = normalize_word(name);
-        let word = word.as_str();
-        if TEXT_WORDS.contains(&word) {
-            return Ok(self.text_field());
-        }
-        // Only fields of the form: the parent of an acceptance criterion never changes.
-        let parent = self.parent_field().filter(|_| PARENT_WORDS.contains(&word));
-        let synonym = FIELD_WORDS.iter().find(|(synonym, _)| *synonym == word);
-        let wanted = parent.or(synonym.map(|(_, field)| *field)).unwrap_or(word);
-        if let Some(field) = self.fields().iter().find(|field| **field == wanted) {
-            return Ok(field);
-        }
-        let mut names = self.fields().to_vec();
-        names.push(self.text_field());
-        let (shown, noun) = (truncate_echo(name), self.noun());
-        Err(format!("{shown:?} is not a field of this {noun}; it has {}", names.join(", ")))
+        let wanted = match &*word {
+            "name" => "title",
+            "state" => "status",
+            "prio" => "priority",
+            "typename" => "type",
+            "owner" | "assigned" | "assignedto" | "assigneeusername" => "assignee",
+            "tag" | "label" | "labels" => "tags",
+            "story" | "userstory" | "us" => "user_story",
+            "parent" | "in" => self.parent_field().unwrap_or("parent"),
+            "description" | "desc" | "body" | "text" => self.text_field(),
+            word => word,
+        };
+        let mut fields = self.fields().to_vec();
+        fields.push(self.text_field());
+        fields.iter().copied().find(|field| *field == wanted).ok_or_else(|| {
+            let (shown, noun) = (truncate_echo(name), self.noun());
+            format!("{shown:?} is not a field of this {noun}; it has {}", fields.join(", "))
+        })
     }
 }
 

@@ -13,30 +13,17 @@ use super::write_target::{ToolRequest, WriteOptions, WriteTarget};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
+pub(crate) const LINK_EXAMPLES: &str = "Examples:\n  reqlore link REQ-002 depends_on REQ-001\n  \
+     reqlore link dec-1d2c8f affects US-001\n  reqlore link US-002 parent EP-003";
+pub(crate) const UNLINK_EXAMPLE: &str = "Example:\n  reqlore unlink REQ-002 depends_on REQ-001";
+
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  reqlore link REQ-002 depends_on REQ-001\n  reqlore link \
-                        dec-1d2c8f affects US-001\n  reqlore link US-002 epic EP-003")]
 pub(crate) struct LinkOptions {
-    /// The source: a requirement, an entity, or an item that gets another parent
+    /// The source: a requirement, an entity, or for `link` any item with a parent
     #[arg(value_name = "A")]
     source: String,
     /// Of requirements: depends_on, blocks, relates_to, conflicts_with or derives_from. Of
-    /// entities: any word. epic, user_story or parent moves an item.
-    relation: String,
-    /// The target
-    #[arg(value_name = "B")]
-    target: String,
-    #[command(flatten)]
-    write: WriteOptions,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  reqlore unlink REQ-002 depends_on REQ-001")]
-pub(crate) struct UnlinkOptions {
-    /// The source: a requirement or an entity
-    #[arg(value_name = "A")]
-    source: String,
-    /// As `reqlore show` prints it
+    /// entities: any word. `link A parent B` moves an item
     relation: String,
     /// The target
     #[arg(value_name = "B")]
@@ -61,7 +48,7 @@ pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8, 
     options.write.print_reply(&reply)
 }
 
-pub(crate) fn run_unlink(config: &AppConfig, options: &UnlinkOptions) -> Result<u8, CommandError> {
+pub(crate) fn run_unlink(config: &AppConfig, options: &LinkOptions) -> Result<u8, CommandError> {
     let client = ToolClient::open(config, &options.write.project)?;
     let source = WriteTarget::read(&client, &options.source)?;
     let (relation, target) = (&*options.relation, &*options.target);

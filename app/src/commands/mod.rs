@@ -92,9 +92,11 @@ pub(crate) enum ConfiguredCommand {
     /// Open an item, an entity or a section requirement in your editor
     Edit(edit::EditOptions),
     /// Relate two requirements, link an entity, or move an item to another parent
+    #[command(after_help = link::LINK_EXAMPLES)]
     Link(link::LinkOptions),
     /// Remove a relationship of a requirement or a link of an entity
-    Unlink(link::UnlinkOptions),
+    #[command(after_help = link::UNLINK_EXAMPLE)]
+    Unlink(link::LinkOptions),
     /// Delete an item, an entity or a section requirement
     Delete(delete::DeleteOptions),
     /// Report problems in the project's documents; exits 1 if there are any

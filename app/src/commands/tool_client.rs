@@ -99,7 +99,7 @@ impl ToolClient {
                 arguments.entry(name).or_insert_with(|| json!(value));
             }
         }
-        match &self.connection {
+        let reply = match &self.connection {
             Connection::Local(local) => local.call(tool, arguments),
             Connection::Remote { client, url } => {
                 let response = client.call_tool(tool, &Value::Object(arguments));
@@ -108,8 +108,21 @@ impl ToolClient {
                 })?;
                 read_response(response)
             }
-        }
+        };
+        reply.map_err(name_commands)
     }
+}
+
+/// Replaces tools and their arguments in the advice of an error by commands and options.
+fn name_commands(mut error: Error) -> Error {
+    for (tool, command) in [
+        ("search_global finds", "`reqlore search` finds"),
+        ("get_item lists all", "`reqlore show` lists all"),
+        ("pass cascade: true", "pass --cascade"),
+    ] {
+        error.message = error.message.replace(tool, command);
+    }
+    error
 }
 
 impl LocalConnection {
