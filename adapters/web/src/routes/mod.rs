@@ -2,6 +2,7 @@
 
 mod board;
 mod events;
+mod graph;
 mod home;
 mod search;
 mod sign_in;
@@ -26,4 +27,5 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(search::routes())
         .merge(table::routes())
         .merge(tree::routes())
+        .merge(graph::routes())
 }

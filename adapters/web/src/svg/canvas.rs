@@ -90,7 +90,7 @@ impl SvgCanvas {
                  class=\"{class}\"/>"
             )
         };
-        let track = bar(x, BAR_WIDTH, "bar");
+        let track = bar(x, BAR_WIDTH, "rail");
         self.push(&track);
         let mut before = 0;
         for (status, count) in segments {
