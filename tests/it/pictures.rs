@@ -60,10 +60,12 @@ fn picture_is_valid_svg_and_equal_on_each_run() {
     let project = project();
     let root = project.path();
     fill(root);
-    let arguments = ["graph", "--focus", "REQ-001"];
-    let first = draw(root, &arguments);
-    assert_eq!(first, draw(root, &arguments));
-    assert!(first.contains("prefers-color-scheme: dark"), "{first}");
+    let (graph, part) = (["graph", "--focus", "REQ-001"], ["tree", "--focus", "us-1"]);
+    for arguments in [&graph[..], &["tree"], &part, &["progress"]] {
+        let first = draw(root, arguments);
+        assert_eq!(first, draw(root, arguments), "{arguments:?}");
+        assert!(first.contains("prefers-color-scheme: dark"), "{first}");
+    }
 }
 
 #[test]
@@ -79,6 +81,24 @@ fn picture_graph_shows_hierarchy_and_relationships() {
     let filtered =
         draw(root, &["graph", "--focus", "REQ-001", "--depth", "3", "--relation", "depends_on"]);
     assert!(filtered.contains("REQ-002") && !filtered.contains("US-001"), "{filtered}");
+}
+
+#[test]
+fn picture_tree_and_progress_show_the_backlog() {
+    let project = project();
+    let root = project.path();
+    fill(root);
+    let tree = draw(root, &["tree"]);
+    for part in ["EP-001", "US-004", "REQ-002", "Checkout", "1/2", "&lt;/title&gt;"] {
+        assert!(tree.contains(part), "{part} is missing in {tree}");
+    }
+    let part = draw(root, &["tree", "--focus", "EP-001", "--depth", "2"]);
+    assert!(part.contains("US-002") && part.contains("(+ 1 more)"), "{part}");
+    assert!(!part.contains("REQ-001") && !part.contains("EP-002"), "{part}");
+    let progress = draw(root, &["progress"]);
+    for part in ["1/2 done, 1 in progress", "1 of 4 user stories are done.", "0/2 done"] {
+        assert!(progress.contains(part), "{part} is missing in {progress}");
+    }
 }
 
 #[test]
