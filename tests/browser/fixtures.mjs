@@ -1,0 +1,104 @@
+// Contents of projects: a usual one, and one of hostile texts.
+
+/** Marks that a text of the project became an element. */
+const ELEMENT = '<img src=x onerror=alert(1) class=injected>';
+export const HOSTILE = `"'>${ELEMENT}<script class=injected>alert(2)</script>{{7*7}}`;
+const LONG_WORD = 'Rechtsschutzversicherungsgesellschaften'.repeat(3);
+const HOSTILE_TEXT = `${HOSTILE}
+
+<svg class=injected onload=alert(3)></svg><iframe class=injected src="//other.example"></iframe>
+<form class=injected action="https://other.example"><button>Sign in</button></form>
+<style>body { display: none }</style><base href="https://other.example/">
+<meta http-equiv=refresh content="0;url=https://other.example/">
+<link rel=stylesheet href="https://other.example/style.css">
+
+[script](javascript:alert(4)) [data](data:text/html,<script>alert(5)</script>)
+![image](https://other.example/image.png "title\\" onerror=alert(6)")
+[out](https://other.example/ "onclick=alert(7)") <https://other.example/>
+
+\`\`\`"><img src=x onerror=alert(8) class=injected>
+</code></pre><script class=injected>alert(9)</script>
+\`\`\`
+
+${LONG_WORD}
+
+| a | ${LONG_WORD} |
+|---|---|
+| ${ELEMENT} | ${'wide '.repeat(60)} |
+
+\u202Eright to left\u202C and <a id=injected name=injected href="#">an anchor</a>
+`;
+
+function setSection(call, section, text) {
+  const index = '1';
+  const context = { project_root: 'default', operation_description: 'Prepare a test' };
+  return call('reqlix_set_requirements', { ...context, section, index, text });
+}
+
+/** A shop with two epics, as a team has it. Returns the references. */
+export async function shop(call) {
+  const epic = (await call('create_epic', {
+    title: 'Checkout', priority: 1, tags: ['payment'], status: 'In Progress', assignee: 'ann',
+    description: 'Customers pay **without** an account.',
+  })).reference_id;
+  await call('create_epic', { title: 'Search', priority: 3 });
+  const story = (await call('create_user_story', {
+    epic, title: 'Pay as a guest', priority: 1, description: `As a guest, see ${epic}.`,
+  })).reference_id;
+  await call('create_user_story', { epic, title: 'Pay by invoice', priority: 2 });
+  const criterion = (await call('create_acceptance_criteria', {
+    user_story: story, description: 'WHEN a guest pays THEN no account is made.',
+  })).reference_id;
+  const requirement = (await call('create_requirement', {
+    user_story: story, title: 'Card payment', priority: 2, type: 'Functional', status: 'Draft',
+    description: 'The shop SHALL accept cards.\n\n- Visa\n- Mastercard', tags: ['card'],
+  })).reference_id;
+  const other = (await call('create_requirement', {
+    user_story: story, title: 'No stored numbers', priority: 1, type: 'Non-Functional',
+    status: 'Active', description: 'The shop SHALL NOT store card numbers.',
+  })).reference_id;
+  await call('create_relationship', { source: requirement, target: other, type: 'depends_on' });
+  const decision = (await call('ixchel_create', {
+    kind: 'decision', title: 'No accounts for guests', body: `Because of ${story}.`,
+  })).id;
+  await setSection(call, 'payment', 'The shop SHALL answer within a second.');
+  return { epic, story, criterion, requirement, other, decision };
+}
+
+/** The same shape with hostile titles, tags and texts. */
+export async function hostile(call) {
+  const text = { title: HOSTILE, description: HOSTILE_TEXT, priority: 1 };
+  const epic = (await call('create_epic', { ...text, tags: ['<b>tag</b>'] })).reference_id;
+  await call('create_epic', { title: LONG_WORD, priority: 4 });
+  const story = (await call('create_user_story', { ...text, epic })).reference_id;
+  const criterion = (await call('create_acceptance_criteria', {
+    user_story: story, description: HOSTILE_TEXT,
+  })).reference_id;
+  const requirement = (await call('create_requirement', {
+    ...text, user_story: story, type: 'Functional',
+  })).reference_id;
+  const other = (await call('create_requirement', {
+    ...text, title: LONG_WORD, user_story: story, type: 'Functional',
+  })).reference_id;
+  await call('create_relationship', { source: requirement, target: other, type: 'depends_on' });
+  const decision = (await call('ixchel_create', {
+    kind: 'decision', title: HOSTILE, body: HOSTILE_TEXT,
+  })).id;
+  await call('update_requirement', { requirement, title: `${HOSTILE} again` });
+  await setSection(call, 'general', HOSTILE_TEXT);
+  return { epic, story, criterion, requirement, other, decision };
+}
+
+/** The path of each page for these items, with one state of each that its links lead to. */
+export function pages({ epic, story, criterion, requirement, decision }) {
+  const item = (reference, rest = '') => `/p/default/item/${encodeURIComponent(reference)}${rest}`;
+  return [
+    '/p/default/board?kind=epic', '/p/default/board?kind=user_story',
+    '/p/default/board?kind=requirement', '/p/default/tree', '/p/default/table',
+    ...[epic, story, criterion, requirement, decision].map((reference) => item(reference)),
+    item(requirement, '/edit'), item(decision, '/edit'), item(requirement, '/history'),
+    '/p/default/sections', '/p/default/knowledge', '/p/default/docsets',
+    `/p/default/graph?focus=${requirement}`, '/p/default/search?q=pay', '/p/default/activity',
+    '/p/default/admin/users', '/p/default/admin/tokens', '/p/default/admin/audit',
+  ];
+}
