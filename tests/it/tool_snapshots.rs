@@ -107,9 +107,13 @@ fn tools_list_hostile_repository_changes_nothing() {
 #[test]
 fn help_matches_its_reviewed_snapshot() {
     let mut page = String::new();
-    for arguments in
-        [&["--help"][..], &["check", "--help"], &["init", "--help"], &["token", "create", "--help"]]
-    {
+    for arguments in [
+        &["--help"][..],
+        &["add", "--help"],
+        &["check", "--help"],
+        &["init", "--help"],
+        &["token", "create", "--help"],
+    ] {
         let output = reqlore().args(arguments).output().unwrap();
         writeln!(page, "$ reqlore {}\n", arguments.join(" ")).unwrap();
         writeln!(page, "{}", String::from_utf8(output.stdout).unwrap()).unwrap();
