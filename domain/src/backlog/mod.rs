@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 pub use edit::{ItemEdit, LinkTarget, NewItem, edit_item, replace_links, tombstone_text};
 pub use fields::{Priority, RelationshipType, RequirementType, Status};
-pub use parse::find_argument_keys;
-pub(crate) use parse::{scan_mentions, truncate_title};
+pub(crate) use parse::truncate_title;
+pub use parse::{find_argument_keys, scan_mentions};
 pub use reference::Reference;
 
 use crate::timestamp::Timestamp;

@@ -1,5 +1,7 @@
 //! Parses files into items and reports invalid values.
 
+use std::ops::Range;
+
 use super::fields::find_by_name;
 use super::{
     Deletion, ItemKind, ItemMeta, Priority, Reference, Relationship, RelationshipType,
@@ -311,8 +313,8 @@ pub(super) fn find_mentions(text: &str, own: Option<Reference>) -> Vec<String> {
     mentions
 }
 
-/// Each reference and entity id in a text, with its position. References are normalized.
-pub(crate) fn scan_mentions(text: &str) -> impl Iterator<Item = (usize, String)> {
+/// Each reference and entity id in a text, with its range of bytes. References are normalized.
+pub fn scan_mentions(text: &str) -> impl Iterator<Item = (Range<usize>, String)> {
     let mut scanned = 0;
     // Every mention has a hyphen and most words have none, so the hyphens are searched.
     text.match_indices('-').filter_map(move |(hyphen, _)| {
@@ -330,7 +332,7 @@ pub(crate) fn scan_mentions(text: &str) -> impl Iterator<Item = (usize, String)>
             None if is_entity_id(word) => word.to_owned(),
             None => return None,
         };
-        Some((start, mention))
+        Some((start..scanned, mention))
     })
 }
 

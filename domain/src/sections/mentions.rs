@@ -24,14 +24,14 @@ pub struct MentionSource {
 /// Finds the mentions in a section, in the order of its text.
 pub fn find_mention_sources(source: &str) -> Vec<MentionSource> {
     let mut sources: Vec<MentionSource> = Vec::new();
-    let mentions: Vec<(usize, String)> = scan_mentions(source).take(MAX_MENTIONS).collect();
+    let mentions: Vec<_> = scan_mentions(source).take(MAX_MENTIONS).collect();
     // Most sections mention nothing, so their requirements are not parsed.
     if mentions.is_empty() {
         return sources;
     }
     let section = Section::parse(source);
-    for (position, target) in mentions {
-        let requirement = section.requirement_at(position);
+    for (range, target) in mentions {
+        let requirement = section.requirement_at(range.start);
         let index = requirement.map(|requirement| requirement.index);
         // Text outside of requirements may be above and below them.
         let known = sources.iter().rposition(|source| source.index.as_deref() == index);
