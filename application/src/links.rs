@@ -1,10 +1,9 @@
 //! Links between documents of all toolsets, in both directions.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{MENTIONS, Reference};
+use reqlore_domain::backlog::{MENTIONS, Reference, inverse_relation};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityLink;
@@ -24,34 +23,6 @@ use crate::transaction::get_one;
 
 /// Incoming links of one answer.
 pub(crate) const MAX_INCOMING: usize = 50;
-
-/// Relations as read from their targets.
-const INVERSE_RELATIONS: [(&str, &str); 24] = [
-    ("addresses", "addressed by"),
-    ("affects", "affected by"),
-    ("based_on", "basis of"),
-    ("blocked_by", "blocks"),
-    ("blocks", "blocked by"),
-    ("caused_by", "causes"),
-    ("causes", "caused by"),
-    ("cites", "cited by"),
-    ("conflicts_with", "conflicts with"),
-    ("contradicts", "contradicted by"),
-    ("depends_on", "needed by"),
-    ("derives_from", "source of"),
-    ("duplicates", "duplicated by"),
-    ("epic", "epic of"),
-    ("implements", "implemented by"),
-    ("mentions", "mentioned by"),
-    ("references", "referenced by"),
-    ("related", "related to"),
-    ("relates_to", "related to"),
-    ("resolves", "resolved by"),
-    ("superseded_by", "supersedes"),
-    ("supersedes", "superseded by"),
-    ("supports", "supported by"),
-    ("user_story", "user story of"),
-];
 
 /// A link of a document, as seen from it.
 #[derive(Debug, Serialize)]
@@ -112,15 +83,6 @@ impl LinkEntry {
 
     fn incoming_text(&self) -> String {
         format!("- {} {}", encode_line(&inverse_relation(&self.relation)), self.target_text())
-    }
-}
-
-/// A relation in words, read from its target: `affects` becomes `affected by`.
-pub(crate) fn inverse_relation(relation: &str) -> Cow<'static, str> {
-    let known = INVERSE_RELATIONS.iter().find(|(name, _)| *name == relation);
-    match known {
-        Some((_, inverse)) => Cow::Borrowed(inverse),
-        None => Cow::Owned(format!("{relation} ←")),
     }
 }
 

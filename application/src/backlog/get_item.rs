@@ -1,6 +1,7 @@
 //! `get_item`: returns any document by its ID, with its links in both directions.
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::inverse_relation;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
@@ -17,7 +18,7 @@ use super::item_view::{
 use crate::ToolContext;
 use crate::address::{Address, AddressSpace, AddressTarget};
 use crate::addressed_text::AddressedText;
-use crate::links::{LinkList, inverse_relation};
+use crate::links::LinkList;
 use crate::tool::{Tool, decode_arguments, read_tool, reply_with_body};
 
 pub(crate) struct GetItem;

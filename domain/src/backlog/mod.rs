@@ -9,6 +9,7 @@ mod edit;
 pub mod fields;
 mod parse;
 pub mod reference;
+mod relation_words;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -20,6 +21,7 @@ pub use fields::{Priority, RelationshipType, RequirementType, Status};
 pub(crate) use parse::truncate_title;
 pub use parse::{find_argument_keys, scan_mentions};
 pub use reference::Reference;
+pub use relation_words::inverse_relation;
 
 use crate::timestamp::Timestamp;
 
