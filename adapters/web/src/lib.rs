@@ -4,6 +4,7 @@ mod assets;
 mod csrf;
 mod form_fields;
 mod item_lists;
+mod markdown;
 mod page;
 mod routes;
 mod session;
@@ -13,6 +14,7 @@ mod test_support;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
+mod word_diff;
 
 use std::sync::Arc;
 

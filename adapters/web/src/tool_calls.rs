@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{NoProgress, ToolCall};
+use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolReply};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -17,22 +17,32 @@ impl PageSession {
         name: &str,
         arguments: Value,
     ) -> Result<Answer> {
+        let reply = self.run_tool(name, arguments).await?;
+        Answer::deserialize(&*reply.data).map_err(|error| {
+            Error::new(ErrorKind::Internal, "The tool's answer has another form").caused_by(error)
+        })
+    }
+
+    /// Calls a tool and returns its text, for answers whose data is not enough.
+    pub(crate) async fn call_for_text(&self, name: &str, arguments: Value) -> Result<String> {
+        let reply = self.run_tool(name, arguments).await?;
+        Ok(reply.text.into_iter().next().unwrap_or_default())
+    }
+
+    async fn run_tool(&self, name: &str, arguments: Value) -> Result<ToolReply> {
         let Value::Object(mut arguments) = arguments else {
             return Err(Error::new(ErrorKind::Internal, "arguments: not an object"));
         };
         arguments.retain(|_, value| !value.is_null());
         let call = ToolCall {
-            caller: self.caller.clone(),
+            caller: Arc::clone(&self.caller),
             correlation_id: self.correlation_id.to_string(),
             name: name.to_owned(),
             arguments,
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
         };
-        let reply = self.config.service.call(call).await?;
-        Answer::deserialize(&*reply.data).map_err(|error| {
-            Error::new(ErrorKind::Internal, "The tool's answer has another form").caused_by(error)
-        })
+        self.config.service.call(call).await
     }
 
     /// True if the server offers this tool to the caller.

@@ -4,6 +4,7 @@ mod board;
 mod events;
 mod graph;
 mod home;
+pub(crate) mod item;
 mod search;
 mod sign_in;
 mod table;
@@ -28,4 +29,5 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(table::routes())
         .merge(tree::routes())
         .merge(graph::routes())
+        .merge(item::routes())
 }

@@ -1,0 +1,291 @@
+//! Forms that create, edit and delete items and entities.
+
+mod fields;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::knowledge::EntityKind;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+pub(crate) use fields::{ContentKind, FieldControl, FormField};
+
+use super::answer::ItemAnswer;
+use super::{ItemHeader, item_frame, project_item_url, read_item};
+use crate::WebConfig;
+use crate::csrf::PostedForm;
+use crate::form_fields::{FormFields, encode_component};
+use crate::markdown::render_markdown;
+use crate::page::{PageError, PageFrame, PageSection, public_message, render};
+use crate::session::PageSession;
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    Router::new()
+        .route("/p/{project}/new", get(show_new).post(create))
+        .route("/p/{project}/item/{id}/edit", get(show_edit).post(save))
+        .route("/p/{project}/item/{id}/delete", get(show_delete).post(delete))
+}
+
+#[derive(Template)]
+#[template(path = "item_form.html")]
+struct FormPage {
+    frame: PageFrame,
+    heading: String,
+    /// Empty for a new item.
+    id: String,
+    /// The kind of a new item.
+    kind: &'static str,
+    fields: Vec<FormField>,
+    /// The version that the fields were read from.
+    version: String,
+    /// An error that belongs to no field.
+    error: String,
+    /// True if the item changed after the form was read.
+    is_conflict: bool,
+    cancel_url: String,
+}
+
+impl FormPage {
+    fn of_item(session: &PageSession, answer: &ItemAnswer) -> Self {
+        let item = &answer.item;
+        Self {
+            frame: item_frame(session, item),
+            heading: format!("Edit {}", item.reference_id),
+            id: item.reference_id.clone(),
+            kind: "",
+            fields: ContentKind::of_id(&item.reference_id).filled_fields(answer),
+            version: item.version.clone(),
+            error: String::new(),
+            is_conflict: false,
+            cancel_url: item_url(session, &item.reference_id),
+        }
+    }
+
+    fn of_new(session: &PageSession, kind: ContentKind) -> Self {
+        let parent = session.query.text("parent");
+        let mut fields = kind.fields();
+        for field in &mut fields {
+            if field.name == kind.parent_name() {
+                parent.clone_into(&mut field.value);
+            }
+        }
+        let section = match kind {
+            ContentKind::Item(_) => PageSection::Board,
+            ContentKind::Entity(_) => PageSection::Knowledge,
+        };
+        let heading = format!("New {}", kind.words().to_lowercase());
+        let cancel_url = match (parent, section) {
+            ("", PageSection::Knowledge) => session.url("knowledge"),
+            ("", _) => session.url("board"),
+            (parent, _) => item_url(session, parent),
+        };
+        Self {
+            frame: PageFrame::new(session, section, heading.clone()),
+            heading,
+            id: String::new(),
+            kind: kind.name(),
+            fields,
+            version: String::new(),
+            error: String::new(),
+            is_conflict: false,
+            cancel_url,
+        }
+    }
+
+    fn has_errors(&self) -> bool {
+        !self.error.is_empty() || self.fields.iter().any(|field| !field.error.is_empty())
+    }
+
+    /// Shows the error of a tool at its field, with the status of a rejected form.
+    fn reject(mut self, error: Error) -> Result<Response, PageError> {
+        if !matches!(error.kind, ErrorKind::InvalidArgument | ErrorKind::Refused) {
+            // A parent that does not exist is an error of its field.
+            let names_field = error.kind == ErrorKind::NotFound && error.field.is_some();
+            if !names_field {
+                return Err(error.into());
+            }
+        }
+        let message = public_message(&error).into_owned();
+        let named = error.field.as_deref().unwrap_or_default();
+        match self.fields.iter_mut().find(|field| field.is_named(named)) {
+            Some(field) => field.error = message,
+            None => self.error = message,
+        }
+        Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&self)?).into_response())
+    }
+}
+
+fn item_url(session: &PageSession, id: &str) -> String {
+    session.url(&format!("item/{}", encode_component(id)))
+}
+
+/// Answers like a page that does not exist, because the caller may not see the form.
+fn require_write(session: &PageSession) -> Result<(), PageError> {
+    if session.can_write() { Ok(()) } else { Err(PageError::NotFound) }
+}
+
+async fn show_edit(
+    session: PageSession,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Response, PageError> {
+    require_write(&session)?;
+    let answer: ItemAnswer = session.call_tool("get_item", json!({ "reference": id })).await?;
+    if answer.item.is_part() {
+        return Ok(Redirect::to(&item_url(&session, &id)).into_response());
+    }
+    render(&FormPage::of_item(&session, &answer))
+}
+
+async fn save(
+    Path((_, id)): Path<(String, String)>,
+    PostedForm { session, fields: posted }: PostedForm,
+) -> Result<Response, PageError> {
+    let kind = ContentKind::of_id(&id);
+    let mut fields = kind.fields();
+    let mut arguments = Map::new();
+    for field in &mut fields {
+        field.read(&posted);
+        if field.is_changed() {
+            field.add_argument(&mut arguments);
+        }
+    }
+    if arguments.is_empty() {
+        let target = format!("{}?saved=same", item_url(&session, &id));
+        return Ok(Redirect::to(&target).into_response());
+    }
+    arguments.insert(kind.id_argument().to_owned(), json!(id));
+    arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
+    let outcome = session.call_tool::<Value>(kind.update_tool(), arguments.into()).await;
+    let Err(error) = outcome else {
+        let target = format!("{}?saved=yes", item_url(&session, &id));
+        return Ok(Redirect::to(&target).into_response());
+    };
+    let is_conflict = error.kind == ErrorKind::Conflict;
+    if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
+        return Err(error.into());
+    }
+    let answer: ItemAnswer = session.call_tool("get_item", json!({ "reference": id })).await?;
+    let mut page = FormPage::of_item(&session, &answer);
+    if is_conflict {
+        page.is_conflict = true;
+        for (stored, typed) in page.fields.iter_mut().zip(fields) {
+            stored.merge(typed);
+        }
+        return Ok((StatusCode::CONFLICT, render(&page)?).into_response());
+    }
+    page.fields = fields;
+    posted.text("version").clone_into(&mut page.version);
+    page.reject(error)
+}
+
+#[derive(Template)]
+#[template(path = "new.html")]
+struct KindChoice {
+    frame: PageFrame,
+    items: [ItemKind; 4],
+    entities: [EntityKind; 8],
+}
+
+async fn show_new(session: PageSession) -> Result<Response, PageError> {
+    require_write(&session)?;
+    match ContentKind::parse(session.query.text("kind")) {
+        Some(kind) => render(&FormPage::of_new(&session, kind)),
+        None => render(&KindChoice {
+            frame: PageFrame::new(&session, PageSection::Board, "New"),
+            items: ItemKind::ALL,
+            entities: EntityKind::ALL,
+        }),
+    }
+}
+
+#[derive(Deserialize)]
+struct CreatedItem {
+    #[serde(alias = "id")]
+    reference_id: String,
+}
+
+async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Response, PageError> {
+    let Some(kind) = ContentKind::parse(posted.text("kind")) else {
+        return Err(PageError::NotFound);
+    };
+    let mut page = FormPage::of_new(&session, kind);
+    let mut arguments = Map::new();
+    for field in &mut page.fields {
+        field.read(&posted);
+        if !field.value.trim().is_empty() {
+            field.add_argument(&mut arguments);
+        }
+    }
+    if let ContentKind::Entity(Some(entity)) = kind {
+        arguments.insert("kind".to_owned(), json!(entity.name()));
+    }
+    for field in &mut page.fields {
+        // The tool would name only the first one.
+        if field.is_required && field.value.trim().is_empty() {
+            field.error = format!("{}: it is empty; enter it", field.label);
+        }
+    }
+    if page.has_errors() {
+        return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
+    }
+    match session.call_tool::<CreatedItem>(kind.create_tool(), arguments.into()).await {
+        Ok(created) => {
+            let url = item_url(&session, &created.reference_id);
+            Ok(Redirect::to(&format!("{url}?saved=yes")).into_response())
+        }
+        Err(error) => page.reject(error),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "item_delete.html")]
+struct DeletePage {
+    frame: PageFrame,
+    header: ItemHeader,
+    /// Sanitized; names all items that the deletion changes.
+    effects: String,
+}
+
+async fn show_delete(
+    session: PageSession,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Response, PageError> {
+    require_write(&session)?;
+    let (answer, parents) = read_item(&session, &id).await?;
+    let frame = item_frame(&session, &answer.item);
+    let header = ItemHeader::new(&frame, &answer, parents, super::ItemTab::Text);
+    let change = json!({ "delete": id, "cascade": true });
+    let arguments = json!({ "changes": [change], "dry_run": true });
+    let reply = session.call_for_text("apply_changes", arguments).await?;
+    // The first line only repeats the item.
+    let effects = reply.lines().skip(2).collect::<Vec<_>>().join("\n\n");
+    let effects = render_markdown(&effects, 2, &project_item_url(&session));
+    render(&DeletePage { frame, header, effects })
+}
+
+async fn delete(
+    Path((_, id)): Path<(String, String)>,
+    PostedForm { session, fields }: PostedForm,
+) -> Result<Response, PageError> {
+    // Without effects on the page, new children must not be deleted.
+    let arguments = json!({
+        "reference": id,
+        "cascade": fields.filled("cascade").is_some(),
+        "if_version": fields.filled("version"),
+    });
+    session.call_tool::<Value>("delete_item", arguments).await?;
+    let is_item = Reference::parse(&id).is_some();
+    let page = if is_item { "board" } else { "knowledge" };
+    Ok(Redirect::to(&session.url(page)).into_response())
+}
+
+#[cfg(test)]
+mod tests;

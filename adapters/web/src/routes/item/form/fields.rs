@@ -1,0 +1,303 @@
+//! The fields of the forms of items and entities, by kind.
+
+use std::fmt::Write;
+
+use reqlore_domain::backlog::reference::ParsedReference;
+use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference, RequirementType};
+use reqlore_domain::knowledge::EntityKind;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use super::FormFields;
+use crate::routes::item::answer::ItemAnswer;
+use crate::word_diff::{DiffPart, compare_words};
+
+/// The kind of the document that a form edits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContentKind {
+    Item(ItemKind),
+    /// `None` for an existing entity, whose kind does not matter.
+    Entity(Option<EntityKind>),
+}
+
+impl ContentKind {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let item = ItemKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let entity = || EntityKind::ALL.into_iter().find(|kind| kind.name() == name);
+        item.map(Self::Item).or_else(|| entity().map(|kind| Self::Entity(Some(kind))))
+    }
+
+    pub(super) fn of_id(id: &str) -> Self {
+        for kind in ItemKind::ALL {
+            if Reference::parse_any_case(kind, id) != ParsedReference::Malformed {
+                return Self::Item(kind);
+            }
+        }
+        Self::Entity(None)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Item(kind) => kind.name(),
+            Self::Entity(kind) => kind.map_or("", EntityKind::name),
+        }
+    }
+
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Item(ItemKind::AcceptanceCriteria) => "acceptance criterion".to_owned(),
+            _ => self.name().replace('_', " "),
+        }
+    }
+
+    pub(super) fn parent_name(self) -> &'static str {
+        match self {
+            Self::Item(kind) => kind.parent().map_or("", ItemKind::name),
+            Self::Entity(_) => "",
+        }
+    }
+
+    pub(super) fn create_tool(self) -> &'static str {
+        match self {
+            Self::Item(ItemKind::Epic) => "create_epic",
+            Self::Item(ItemKind::UserStory) => "create_user_story",
+            Self::Item(ItemKind::Requirement) => "create_requirement",
+            Self::Item(ItemKind::AcceptanceCriteria) => "create_acceptance_criteria",
+            Self::Entity(_) => "ixchel_create",
+        }
+    }
+
+    pub(super) fn update_tool(self) -> &'static str {
+        match self {
+            Self::Item(ItemKind::Epic) => "update_epic",
+            Self::Item(ItemKind::UserStory) => "update_user_story",
+            Self::Item(ItemKind::Requirement) => "update_requirement",
+            Self::Item(ItemKind::AcceptanceCriteria) => "update_acceptance_criteria",
+            Self::Entity(_) => "ixchel_update",
+        }
+    }
+
+    /// The argument of the update tool that names the document.
+    pub(super) fn id_argument(self) -> &'static str {
+        match self {
+            Self::Item(kind) => kind.name(),
+            Self::Entity(_) => "id",
+        }
+    }
+
+    /// The fields with the values of a new document.
+    pub(super) fn fields(self) -> Vec<FormField> {
+        let text = |name, label| FormField { control: FieldControl::Area, ..field(name, label) };
+        let mut fields = Vec::new();
+        let title = FormField { is_required: true, ..field("title", "Title") };
+        let tags = field("tags", "Tags").hint("Separated by commas.");
+        match self {
+            Self::Item(ItemKind::AcceptanceCriteria) => {
+                fields.push(text("description", "Text").hint("Markdown. One testable condition."));
+                fields[0].is_required = true;
+            }
+            Self::Item(_) => {
+                fields.extend([title, text("description", "Description").hint("Markdown.")]);
+            }
+            Self::Entity(_) => fields.extend([
+                title,
+                text("body", "Text").hint("Markdown."),
+                field("status", "Status"),
+                tags.clone(),
+                text("links", "Links").hint("One relation per line, such as: affects: REQ-001"),
+            ]),
+        }
+        let Self::Item(kind) = self else { return fields };
+        if !kind.statuses().is_empty() {
+            fields.push(choice(
+                "status",
+                "Status",
+                kind.statuses().iter().map(|one| (one.name().to_owned(), one.name().to_owned())),
+            ));
+        }
+        if kind.has_priority() {
+            let priorities = (1..=4).filter_map(Priority::new);
+            fields.push(choice(
+                "priority",
+                "Priority",
+                priorities.map(|one| {
+                    (one.number().to_string(), format!("{} {}", one.number(), one.name()))
+                }),
+            ));
+            if let Some(last) = fields.last_mut() {
+                last.value = Priority::DEFAULT.number().to_string();
+            }
+        }
+        if kind == ItemKind::Requirement {
+            fields.push(choice(
+                "type",
+                "Type",
+                RequirementType::ALL
+                    .into_iter()
+                    .map(|one| (one.name().to_owned(), one.name().to_owned())),
+            ));
+        }
+        if let Some(parent) = kind.parent() {
+            let label = if parent == ItemKind::Epic { "Epic" } else { "User story" };
+            let hint = if parent == ItemKind::Epic { "Such as EP-001." } else { "Such as US-001." };
+            fields.push(FormField { is_required: true, ..field(parent.name(), label).hint(hint) });
+        }
+        if kind.has_priority() {
+            fields.push(field("assignee", "Assignee").hint("User name; empty to unassign."));
+            fields.push(tags);
+        }
+        fields
+    }
+
+    /// The fields with the values of a document.
+    pub(super) fn filled_fields(self, answer: &ItemAnswer) -> Vec<FormField> {
+        let item = &answer.item;
+        let mut fields = self.fields();
+        for field in &mut fields {
+            field.value = match field.name {
+                "title" => item.title.clone(),
+                "description" | "body" => item.description.clone(),
+                "status" => item.status.clone().unwrap_or_default(),
+                "priority" => item.priority.map(|number| number.to_string()).unwrap_or_default(),
+                "type" => item.type_name.clone().unwrap_or_default(),
+                "epic" => item.epic.clone().unwrap_or_default(),
+                "user_story" => item.user_story.clone().unwrap_or_default(),
+                "assignee" => item.assignee_username.clone().unwrap_or_default(),
+                "tags" => item.tags.join(", "),
+                _ => link_lines(answer),
+            };
+            field.base = digest(&field.value);
+        }
+        // The parent of criteria can't be changed.
+        if self == Self::Item(ItemKind::AcceptanceCriteria) {
+            fields.truncate(1);
+        }
+        fields
+    }
+}
+
+/// The links of an entity's front matter, one relation per line.
+fn link_lines(answer: &ItemAnswer) -> String {
+    let mut lines = String::new();
+    for group in answer.link_groups() {
+        if group.is_incoming || group.relation == MENTIONS {
+            continue;
+        }
+        let ids: Vec<&str> = group.links.iter().map(|link| link.id.as_str()).collect();
+        let _ = writeln!(lines, "{}: {}", group.relation, ids.join(", "));
+    }
+    lines.trim_end().to_owned()
+}
+
+fn field(name: &'static str, label: &'static str) -> FormField {
+    FormField { name, label, ..FormField::default() }
+}
+
+fn choice(
+    name: &'static str,
+    label: &'static str,
+    options: impl Iterator<Item = (String, String)>,
+) -> FormField {
+    let options: Vec<_> = options.collect();
+    let value = options.first().map(|(value, _)| value.clone()).unwrap_or_default();
+    FormField { value, control: FieldControl::Choice(options), ..field(name, label) }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum FieldControl {
+    #[default]
+    Line,
+    Area,
+    /// Values and their words.
+    Choice(Vec<(String, String)>),
+}
+
+/// A field of a form, with its value, its error, and the stored value after a conflict.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FormField {
+    /// The tool's argument.
+    pub(crate) name: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) hint: &'static str,
+    pub(crate) control: FieldControl,
+    pub(crate) is_required: bool,
+    pub(crate) value: String,
+    /// The digest of the value that the form was read with.
+    pub(crate) base: String,
+    pub(crate) error: String,
+    /// The stored value, if it differs from the typed one.
+    pub(crate) stored: Option<String>,
+    /// The difference from the stored to the typed value.
+    pub(crate) difference: Vec<DiffPart>,
+}
+
+impl FormField {
+    fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// True for the fields of the wide column.
+    pub(crate) fn is_text(&self) -> bool {
+        self.name == "title" || self.control == FieldControl::Area
+    }
+
+    /// True if the value is none of the choices, as in a file written by hand.
+    pub(crate) fn has_other_value(&self) -> bool {
+        let FieldControl::Choice(options) = &self.control else { return false };
+        options.iter().all(|(value, _)| *value != self.value)
+    }
+
+    /// Reads the posted value. A field that the form does not have stays unchanged.
+    pub(super) fn read(&mut self, posted: &FormFields) {
+        posted.text(self.name).clone_into(&mut self.value);
+        posted.text(&format!("base-{}", self.name)).clone_into(&mut self.base);
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        !self.base.is_empty() && digest(&self.value) != self.base
+    }
+
+    /// True if the error of a tool that names this argument belongs to the field.
+    pub(super) fn is_named(&self, argument: &str) -> bool {
+        argument
+            .strip_prefix(self.name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+
+    pub(super) fn add_argument(&self, arguments: &mut Map<String, Value>) {
+        let value = match self.name {
+            "tags" => {
+                let tags = self.value.split(',').map(str::trim).filter(|tag| !tag.is_empty());
+                json!(tags.collect::<Vec<_>>())
+            }
+            "links" => parse_links(&self.value),
+            "description" | "body" => json!(self.value),
+            _ => json!(self.value.trim()),
+        };
+        arguments.insert(self.name.to_owned(), value);
+    }
+
+    /// Takes over what the user typed, next to the stored value. A field that the user left alone
+    /// keeps the stored value.
+    pub(super) fn merge(&mut self, typed: Self) {
+        if typed.is_changed() && typed.value != self.value {
+            self.difference = compare_words(&self.value, &typed.value);
+            self.stored = Some(std::mem::replace(&mut self.value, typed.value));
+        }
+    }
+}
+
+/// The argument `links`, from lines such as `affects: REQ-001, REQ-002`.
+fn parse_links(text: &str) -> Value {
+    let mut links = Map::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let (relation, ids) = line.split_once(':').unwrap_or((line, ""));
+        let ids: Vec<&str> = ids.split(',').map(str::trim).filter(|id| !id.is_empty()).collect();
+        links.insert(relation.trim().to_owned(), json!(ids));
+    }
+    links.into()
+}
+
+fn digest(value: &str) -> String {
+    hex::encode(&Sha256::digest(value)[..8])
+}

@@ -1,0 +1,143 @@
+//! Tests of the forms of items and entities.
+
+use std::sync::{Arc, Mutex};
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use serde_json::{Map, Value, json};
+
+use crate::test_support::PageClient;
+
+type Calls = Arc<Mutex<Vec<(String, Value)>>>;
+
+const HOSTILE: &str = "\"><script>alert(1)</script>";
+
+fn stored() -> Value {
+    json!({
+        "item": {
+            "reference_id": "EP-001", "version": "00112233aabbccdd", "title": "Checkout",
+            "description": "Guests pay by invoice.", "status": "Draft", "priority": 2,
+            "creator_username": "ada", "assignee_username": null,
+            "created_at": "2026-11-23T10:00:00Z", "updated_at": "2026-11-24T11:30:59Z",
+            "tags": ["shop", "pay"]
+        },
+        "children": [],
+        "links": { "outgoing": [], "incoming": [], "incoming_total": 0 }
+    })
+}
+
+/// Pages over an epic, whose write tools answer with `write`; and the calls of write tools.
+fn pages(write: impl Fn() -> Result<Value> + Send + Sync + 'static) -> (PageClient, Calls) {
+    let calls = Calls::default();
+    let known = Arc::clone(&calls);
+    let tools = ["get_item", "update_epic", "create_requirement", "delete_item"];
+    let client = PageClient::new(&tools, move |tool: &str, arguments: &Map<String, Value>| {
+        if tool == "get_item" {
+            return Ok(stored());
+        }
+        known.lock().unwrap().push((tool.to_owned(), Value::Object(arguments.clone())));
+        write()
+    });
+    (client, calls)
+}
+
+/// The digests of the form's fields, as a browser sends them.
+async fn base_fields(client: &PageClient) -> String {
+    let body = client.get("/p/default/item/EP-001/edit").await.body;
+    let mut form = String::new();
+    for field in body.split("name=\"base-").skip(1) {
+        let (name, rest) = field.split_once("\" value=\"").unwrap();
+        form.extend(["&base-", name, "=", rest.split_once('"').unwrap().0]);
+    }
+    form
+}
+
+const UNCHANGED: &str = "description=Guests+pay+by+invoice.&status=Draft&priority=2&assignee=\
+                         &tags=shop%2C+pay&version=00112233aabbccdd";
+
+#[tokio::test]
+async fn edit_sends_only_the_changed_fields() {
+    let (client, calls) = pages(|| Ok(json!({})));
+    let base = base_fields(&client).await;
+    let form = format!("title=Pay&{UNCHANGED}{base}");
+    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(
+        (reply.status(), reply.header("location")),
+        (303, "/p/default/item/EP-001?saved=yes")
+    );
+    let expected = json!({ "title": "Pay", "epic": "EP-001", "if_version": "00112233aabbccdd" });
+    assert_eq!(*calls.lock().unwrap(), [("update_epic".to_owned(), expected)]);
+    let form = format!("title=Checkout&{UNCHANGED}{base}");
+    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(reply.header("location"), "/p/default/item/EP-001?saved=same");
+    assert_eq!(calls.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn edit_conflict_shows_stored_and_typed_text() {
+    let conflict = || Err(Error::new(ErrorKind::Conflict, "changed").field("if_version"));
+    let (client, _) = pages(conflict);
+    let base = base_fields(&client).await.replace("base-description=", "base-description=0");
+    let form = format!("title=Checkout&{UNCHANGED}{base}").replace("invoice", "card");
+    let form = form.replace("version=0011", "version=ffff");
+    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(reply.status(), 409);
+    for expected in [
+        "EP-001 changed while you edited it. Nothing was saved.",
+        "<pre tabindex=\"0\">Guests pay by invoice.</pre>",
+        "Guests pay by <del>invoice.</del><ins>card.</ins>",
+        "\nGuests pay by card.</textarea>",
+        "name=\"version\" value=\"00112233aabbccdd\"",
+        "Save over version 00112233",
+    ] {
+        assert!(reply.body.contains(expected), "{expected}: {}", reply.body);
+    }
+    // Only the changed field has the stored text next to it.
+    assert_eq!(reply.body.matches("Stored now").count(), 1);
+}
+
+#[tokio::test]
+async fn edit_error_keeps_the_typed_text_at_its_field() {
+    let error = || Err(Error::new(ErrorKind::InvalidArgument, HOSTILE).field("title"));
+    let (client, _) = pages(error);
+    let base = base_fields(&client).await;
+    let title = "%22%3E%3Cscript%3E";
+    let form = format!("title={title}&{UNCHANGED}{base}");
+    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(reply.status(), 422);
+    assert!(!reply.body.contains("<script>"), "{}", reply.body);
+    assert!(reply.body.contains("id=\"title-error\">&#34;&#62;&#60;script"), "{}", reply.body);
+    assert!(reply.body.contains("value=\"&#34;&#62;&#60;script&#62;\""), "{}", reply.body);
+    assert!(reply.body.contains("<a href=\"#title\">"), "{}", reply.body);
+}
+
+#[tokio::test]
+async fn create_reports_all_missing_fields_and_keeps_the_rest() {
+    let (client, calls) = pages(|| Ok(json!({ "reference_id": "REQ-001" })));
+    let form = "kind=requirement&title=&description=Why&priority=1&type=Data&user_story=+";
+    let reply = client.post("/p/default/new", form).await;
+    assert_eq!(reply.status(), 422);
+    assert!(calls.lock().unwrap().is_empty());
+    assert!(reply.body.contains("id=\"title-error\"") && reply.body.contains("user_story-error"));
+    assert!(reply.body.contains("\nWhy</textarea>"), "{}", reply.body);
+    let form = form.replace("title=", "title=Pay").replace("user_story=+", "user_story=us-1");
+    let reply = client.post("/p/default/new", &form).await;
+    assert_eq!(reply.header("location"), "/p/default/item/REQ-001?saved=yes");
+    let sent = calls.lock().unwrap().pop().unwrap();
+    let expected = json!({
+        "title": "Pay", "description": "Why", "priority": "1", "type": "Data", "user_story": "us-1"
+    });
+    assert_eq!(sent, ("create_requirement".to_owned(), expected));
+}
+
+#[tokio::test]
+async fn form_forged_by_a_reader_is_refused_by_the_tool() {
+    let refuse = || Err(Error::new(ErrorKind::Forbidden, "update_epic: your role may only read"));
+    let (client, calls) = pages(refuse);
+    let client = client.with_access(Access::Read);
+    let form = format!("title=x&{UNCHANGED}&base-title=1");
+    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(reply.status(), 403);
+    assert_eq!(client.post("/p/default/item/EP-001/delete", "").await.status(), 403);
+    assert_eq!(calls.lock().unwrap().len(), 2);
+}

@@ -1,0 +1,84 @@
+//! The tab of an item's links, with the form that relates requirements.
+
+use askama::Template;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use reqlore_domain::backlog::{ItemKind, RelationshipType};
+use reqlore_domain::error::ErrorKind;
+use serde_json::{Value, json};
+
+use super::{ItemHeader, ItemTab, LinkGroup, item_frame, read_item};
+use crate::csrf::PostedForm;
+use crate::form_fields::encode_component;
+use crate::page::{PageError, PageFrame, public_message, render};
+use crate::session::PageSession;
+
+#[derive(Template)]
+#[template(path = "item_links.html")]
+struct LinksPage {
+    frame: PageFrame,
+    header: ItemHeader,
+    groups: Vec<LinkGroup>,
+    hidden_links: usize,
+    /// Only requirements have relationships that a form can change.
+    is_relatable: bool,
+    types: [RelationshipType; 5],
+    /// The typed values after an error.
+    relation: String,
+    target: String,
+    error: String,
+}
+
+pub(super) async fn show_links(
+    session: PageSession,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Response, PageError> {
+    render(&links_page(&session, &id).await?)
+}
+
+async fn links_page(session: &PageSession, id: &str) -> Result<LinksPage, PageError> {
+    let (answer, parents) = read_item(session, id).await?;
+    let frame = item_frame(session, &answer.item);
+    let is_requirement = answer.item.backlog_kind() == Some(ItemKind::Requirement);
+    Ok(LinksPage {
+        is_relatable: is_requirement && frame.can_write,
+        header: ItemHeader::new(&frame, &answer, parents, ItemTab::Links),
+        groups: answer.link_groups(),
+        hidden_links: answer.hidden_links(),
+        types: RelationshipType::ALL,
+        relation: String::new(),
+        target: String::new(),
+        error: String::new(),
+        frame,
+    })
+}
+
+/// Adds a relationship, or removes it if the form has the field `remove`.
+pub(super) async fn change_links(
+    Path((_, id)): Path<(String, String)>,
+    PostedForm { session, fields }: PostedForm,
+) -> Result<Response, PageError> {
+    let is_removal = fields.filled("remove").is_some();
+    let tool = if is_removal { "delete_relationship" } else { "create_relationship" };
+    let (relation, target) = (fields.text("type"), fields.text("target").trim());
+    let arguments = json!({ "source": id, "type": relation, "target": target });
+    match session.call_tool::<Value>(tool, arguments).await {
+        Ok(_) => {
+            let page = format!("item/{}/links", encode_component(&id));
+            Ok(Redirect::to(&session.url(&page)).into_response())
+        }
+        Err(error)
+            if matches!(error.kind, ErrorKind::InvalidArgument | ErrorKind::Refused)
+                // The target, not the page's item.
+                || (error.kind == ErrorKind::NotFound && !is_removal) =>
+        {
+            let mut page = links_page(&session, &id).await?;
+            page.error = public_message(&error).into_owned();
+            relation.clone_into(&mut page.relation);
+            target.clone_into(&mut page.target);
+            Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

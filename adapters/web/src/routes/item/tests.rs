@@ -1,0 +1,177 @@
+//! Tests of the pages of items and entities.
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use serde_json::{Map, Value, json};
+
+use crate::test_support::PageClient;
+
+const HOSTILE: &str = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
+const TOOLS: [&str; 4] = ["get_item", "get_history", "list_items", "update_epic"];
+
+fn story(id: &str) -> Value {
+    json!({
+        "item": {
+            "project": "default", "uid": "1", "reference_id": id, "version": "00112233aabbccdd",
+            "title": HOSTILE, "description": format!("# Why\n\nSee REQ-7. {HOSTILE}"),
+            "status": "In Progress", "priority": 2, "epic": "EP-001",
+            "creator_username": HOSTILE, "assignee_username": HOSTILE,
+            "created_at": "2026-11-23T10:00:00Z", "updated_at": "2026-11-24T11:30:59Z",
+            "tags": [HOSTILE]
+        },
+        "children": [
+            { "reference_id": "AC-001", "title": HOSTILE },
+            { "reference_id": "REQ-001", "title": HOSTILE, "status": "Active", "priority": 1 },
+            { "reference_id": "REQ-002", "title": "Pay", "status": "Draft", "priority": 1 },
+            { "reference_id": "REQ-003", "title": "Old", "status": "Obsolete", "priority": 1 }
+        ],
+        "relationships": { "outgoing": [], "incoming": [], "incoming_total": 0 },
+        "links": {
+            "outgoing": [
+                { "relation": "mentions", "id": "REQ-007", "kind": "requirement", "title": HOSTILE },
+                { "relation": "mentions", "id": "dec-1d2c8f" }
+            ],
+            "incoming": [{ "relation": "affects", "id": HOSTILE, "kind": "decision", "title": "D" }],
+            "incoming_total": 51
+        },
+        "fault": HOSTILE,
+        "also": [HOSTILE]
+    })
+}
+
+fn epic() -> Value {
+    let mut answer = story("EP-001");
+    answer["item"]["epic"] = json!(null);
+    answer["children"] = json!([{ "reference_id": "US-001", "title": "Pay", "status": "Done" }]);
+    answer
+}
+
+fn entity() -> Value {
+    json!({
+        "item": {
+            "kind": "decision", "id": "dec-1d2c8f", "title": HOSTILE, "text": HOSTILE,
+            "version": "00112233aabbccdd", "status": HOSTILE, "tags": ["a"]
+        },
+        "links": { "outgoing": [], "incoming": [], "incoming_total": 0 }
+    })
+}
+
+fn history(arguments: &Map<String, Value>) -> Value {
+    let mut answer = json!({
+        "reference": "US-001",
+        "versions": [
+            { "version": "00112233aabbccdd", "at": "2026-11-24T11:30:59Z", "user": HOSTILE,
+              "tool": "update_user_story", "reason": HOSTILE },
+            { "version": "ffeeddccbbaa9988", "at": "2026-11-23T10:00:00Z", "user": null,
+              "tool": null, "reason": null }
+        ],
+        "notes": [HOSTILE]
+    });
+    if arguments.contains_key("compare_with") {
+        let difference = format!("@@ -1,1 +1,1 @@\n[-{HOSTILE}-]{{+new+}} kept\n");
+        answer["difference"] = json!(difference);
+    } else if arguments.contains_key("version") {
+        answer["text"] = json!(format!("---\ntitle: {HOSTILE}\n---\n"));
+    }
+    answer
+}
+
+fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
+    let reference = arguments.get("reference").and_then(Value::as_str).unwrap_or_default();
+    match (tool, reference) {
+        ("get_item", "EP-001") => Ok(epic()),
+        ("get_item", "dec-1d2c8f") => Ok(entity()),
+        ("get_item", "US-001" | "REQ-001") => Ok(story(reference)),
+        ("get_history", "US-001" | "US-009") => Ok(history(arguments)),
+        ("list_items", _) => Ok(json!({
+            "items": [{ "reference_id": "US-001", "title": "Pay", "status": "Done",
+                        "progress": { "done": 3, "total": 7 } }]
+        })),
+        _ => Err(Error::new(ErrorKind::NotFound, "no such item")),
+    }
+}
+
+fn client() -> PageClient {
+    PageClient::new(&TOOLS, answer)
+}
+
+#[tokio::test]
+async fn item_pages_with_hostile_content_are_escaped() {
+    let client = client();
+    for page in [
+        "US-001",
+        "EP-001",
+        "REQ-001",
+        "dec-1d2c8f",
+        "US-001/links",
+        "US-001/history",
+        "US-001/history?from=ffeeddccbbaa9988&to=00112233aabbccdd",
+        "US-001/history?from=%22%3E%3Cscript%3E&cursor=%22%3E%3Cscript%3E",
+        "US-001/raw",
+        "US-001/edit",
+        "dec-1d2c8f/edit",
+    ] {
+        let page = format!("/p/default/item/{page}");
+        let reply = client.get(&page).await;
+        assert_eq!(reply.status(), 200, "{page}: {}", reply.body);
+        assert!(!reply.body.contains("<script>"), "{page}: {}", reply.body);
+        assert!(!reply.body.contains("<img"), "{page}");
+        assert_eq!(reply.body.matches("<h1>").count(), 1, "{page}");
+    }
+}
+
+#[tokio::test]
+async fn item_page_shows_fields_children_and_links() {
+    let body = client().get("/p/default/item/US-001").await.body;
+    for expected in [
+        // The breadcrumb.
+        r#"<li><a href="/p/default/item/EP-001"><span class="id">EP-001</span>"#,
+        "<h2>Why</h2>",
+        r#"See <a href="/p/default/item/REQ-007""#,
+        "<h2>Acceptance criteria <span class=\"muted\">1</span></h2>",
+        // One requirement of two is active, and one is given up.
+        r#"<progress max="2" value="1""#,
+        "<h3>Mentions</h3>",
+        "<h3>Affected by</h3>",
+        r#"<span class="id">dec-1d2c8f</span> <span class="muted">does not exist</span>"#,
+        "50 more incoming links are not shown.",
+        "2026-11-24 11:30 UTC",
+        "Work on user story US-001 of the project default in Reqlore (version 00112233).",
+        "/p/default/new?kind=requirement&amp;parent=US-001",
+    ] {
+        assert!(body.contains(expected), "{expected}: {body}");
+    }
+    let epic = client().get("/p/default/item/EP-001").await.body;
+    assert!(epic.contains(r#"<progress max="7" value="3""#), "{epic}");
+}
+
+#[tokio::test]
+async fn item_page_of_a_reader_has_no_edit_control() {
+    let client = client().with_access(Access::Read);
+    for page in ["US-001", "US-001/links", "REQ-001/links"] {
+        let body = client.get(&format!("/p/default/item/{page}")).await.body;
+        for control in ["/edit", "/delete", "/new?", "relate"] {
+            assert!(!body.contains(control), "{page} has {control}");
+        }
+    }
+    for page in ["item/US-001/edit", "item/US-001/delete", "new?kind=epic", "new"] {
+        assert_eq!(client.get(&format!("/p/default/{page}")).await.status(), 404, "{page}");
+    }
+}
+
+#[tokio::test]
+async fn history_of_a_deleted_item_has_its_versions() {
+    let reply = client().get("/p/default/item/US-009/history").await;
+    assert_eq!(reply.status(), 200);
+    assert!(reply.body.contains("<h1>Deleted</h1>"), "{}", reply.body);
+    assert!(reply.body.contains("?from=ffeeddccbbaa9988&amp;to=00112233aabbccdd"));
+    assert_eq!(client().get("/p/default/item/US-404/history").await.status(), 404);
+}
+
+#[tokio::test]
+async fn history_marks_removed_and_added_words() {
+    let page = "/p/default/item/US-001/history?from=ffeeddccbbaa9988&to=00112233aabbccdd";
+    let body = client().get(page).await.body;
+    assert!(body.contains("<del>&#60;/title&#62;"), "{body}");
+    assert!(body.contains("</del><ins>new</ins> kept\n"), "{body}");
+}
