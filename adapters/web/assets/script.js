@@ -151,7 +151,9 @@ async function moveCard(link, status) {
   const board = link.closest("[data-board]");
   const from = link.closest(".column");
   if (from.dataset.status === status) return;
-  const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version: link.dataset.v, status });
+  const opener = link.closest(".card").querySelector(".round");
+  const version = new URL(opener.href).searchParams.get("version");
+  const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version, status });
   showError("");
   let message = "The server can't be reached; try again";
   try {

@@ -10,7 +10,7 @@ use crate::page::priority_name;
 use crate::session::PageSession;
 
 /// Epics that a filter offers; others are reached by their page.
-const MAX_EPICS: usize = 200;
+const MAX_EPICS: usize = 100;
 
 /// A page of items.
 #[derive(Debug, Default, Deserialize)]
@@ -125,6 +125,11 @@ impl ItemFilters {
     /// True if items of the kind have an epic.
     pub(crate) fn has_epic(&self) -> bool {
         self.label.kind != ItemKind::Epic
+    }
+
+    /// True if items of the kind have children with a status.
+    pub(crate) fn has_progress(&self) -> bool {
+        self.label.kind != ItemKind::Requirement
     }
 
     pub(crate) fn statuses(&self) -> Vec<&'static str> {

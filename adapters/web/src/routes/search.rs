@@ -63,6 +63,11 @@ impl SearchResult {
         }
     }
 
+    /// The snippet without the marks of Markdown that disturb in a line.
+    fn plain_snippet(&self) -> String {
+        self.snippet.replace("**", "").replace('`', "")
+    }
+
     /// The page with the hit. The reference of a section is its key and the index in it.
     fn page(&self, frame: &PageFrame) -> String {
         match self.reference_id.split_once(':') {

@@ -19,6 +19,7 @@ const PAGE_LIMIT: usize = 100;
 const MAX_CSV_ROWS: usize = 20_000;
 const CSV_PAGE_LIMIT: usize = 1_000;
 
+const PROGRESS: &str = "Progress";
 /// The columns with their sort fields; empty for those without an order.
 const COLUMNS: [(&str, &str); 9] = [
     ("ID", "reference"),
@@ -28,8 +29,8 @@ const COLUMNS: [(&str, &str); 9] = [
     ("Assignee", "assignee"),
     ("Parent", ""),
     ("Tags", ""),
-    ("Progress", ""),
-    ("Updated (UTC)", "updated"),
+    (PROGRESS, ""),
+    ("Updated", "updated"),
 ];
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -70,6 +71,9 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
     let first = query.with("cursor", "");
     let mut columns = Vec::new();
     for (label, field) in COLUMNS {
+        if label == PROGRESS && !filters.has_progress() {
+            continue;
+        }
         let is_sorted = !field.is_empty() && sort.trim_start_matches('-') == field;
         let is_reversed = sort.starts_with('-');
         let reversed = format!("-{field}");
