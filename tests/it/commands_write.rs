@@ -133,7 +133,7 @@ fn decision_id(project: &WriteProject) -> String {
 }
 
 #[test]
-fn writing_commands_answer_alike_on_every_storage_andserver() {
+fn writing_commands_answer_alike_on_every_storage_and_server() {
     for project in WriteProject::all() {
         let decision = decision_id(&project);
         let mut session = String::new();

@@ -119,7 +119,7 @@ fn parsed_value(field: &str, node: &YamlNode) -> Result<Value, String> {
         (YamlValue::Null, "tags") => Ok(json!([])),
         (YamlValue::Null, _) => Ok(json!("")),
         (YamlValue::Scalar(text), "tags") => Ok(json!(split_tags(text))),
-        (YamlValue::Scalar(text), _) => Ok(json!(text.trim())),
+        (YamlValue::Scalar(text), _) => Ok(json!(text)),
         (YamlValue::List(items), "tags") => {
             let mut tags = Vec::with_capacity(items.len());
             for item in items {

@@ -30,6 +30,7 @@ pub(crate) mod user;
 mod write_target;
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -162,9 +163,13 @@ impl ConfiguredCommand {
     }
 }
 
-/// Warns if a command uses the project's files while a database at its default place exists.
+/// Warns if a command uses the project's files while a database at its default place exists. Once,
+/// because `edit` opens the project twice.
 pub(crate) fn warn_of_unselected_database(config: &AppConfig) {
-    if let Some(other) = config.unselected_database() {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if let Some(other) = config.unselected_database()
+        && !WARNED.swap(true, Ordering::Relaxed)
+    {
         let name = other.name();
         eprint_line(&format!(
             "warning: using the project's files, but a database exists; pass --storage {name} \
