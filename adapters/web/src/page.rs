@@ -37,7 +37,6 @@ pub(crate) enum PageSection {
     Activity,
     Users,
     Tokens,
-    Audit,
 }
 
 /// An entry of the navigation: its section, page, icon and label.
@@ -68,11 +67,10 @@ const PROJECT_PAGES: [(&str, NavigationEntry); 7] = [
     ("get_item", entry(PageSection::Graph, "graph", "graph", "Graph")),
 ];
 
-const ADMINISTRATOR_PAGES: [NavigationEntry; 4] = [
+const ADMINISTRATOR_PAGES: [NavigationEntry; 3] = [
     entry(PageSection::Activity, "activity", "activity", "Activity"),
     entry(PageSection::Users, "admin/users", "user", "Users"),
     entry(PageSection::Tokens, "admin/tokens", "token", "Tokens"),
-    entry(PageSection::Audit, "admin/audit", "audit", "Audit log"),
 ];
 
 /// The values of `layout.html`. Templates have it as their field `frame`.

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::administration::{AdminRequest, AdministrationService};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::project_key::ProjectKey;
@@ -133,7 +134,20 @@ impl PageSession {
     }
 
     pub(crate) fn is_administrator(&self) -> bool {
-        self.config.administration.as_ref().is_some_and(|admin| admin.is_allowed(&self.caller))
+        self.administration().is_ok()
+    }
+
+    /// The administration and a request of this caller. `NotFound` if the caller may not use it.
+    pub(crate) fn administration(
+        &self,
+    ) -> Result<(Arc<dyn AdministrationService>, AdminRequest), PageError> {
+        match &self.config.administration {
+            Some(admin) if admin.is_allowed(&self.caller) => {
+                let (caller, correlation_id) = (self.caller.clone(), self.correlation_id.clone());
+                Ok((admin.clone(), AdminRequest { caller, correlation_id }))
+            }
+            _ => Err(PageError::NotFound),
+        }
     }
 
     /// The URL of a page of this project, such as `board`.

@@ -1,5 +1,8 @@
 //! The routes: each page is one file here and one line in `all_routes`.
 
+mod activity;
+mod admin_tokens;
+mod admin_users;
 mod board;
 mod events;
 mod graph;
@@ -15,11 +18,15 @@ mod tree;
 use std::sync::Arc;
 
 use axum::Router;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::{WebConfig, assets};
 
 pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
     Router::new()
+        .merge(activity::routes())
+        .merge(admin_tokens::routes())
+        .merge(admin_users::routes())
         .merge(assets::routes())
         .merge(home::routes())
         .merge(sign_in::routes())
@@ -30,4 +37,10 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(tree::routes())
         .merge(graph::routes())
         .merge(item::routes())
+}
+
+/// A time for a reader, such as `2026-01-31 12:00:00 UTC`.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
+fn show_time(time: &Timestamp) -> String {
+    time.to_rfc3339().replace('T', " ").replace('Z', " UTC")
 }
