@@ -49,6 +49,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let mut client = start(&project, &cache, "fs")?;
     reads::stories(&mut client, size, micros(200))?;
     reads::items(&mut client, size)?;
+    reads::lists(&mut client, size)?;
     reads::hierarchies(&mut client, size)?;
     reads::searches(&mut client, &language)?;
     writes::measure(&mut client, &project, size)?;
@@ -66,6 +67,7 @@ fn measure_storages(folder: &Path, language: &SyntheticLanguage, size: Size) -> 
         println!("\nin {storage}");
         let mut client = start(&project, &cache.join(storage), storage)?;
         reads::stories(&mut client, size, micros(300))?;
+        reads::lists(&mut client, size)?;
         reads::hierarchies(&mut client, size)?;
         println!("{}", memory(&client)?);
         client.end()?;

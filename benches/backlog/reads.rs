@@ -51,6 +51,21 @@ pub(crate) fn items(client: &mut Client, size: Size) -> Result<()> {
     Ok(())
 }
 
+/// Reads first pages of lists, as boards and tables do.
+pub(crate) fn lists(client: &mut Client, size: Size) -> Result<()> {
+    let is_full = |content: &Value| content["items"].as_array().is_some_and(|all| !all.is_empty());
+    for (label, arguments, bar) in [
+        ("requirements by status", json!({ "kind": "requirement", "status": "Draft" }), millis(2)),
+        ("user stories with progress", json!({ "kind": "user_story" }), millis(2)),
+        ("requirements by title", json!({ "kind": "requirement", "sort": "title" }), millis(50)),
+    ] {
+        let label = format!("list_items, 50 {label} of {}", size.items());
+        let calls = vec![arguments; PAGES];
+        println!("{}", measure_calls(label, client, "list_items", &calls, is_full)?.bar(bar));
+    }
+    Ok(())
+}
+
 pub(crate) fn hierarchies(client: &mut Client, size: Size) -> Result<()> {
     let epic = |number: usize| {
         let epic = reference(ItemKind::Epic, number % size.epics() + 1)?.to_string();

@@ -316,7 +316,7 @@ fn project_item(item: ItemMeta, name: &str) -> SearchItem {
 
 /// The entity without its text.
 fn project_entity(entity: Entity) -> SearchItem {
-    let Entity { id, kind, title, status, mut tags, links } = entity;
+    let Entity { id, kind, title, status, mut tags, links, .. } = entity;
     let mut facets = Vec::new();
     if let Some(status) = status {
         facets.push(SearchFacet::new(SearchFacet::STATUS, &status));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use reqlore_domain::backlog::{ItemMeta, Priority, Status};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Priority, Reference, Status};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemQuery, StatusCounts};
 use reqlore_sqlite_team::error::DatabaseError;
@@ -148,6 +148,38 @@ impl ListedItems {
             self.total += number;
         }
         is_listed
+    }
+}
+
+impl MetadataTables<'_> {
+    /// Implements [`DocumentRepository::child_statuses`] with the rows of the list.
+    ///
+    /// [`DocumentRepository::child_statuses`]: reqlore_domain::ports::documents::DocumentRepository
+    pub fn child_statuses(
+        &self,
+        kind: ItemKind,
+        parents: &[Reference],
+    ) -> Result<Vec<StatusCounts>, DatabaseError> {
+        static SELECT: LazyLock<String> = LazyLock::new(|| {
+            let known = [("project", "?1"), ("kind", "?2"), ("parent", "?3")];
+            let verify = ITEMS.verify_with("", &known);
+            format!(
+                "SELECT status, {verify} FROM items INDEXED BY items_by_parent \
+                 WHERE project = ?1 AND kind = ?2 AND parent = ?3"
+            )
+        });
+        let mut select = self.connection.prepare_cached(&SELECT)?;
+        let kind = DocumentKind::Item(kind).name();
+        let mut counts = Vec::with_capacity(parents.len());
+        for parent in parents {
+            let mut listed = ListedItems::default();
+            let mut rows = select.query((self.project, kind, parent.to_string()))?;
+            while let Some(row) = rows.next()? {
+                listed.count(row.get_ref(0)?.as_str()?, 1, &ItemFilter::default());
+            }
+            counts.push(listed.by_status);
+        }
+        Ok(counts)
     }
 }
 

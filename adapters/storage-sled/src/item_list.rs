@@ -216,6 +216,29 @@ impl SledDatabase {
         Ok(listed)
     }
 
+    /// Counts the children of each parent, which needs only their keys.
+    pub(crate) fn child_statuses(
+        &self,
+        project: u32,
+        kind: ItemKind,
+        parents: &[Reference],
+    ) -> StoreResult<Vec<StatusCounts>> {
+        let mut counts = Vec::with_capacity(parents.len());
+        for parent in parents {
+            let mut listed = ListedItems::default();
+            let prefix = child_prefix(project, kind, *parent);
+            for key in self.tree(CHILDREN).scan_prefix(&prefix).keys() {
+                let key = key.map_err(from_sled)?;
+                let Some(status) = key.get(prefix.len()) else {
+                    return Err(damaged_database(DAMAGED_LIST));
+                };
+                listed.count(*status, 1, &ItemFilter::default());
+            }
+            counts.push(listed.by_status);
+        }
+        Ok(counts)
+    }
+
     fn listed_meta(
         &self,
         project: u32,

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive::Archive;
@@ -32,7 +33,7 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult, scan_items,
 };
-use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
 use reqlore_domain::ports::service::{NoProgress, ProgressSink};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
@@ -249,6 +250,18 @@ impl DocumentRepository for SledStore {
         let is_quick = query.limit <= INLINE_READS && query.filter.parents.is_none();
         let query = query.clone();
         self.query_project(project, is_quick, move |db, row| db.list_items(row, &query)).await
+    }
+
+    /// Never runs on the calling thread, like backlinks.
+    async fn child_statuses(
+        &self,
+        project: &ProjectKey,
+        kind: ItemKind,
+        parents: &[Reference],
+    ) -> StoreResult<Vec<StatusCounts>> {
+        let parents = parents.to_vec();
+        self.query_project(project, false, move |db, row| db.child_statuses(row.id, kind, &parents))
+            .await
     }
 
     async fn diagnostics(

@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
@@ -35,7 +36,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::entity_list::{
     DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
 };
-use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
 use reqlore_domain::ports::service::{NoProgress, ProgressSink};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
@@ -353,6 +354,16 @@ impl DocumentRepository for SqliteStore {
         }
         let query = query.clone();
         self.read_list(project, move |tables| tables.items(&query)).await
+    }
+
+    async fn child_statuses(
+        &self,
+        project: &ProjectKey,
+        kind: ItemKind,
+        parents: &[Reference],
+    ) -> StoreResult<Vec<StatusCounts>> {
+        let parents = parents.to_vec();
+        self.read_list(project, move |tables| tables.child_statuses(kind, &parents)).await
     }
 
     async fn diagnostics(

@@ -423,7 +423,7 @@ impl ListedItem {
             assignee_username: None,
             parent: None,
             tags: entity.tags.clone(),
-            updated_at: None,
+            updated_at: entity.updated_at.map(Timestamp::to_rfc3339),
             version: meta.version.to_string(),
             progress: None,
         })

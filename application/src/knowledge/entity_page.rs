@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::knowledge::Entity;
-use reqlore_domain::ports::item_list::{DetailFilter, ItemOrder, ListedTexts, SortField};
+use reqlore_domain::ports::item_list::{
+    DetailFilter, ItemOrder, ListedTexts, SortField, updated_rank,
+};
 
 /// The entities that match all conditions, from a position on.
 #[derive(Debug)]
@@ -57,6 +59,7 @@ impl EntityPage {
             }
             page.total += 1;
             let value = match query.order.field {
+                SortField::Updated => updated_rank(entity.updated_at),
                 SortField::Title => entity.title.to_lowercase(),
                 SortField::Status => status.unwrap_or_default(),
                 _ => String::new(),
@@ -66,10 +69,7 @@ impl EntityPage {
                 found.push((position, meta));
             }
         }
-        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        if query.order.is_reversed {
-            found.reverse();
-        }
+        found.sort_unstable_by(|a, b| query.order.compare(&a.0, &b.0));
         let has_more = found.len() > query.limit;
         found.truncate(query.limit);
         page.next = found.last().filter(|_| has_more).map(|(last, _)| last.clone());
@@ -84,6 +84,6 @@ fn listed_texts(entity: &Entity) -> ListedTexts<'_> {
         title: &entity.title,
         assignee: None,
         tags: &entity.tags,
-        updated_at: None,
+        updated_at: entity.updated_at,
     }
 }

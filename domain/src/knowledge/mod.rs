@@ -29,6 +29,7 @@ use crate::diagnostic::Diagnostic;
 use crate::document::DocumentId;
 use crate::front_matter::{self, DocumentParts, FieldValue, KeyEdit};
 use crate::sections;
+use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
 
 /// Prefixes of ids and their kinds.
@@ -118,6 +119,8 @@ pub struct Entity {
     /// The values of `tags` and `labels`, without duplicates.
     pub tags: Vec<String>,
     pub links: Vec<EntityLink>,
+    /// From `updated_at`, or else `created_at` or `date`; `None` if the file states no time.
+    pub updated_at: Option<Timestamp>,
 }
 
 impl Entity {
@@ -131,6 +134,9 @@ impl Entity {
         let kind = kind_of(name, &id, front_matter.text("type"));
         let title = title_of(name, parts, front_matter.text("title"));
         let status = front_matter.text("status").map(str::to_owned);
+        let updated_at = ["updated_at", "created_at", "date"]
+            .into_iter()
+            .find_map(|key| front_matter.text(key).and_then(Timestamp::parse));
         let EntityFrontMatter { entries, mut diagnostic, .. } = front_matter;
         // Salvaged lines are guesses, and a guess must not create a link.
         let (tags, mut links) = (parse_tags(&entries), parse_links(&entries));
@@ -139,7 +145,7 @@ impl Entity {
             let message = format!("only the first {MAX_LINKS} links are used; remove some");
             diagnostic.get_or_insert(Diagnostic::new(None, message));
         }
-        (Self { id, kind, title, status, tags, links }, diagnostic)
+        (Self { id, kind, title, status, tags, links, updated_at }, diagnostic)
     }
 
     /// The entity of an unreadable document: only its name is known.
@@ -154,6 +160,7 @@ impl Entity {
             status: None,
             tags: Vec::new(),
             links: Vec::new(),
+            updated_at: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Selections and pages of lists of items.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ use crate::timestamp::Timestamp;
 
 /// Maximum number of items or documents in one page.
 pub const MAX_PAGE_ITEMS: usize = 1_000;
+
+/// Number of items beyond two pages after which a selection forgets those of later pages.
+const PRUNING_ITEMS: usize = 1_000;
 
 /// Number of bytes before the name of the document in an [`ItemPage::position_key`].
 pub const NAME_OFFSET: usize = 13;
@@ -195,31 +199,79 @@ named_enum! {
 }
 
 impl ItemOrder {
-    /// True if a position is on the pages after another.
-    pub fn is_after<P: Ord>(self, position: &P, other: &P) -> bool {
-        if self.is_reversed { position < other } else { position > other }
+    pub fn compare<P: Ord>(self, position: &P, other: &P) -> Ordering {
+        let ordering = position.cmp(other);
+        if self.is_reversed { ordering.reverse() } else { ordering }
     }
 
-    /// The position of a document; `None` if it is not an item or has no reference.
-    fn position(self, meta: &DocumentMeta) -> Option<ItemPosition> {
-        let (_, key, name) = ItemPage::position(meta)?;
-        let item = meta.item.as_ref()?;
-        let value = match self.field {
-            SortField::Priority => String::new(),
-            SortField::Updated => format!("{:016x}", !(item.updated_at.0 ^ i64::MIN)),
-            SortField::Reference => {
+    /// True if a position is on the pages after another.
+    pub fn is_after<P: Ord>(self, position: &P, other: &P) -> bool {
+        self.compare(position, other).is_gt()
+    }
+
+    /// Removes all but the first candidates, without sorting.
+    fn keep_first(self, found: &mut Vec<Candidate>, count: usize) {
+        if found.len() > count {
+            found.select_nth_unstable_by(count, |a, b| self.compare(&a.place(), &b.place()));
+            found.truncate(count);
+        }
+    }
+}
+
+impl SortField {
+    /// The text by which an item is sorted first; empty for the order of all lists.
+    fn value(self, item: &ItemMeta) -> String {
+        match self {
+            Self::Priority => String::new(),
+            Self::Updated => updated_rank(Some(item.updated_at)),
+            Self::Reference => {
                 item.reference.map(|one| format!("{:010}", one.number)).unwrap_or_default()
             }
-            SortField::Title => item.title.to_lowercase(),
-            SortField::Status => {
-                item.status.map(|one| format!("{}", one as u8)).unwrap_or_default()
+            Self::Title => item.title.to_lowercase(),
+            Self::Status => {
+                let rank = Status::ALL.iter().position(|status| Some(*status) == item.status);
+                rank.map(|rank| rank.to_string()).unwrap_or_default()
             }
             // After all names.
-            SortField::Assignee => {
+            Self::Assignee => {
                 item.assignee.as_ref().map_or("\u{10ffff}".to_owned(), |one| one.to_lowercase())
             }
-        };
-        Some((value, key, name))
+        }
+    }
+}
+
+/// Text that sorts the last change first, and documents without a time last.
+pub fn updated_rank(updated_at: Option<Timestamp>) -> String {
+    format!("{:016x}", updated_at.map_or(u64::MAX, |time| !(time.0 ^ i64::MIN).cast_unsigned()))
+}
+
+/// An item that a list may show.
+struct Candidate {
+    value: String,
+    key: ItemSortKey,
+    meta: Arc<DocumentMeta>,
+}
+
+impl Candidate {
+    /// `None` for a document without a reference or with other values than the filter's, except
+    /// for the status.
+    fn new(meta: Arc<DocumentMeta>, filter: &ItemFilter) -> Option<Self> {
+        let item = meta.item.as_ref().filter(|item| item.reference.is_some())?;
+        let key = backlog::sort_key(item);
+        filter.matches_any_status(&meta).then_some(Self { value: String::new(), key, meta })
+    }
+
+    fn with_value(self, field: SortField) -> Self {
+        let value = self.meta.item.as_ref().map(|item| field.value(item)).unwrap_or_default();
+        Self { value, ..self }
+    }
+
+    fn place(&self) -> (&String, &ItemSortKey, &String) {
+        (&self.value, &self.key, &self.meta.id.name)
+    }
+
+    fn position(&self) -> ItemPosition {
+        (self.value.clone(), self.key, self.meta.id.name.clone())
     }
 }
 
@@ -288,12 +340,10 @@ impl ItemPage {
     /// an index in the order of lists.
     pub fn select(all: impl IntoIterator<Item = Arc<DocumentMeta>>, query: &ItemQuery) -> Self {
         let (filter, order) = (&query.filter, query.order);
-        let (mut page, mut found) = (Self::default(), BTreeMap::new());
+        let (mut page, mut found) = (Self::default(), Vec::new());
         for meta in all {
-            if Self::position(&meta).is_none() || !filter.matches_any_status(&meta) {
-                continue;
-            }
-            let status = status_of(&meta);
+            let Some(candidate) = Candidate::new(meta, filter) else { continue };
+            let status = status_of(&candidate.meta);
             if let Some(status) = status {
                 *page.by_status.entry(status).or_default() += 1;
             }
@@ -301,27 +351,25 @@ impl ItemPage {
                 continue;
             }
             page.total += 1;
-            let Some(position) = order.position(&meta) else { continue };
-            if query.after.as_ref().is_none_or(|after| order.is_after(&position, after)) {
-                found.insert(position, meta);
-                // One more, to find out below whether there are more.
-                if found.len() > query.limit + 1 {
-                    if order.is_reversed {
-                        found.pop_first()
-                    } else {
-                        found.pop_last()
-                    };
+            let candidate = candidate.with_value(order.field);
+            let is_listed = query.after.as_ref().is_none_or(|(value, key, name)| {
+                order.is_after(&candidate.place(), &(value, key, name))
+            });
+            if is_listed {
+                found.push(candidate);
+                // Bounds the memory, seldom enough to cost nothing.
+                if found.len() == 2 * query.limit + PRUNING_ITEMS {
+                    order.keep_first(&mut found, query.limit + 1);
                 }
             }
         }
-        let mut found: Vec<_> = found.into_iter().collect();
-        if order.is_reversed {
-            found.reverse();
-        }
+        // One more, to find out whether there are more.
+        order.keep_first(&mut found, query.limit + 1);
+        found.sort_unstable_by(|a, b| order.compare(&a.place(), &b.place()));
         let has_more = found.len() > query.limit;
         found.truncate(query.limit);
-        page.next = found.last().filter(|_| has_more).map(|(last, _)| last.clone());
-        page.metadata = found.into_iter().map(|(_, meta)| meta).collect();
+        page.next = found.last().filter(|_| has_more).map(Candidate::position);
+        page.metadata = found.into_iter().map(|candidate| candidate.meta).collect();
         page
     }
 

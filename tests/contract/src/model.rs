@@ -18,7 +18,9 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, MetadataPage, ReadSet, Refresh,
     Snapshot, StoreError, StoreResult,
 };
-use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{
+    AssigneeFilter, DetailFilter, ItemFilter, ItemOrder, ItemPage, ItemQuery, SortField,
+};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_memory::MemoryStore;
 
@@ -33,7 +35,7 @@ enum StoreOperation {
     Commit { project: bool, changes: Vec<(usize, Option<usize>)>, refuse: bool },
     Get { project: bool, ids: Vec<usize> },
     Find { project: bool, kind: DocumentKind, after: Option<usize>, limit: usize },
-    Items { project: bool, kind: ItemKind, filter: usize, limit: usize },
+    Items { project: bool, kind: ItemKind, filter: usize, order: ItemOrder, limit: usize },
     Diagnostics { project: bool, kind: DocumentKind, limit: usize },
     Entities { project: bool, kind: usize, word: usize, limit: usize },
     Lookup { project: bool, kind: DocumentKind, words: Vec<usize> },
@@ -101,11 +103,12 @@ const WORDS: [&str; 11] = [
 
 const ENTITY_KINDS: [Option<&str>; 3] = [None, Some("decision"), Some("a")];
 
-fn item_filters() -> [ItemFilter; 8] {
+fn item_filters() -> [ItemFilter; 11] {
     let none = ItemFilter::default();
     let [active, obsolete] = [Some(Status::Active), Some(Status::Obsolete)];
     let (first, data) = (Priority::new(1), Some(RequirementType::Data));
     let story = Reference { kind: ItemKind::UserStory, number: 3 };
+    let text = |text: &str| DetailFilter { text: Some(text.to_owned()), ..DetailFilter::default() };
     [
         none.clone(),
         ItemFilter { status: active, ..none.clone() },
@@ -114,7 +117,13 @@ fn item_filters() -> [ItemFilter; 8] {
         ItemFilter { status: active, priority: first, ..none.clone() },
         ItemFilter { requirement_type: data, ..none.clone() },
         ItemFilter { parents: Some([story].into()), ..none.clone() },
-        ItemFilter { parents: Some([story].into()), priority: first, ..none },
+        ItemFilter { parents: Some([story].into()), priority: first, ..none.clone() },
+        ItemFilter { details: text("-00"), ..none.clone() },
+        ItemFilter { status: active, details: text("s"), ..none.clone() },
+        ItemFilter {
+            details: DetailFilter { assignee: Some(AssigneeFilter::Unassigned), ..text("i") },
+            ..none
+        },
     ]
 }
 
@@ -123,6 +132,9 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
     let kind = proptest::sample::select(DocumentKind::ALL.to_vec());
     let item_kind = proptest::sample::select(ItemKind::ALL.to_vec());
     let filter = 0..item_filters().len();
+    let field = proptest::sample::select(SortField::ALL.to_vec());
+    let order =
+        (field, any::<bool>()).prop_map(|(field, is_reversed)| ItemOrder { field, is_reversed });
     let words = proptest::collection::vec(0..WORDS.len(), 0..4);
     let change = (id.clone(), option::weighted(0.8, 0..BODIES.len()));
     let changes = proptest::collection::vec(change, 0..4);
@@ -136,9 +148,9 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
             .prop_map(|(project, kind, after, limit)| {
                 StoreOperation::Find { project, kind, after, limit }
             }),
-        3 => (any::<bool>(), item_kind.clone(), filter, 1..4usize)
-            .prop_map(|(project, kind, filter, limit)| {
-                StoreOperation::Items { project, kind, filter, limit }
+        3 => (any::<bool>(), item_kind.clone(), filter, order, 1..4usize)
+            .prop_map(|(project, kind, filter, order, limit)| {
+                StoreOperation::Items { project, kind, filter, order, limit }
             }),
         1 => (any::<bool>(), kind.clone(), 0..3usize)
             .prop_map(|(project, kind, limit)| StoreOperation::Diagnostics { project, kind, limit }),
@@ -263,9 +275,9 @@ impl ModelSide {
                     ..page
                 }))
             }
-            StoreOperation::Items { project, kind, filter, limit } => {
-                let filter = item_filters()[*filter].clone();
-                let query = ItemQuery { filter, ..ItemQuery::of_kind(*kind, *limit) };
+            StoreOperation::Items { project, kind, filter, order, limit } => {
+                let (filter, order) = (item_filters()[*filter].clone(), *order);
+                let query = ItemQuery { filter, order, ..ItemQuery::of_kind(*kind, *limit) };
                 self.items(self.project(*project), query).await
             }
             StoreOperation::Diagnostics { project, kind, limit } => {
@@ -307,8 +319,12 @@ impl ModelSide {
     }
 
     /// Reads all pages. Returns the names sorted, because an item without a time has that of its
-    /// file, and whether the pages are in the order of lists.
+    /// file, and whether the pages are in the order of lists, if the query has it. Adds the
+    /// statuses of children.
     async fn items(&self, project: &ProjectKey, mut query: ItemQuery) -> String {
+        let parents = [(ItemKind::Epic, 1), (ItemKind::UserStory, 3)];
+        let parents = parents.map(|(kind, number)| Reference { kind, number });
+        let children = answer_text(self.store.child_statuses(project, query.kind, &parents).await);
         let (mut positions, mut totals) = (Vec::new(), Vec::new());
         loop {
             let page = match self.store.items(project, &query).await {
@@ -316,16 +332,16 @@ impl ModelSide {
                 Err(error) => return format!("failed: {error}"),
             };
             positions.extend(page.metadata.iter().filter_map(|meta| ItemPage::position(meta)));
-            totals.push(page.total);
+            totals.push((page.total, page.by_status));
             query.after = page.next;
             if query.after.is_none() {
                 break;
             }
         }
-        let is_sorted = positions.is_sorted();
+        let is_sorted = query.order != ItemOrder::default() || positions.is_sorted();
         let mut names: Vec<String> = positions.into_iter().map(|(_, _, name)| name).collect();
         names.sort_unstable();
-        format!("{names:?} {totals:?} {is_sorted}")
+        format!("{names:?} {totals:?} {is_sorted} {children}")
     }
 
     /// Returns the answers to all questions about entities.

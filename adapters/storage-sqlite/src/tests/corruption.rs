@@ -10,7 +10,7 @@ use reqlore_contract::archive::read_records;
 use reqlore_contract::audit::audited_context;
 use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
-use reqlore_domain::backlog::{ItemKind, Status};
+use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
@@ -164,6 +164,9 @@ async fn ask_everything(s: &Storage) -> Vec<Answer> {
             query.filter.status = Some(Status::Backlog);
             answers.push(answer(("backlog", project, kind), store.items(project, &query).await));
         }
+        let stories = [1, 2].map(|number| Reference { kind: ItemKind::UserStory, number });
+        let children = store.child_statuses(project, ItemKind::Requirement, &stories).await;
+        answers.push(answer(("children", project), children));
         let earlier = Version::of_bytes(b"**1.** two\n");
         let text = store.document_at(project, &DocumentId::section("general"), earlier).await;
         answers.push(answer(("earlier", project), text));

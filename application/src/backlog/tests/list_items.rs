@@ -24,8 +24,8 @@ async fn project() -> TestApplication {
         testing.write_item(name, text).await;
     }
     for (name, keys) in [
-        ("decisions/dec-1111", "status: accepted\ntags: [Web]\n"),
-        ("decisions/dec-2222", "status: proposed\n"),
+        ("decisions/dec-1111", "status: accepted\ntags: [Web]\nupdated_at: 2026-03-01T10:00:00Z\n"),
+        ("decisions/dec-2222", "status: proposed\ncreated_at: 2026-01-01T10:00:00Z\n"),
         ("issues/iss-3333", "status: Accepted\n"),
     ] {
         let text = format!("---\ntitle: Entity {name}\n{keys}---\nText\n");
@@ -62,14 +62,14 @@ async fn list_items_filters_each_kind() {
         (json!({ "kind": "acceptance_criteria", "epic": "EP-001" }), &["AC-001"]),
         (json!({ "kind": "decision" }), &["dec-1111", "dec-2222"]),
         (json!({ "kind": "entity", "status": "accepted" }), &["dec-1111", "iss-3333"]),
+        (json!({ "kind": "decision", "updated_since": "2026-02-01" }), &["dec-1111"]),
+        (json!({ "kind": "entity", "sort": "-updated" }), &["iss-3333", "dec-2222", "dec-1111"]),
         (json!({ "kind": "entities", "tags": ["web"], "text": "ENTITY" }), &["dec-1111"]),
     ] {
         let page = list(&testing, arguments.clone()).await;
-        let mut found = references(&page["items"]);
-        if arguments["kind"] == "entity" {
-            found = found.iter().map(|id| id.rsplit('/').next().unwrap()).collect();
-        }
-        let found: Vec<&str> = found.iter().map(|id| id.rsplit('/').next().unwrap()).collect();
+        // An entity without an ID is named by its path.
+        let found: Vec<&str> =
+            references(&page["items"]).iter().map(|id| id.rsplit('/').next().unwrap()).collect();
         assert_eq!(found, expected, "{arguments}");
         assert_eq!(page["total"], expected.len(), "{arguments}");
     }
