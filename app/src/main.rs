@@ -127,6 +127,7 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
         ConfiguredCommand::History(options) => commands::history::run(config, options),
         ConfiguredCommand::Diff(options) => commands::diff::run(config, options),
         ConfiguredCommand::Picture(options) => commands::picture::run(config, options),
+        ConfiguredCommand::Site(options) => commands::site::run(config, options),
         ConfiguredCommand::Copy(options) => {
             block_on(commands::transfer::run_copy(config, options))?
         }

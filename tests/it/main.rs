@@ -49,6 +49,7 @@ mod schemas;
 mod search;
 mod search_updates;
 mod secrets;
+mod site;
 mod snippets;
 mod stdio;
 mod storages;

@@ -11,7 +11,7 @@ use crate::init::output;
 const HOSTILE: &str = "</title><script>alert(1)</script> & \"quotes\" ]]> 界";
 
 /// Fills a project with two epics, their items, and links between them.
-fn fill(root: &Path) {
+pub(crate) fn fill(root: &Path) {
     let mut server = Server::start(root);
     server.data("create_epic", json!({ "title": "Checkout", "priority": 1 }));
     server.data("create_epic", json!({ "title": HOSTILE, "priority": 2 }));

@@ -8,6 +8,7 @@ mod markdown;
 mod page;
 mod routes;
 mod session;
+pub mod site;
 pub mod svg;
 #[cfg(test)]
 mod test_support;

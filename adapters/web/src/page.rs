@@ -113,7 +113,7 @@ impl PageFrame {
         Self {
             section,
             project: session.project.to_string(),
-            user: session.caller.name.to_string(),
+            user: if session.is_static() { String::new() } else { session.caller.name.to_string() },
             csrf_token: session.csrf_token.clone(),
             address: session.address.clone(),
             can_write: session.can_write(),

@@ -17,6 +17,7 @@ use crate::WebConfig;
 use crate::csrf::form_token;
 use crate::form_fields::{FormFields, encode_component};
 use crate::page::PageError;
+use crate::site::StaticCaller;
 
 /// The theme's cookie. Scripts may change it; it holds no secret.
 pub(crate) const THEME_COOKIE: &str = "reqlore-theme";
@@ -81,6 +82,9 @@ impl PageSession {
         config: &Arc<WebConfig>,
     ) -> Result<Self, PageError> {
         let address = parts.uri.path_and_query().map_or("/", |address| address.as_str());
+        if let Some(StaticCaller(caller)) = parts.extensions.get() {
+            return Ok(Self::of_site(caller, address, parts, config));
+        }
         let Some(secret) = cookie(&parts.headers, &session_cookie_name(config, &parts.headers))
         else {
             return Err(sign_in_first(&parts.method, address));
@@ -117,6 +121,32 @@ impl PageSession {
             correlation_id,
             client_address,
         })
+    }
+
+    /// The session of a page that becomes a file.
+    fn of_site(
+        caller: &Arc<Caller>,
+        address: &str,
+        parts: &Parts,
+        config: &Arc<WebConfig>,
+    ) -> Self {
+        Self {
+            project: caller.project.clone(),
+            caller: caller.clone(),
+            query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
+            address: address.to_owned(),
+            csrf_token: String::new(),
+            theme: ThemeChoice::System,
+            config: config.clone(),
+            secret: String::new(),
+            correlation_id: "site".into(),
+            client_address: String::new(),
+        }
+    }
+
+    /// True if the page becomes a file, without a server for forms.
+    pub(crate) fn is_static(&self) -> bool {
+        self.secret.is_empty()
     }
 
     /// The credentials of this session, to validate it again or to end it.

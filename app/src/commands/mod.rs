@@ -22,6 +22,7 @@ pub(crate) mod model;
 pub(crate) mod picture;
 pub(crate) mod serve;
 pub(crate) mod set;
+pub(crate) mod site;
 pub(crate) mod token;
 mod tool_client;
 pub(crate) mod transfer;
@@ -108,6 +109,8 @@ pub(crate) enum ConfiguredCommand {
     Diff(diff::DiffOptions),
     /// Write a picture of the backlog or of an item's links as SVG
     Picture(picture::PictureOptions),
+    /// Write the project's pages into a folder, for reading without a server
+    Site(site::SiteOptions),
     /// Copy everything to another, empty storage
     Copy(transfer::CopyOptions),
     /// Write the whole storage to one file
@@ -154,6 +157,7 @@ impl ConfiguredCommand {
         matches!(
             self,
             Self::Check(_)
+                | Self::Site(_)
                 | Self::Index(_)
                 | Self::Backup(_)
                 | Self::User(_)

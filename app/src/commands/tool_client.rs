@@ -171,7 +171,10 @@ fn open_local(config: &AppConfig, project: Option<&str>) -> Result<Connection, C
     })))
 }
 
-fn configured_project(config: &AppConfig, key: &str) -> Result<ProjectKey, CommandError> {
+pub(super) fn configured_project(
+    config: &AppConfig,
+    key: &str,
+) -> Result<ProjectKey, CommandError> {
     let project = ProjectKey::new(key);
     if project.is_default() || config.projects.contains_key(&project) {
         return Ok(project);

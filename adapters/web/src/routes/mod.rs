@@ -8,6 +8,7 @@ mod events;
 mod graph;
 mod home;
 pub(crate) mod item;
+mod pictures;
 mod search;
 mod sign_in;
 mod table;
@@ -37,6 +38,7 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(tree::routes())
         .merge(graph::routes())
         .merge(item::routes())
+        .merge(pictures::routes())
 }
 
 /// A time for a reader, such as `2026-01-31 12:00:00 UTC`.

@@ -103,10 +103,12 @@ impl SvgCanvas {
         }
     }
 
+    /// `name` makes the IDs unique if a page has several pictures.
     pub(super) fn finish(
         self,
         style: PictureStyle,
         size: (usize, usize),
+        name: &str,
         title: &str,
         description: &str,
     ) -> String {
@@ -116,9 +118,9 @@ impl SvgCanvas {
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" width=\"{width}\" \
              height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"{role}\" \
-             aria-labelledby=\"picture-title picture-description\">\n\
-             <title id=\"picture-title\">{}</title>\n\
-             <desc id=\"picture-description\">{}</desc>\n",
+             aria-labelledby=\"{name}-title {name}-text\">\n\
+             <title id=\"{name}-title\">{}</title>\n\
+             <desc id=\"{name}-text\">{}</desc>\n",
             escape(title),
             escape(description)
         );

@@ -45,7 +45,7 @@ pub fn draw_graph(walk: &GraphWalk, style: PictureStyle) -> String {
         count_noun(walk.nodes.len(), "document", "documents"),
         count_noun(edges.len(), "link", "links"),
     );
-    canvas.finish(style, layout.size, &format!("Links of {focus}"), &description)
+    canvas.finish(style, layout.size, "graph", &format!("Links of {focus}"), &description)
 }
 
 fn edge_label(edge: &GraphEdge) -> String {

@@ -65,5 +65,5 @@ pub fn draw_progress(
     canvas.push_text(MARGIN, y, "muted", &summary);
     let width = bar_x + BAR_WIDTH + 10 + longest + MARGIN;
     let width = width.max(2 * MARGIN + text_width(&summary, SMALL_PX));
-    canvas.finish(style, (width, y + MARGIN), "Progress of each epic", &summary)
+    canvas.finish(style, (width, y + MARGIN), "progress", "Progress of each epic", &summary)
 }

@@ -91,7 +91,7 @@ pub fn draw_tree(items: &[PictureItem], max_depth: usize, style: PictureStyle) -
     }
     let description =
         format!("{}, with status and progress.", count_noun(items.len(), "item", "items"));
-    canvas.finish(style, size, "Hierarchy of the backlog", &description)
+    canvas.finish(style, size, "tree", "Hierarchy of the backlog", &description)
 }
 
 struct ItemTree {

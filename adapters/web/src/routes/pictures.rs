@@ -1,0 +1,49 @@
+//! The pictures of the whole backlog: progress of each epic, and the hierarchy.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::WebConfig;
+use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::session::PageSession;
+use crate::svg::{MAX_NODES, PictureItem, PictureStyle, draw_progress, draw_tree};
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    Router::new().route("/p/{project}/pictures", get(show_pictures))
+}
+
+#[derive(Template)]
+#[template(path = "pictures.html")]
+struct PicturesPage {
+    frame: PageFrame,
+    progress: String,
+    tree: String,
+}
+
+#[derive(Deserialize)]
+struct PictureItems {
+    items: Vec<PictureItem>,
+}
+
+async fn show_pictures(session: PageSession) -> Result<Response, PageError> {
+    let frame = PageFrame::new(&session, PageSection::Tree, "Pictures");
+    let mut lists = Vec::new();
+    for kind in ["epic", "user_story", "requirement"] {
+        // A page shows no more than one picture's nodes; the command reads everything.
+        let arguments = json!({ "kind": kind, "limit": MAX_NODES });
+        let mut list: PictureItems = session.call_tool("list_items", arguments).await?;
+        for item in &mut list.items {
+            item.href = Some(frame.item(&item.reference_id));
+        }
+        lists.push(list.items);
+    }
+    let progress = draw_progress(&lists[0], &lists[1], PictureStyle::Page);
+    let tree = draw_tree(&lists.concat(), lists.len(), PictureStyle::Page);
+    render(&PicturesPage { frame, progress, tree })
+}

@@ -1,0 +1,303 @@
+//! A project's pages as files: the same pages for a caller with read access, with relative links.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use axum::body::{Body, to_bytes};
+use axum::http::header::LOCATION;
+use axum::http::{Request, StatusCode};
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{Caller, TokenError};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
+use reqlore_domain::ports::service::ApplicationService;
+use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
+use tower_service::Service;
+
+use crate::assets::{FAVICON, SCRIPT, STYLE};
+use crate::{Router, WebConfig, router};
+
+mod html;
+
+use html::rewrite_links;
+
+/// Pages where the links begin. The board is the first page of a site.
+const FIRST_PAGES: [&str; 7] =
+    ["board", "tree", "table", "sections", "knowledge", "docsets", "pictures"];
+/// Parts of a query that have a file of their own. Sorting and filters need a server.
+const QUERY_NAMES: [&str; 3] = ["kind", "epic", "cursor"];
+const MAX_PAGE_BYTES: usize = 64 << 20;
+const MAX_NAME_BYTES: usize = 100;
+
+/// A file of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteFile {
+    /// Relative to the site's folder: letters, digits and `-._~`, with at most one folder.
+    pub path: String,
+    pub content: String,
+}
+
+/// The caller of a request for a page of a site, instead of a session.
+#[derive(Debug, Clone)]
+pub(crate) struct StaticCaller(pub(crate) Arc<Caller>);
+
+/// Renders all pages of the caller's project that are linked from its board, tree, table, sections,
+/// knowledge and docsets. Equal for equal content. The caller must have read access only: other
+/// pages have forms.
+pub async fn render_site(
+    service: Arc<dyn ApplicationService>,
+    caller: Arc<Caller>,
+) -> Result<Vec<SiteFile>> {
+    let base = format!("/p/{}/", caller.project);
+    let config = WebConfig {
+        service,
+        sessions: Arc::new(NoSessions),
+        administration: None,
+        has_link: false,
+        has_tls: false,
+    };
+    let mut crawler = SiteCrawler {
+        router: router(config),
+        caller: StaticCaller(caller),
+        pages: BTreeMap::new(),
+        pending: FIRST_PAGES.iter().map(|page| format!("{base}{page}")).collect(),
+        base,
+    };
+    crawler.read_pages().await?;
+    Ok(crawler.into_files())
+}
+
+/// A page that was read.
+enum SitePage {
+    Html(String),
+    /// The target of a redirect.
+    Moved(String),
+    /// The project has no such page.
+    Missing,
+}
+
+struct SiteCrawler {
+    router: Router,
+    caller: StaticCaller,
+    /// The path of all pages: `/p/default/`.
+    base: String,
+    /// By address.
+    pages: BTreeMap<String, SitePage>,
+    pending: VecDeque<String>,
+}
+
+impl SiteCrawler {
+    async fn read_pages(&mut self) -> Result<()> {
+        while let Some(address) = self.pending.pop_front() {
+            if self.pages.contains_key(&address) {
+                continue;
+            }
+            let page = self.read_page(&address).await?;
+            let mut found = Vec::new();
+            match &page {
+                SitePage::Html(html) => {
+                    rewrite_links(html, |link| {
+                        found.extend(self.resolve(&address, link).map(|(target, _)| target));
+                        None
+                    });
+                }
+                SitePage::Moved(target) => found.push(target.clone()),
+                SitePage::Missing => {}
+            }
+            self.pages.insert(address, page);
+            for target in found {
+                if !self.pages.contains_key(&target) {
+                    self.pending.push_back(target);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_page(&mut self, address: &str) -> Result<SitePage> {
+        let failed = |problem: String| {
+            let message = format!("{address}: the page cannot be rendered: {problem}");
+            Error::new(ErrorKind::Internal, message)
+        };
+        let request = Request::get(address).extension(self.caller.clone()).body(Body::empty());
+        let request = request.map_err(|error| failed(error.to_string()))?;
+        let Ok(response) = self.router.call(request).await;
+        let status = response.status();
+        if status.is_redirection() {
+            let target = response.headers().get(LOCATION).and_then(|target| target.to_str().ok());
+            let target = target.and_then(|target| self.resolve(address, target));
+            return Ok(target.map_or(SitePage::Missing, |(target, _)| SitePage::Moved(target)));
+        }
+        // The link of a missing document, or of a toolset that is turned off.
+        if matches!(status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST) {
+            return Ok(SitePage::Missing);
+        }
+        let body = to_bytes(response.into_body(), MAX_PAGE_BYTES).await;
+        let body = body.map_err(|error| failed(error.to_string()))?;
+        if status != StatusCode::OK {
+            return Err(failed(format!("status {status}")));
+        }
+        Ok(SitePage::Html(String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    /// The address of a page of the site, and the fragment with `#`. `None` for another page.
+    fn resolve<'a>(&self, address: &str, link: &'a str) -> Option<(String, &'a str)> {
+        let (link, fragment) = link.split_at(link.find('#').unwrap_or(link.len()));
+        let (path, query) = link.split_once('?').unwrap_or((link, ""));
+        let own_path = address.split('?').next().unwrap_or_default();
+        let path = match path {
+            "" => own_path.to_owned(),
+            "/" => format!("{}board", self.base),
+            path if path.starts_with('/') => path.to_owned(),
+            path => format!("{}{path}", &own_path[..=own_path.rfind('/')?]),
+        };
+        let page = path.strip_prefix(&self.base)?;
+        let is_known = match page.split_once('/') {
+            Some(("item" | "sections", name)) => !name.is_empty() && !name.contains('/'),
+            Some(_) => false,
+            None => FIRST_PAGES.contains(&page),
+        };
+        let mut address = path;
+        for (index, part) in query.split('&').filter(|part| !part.is_empty()).enumerate() {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            if !QUERY_NAMES.contains(&name) || value.is_empty() {
+                return None;
+            }
+            address += if index == 0 { "?" } else { "&" };
+            address += part;
+        }
+        is_known.then_some((address, fragment))
+    }
+
+    fn into_files(self) -> Vec<SiteFile> {
+        let names = self.file_names();
+        let mut files = Vec::new();
+        for (address, page) in &self.pages {
+            let (SitePage::Html(html), Some(path)) = (page, names.get(address.as_str())) else {
+                continue;
+            };
+            let up = if path.contains('/') { "../" } else { "" };
+            let content = rewrite_links(html, |link| self.local_link(address, link, up, &names));
+            files.push(SiteFile { path: path.clone(), content });
+        }
+        for asset in [&STYLE, &SCRIPT, &FAVICON] {
+            let (path, content) = (format!("assets/{}", asset.name), asset.content.to_owned());
+            files.push(SiteFile { path, content });
+        }
+        files
+    }
+
+    /// The link of a file; `None` if the site does not contain its target.
+    fn local_link(
+        &self,
+        address: &str,
+        link: &str,
+        up: &str,
+        names: &HashMap<&str, String>,
+    ) -> Option<String> {
+        let scheme = link.split(['/', '?', '#']).next().unwrap_or_default();
+        if link.starts_with('#') || scheme.contains(':') {
+            return Some(link.to_owned());
+        }
+        if link.starts_with("/assets/") {
+            return Some(format!("{up}{}", &link[1..]));
+        }
+        let (mut target, fragment) = self.resolve(address, link)?;
+        // At most one redirect: from another form of an ID.
+        if let Some(SitePage::Moved(moved)) = self.pages.get(&target) {
+            target.clone_from(moved);
+        }
+        Some(format!("{up}{}{fragment}", names.get(target.as_str())?))
+    }
+
+    /// The path of each page. Two pages never differ only in case, because some file systems
+    /// ignore it.
+    fn file_names(&self) -> HashMap<&str, String> {
+        let mut names = HashMap::new();
+        let mut taken = HashMap::new();
+        for (address, page) in &self.pages {
+            if !matches!(page, SitePage::Html(_)) {
+                continue;
+            }
+            let name = file_name(&address[self.base.len()..]);
+            let count = taken.entry(name.to_lowercase()).or_insert(0_usize);
+            *count += 1;
+            let suffix = if *count == 1 { String::new() } else { format!("~{count}") };
+            names.insert(address.as_str(), format!("{name}{suffix}.html"));
+        }
+        names
+    }
+}
+
+/// The path of a page's file without its extension.
+fn file_name(page: &str) -> String {
+    let page = match page.strip_prefix("board") {
+        Some("") => "index",
+        _ => page,
+    };
+    let (folder, name) = page.split_once('/').map_or(("", page), |(folder, name)| (folder, name));
+    let mut file = String::new();
+    for letter in name.chars() {
+        match letter {
+            // Not a hidden file, and no name of a folder.
+            '.' if file.is_empty() => file += "~2E",
+            '?' | '&' | '=' => file.push('-'),
+            '-' | '_' | '.' => file.push(letter),
+            letter if letter.is_ascii_alphanumeric() => file.push(letter),
+            '%' => file.push('~'),
+            letter => file.extend(["~", &hex::encode_upper(letter.to_string())]),
+        }
+    }
+    if file.len() > MAX_NAME_BYTES {
+        let digest = hex::encode(<sha2::Sha256 as sha2::Digest>::digest(file.as_bytes()));
+        file.truncate(MAX_NAME_BYTES - 20);
+        file.extend(["~", &digest[..16]]);
+    }
+    if folder.is_empty() { file } else { format!("{folder}/{file}") }
+}
+
+/// A site has no sessions: each request carries its caller.
+struct NoSessions;
+
+#[async_trait]
+impl SessionService for NoSessions {
+    async fn sign_in(
+        &self,
+        _: Credentials<'_>,
+    ) -> std::result::Result<IssuedSession, AuthenticationError> {
+        Err(AuthenticationError::Token(TokenError::Unknown))
+    }
+
+    async fn caller(
+        &self,
+        _: Credentials<'_>,
+    ) -> std::result::Result<Arc<Caller>, AuthenticationError> {
+        Err(AuthenticationError::Token(TokenError::Unknown))
+    }
+
+    async fn sign_out(&self, _: Credentials<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn file_name_is_safe_on_every_file_system() {
+        for (page, expected) in [
+            ("board", "index"),
+            ("board?kind=epic", "board-kind-epic"),
+            ("item/REQ-001", "item/REQ-001"),
+            ("item/general%3A2.1", "item/general~3A2.1"),
+            ("item/..", "item/~2E."),
+            ("item/%2e%2e%2fetc", "item/~2e~2e~2fetc"),
+            ("item/a*b", "item/a~2Ab"),
+        ] {
+            assert_eq!(file_name(page), expected);
+        }
+        let long = file_name(&format!("table?cursor={}", "x".repeat(300)));
+        assert!(long.len() <= super::MAX_NAME_BYTES, "{long}");
+    }
+}
