@@ -26,12 +26,6 @@ impl FormFields {
         Some(self.text(name).trim()).filter(|value| !value.is_empty())
     }
 
-    /// All values with this name.
-    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
-        let same = self.0.iter().filter(|field| field.0 == name);
-        same.map(|(_, value)| value.as_str()).collect()
-    }
-
     /// The query with `name` set to `value`, or removed if `value` is empty. Without `?`.
     pub(crate) fn with(&self, name: &str, value: &str) -> String {
         let mut query = Serializer::new(String::new());

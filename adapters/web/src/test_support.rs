@@ -105,6 +105,10 @@ impl PageClient {
         self
     }
 
+    pub(crate) fn config(&self) -> WebConfig {
+        self.config.clone()
+    }
+
     pub(crate) async fn get(&self, path: &str) -> PageResponse {
         let request = Request::get(path).header(COOKIE, format!("reqlore={SECRET}"));
         self.send(request.body(Body::empty()).unwrap()).await

@@ -115,3 +115,91 @@ impl EventHub {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use async_trait::async_trait;
+    use axum::http::Request;
+    use axum::http::header::COOKIE;
+    use http_body_util::BodyExt;
+    use reqlore_domain::error::Result;
+    use reqlore_domain::identity::{Access, Caller, TokenError};
+    use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
+    use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
+    use reqlore_domain::test_support::StubService;
+    use tower_service::Service;
+
+    use super::*;
+    use crate::router;
+    use crate::test_support::{PageClient, SECRET, StubSessions};
+
+    /// A session that a test revokes.
+    struct RevocableSession(AtomicBool);
+
+    #[async_trait]
+    impl SessionService for RevocableSession {
+        async fn sign_in(
+            &self,
+            credentials: Credentials<'_>,
+        ) -> Result<IssuedSession, AuthenticationError> {
+            StubSessions(Access::Read).sign_in(credentials).await
+        }
+
+        async fn caller(
+            &self,
+            credentials: Credentials<'_>,
+        ) -> Result<Arc<Caller>, AuthenticationError> {
+            if self.0.load(Ordering::Relaxed) {
+                return Err(AuthenticationError::Token(TokenError::Unknown));
+            }
+            StubSessions(Access::Read).caller(credentials).await
+        }
+
+        async fn sign_out(&self, _: Credentials<'_>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    async fn next_event(body: &mut Body) -> Option<String> {
+        let frame = body.frame().await?.unwrap();
+        Some(String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stream_reports_changes_until_its_session_is_revoked() {
+        let service = Arc::new(StubService::with_resources(&[("EP-1", "one")]));
+        let session = Arc::new(RevocableSession(AtomicBool::new(false)));
+        let mut config = PageClient::new(&[], |_, _| Ok(serde_json::json!({}))).config();
+        (config.service, config.sessions) = (service.clone(), session.clone());
+        let mut pages = router(config);
+        let mut bodies = Vec::new();
+        for _ in 0..2 {
+            let request =
+                Request::get("/p/default/events").header(COOKIE, format!("reqlore={SECRET}"));
+            let response = pages.call(request.body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
+            bodies.push(response.into_body());
+        }
+        for body in &mut bodies {
+            assert_eq!(next_event(body).await.unwrap(), ": connected\n\n");
+        }
+        service.touch_all();
+        for body in &mut bodies {
+            let event = next_event(body).await.unwrap();
+            assert!(event.starts_with("event: change\ndata: "), "{event}");
+        }
+        assert_eq!(next_event(&mut bodies[0]).await.unwrap(), ": open\n\n");
+        session.0.store(true, Ordering::Relaxed);
+        for body in &mut bodies {
+            assert_eq!(next_event(body).await, None);
+        }
+        // Without a stream the poller ends.
+        drop(bodies);
+        sleep(POLL_INTERVAL * 2).await;
+        let polls = service.polls();
+        sleep(POLL_INTERVAL * 5).await;
+        assert_eq!(service.polls(), polls);
+    }
+}
