@@ -11,7 +11,7 @@ pub(crate) const EXIT_FAILED: u8 = 1;
 /// The command line or a setting is invalid.
 pub(crate) const EXIT_USAGE: u8 = 2;
 
-/// Ends a command: `message` is printed on stderr, `code` becomes the exit code.
+/// Ends a command: `message` is printed on stderr unless it is empty, `code` becomes the exit code.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     pub(crate) code: u8,

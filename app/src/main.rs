@@ -34,6 +34,9 @@ use settings::SettingFlags;
 fn main() -> ExitCode {
     system::keep_running_at_file_size_limit();
     system::raise_open_file_limit();
+    if commands::complete::answer_shell() {
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -41,7 +44,9 @@ fn main() -> ExitCode {
         }
     };
     let code = run_command(&cli).unwrap_or_else(|failure| {
-        eprint_line(&format!("reqlore: {}", failure.message));
+        if !failure.message.is_empty() {
+            eprint_line(&format!("reqlore: {}", failure.message));
+        }
         failure.code
     });
     // The error is in the log.
@@ -96,7 +101,7 @@ fn run_command(cli: &Cli) -> Result<u8, CommandError> {
         Some(Command::Init(options)) => commands::init::run(&cli.settings, options),
         Some(Command::Doctor(options)) => commands::doctor::run(&cli.settings, options),
         Some(Command::Demo) => commands::demo::run(),
-        Some(Command::Completions { shell }) => commands::print_completions(*shell),
+        Some(Command::Completions { shell }) => commands::complete::print_script(*shell),
     }
 }
 
@@ -124,6 +129,11 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
         ConfiguredCommand::Unlink(options) => commands::link::run_unlink(config, options),
         ConfiguredCommand::Delete(options) => commands::delete::run(config, options),
         ConfiguredCommand::Check(options) => commands::check::run(config, options),
+        ConfiguredCommand::List(options) => commands::list::run(config, options),
+        ConfiguredCommand::Show(options) => commands::show::run(config, options),
+        ConfiguredCommand::Tree(options) => commands::tree::run(config, options),
+        ConfiguredCommand::Search(options) => commands::search::run(config, options),
+        ConfiguredCommand::Board(options) => commands::board::run(config, options),
         ConfiguredCommand::History(options) => commands::history::run(config, options),
         ConfiguredCommand::Diff(options) => commands::diff::run(config, options),
         ConfiguredCommand::Picture(options) => commands::picture::run(config, options),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client::{DIRECTORY, Server, reqlore};
 use crate::git_merges::run_git;
+use crate::hostile_commands::command_calls;
 use crate::init::{Place, output};
 
 /// Characters that a file name may hold on every storage, and that a reader must not get raw.
@@ -24,12 +25,12 @@ const ONE_LINE: &str = "# x\u{202e}\u{2066}\u{200b}\u{feff}\u{e0041}##[error]FOR
 const COMMANDS: &str = "##[error]FORGED ##vso[task.complete]FORGED ##teamcity[FORGED]";
 
 /// A title, tag or person's name.
-fn hostile() -> String {
+pub(crate) fn hostile() -> String {
     format!("evil{HIDDEN}{CONTROLS}{COMMANDS}")
 }
 
 /// The name of a file that is a document on every storage.
-fn file_name() -> String {
+pub(crate) fn file_name() -> String {
     format!("evil{HIDDEN} {COMMANDS} (epic, Done): x")
 }
 
@@ -258,6 +259,7 @@ fn tool_calls(tool: &str) -> Vec<Value> {
 }
 
 /// Calls of each tool that writes items and entities.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn item_calls(tool: &str) -> Vec<Value> {
     let (name, text) = (file_name(), hostile());
     let titled = |argument: &str, value: &str, title: &str| {
@@ -318,6 +320,19 @@ fn item_calls(tool: &str) -> Vec<Value> {
             json!({ "id": "idea-000002", "title": "x" }),
             json!({ "id": name, "title": text }),
         ],
+        "list_items" => {
+            let mut calls = Vec::new();
+            for kind in ["epic", "user_story", "requirement", "acceptance_criteria", "entity"] {
+                calls.push(json!({ "kind": kind }));
+                calls.push(json!({ "kind": kind, "text": text }));
+            }
+            for argument in ["kind", "status", "assignee", "sort", "updated_since", "cursor"] {
+                let mut call = json!({ "kind": "epic" });
+                call[argument] = json!(text);
+                calls.push(call);
+            }
+            calls
+        }
         _ => panic!("{tool}: add calls with hostile arguments for this tool"),
     }
 }
@@ -470,62 +485,6 @@ fn hostile_names_in_tool_answers_forge_no_line() {
     }
 }
 
-/// Calls of each command that show names.
-fn command_calls(command: &str) -> Vec<Vec<String>> {
-    let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
-    let list = |lines: &[&str]| -> Vec<Vec<String>> { lines.iter().map(|l| words(l)).collect() };
-    let with = |start: &str, last: &str| {
-        let mut all = words(start);
-        all.push(last.to_owned());
-        all
-    };
-    match command {
-        "init" => {
-            list(&["init --dry-run --client claude-code", "init --yes --json", "init --check"])
-        }
-        "doctor" | "check" => list(&[command, &format!("{command} --json")]),
-        "serve" => list(&["serve --read-only"]),
-        "history" => {
-            let mut all = list(&["history EP-001", "history dec-000001 --json", "history general"]);
-            all.push(with("history", &file_name()));
-            all.push(with("history", &hostile()));
-            all.push(with("history EP-001 --cursor", &hostile()));
-            all.push(with("history EP-001 --version", &hostile()));
-            all.push(with("history purge EP-001 --reason", &hostile()));
-            all
-        }
-        "copy" => {
-            list(&["copy --from fs --to sqlite:copy.db --verify", "copy --from fs --to sled"])
-        }
-        "backup" => list(&["backup a.dump", "backup b.dump --json"]),
-        "restore" => list(&["restore a.dump", "restore missing.dump"]),
-        "user" => vec![
-            words("user add ada --role administrator"),
-            with("user add --role user", &hostile()),
-            words("user list"),
-            with("user disable", &hostile()),
-        ],
-        "token" => vec![
-            words("token create --user ada"),
-            with("token create --user", &hostile()),
-            with("token create --user ada --projects", &hostile()),
-            words("token list"),
-            with("token revoke", &hostile()),
-        ],
-        "audit" => vec![
-            words("audit list"),
-            words("audit list --json"),
-            words("audit verify"),
-            with("audit list --user", &hostile()),
-        ],
-        "docsets" => list(&["docsets import .knowledge/config.yaml"]),
-        "index" => list(&["index rebuild", "index rebuild --json"]),
-        "model" => vec![words("model list"), with("model install", &hostile())],
-        "demo" | "completions" | "help" => list(&["completions bash", "--print-config", "help"]),
-        _ => panic!("{command}: add calls that show names"),
-    }
-}
-
 /// The names of all commands, from `--help`.
 fn command_names() -> Vec<String> {
     let (_, help, _) = output(reqlore().arg("--help"));
@@ -546,6 +505,9 @@ fn hostile_names_in_output_of_commands_are_encoded() {
                 let source = format!("{storage}: {arguments:?}");
                 findings.check_console(&source, &errors);
                 if arguments[0] != "completions" {
+                    // RFC 4180 ends lines with CR LF.
+                    let is_csv = arguments.iter().any(|argument| argument == "--csv");
+                    let text = if is_csv { text.replace("\r\n", "\n") } else { text.clone() };
                     findings.check_console(&source, &text);
                 }
                 if arguments.iter().any(|argument| argument == "--json") && errors.is_empty() {

@@ -28,7 +28,7 @@ pub(crate) struct AddOptions {
     title: Option<String>,
     /// The parent: the epic of a story, the story of a requirement or criterion, or
     /// SECTION:INDEX for a section requirement
-    #[arg(long = "in", value_name = "PARENT")]
+    #[arg(long = "in", value_name = "PARENT", add = super::complete::all_ids())]
     parent: Option<String>,
     /// Default: Backlog for epics and stories, Draft for requirements
     #[arg(long)]

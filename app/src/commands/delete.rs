@@ -14,7 +14,7 @@ use crate::exit::CommandError;
 #[command(after_help = "Example:\n  reqlore delete US-001 --cascade")]
 pub(crate) struct DeleteOptions {
     /// A backlog item, entity or section requirement: REQ-001, dec-1d2c8f, general:2.1
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = super::complete::all_ids())]
     reference: String,
     /// Also delete its children and end relationships
     #[arg(long)]

@@ -11,7 +11,7 @@ use crate::exit::CommandError;
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiffOptions {
     /// Any ID: EP-001, dec-1d2c8f, general
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = super::complete::all_ids())]
     reference: String,
     /// The older version (at least 8 digits) [default: the one before the newest]
     #[arg(long, value_name = "VERSION")]

@@ -21,7 +21,7 @@ const MAX_ATTEMPTS: usize = 3;
 #[command(after_help = "Example:\n  EDITOR=nano reqlore edit US-001")]
 pub(crate) struct EditOptions {
     /// A backlog item, entity or section requirement: REQ-001, dec-1d2c8f, general:2.1
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = super::complete::all_ids())]
     reference: String,
     #[command(flatten)]
     write: WriteOptions,

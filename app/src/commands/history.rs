@@ -20,7 +20,7 @@ pub(crate) struct HistoryOptions {
     #[command(subcommand)]
     command: Option<HistoryCommand>,
     /// Any ID: EP-001, dec-1d2c8f, general, general:2.1
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID", required = true, add = super::complete::all_ids())]
     reference: Option<String>,
     /// Show the text of this version (at least 8 digits)
     #[arg(long, value_name = "VERSION")]

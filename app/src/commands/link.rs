@@ -20,13 +20,13 @@ pub(crate) const UNLINK_EXAMPLE: &str = "Example:\n  reqlore unlink REQ-002 depe
 #[derive(Debug, clap::Args)]
 pub(crate) struct LinkOptions {
     /// The source: a requirement, an entity, or for `link` any item with a parent
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", add = super::complete::all_ids())]
     source: String,
     /// Of requirements: depends_on, blocks, relates_to, conflicts_with or derives_from. Of
     /// entities: any word. `link A parent B` moves an item
     relation: String,
     /// The target
-    #[arg(value_name = "B")]
+    #[arg(value_name = "B", add = super::complete::all_ids())]
     target: String,
     #[command(flatten)]
     write: WriteOptions,

@@ -2,8 +2,11 @@
 
 pub(crate) mod add;
 pub(crate) mod audit;
+pub(crate) mod board;
+mod board_print;
 pub(crate) mod check;
 mod client_entry;
+pub(crate) mod complete;
 pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod diff;
@@ -17,15 +20,21 @@ pub(crate) mod index;
 pub(crate) mod init;
 mod item_fields;
 pub(crate) mod link;
+pub(crate) mod list;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
+mod output;
 pub(crate) mod picture;
+pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod set;
+pub(crate) mod show;
 pub(crate) mod site;
+mod terminal_markdown;
 pub(crate) mod token;
 mod tool_client;
 pub(crate) mod transfer;
+pub(crate) mod tree;
 mod untrusted_text;
 pub(crate) mod user;
 mod write_target;
@@ -33,15 +42,15 @@ mod write_target;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use clap_complete::Shell;
-use reqlore_domain::untrusted_text::encode_line;
 use serde::Serialize;
 
 use crate::config::AppConfig;
 use crate::console::{encode_console, encode_console_json, eprint_line};
 use crate::exit::{CommandError, EXIT_OK};
 use crate::settings::SettingFlags;
+use output::{OutputScreen, TextTable};
 
 /// An MCP server for a project's backlog, rules and decisions.
 ///
@@ -87,6 +96,16 @@ pub(crate) enum Command {
 pub(crate) enum ConfiguredCommand {
     /// Serve MCP clients (the default)
     Serve,
+    /// List items of one kind, by default the epics
+    List(Box<list::ListOptions>),
+    /// Show a document with its fields, children and links
+    Show(show::ShowOptions),
+    /// Show epics with their user stories and requirements
+    Tree(tree::TreeOptions),
+    /// Search everything by words and meaning
+    Search(search::SearchOptions),
+    /// Show a board with one column per status
+    Board(Box<board::BoardOptions>),
     /// Add a backlog item, an entity such as a decision, or a section requirement
     Add(add::AddOptions),
     /// Change fields of an item, an entity or a section requirement
@@ -143,7 +162,14 @@ impl ConfiguredCommand {
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(
             self,
-            Self::Add(_)
+            Self::List(_)
+                | Self::Show(_)
+                | Self::Tree(_)
+                | Self::Search(_)
+                | Self::Board(_)
+                | Self::History(_)
+                | Self::Diff(_)
+                | Self::Add(_)
                 | Self::Set(_)
                 | Self::Edit(_)
                 | Self::Link(_)
@@ -205,36 +231,16 @@ fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
     }
 }
 
-pub(crate) fn print_completions(shell: Shell) -> Result<u8, CommandError> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "reqlore", &mut script);
-    print_encoded(&String::from_utf8_lossy(&script))
-}
-
-/// Rows below their headings, each on one line, because cells contain text of clients.
+/// Formats a table for standard output. Cells may contain text of clients.
 fn format_table<const COLUMNS: usize>(
-    headings: [&str; COLUMNS],
+    headings: [&'static str; COLUMNS],
     rows: Vec<[String; COLUMNS]>,
 ) -> String {
-    let mut lines = vec![headings.map(str::to_owned)];
-    lines.extend(rows);
-    let mut widths = [0; COLUMNS];
-    for row in &mut lines {
-        for (cell, width) in row.iter_mut().zip(&mut widths) {
-            *cell = encode_line(cell).into_owned();
-            *width = cell.chars().count().max(*width);
-        }
+    let mut table = TextTable::new(&headings);
+    for row in rows {
+        table.push(row);
     }
-    let mut text = String::new();
-    for row in lines {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line += &format!("{cell:<width$}  ");
-        }
-        text += line.trim_end();
-        text += "\n";
-    }
-    text
+    table.format(&OutputScreen::of_stdout().without_colors())
 }
 
 #[cfg(test)]

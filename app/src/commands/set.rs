@@ -12,7 +12,7 @@ use crate::exit::CommandError;
 #[command(after_help = "Example:\n  reqlore set REQ-001 status=active prio=high owner=ann")]
 pub(crate) struct SetOptions {
     /// A backlog item, entity or section requirement: REQ-001, dec-1d2c8f, general:2.1
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", add = super::complete::all_ids())]
     reference: String,
     /// title, status, priority, type, assignee, tags (separated by commas), parent or text
     #[arg(value_name = "FIELD=VALUE", required = true, value_parser = parse_assignment)]

@@ -19,6 +19,8 @@ use crate::exit::CommandError;
 
 /// Time limit of one call of a team server.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// A user who completes a line does not wait longer.
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
 const URL_VARIABLE: &str = "REQLORE_URL";
 const TOKEN_VARIABLE: &str = "REQLORE_TOKEN";
 const MCP_PATH: &str = "/api/v1/mcp";
@@ -72,9 +74,28 @@ impl ToolClient {
     /// Opens the local project, or connects to the team server that the options or the environment
     /// name.
     pub(crate) fn open(config: &AppConfig, options: &ProjectOptions) -> Result<Self, CommandError> {
+        if options.server_url().is_none() {
+            super::warn_of_unselected_database(config);
+        }
+        Self::connect(config, options, CALL_TIMEOUT)
+    }
+
+    /// Opens it for a shell that completes a line: without warnings, and with a short time limit.
+    pub(crate) fn open_quietly(
+        config: &AppConfig,
+        options: &ProjectOptions,
+    ) -> Result<Self, CommandError> {
+        Self::connect(config, options, COMPLETION_TIMEOUT)
+    }
+
+    fn connect(
+        config: &AppConfig,
+        options: &ProjectOptions,
+        timeout: Duration,
+    ) -> Result<Self, CommandError> {
         let project = options.project.clone();
         let connection = match options.server_url() {
-            Some(url) => connect_remote(&url, options)?,
+            Some(url) => connect_remote(&url, options, timeout)?,
             None => open_local(config, project.as_deref())?,
         };
         Ok(Self { connection, project: project.unwrap_or_else(|| ProjectKey::DEFAULT.to_owned()) })
@@ -158,7 +179,6 @@ fn open_local(config: &AppConfig, project: Option<&str>) -> Result<Connection, C
     if let Some(key) = project {
         caller.project = configured_project(config, key)?;
     }
-    super::warn_of_unselected_database(config);
     let store = composition::open_store(config, &config.storage)?;
     let is_audited = config.audit == Some(true);
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
@@ -189,7 +209,11 @@ pub(super) fn configured_project(
     )))
 }
 
-fn connect_remote(url: &str, options: &ProjectOptions) -> Result<Connection, CommandError> {
+fn connect_remote(
+    url: &str,
+    options: &ProjectOptions,
+    timeout: Duration,
+) -> Result<Connection, CommandError> {
     let (url, shown) = check_url(url)?;
     if !options.allow_http && !is_loopback(&url) && !is_encrypted(&url) {
         return Err(CommandError::usage_error(format!(
@@ -210,7 +234,7 @@ fn connect_remote(url: &str, options: &ProjectOptions) -> Result<Connection, Com
              create`"
         )));
     }
-    let mut client = HttpClient::new(&url, Some(token.trim()), CALL_TIMEOUT);
+    let mut client = HttpClient::new(&url, Some(token.trim()), timeout);
     if let Some(key) = &options.project {
         if !ProjectKey::new(&**key).is_plain() {
             return Err(CommandError::usage_error(format!(

@@ -1,0 +1,161 @@
+//! `reqlore board --print`: prints a board with one column per status.
+
+use reqlore_domain::backlog::ItemKind;
+use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
+
+use super::list::{FilterOptions, ListKind, items_of, priority_name, progress_text};
+use super::output::{OutputScreen, TextStyle, clean_line, pad, truncate};
+use super::terminal_markdown::wrap_line;
+use super::tool_client::{ProjectOptions, ToolClient};
+use crate::config::AppConfig;
+use crate::exit::CommandError;
+
+/// Outside of terminals.
+const DEFAULT_WIDTH: usize = 120;
+/// On a narrower screen, the columns are below each other.
+const MIN_COLUMN: usize = 18;
+const GAP: &str = "  ";
+/// Before each line of a title, so that no title looks like another card.
+const MARK: &str = "│ ";
+const TITLE_LINES: usize = 2;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BoardPrintOptions {
+    /// The kind of items: epics, stories or requirements
+    #[arg(value_enum, value_name = "KIND", default_value = "stories", hide_possible_values = true)]
+    kind: ListKind,
+    /// Maximum number of items per status
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    limit: u32,
+    #[command(flatten)]
+    filters: FilterOptions,
+    #[command(flatten)]
+    project: ProjectOptions,
+}
+
+/// The items of one status, and the number of all with it.
+struct BoardColumn {
+    status: &'static str,
+    count: u64,
+    cards: Vec<Value>,
+}
+
+pub(crate) fn run(config: &AppConfig, options: &BoardPrintOptions) -> Result<u8, CommandError> {
+    let kind = match options.kind {
+        ListKind::Epics => ItemKind::Epic,
+        ListKind::Stories => ItemKind::UserStory,
+        ListKind::Requirements => ItemKind::Requirement,
+        _ => {
+            let message = "board: this kind has no board; use epics, stories or requirements";
+            return Err(CommandError::usage_error(message));
+        }
+    };
+    let client = ToolClient::open(config, &options.project)?;
+    let mut columns = Vec::new();
+    for status in kind.statuses() {
+        let mut arguments = options.filters.arguments(kind.name());
+        arguments["status"] = json!(status.name());
+        arguments["limit"] = json!(options.limit);
+        let page = client.call("list_items", arguments)?;
+        let count = page["total"].as_u64().unwrap_or_default();
+        columns.push(BoardColumn { status: status.name(), count, cards: items_of(&page).to_vec() });
+    }
+    drop(client);
+    let screen = OutputScreen::of_stdout();
+    let width = screen.width.unwrap_or(DEFAULT_WIDTH);
+    let gaps = GAP.len() * columns.len().saturating_sub(1);
+    let column_width = width.saturating_sub(gaps) / columns.len().max(1);
+    let text = if column_width < MIN_COLUMN {
+        stacked_board(&columns, width, &screen)
+    } else {
+        board_rows(&columns, column_width, &screen)
+    };
+    screen.print(&format!("{}\n", text.trim_end()))
+}
+
+/// The columns below each other, without the empty ones.
+fn stacked_board(columns: &[BoardColumn], width: usize, screen: &OutputScreen) -> String {
+    let mut text = String::new();
+    for column in columns {
+        if column.count == 0 {
+            continue;
+        }
+        for (line, style) in column.lines(width) {
+            text += &screen.paint(style, &line);
+            text += "\n";
+        }
+        text += "\n";
+    }
+    if text.is_empty() { "The board is empty.\n".to_owned() } else { text }
+}
+
+/// The columns next to each other.
+fn board_rows(columns: &[BoardColumn], width: usize, screen: &OutputScreen) -> String {
+    let columns: Vec<_> = columns.iter().map(|column| column.lines(width)).collect();
+    let height = columns.iter().map(Vec::len).max().unwrap_or_default();
+    let mut text = String::new();
+    for row in 0..height {
+        let mut line = String::new();
+        let mut is_first = true;
+        let mut spaces = String::new();
+        for column in &columns {
+            let empty = (String::new(), TextStyle::Plain);
+            let (cell, style) = column.get(row).unwrap_or(&empty);
+            if !is_first {
+                spaces += GAP;
+            }
+            is_first = false;
+            let padded = pad(cell, width);
+            if !cell.is_empty() {
+                line += &std::mem::take(&mut spaces);
+                line += &screen.paint(*style, cell);
+            }
+            spaces += &padded[cell.len()..];
+        }
+        text += &line;
+        text += "\n";
+    }
+    text
+}
+
+impl BoardColumn {
+    /// The heading, and each card with its facts and title.
+    fn lines(&self, width: usize) -> Vec<(String, TextStyle)> {
+        let heading = truncate(&format!("{} ({})", self.status, self.count), width);
+        let mut lines = vec![(heading, TextStyle::Bold), ("─".repeat(width), TextStyle::Dim)];
+        for card in &self.cards {
+            let field = |name: &str| clean_line(card[name].as_str().unwrap_or_default());
+            let priority = priority_name(&card["priority"]).to_owned();
+            let mut facts = vec![
+                field("reference_id"),
+                priority,
+                progress_text(card),
+                field("assignee_username"),
+            ];
+            facts.retain(|fact| !fact.is_empty());
+            lines.push((truncate(&facts.join(" "), width), TextStyle::Cyan));
+            let mut title = wrap_line(&field("title"), width.saturating_sub(MARK.width()));
+            if title.len() > TITLE_LINES {
+                title.truncate(TITLE_LINES);
+                if let Some(last) = title.last_mut() {
+                    *last += " …";
+                }
+            }
+            for line in title {
+                lines.push((truncate(&format!("{MARK}{line}"), width), TextStyle::Plain));
+            }
+            lines.push((String::new(), TextStyle::Plain));
+        }
+        let more = self.count.saturating_sub(self.cards.len() as u64);
+        if more > 0 {
+            lines.push((truncate(&format!("and {more} more"), width), TextStyle::Dim));
+        }
+        lines
+    }
+}

@@ -1,0 +1,107 @@
+//! Completes commands, flags and IDs in shells. Errors are silent: they would break the line that
+//! the user types.
+
+use std::ffi::OsStr;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::{CompleteEnv, Shells};
+use serde_json::json;
+
+use super::list::items_of;
+use super::output::clean_line;
+use super::tool_client::{ProjectOptions, ToolClient};
+use super::{Cli, print_encoded};
+use crate::config::AppConfig;
+use crate::exit::CommandError;
+use crate::settings::SettingFlags;
+
+/// Set by the scripts of shells, with the name of the shell.
+const VARIABLE: &str = "REQLORE_COMPLETE";
+const PROGRAM: &str = "reqlore";
+const MAX_CANDIDATES: u32 = 1_000;
+/// First letters of an ID in lower case, and its kind.
+const KINDS: [(&str, &str); 4] = [
+    ("ep-", "epic"),
+    ("us-", "user_story"),
+    ("req-", "requirement"),
+    ("ac-", "acceptance_criteria"),
+];
+
+/// Answers the script of a shell. False if this is an ordinary run.
+pub(crate) fn answer_shell() -> bool {
+    let env = CompleteEnv::with_factory(Cli::command).var(VARIABLE).bin(PROGRAM);
+    let folder = std::env::current_dir().ok();
+    env.try_complete(std::env::args_os(), folder.as_deref()).unwrap_or(true)
+}
+
+/// Prints the script that makes a shell ask this program.
+pub(crate) fn print_script(shell: Shell) -> Result<u8, CommandError> {
+    let name = shell.to_string();
+    let mut script = Vec::new();
+    if let Some(completer) = Shells::builtins().completer(&name) {
+        completer
+            .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
+            .map_err(CommandError::failure)?;
+    }
+    print_encoded(&String::from_utf8_lossy(&script))
+}
+
+/// Completes the IDs of backlog items and entities.
+pub(crate) fn all_ids() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let begun = current.to_string_lossy().to_lowercase();
+        let mut found = Vec::new();
+        for (prefix, kind) in KINDS {
+            if prefix.starts_with(&begun) || begun.starts_with(prefix) {
+                found.extend(complete_ids(kind, &begun));
+            }
+        }
+        // The IDs of entities begin with the first letters of any kind.
+        if found.is_empty() && !begun.is_empty() {
+            found = complete_ids("entity", &begun);
+        }
+        found
+    })
+}
+
+pub(crate) fn epics() -> ArgValueCompleter {
+    ids_of_kind("epic")
+}
+
+pub(crate) fn stories() -> ArgValueCompleter {
+    ids_of_kind("user_story")
+}
+
+fn ids_of_kind(kind: &'static str) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |current: &OsStr| {
+        complete_ids(kind, &current.to_string_lossy().to_lowercase())
+    })
+}
+
+/// The IDs of one kind that begin with this lower-case text, with their titles.
+fn complete_ids(kind: &str, begun: &str) -> Vec<CompletionCandidate> {
+    let mut arguments = json!({ "kind": kind, "limit": MAX_CANDIDATES, "sort": "reference" });
+    if !begun.is_empty() {
+        arguments["text"] = json!(begun);
+    }
+    let mut candidates = Vec::new();
+    let Ok(config) = AppConfig::resolve(&SettingFlags::default()) else { return candidates };
+    let Ok(client) = ToolClient::open_quietly(&config, &ProjectOptions::default()) else {
+        return candidates;
+    };
+    let Ok(listed) = client.call("list_items", arguments) else { return candidates };
+    for item in items_of(&listed) {
+        let (Some(id), Some(title)) = (item["reference_id"].as_str(), item["title"].as_str())
+        else {
+            continue;
+        };
+        // The name of a file made by hand may be any text.
+        if id.to_lowercase().starts_with(begun) && clean_line(id) == id {
+            let title = clean_line(title);
+            candidates.push(CompletionCandidate::new(id).help(Some(title.into())));
+        }
+    }
+    candidates
+}

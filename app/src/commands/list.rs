@@ -1,0 +1,376 @@
+//! `reqlore list`: lists items of one kind as a table, JSON or CSV.
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::output::{OutputScreen, TextStyle, TextTable, clean_line, csv_line, write_stdout};
+use super::print_json;
+use super::tool_client::{ProjectOptions, ToolClient};
+use crate::config::AppConfig;
+use crate::exit::CommandError;
+
+/// The largest page of `list_items`.
+const PAGE_ITEMS: u32 = 1_000;
+const COLUMNS: [&str; 11] = [
+    "ID", "KIND", "STATUS", "PRIORITY", "TYPE", "DONE", "PARENT", "ASSIGNEE", "TAGS", "UPDATED",
+    "TITLE",
+];
+/// The columns that a narrow terminal leaves out, the first one first.
+const OPTIONAL: [&str; 8] =
+    ["UPDATED", "TAGS", "TYPE", "KIND", "ASSIGNEE", "PARENT", "PRIORITY", "DONE"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ListKind {
+    #[value(alias = "epic")]
+    Epics,
+    #[value(aliases = ["story", "user-stories", "user_story"])]
+    Stories,
+    #[value(alias = "requirement")]
+    Requirements,
+    #[value(aliases = ["criterion", "acceptance-criteria", "acceptance_criteria"])]
+    Criteria,
+    #[value(alias = "decision")]
+    Decisions,
+    #[value(alias = "issue")]
+    Issues,
+    #[value(alias = "idea")]
+    Ideas,
+    #[value(alias = "report")]
+    Reports,
+    #[value(alias = "source")]
+    Sources,
+    #[value(alias = "citation")]
+    Citations,
+    /// All of the knowledge graph
+    #[value(aliases = ["entity", "knowledge"])]
+    Entities,
+    #[value(alias = "section")]
+    Sections,
+}
+
+impl ListKind {
+    /// The kind as `list_items` names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Epics => "epic",
+            Self::Stories => "user_story",
+            Self::Requirements => "requirement",
+            Self::Criteria => "acceptance_criteria",
+            Self::Decisions => "decision",
+            Self::Issues => "issue",
+            Self::Ideas => "idea",
+            Self::Reports => "report",
+            Self::Sources => "source",
+            Self::Citations => "citation",
+            Self::Entities => "entity",
+            Self::Sections => "section",
+        }
+    }
+
+    fn noun(self, count: u64) -> &'static str {
+        match (self, count) {
+            (Self::Epics, 1) => "epic",
+            (Self::Epics, _) => "epics",
+            (Self::Stories, 1) => "user story",
+            (Self::Stories, _) => "user stories",
+            (Self::Requirements, 1) => "requirement",
+            (Self::Requirements, _) => "requirements",
+            (Self::Criteria, 1) => "acceptance criterion",
+            (Self::Criteria, _) => "acceptance criteria",
+            (Self::Entities, 1) => "entity",
+            (Self::Entities, _) => "entities",
+            (_, 1) => self.name(),
+            (Self::Decisions, _) => "decisions",
+            (Self::Issues, _) => "issues",
+            (Self::Ideas, _) => "ideas",
+            (Self::Reports, _) => "reports",
+            (Self::Sources, _) => "sources",
+            (Self::Citations, _) => "citations",
+            (Self::Sections, _) => "sections",
+        }
+    }
+}
+
+/// Filters of items, as `list_items` has them.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct FilterOptions {
+    /// Only items of this epic
+    #[arg(long, value_name = "ID", add = super::complete::epics())]
+    pub(crate) epic: Option<String>,
+    /// Only items of this user story
+    #[arg(long, value_name = "ID", add = super::complete::stories())]
+    pub(crate) story: Option<String>,
+    /// Only items of this user; `none` for items without an assignee
+    #[arg(long, value_name = "NAME")]
+    pub(crate) assignee: Option<String>,
+    /// Only items with this tag; repeat it for items with all of them
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    /// Only this priority: critical, high, medium, low or 1 to 4
+    #[arg(long, value_name = "PRIORITY")]
+    pub(crate) priority: Option<String>,
+    /// Only this type of requirements, such as functional
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) requirement_type: Option<String>,
+    /// Only items with this text in the title or the ID
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+    /// Only items changed since this date or time (UTC), such as 2026-11-22
+    #[arg(long, value_name = "TIME")]
+    pub(crate) updated_since: Option<String>,
+}
+
+impl FilterOptions {
+    /// The arguments of `list_items`.
+    pub(crate) fn arguments(&self, kind: &str) -> Value {
+        let mut arguments = json!({ "kind": kind });
+        for (name, value) in [
+            ("epic", &self.epic),
+            ("user_story", &self.story),
+            ("assignee", &self.assignee),
+            ("priority", &self.priority),
+            ("type", &self.requirement_type),
+            ("text", &self.text),
+            ("updated_since", &self.updated_since),
+        ] {
+            if let Some(value) = value {
+                arguments[name] = json!(value);
+            }
+        }
+        if !self.tags.is_empty() {
+            arguments["tags"] = json!(self.tags);
+        }
+        arguments
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListOptions {
+    /// The kind of items
+    #[arg(value_enum, value_name = "KIND", default_value = "epics", hide_default_value = true)]
+    kind: ListKind,
+    /// The kind of items, as an alternative to KIND
+    #[arg(long = "kind", value_enum, value_name = "KIND", hide_possible_values = true)]
+    named_kind: Option<ListKind>,
+    /// Order: priority, updated, reference, title, status or assignee; -updated reverses
+    #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
+    sort: Option<String>,
+    /// Maximum number of items [default: all]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+    /// Print the result as JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print the result as CSV, with all columns
+    #[arg(long)]
+    csv: bool,
+    /// Only items with this status, in any case
+    #[arg(long, value_name = "STATUS", help_heading = "Filters")]
+    status: Option<String>,
+    #[command(flatten)]
+    filters: FilterOptions,
+    #[command(flatten)]
+    project: ProjectOptions,
+}
+
+pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, CommandError> {
+    let kind = options.named_kind.unwrap_or(options.kind);
+    let client = ToolClient::open(config, &options.project)?;
+    let mut arguments = options.filters.arguments(kind.name());
+    for (name, value) in [("status", &options.status), ("sort", &options.sort)] {
+        if let Some(value) = value {
+            arguments[name] = json!(value);
+        }
+    }
+    let has_filters = arguments.as_object().is_some_and(|given| given.len() > 1);
+    let listed = match kind {
+        ListKind::Sections if has_filters => {
+            let message = "list sections: sections have no filters and no order; omit them";
+            return Err(CommandError::usage_error(message));
+        }
+        ListKind::Sections => list_sections(&client, options.limit)?,
+        _ => fetch_items(&client, arguments, options.limit)?,
+    };
+    // The connection ends before the output is read, which may take long.
+    drop(client);
+    if options.json {
+        return print_json(&listed);
+    }
+    if options.csv {
+        return write_stdout(&items_csv(&listed));
+    }
+    let screen = OutputScreen::of_stdout();
+    let mut text = String::new();
+    if !items_of(&listed).is_empty() {
+        text = items_table(&listed, kind).format(&screen) + "\n";
+    }
+    for line in summary(&listed, kind, has_filters, options.status.is_some()) {
+        text += &screen.wrapped(&line, TextStyle::Plain);
+    }
+    screen.print(&text)
+}
+
+/// The items of an answer of `list_items`.
+pub(crate) fn items_of(listed: &Value) -> &[Value] {
+    listed["items"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Reads pages of `list_items` until the end, or until `limit` items. The answer is that of one
+/// page.
+pub(crate) fn fetch_items(
+    client: &ToolClient,
+    mut arguments: Value,
+    limit: Option<u32>,
+) -> Result<Value, CommandError> {
+    let limit = limit.unwrap_or(u32::MAX);
+    let mut items = Vec::new();
+    loop {
+        let missing = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        arguments["limit"] = json!(missing.min(PAGE_ITEMS));
+        let page = client.call("list_items", arguments.clone())?;
+        items.extend_from_slice(items_of(&page));
+        let cursor = page["next_cursor"].as_str();
+        match cursor {
+            Some(cursor) if items.len() < limit as usize => arguments["cursor"] = json!(cursor),
+            _ => {
+                let mut listed = json!({ "items": items });
+                for name in ["total", "by_status", "notes"] {
+                    if let Some(value) = page.get(name) {
+                        listed[name] = value.clone();
+                    }
+                }
+                return Ok(listed);
+            }
+        }
+    }
+}
+
+/// The sections in the list of AGENTS.md, as items.
+fn list_sections(client: &ToolClient, limit: Option<u32>) -> Result<Value, CommandError> {
+    let reply = client.call_for_reply("reqlix_get_instructions", json!({}))?;
+    let mut items = Vec::new();
+    let mut is_list = false;
+    for line in reply.text.iter().flat_map(|text| text.lines()) {
+        if let Some(heading) = line.strip_prefix("## ") {
+            is_list = heading.trim() == "Sections";
+        }
+        // `- TITLE (key: KEY)`
+        let entry = line.strip_prefix("- ").and_then(|entry| entry.strip_suffix(')'));
+        if is_list && let Some((title, key)) = entry.and_then(|entry| entry.rsplit_once(" (key: "))
+        {
+            items.push(json!({ "reference_id": key, "kind": "section", "title": title }));
+        }
+    }
+    let total = items.len();
+    items.truncate(limit.unwrap_or(u32::MAX) as usize);
+    Ok(json!({ "items": items, "total": total }))
+}
+
+fn cells(item: &Value) -> [String; COLUMNS.len()] {
+    let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
+    let date = text("updated_at");
+    [
+        text("reference_id"),
+        text("kind"),
+        text("status"),
+        priority_name(&item["priority"]).to_owned(),
+        text("type_name"),
+        progress_text(item),
+        text("parent"),
+        text("assignee_username"),
+        joined(&item["tags"]),
+        date.split('T').next().unwrap_or_default().to_owned(),
+        text("title"),
+    ]
+}
+
+fn items_table(listed: &Value, kind: ListKind) -> TextTable {
+    let mut table = TextTable::new(&COLUMNS).with_optional(&OPTIONAL).with_status("STATUS");
+    for item in items_of(listed) {
+        let mut cells = cells(item);
+        if kind != ListKind::Entities {
+            cells[1].clear();
+        }
+        table.push(cells);
+    }
+    table.drop_empty_columns();
+    table
+}
+
+fn items_csv(listed: &Value) -> String {
+    let names = [
+        "id",
+        "kind",
+        "status",
+        "priority",
+        "type",
+        "progress",
+        "parent",
+        "assignee",
+        "tags",
+        "updated_at",
+        "title",
+    ];
+    let mut text = csv_line(names);
+    for item in items_of(listed) {
+        let mut cells = cells(item);
+        item["updated_at"].as_str().unwrap_or_default().clone_into(&mut cells[9]);
+        text += &csv_line(cells.iter().map(String::as_str));
+    }
+    text
+}
+
+pub(crate) fn priority_name(priority: &Value) -> &'static str {
+    match priority.as_u64() {
+        Some(1) => "Critical",
+        Some(2) => "High",
+        Some(3) => "Medium",
+        Some(4) => "Low",
+        _ => "",
+    }
+}
+
+/// `3/7`: done children of all; empty without children.
+pub(crate) fn progress_text(item: &Value) -> String {
+    let progress = &item["progress"];
+    match (progress["done"].as_u64(), progress["total"].as_u64()) {
+        (Some(done), Some(total)) => format!("{done}/{total}"),
+        _ => String::new(),
+    }
+}
+
+/// The texts of a list with commas.
+pub(crate) fn joined(list: &Value) -> String {
+    let texts: Vec<&str> =
+        list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    texts.join(", ")
+}
+
+/// `12 epics: 3 Draft, 9 Done`, and the notes of the tool.
+fn summary(listed: &Value, kind: ListKind, has_filters: bool, has_status: bool) -> Vec<String> {
+    let total = listed["total"].as_u64().unwrap_or_default();
+    let mut lines = Vec::new();
+    for note in listed["notes"].as_array().into_iter().flatten() {
+        lines.extend(note.as_str().map(clean_line));
+    }
+    if total == 0 {
+        if lines.is_empty() {
+            let suffix = if has_filters { "match these filters" } else { "exist yet" };
+            lines.push(format!("No {} {suffix}.", kind.noun(0)));
+        }
+        return lines;
+    }
+    let count = items_of(listed).len() as u64;
+    let mut text = if count < total { format!("{count} of ") } else { String::new() };
+    text += &format!("{total} {}", kind.noun(total));
+    let mut separator = ": ";
+    // The counts of all statuses would contradict a list of one.
+    let counts = if has_status { &Value::Null } else { &listed["by_status"] };
+    for (status, count) in counts.as_object().into_iter().flatten() {
+        text += &format!("{separator}{count} {}", clean_line(status));
+        separator = ", ";
+    }
+    lines.insert(0, text);
+    lines
+}

@@ -1,0 +1,158 @@
+//! `reqlore tree`: shows epics with their user stories and requirements.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::list::{fetch_items, items_of, progress_text};
+use super::output::{OutputScreen, TextStyle, clean_line, truncate};
+use super::print_json;
+use super::tool_client::{ProjectOptions, ToolClient};
+use crate::config::AppConfig;
+use crate::exit::CommandError;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TreeOptions {
+    /// An epic or a user story [default: all epics]
+    #[arg(value_name = "ID", add = super::complete::all_ids())]
+    reference: Option<String>,
+    /// Also show acceptance criteria
+    #[arg(long)]
+    criteria: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    project: ProjectOptions,
+}
+
+pub(crate) fn run(config: &AppConfig, options: &TreeOptions) -> Result<u8, CommandError> {
+    let client = ToolClient::open(config, &options.project)?;
+    let roots = read_tree(&client, options)?;
+    drop(client);
+    if options.json {
+        return print_json(&json!({ "items": roots }));
+    }
+    if roots.is_empty() {
+        return OutputScreen::of_stdout().print("There are no epics yet.\n");
+    }
+    let screen = OutputScreen::of_stdout();
+    let mut text = String::new();
+    for root in &roots {
+        push_branch(&mut text, root, ("", ""), &screen);
+    }
+    screen.print(&text)
+}
+
+/// The root items with their descendants in `children`.
+fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<Value>, CommandError> {
+    let mut kinds = vec!["epic", "user_story", "requirement"];
+    if options.criteria {
+        kinds.push("acceptance_criteria");
+    }
+    let mut filter = None;
+    if let Some(reference) = &options.reference {
+        let found = client.call("get_item", json!({ "reference": reference }))?;
+        let id = found["item"]["reference_id"].as_str().unwrap_or_default().to_owned();
+        let argument = match id.split('-').next() {
+            Some("EP") => "epic",
+            Some("US") => "user_story",
+            _ => {
+                return Err(CommandError::usage_error(format!(
+                    "{}: is not an epic or a user story; use `reqlore show`",
+                    clean_line(reference)
+                )));
+            }
+        };
+        kinds.retain(|kind| argument == "epic" || *kind != "epic");
+        filter = Some((argument, id));
+    }
+    let mut items = Vec::new();
+    for kind in kinds {
+        let mut arguments = json!({ "kind": kind });
+        match &filter {
+            // The root itself has no filter by its ID, but its ID is a part of its text.
+            Some((argument, id)) if *argument == kind => arguments["text"] = json!(id),
+            Some((argument, id)) => arguments[argument] = json!(id),
+            None => {}
+        }
+        let listed = fetch_items(client, arguments, None)?;
+        for item in items_of(&listed) {
+            let is_other_root = filter.as_ref().is_some_and(|(argument, id)| {
+                *argument == kind && item["reference_id"] != id.as_str()
+            });
+            if !is_other_root {
+                items.push(item.clone());
+            }
+        }
+    }
+    Ok(nest_items(items))
+}
+
+/// Nests items below their parents. An item whose parent is not among them is a root.
+fn nest_items(items: Vec<Value>) -> Vec<Value> {
+    let id_of = |item: &Value| item["reference_id"].as_str().unwrap_or_default().to_owned();
+    let ids: BTreeSet<String> = items.iter().map(id_of).collect();
+    let mut children: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut roots = Vec::new();
+    // Parents come before their children, so the reverse order completes each item first.
+    for mut item in items.into_iter().rev() {
+        if let Some(mut own) = children.remove(&id_of(&item)) {
+            own.reverse();
+            item["children"] = json!(own);
+        }
+        match item["parent"].as_str().map(str::to_owned) {
+            Some(parent) if ids.contains(&parent) => {
+                children.entry(parent).or_default().push(item);
+            }
+            _ => roots.push(item),
+        }
+    }
+    roots.reverse();
+    roots
+}
+
+/// Adds an item and its descendants. `indents` begin its own line and the lines of its children.
+fn push_branch(text: &mut String, item: &Value, (own, below): (&str, &str), screen: &OutputScreen) {
+    let field = |name: &str| clean_line(item[name].as_str().unwrap_or_default());
+    let (id, status) = (field("reference_id"), field("status"));
+    let mut facts = Vec::new();
+    facts.extend(Some(status.clone()).filter(|status| !status.is_empty()));
+    facts.extend(Some(progress_text(item)).filter(|progress| !progress.is_empty()));
+    let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(" ")) };
+    let used = own.chars().count() + id.len() + facts.chars().count() + 2;
+    let width = screen.width.map_or(usize::MAX, |width| width.saturating_sub(used).max(8));
+    let title = truncate(&field("title"), width);
+    let facts = screen.paint(TextStyle::of_status(&status), &facts);
+    *text += &format!("{own}{}{facts}  {title}\n", screen.paint(TextStyle::Cyan, &id));
+    let children = item["children"].as_array().map_or(&[][..], Vec::as_slice);
+    for (index, child) in children.iter().enumerate() {
+        let is_last = index + 1 == children.len();
+        let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let indents = (format!("{below}{branch}"), format!("{below}{trunk}"));
+        push_branch(text, child, (&indents.0, &indents.1), screen);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nest_items_keeps_the_order_and_orphans() {
+        let item = |id: &str, parent: &str| json!({ "reference_id": id, "parent": parent });
+        let items = vec![
+            json!({ "reference_id": "EP-2" }),
+            json!({ "reference_id": "EP-1" }),
+            item("US-3", "EP-1"),
+            item("US-1", "EP-1"),
+            item("US-9", "EP-9"),
+            item("REQ-1", "US-1"),
+        ];
+        let roots = nest_items(items);
+        let ids: Vec<&Value> = roots.iter().map(|root| &root["reference_id"]).collect();
+        assert_eq!(ids, ["EP-2", "EP-1", "US-9"]);
+        assert_eq!(roots[1]["children"][0]["reference_id"], "US-3");
+        assert_eq!(roots[1]["children"][1]["children"][0]["reference_id"], "REQ-1");
+    }
+}
