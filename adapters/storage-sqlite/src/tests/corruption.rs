@@ -117,6 +117,12 @@ fn answer(question: impl Debug, answer: StoreResult<impl Debug>) -> Answer {
     (format!("{question:?}"), answer)
 }
 
+async fn ask_children(s: &Storage, project: &ProjectKey) -> Answer {
+    let stories = [1, 2].map(|number| Reference { kind: ItemKind::UserStory, number });
+    let children = s.store.child_statuses(project, ItemKind::Requirement, &stories).await;
+    answer(("children", project), children)
+}
+
 /// Everything that the ports answer, and a new epic at the end.
 async fn ask_everything(s: &Storage) -> Vec<Answer> {
     let (store, ids) = (&s.store, known_ids());
@@ -164,9 +170,7 @@ async fn ask_everything(s: &Storage) -> Vec<Answer> {
             query.filter.status = Some(Status::Backlog);
             answers.push(answer(("backlog", project, kind), store.items(project, &query).await));
         }
-        let stories = [1, 2].map(|number| Reference { kind: ItemKind::UserStory, number });
-        let children = store.child_statuses(project, ItemKind::Requirement, &stories).await;
-        answers.push(answer(("children", project), children));
+        answers.push(ask_children(s, project).await);
         let earlier = Version::of_bytes(b"**1.** two\n");
         let text = store.document_at(project, &DocumentId::section("general"), earlier).await;
         answers.push(answer(("earlier", project), text));
