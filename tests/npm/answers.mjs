@@ -30,6 +30,7 @@ try {
   await call('epic_hierarchy', { epic });
   await call('get_user_story_requirements', { user_story });
   await call('list_epics', {});
+  await call('list_items', { kind: 'user_story' });
   await call('search_requirements', { query: 'keys' });
   await call('search_global', { query: 'sign in' });
   await call('update_epic', { epic, status: 'Done' });

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use reqlore_contract::run;
-use reqlore_domain::backlog::{ItemKind, Status};
+use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::item_list::{ItemFilter, ItemQuery};
@@ -87,6 +87,10 @@ fn wrong_row_of_a_list_is_not_served() {
         let (_, message) = error_text(run(store.items(&ProjectKey::default(), &query)));
         assert!(message.contains("items") && message.contains("restore"), "{message}");
     }
+    let stories = [Reference { kind: ItemKind::UserStory, number: 1 }];
+    let counted = run(store.child_statuses(&ProjectKey::default(), REQ, &stories));
+    let (_, message) = error_text(counted);
+    assert!(message.contains("damaged") && message.contains("restore"), "{message}");
 }
 
 #[test]
