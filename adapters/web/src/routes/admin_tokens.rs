@@ -45,7 +45,7 @@ struct FormOutcome<'a> {
     /// A new token with its secret, which is shown once.
     created: Option<(String, Token)>,
     error: String,
-    /// What a rejected form has sent.
+    /// The fields of a rejected form.
     sent: Option<&'a FormFields>,
 }
 
