@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolReply};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +18,7 @@ impl PageSession {
         name: &str,
         arguments: Value,
     ) -> Result<Answer> {
-        let reply = self.run_tool(name, arguments).await?;
+        let reply = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
         Answer::deserialize(&*reply.data).map_err(|error| {
             Error::new(ErrorKind::Internal, "The tool's answer has another form").caused_by(error)
         })
@@ -25,17 +26,30 @@ impl PageSession {
 
     /// Calls a tool and returns its text, for answers whose data is not enough.
     pub(crate) async fn call_for_text(&self, name: &str, arguments: Value) -> Result<String> {
-        let reply = self.run_tool(name, arguments).await?;
+        let reply = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
         Ok(reply.text.into_iter().next().unwrap_or_default())
     }
 
-    async fn run_tool(&self, name: &str, arguments: Value) -> Result<ToolReply> {
+    /// As [`Self::call_for_text`], without the right to write. Some tools that read create a
+    /// missing file, which a page that is only read must not do.
+    pub(crate) async fn read_text(&self, name: &str, arguments: Value) -> Result<String> {
+        let caller = Caller { access: Access::Read, ..(*self.caller).clone() };
+        let reply = self.run_tool(name, arguments, Arc::new(caller)).await?;
+        Ok(reply.text.into_iter().next().unwrap_or_default())
+    }
+
+    async fn run_tool(
+        &self,
+        name: &str,
+        arguments: Value,
+        caller: Arc<Caller>,
+    ) -> Result<ToolReply> {
         let Value::Object(mut arguments) = arguments else {
             return Err(Error::new(ErrorKind::Internal, "arguments: not an object"));
         };
         arguments.retain(|_, value| !value.is_null());
         let call = ToolCall {
-            caller: Arc::clone(&self.caller),
+            caller,
             correlation_id: self.correlation_id.to_string(),
             name: name.to_owned(),
             arguments,

@@ -179,14 +179,6 @@ fn prompt_text(project: &str, answer: &ItemAnswer, parents: &[ParentItem]) -> St
     lines.join("\n")
 }
 
-/// A time of a tool's answer for people, such as `2026-11-23 10:00 UTC`.
-pub(crate) fn display_time(rfc3339: &str) -> String {
-    match (rfc3339.get(..10), rfc3339.get(11..16)) {
-        (Some(date), Some(time)) => format!("{date} {time} UTC"),
-        _ => rfc3339.to_owned(),
-    }
-}
-
 pub(crate) fn short_version(version: &str) -> &str {
     version.get(..8).unwrap_or(version)
 }

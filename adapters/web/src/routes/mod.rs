@@ -8,8 +8,10 @@ mod events;
 mod graph;
 mod home;
 pub(crate) mod item;
+mod knowledge;
 mod pictures;
 mod search;
+mod sections;
 mod sign_in;
 mod table;
 #[cfg(test)]
@@ -38,6 +40,8 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(tree::routes())
         .merge(graph::routes())
         .merge(item::routes())
+        .merge(knowledge::routes())
+        .merge(sections::routes())
         .merge(pictures::routes())
 }
 

@@ -7,6 +7,7 @@ use reqlore_domain::error::Result;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::item_lists::{ChildProgress, ItemPage};
 use crate::session::PageSession;
 
 #[derive(Deserialize)]
@@ -53,12 +54,6 @@ pub(crate) struct ChildItem {
     pub(crate) title: String,
     pub(crate) status: Option<String>,
     pub(crate) progress: Option<ChildProgress>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-pub(crate) struct ChildProgress {
-    pub(crate) done: usize,
-    pub(crate) total: usize,
 }
 
 #[derive(Default, Deserialize)]
@@ -164,19 +159,15 @@ impl ItemAnswer {
 
     /// Adds the progress of the user stories of an epic.
     pub(super) async fn read_progress(&mut self, session: &PageSession) -> Result<()> {
-        #[derive(Deserialize)]
-        struct ListAnswer {
-            items: Vec<ChildItem>,
-        }
         let epic = &self.item.reference_id;
         let arguments = json!({ "kind": "user_story", "epic": epic, "limit": 1_000 });
-        let list: ListAnswer = session.call_tool("list_items", arguments).await?;
+        let list: ItemPage = session.call_tool("list_items", arguments).await?;
         let mut progress = HashMap::new();
         for story in list.items {
             progress.insert(story.reference_id, story.progress);
         }
         for child in &mut self.children {
-            child.progress = progress.get(&child.reference_id).copied().flatten();
+            child.progress = progress.remove(&child.reference_id).flatten();
         }
         Ok(())
     }

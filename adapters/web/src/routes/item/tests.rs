@@ -85,7 +85,8 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
         ("get_history", "US-001" | "US-009") => Ok(history(arguments)),
         ("list_items", _) => Ok(json!({
             "items": [{ "reference_id": "US-001", "title": "Pay", "status": "Done",
-                        "progress": { "done": 3, "total": 7 } }]
+                        "progress": { "done": 3, "total": 7 } }],
+            "total": 1
         })),
         _ => Err(Error::new(ErrorKind::NotFound, "no such item")),
     }

@@ -1,0 +1,106 @@
+//! The lists of knowledge entities and of docsets.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+use reqlore_domain::knowledge::EntityKind;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::WebConfig;
+use crate::item_lists::ItemPage;
+use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::session::PageSession;
+
+const PAGE_LIMIT: usize = 100;
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    Router::new()
+        .route("/p/{project}/knowledge", get(list_entities))
+        .route("/p/{project}/docsets", get(list_docsets))
+}
+
+#[derive(Template)]
+#[template(path = "knowledge.html")]
+struct KnowledgePage {
+    frame: PageFrame,
+    kinds: [EntityKind; 8],
+    kind: String,
+    tag: String,
+    text: String,
+    tags: Vec<TagCount>,
+    page: ItemPage,
+    /// The query of the next page; empty if there is none.
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct TagCount {
+    tag: String,
+    count: usize,
+}
+
+#[derive(Deserialize)]
+struct TagAnswer {
+    #[serde(default)]
+    tags: Vec<TagCount>,
+}
+
+async fn list_entities(session: PageSession) -> Result<Response, PageError> {
+    let query = &session.query;
+    let kind = query.filled("kind");
+    let list = json!({
+        "kind": kind.unwrap_or("entity"),
+        "tags": query.filled("tag").map(|tag| vec![tag]),
+        "text": query.filled("q"),
+        "sort": "updated",
+        "limit": PAGE_LIMIT,
+        "cursor": query.filled("cursor"),
+    });
+    let page: ItemPage = session.call_tool("list_items", list).await?;
+    let tags: TagAnswer = session.call_tool("ixchel_tags", json!({ "kind": kind })).await?;
+    let next = page.next_cursor.as_ref().map(|cursor| query.with("cursor", cursor));
+    render(&KnowledgePage {
+        frame: PageFrame::new(&session, PageSection::Knowledge, "Knowledge"),
+        kinds: EntityKind::ALL,
+        kind: kind.unwrap_or_default().to_owned(),
+        tag: query.text("tag").to_owned(),
+        text: query.text("q").to_owned(),
+        tags: tags.tags,
+        next: next.unwrap_or_default(),
+        page,
+    })
+}
+
+#[derive(Template)]
+#[template(path = "docsets.html")]
+struct DocsetPage {
+    frame: PageFrame,
+    docsets: Vec<DocsetItem>,
+    notes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct DocsetAnswer {
+    docsets: Vec<DocsetItem>,
+    #[serde(default)]
+    notes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct DocsetItem {
+    name: String,
+    version: Option<String>,
+    aliases: Vec<String>,
+    local_path: String,
+    description: Option<String>,
+}
+
+async fn list_docsets(session: PageSession) -> Result<Response, PageError> {
+    let answer: DocsetAnswer = session.call_tool("list_docsets", json!({})).await?;
+    let frame = PageFrame::new(&session, PageSection::Docsets, "Docsets");
+    render(&DocsetPage { frame, docsets: answer.docsets, notes: answer.notes })
+}

@@ -1,0 +1,256 @@
+//! The sections of requirements: list, page, and the form of one requirement.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::sections::{Section, instructions};
+use serde_json::{Map, Value, json};
+
+use super::item::form::{FieldControl, FormField};
+use super::item::{ItemAnswer, project_item_url};
+use crate::WebConfig;
+use crate::csrf::PostedForm;
+use crate::form_fields::encode_component;
+use crate::markdown::{ItemUrl, render_markdown};
+use crate::page::{PageError, PageFrame, PageSection, public_message, render};
+use crate::session::PageSession;
+use crate::word_diff::compare_words;
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    Router::new()
+        .route("/p/{project}/sections", get(list_sections))
+        .route("/p/{project}/sections/{key}", get(show_section))
+        .route("/p/{project}/sections/{key}/edit", get(show_form).post(save))
+}
+
+#[derive(Template)]
+#[template(path = "sections.html")]
+struct SectionList {
+    frame: PageFrame,
+    /// Titles and keys.
+    sections: Vec<(String, String)>,
+}
+
+async fn list_sections(session: PageSession) -> Result<Response, PageError> {
+    // A new section has a form of its own address.
+    if let Some(key) = session.query.filled("new") {
+        let url = section_url(&session, key);
+        return Ok(Redirect::to(&format!("{url}/edit")).into_response());
+    }
+    let arguments = tool_arguments(&session, "list the sections on a page");
+    let text = session.read_text("reqlix_get_instructions", arguments.into()).await?;
+    let mut sections = Vec::new();
+    for (key, title) in instructions::listed(&text) {
+        sections.push((title, key));
+    }
+    sections.sort();
+    let frame = PageFrame::new(&session, PageSection::Sections, "Sections");
+    render(&SectionList { frame, sections })
+}
+
+/// The arguments that all tools of sections have.
+fn tool_arguments(session: &PageSession, purpose: &str) -> Map<String, Value> {
+    let mut arguments = Map::new();
+    arguments.insert("project_root".to_owned(), json!(session.project.as_str()));
+    arguments.insert("operation_description".to_owned(), json!(purpose));
+    arguments
+}
+
+fn section_url(session: &PageSession, key: &str) -> String {
+    session.url(&format!("sections/{}", encode_component(key)))
+}
+
+#[derive(Template)]
+#[template(path = "section.html")]
+struct SectionPage {
+    frame: PageFrame,
+    key: String,
+    title: String,
+    version: String,
+    fault: String,
+    parts: Vec<SectionPart>,
+    /// The index of the last requirement, after which a new one is added.
+    count: usize,
+    is_saved: bool,
+}
+
+/// A requirement of a section, or the text between two of them.
+struct SectionPart {
+    /// Empty for text between requirements.
+    index: String,
+    /// Sanitized.
+    html: String,
+}
+
+async fn read_section(session: &PageSession, key: &str) -> Result<ItemAnswer, PageError> {
+    let reference = format!("section:{key}");
+    let answer = session.call_tool("get_item", json!({ "reference": reference })).await?;
+    Ok(answer)
+}
+
+/// Pushes the text between two requirements, such as headings.
+fn push_between(parts: &mut Vec<SectionPart>, text: &str, item_url: &ItemUrl) {
+    if !text.trim().is_empty() {
+        let html = render_markdown(text, 2, item_url);
+        parts.push(SectionPart { index: String::new(), html });
+    }
+}
+
+async fn show_section(
+    session: PageSession,
+    Path((_, key)): Path<(String, String)>,
+) -> Result<Response, PageError> {
+    let answer = read_section(&session, &key).await?;
+    let source = answer.item.description.as_str();
+    let item_url = project_item_url(&session);
+    let section = Section::parse(source);
+    let mut parts = Vec::new();
+    let mut end = 0;
+    for requirement in section.requirements() {
+        let stored = section.stored_text(requirement);
+        // Requirements are in the order of the text.
+        let Some(start) = source[end..].find(stored).map(|at| end + at) else { continue };
+        push_between(&mut parts, &source[end..start], &item_url);
+        end = start + stored.len();
+        let html = render_markdown(&section.text(requirement), 3, &item_url);
+        parts.push(SectionPart { index: requirement.index.to_owned(), html });
+    }
+    push_between(&mut parts, &source[end..], &item_url);
+    render(&SectionPage {
+        frame: PageFrame::new(&session, PageSection::Sections, answer.item.title.clone()),
+        count: section.requirements().len(),
+        title: answer.item.title,
+        version: answer.item.version,
+        fault: answer.fault.unwrap_or_default(),
+        parts,
+        is_saved: session.query.filled("saved").is_some(),
+        key,
+    })
+}
+
+#[derive(Template)]
+#[template(path = "section_form.html")]
+struct SectionForm {
+    frame: PageFrame,
+    key: String,
+    /// True for a requirement that exists.
+    is_stored: bool,
+    fields: [FormField; 2],
+    version: String,
+    error: String,
+    is_conflict: bool,
+}
+
+impl SectionForm {
+    /// The form of a requirement; `index` is empty for a new one.
+    async fn read(session: &PageSession, key: String, index: &str) -> Result<Self, PageError> {
+        let answer = match read_section(session, &key).await {
+            Ok(answer) => Some(answer.item),
+            Err(PageError::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        let source = answer.as_ref().map_or("", |item| &item.description);
+        let section = Section::parse(source);
+        let found = section.find(index).map(|requirement| section.text(requirement));
+        let index = FormField {
+            name: "index",
+            label: "Index",
+            hint: "Such as 1 or 2.1. A new index adds a requirement.",
+            value: index.to_owned(),
+            ..required_field()
+        };
+        let text = FormField {
+            name: "text",
+            label: "Text",
+            hint: "Markdown. What the product must do, and why.",
+            control: FieldControl::Area,
+            value: found.clone().unwrap_or_default(),
+            ..required_field()
+        };
+        Ok(Self {
+            frame: PageFrame::new(session, PageSection::Sections, format!("Edit {key}")),
+            is_stored: found.is_some(),
+            fields: [index, text],
+            version: answer.map(|item| item.version).unwrap_or_default(),
+            error: String::new(),
+            is_conflict: false,
+            key,
+        })
+    }
+}
+
+fn required_field() -> FormField {
+    FormField { is_required: true, ..FormField::default() }
+}
+
+async fn show_form(
+    session: PageSession,
+    Path((_, key)): Path<(String, String)>,
+) -> Result<Response, PageError> {
+    if !session.can_write() {
+        return Err(PageError::NotFound);
+    }
+    let index = session.query.text("index").to_owned();
+    render(&SectionForm::read(&session, key, &index).await?)
+}
+
+/// Saves a requirement, or deletes it if the form has the field `delete`.
+async fn save(
+    Path((_, key)): Path<(String, String)>,
+    PostedForm { session, fields }: PostedForm,
+) -> Result<Response, PageError> {
+    let (index, text) = (fields.text("index").trim(), fields.text("text"));
+    let mut arguments = tool_arguments(&session, "edit a requirement on a page");
+    arguments.insert("section".to_owned(), json!(key));
+    arguments.insert("index".to_owned(), json!(index));
+    arguments.insert("if_version".to_owned(), json!(fields.filled("version")));
+    let tool = if fields.filled("delete").is_some() {
+        "reqlix_delete_requirements"
+    } else {
+        arguments.insert("text".to_owned(), json!(text));
+        "reqlix_set_requirements"
+    };
+    let Err(error) = session.call_tool::<Value>(tool, arguments.into()).await else {
+        let url = section_url(&session, &key);
+        return Ok(Redirect::to(&format!("{url}?saved=yes")).into_response());
+    };
+    let status = match error.kind {
+        ErrorKind::Conflict => StatusCode::CONFLICT,
+        ErrorKind::InvalidArgument | ErrorKind::Refused => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => return Err(error.into()),
+    };
+    let mut form = SectionForm::read(&session, key, index).await?;
+    form.reject(&error, text, fields.text("version"));
+    Ok((status, render(&form)?).into_response())
+}
+
+impl SectionForm {
+    fn reject(&mut self, error: &Error, text: &str, version: &str) {
+        let stored = std::mem::replace(&mut self.fields[1].value, text.to_owned());
+        self.is_conflict = error.kind == ErrorKind::Conflict;
+        if self.is_conflict {
+            if stored != text {
+                self.fields[1].difference = compare_words(&stored, text);
+                self.fields[1].stored = Some(stored);
+            }
+            return;
+        }
+        // The form was read with this one.
+        version.clone_into(&mut self.version);
+        let message = public_message(error).into_owned();
+        let named = error.field.as_deref().unwrap_or_default();
+        match self.fields.iter_mut().find(|field| field.name == named) {
+            Some(field) => field.error = message,
+            None => self.error = message,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Tests of the pages of sections, knowledge and docsets.
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Access;
+use serde_json::{Map, Value, json};
+
+use crate::test_support::PageClient;
+
+const HOSTILE: &str = "\"><script>alert(1)</script>";
+const TOOLS: [&str; 3] = ["get_item", "list_items", "reqlix_set_requirements"];
+
+fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
+    let section = format!(
+        "# General\n\n**1.** Log in {HOSTILE}\n\n## Later\n\n**2.1.** See REQ-7.\n\n**2.1.** Twice.\n"
+    );
+    match tool {
+        "get_item" if arguments["reference"] == "section:general" => Ok(json!({
+            "item": { "kind": "section", "id": "general", "title": HOSTILE, "text": section,
+                      "version": "00112233aabbccdd" },
+            "links": { "outgoing": [], "incoming": [], "incoming_total": 0 },
+            "fault": HOSTILE
+        })),
+        "list_items" => Ok(json!({
+            "items": [{ "reference_id": "dec-1d2c8f", "kind": HOSTILE, "title": HOSTILE,
+                        "status": HOSTILE, "tags": [HOSTILE], "updated_at": HOSTILE }],
+            "total": 1
+        })),
+        "ixchel_tags" => Ok(json!({ "total": 1, "tags": [{ "tag": HOSTILE, "count": 2 }] })),
+        "list_docsets" => Ok(json!({ "notes": [HOSTILE], "docsets": [{
+            "name": HOSTILE, "version": HOSTILE, "aliases": [HOSTILE], "local_path": HOSTILE,
+            "description": HOSTILE }] })),
+        "reqlix_set_requirements" if arguments["index"] == "x y" => {
+            Err(Error::new(ErrorKind::InvalidArgument, HOSTILE).field("index"))
+        }
+        "reqlix_set_requirements" if arguments["if_version"] == "ffff" => {
+            Err(Error::new(ErrorKind::Conflict, "changed").field("if_version"))
+        }
+        "reqlix_get_instructions" | "reqlix_set_requirements" => Ok(json!({})),
+        _ => Err(Error::new(ErrorKind::NotFound, "missing")),
+    }
+}
+
+#[tokio::test]
+async fn lists_and_sections_with_hostile_content_are_escaped() {
+    let client = PageClient::new(&TOOLS, answer);
+    for page in [
+        "sections",
+        "sections/general",
+        "sections/general/edit?index=1",
+        "sections/general/edit?index=%22%3E%3Cscript%3E",
+        "sections/new%22%3E%3Cscript%3E/edit",
+        "knowledge?tag=%22%3E%3Cscript%3E&kind=%22%3E%3Cscript%3E&q=%22%3E%3Cscript%3E",
+        "docsets",
+    ] {
+        let reply = client.get(&format!("/p/default/{page}")).await;
+        assert_eq!(reply.status(), 200, "{page}: {}", reply.body);
+        assert!(!reply.body.contains("<script>"), "{page}: {}", reply.body);
+    }
+}
+
+#[tokio::test]
+async fn section_page_shows_each_requirement_with_its_form() {
+    let client = PageClient::new(&TOOLS, answer);
+    let body = client.get("/p/default/sections/general").await.body;
+    for expected in [
+        "<h2>Later</h2>",
+        "3 requirements",
+        r#"See <a href="/p/default/item/REQ-007""#,
+        "/p/default/sections/general/edit?index=2.1",
+    ] {
+        assert!(body.contains(expected), "{expected}: {body}");
+    }
+    let reader = PageClient::new(&TOOLS, answer).with_access(Access::Read);
+    assert!(!reader.get("/p/default/sections/general").await.body.contains("/edit"));
+    assert_eq!(reader.get("/p/default/sections/general/edit").await.status(), 404);
+    assert_eq!(client.get("/p/default/sections/missing").await.status(), 404);
+}
+
+#[tokio::test]
+async fn section_form_keeps_the_typed_text_after_an_error() {
+    let client = PageClient::new(&TOOLS, answer);
+    let page = "/p/default/sections/general/edit";
+    let saved = client.post(page, "index=1&text=New&version=0011").await;
+    assert_eq!(saved.header("location"), "/p/default/sections/general?saved=yes");
+    let invalid = client.post(page, "index=x+y&text=%3Cscript%3E&version=0011").await;
+    assert_eq!(invalid.status(), 422);
+    assert!(invalid.body.contains("&#60;script&#62;</textarea>"), "{}", invalid.body);
+    assert!(invalid.body.contains("id=\"index-error\""), "{}", invalid.body);
+    assert!(invalid.body.contains("name=\"version\" value=\"0011\""), "{}", invalid.body);
+    let conflict = client.post(page, "index=2.1&text=See+REQ-8.&version=ffff").await;
+    assert_eq!(conflict.status(), 409);
+    let body = conflict.body;
+    assert!(body.contains("See <del>REQ-7.</del><ins>REQ-8.</ins>"), "{body}");
+    assert!(body.contains("name=\"version\" value=\"00112233aabbccdd\""), "{body}");
+}
