@@ -6,6 +6,7 @@ use askama::Template;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
+use reqlore_domain::error::ErrorKind;
 use reqlore_domain::knowledge::EntityKind;
 use serde::Deserialize;
 use serde_json::json;
@@ -83,7 +84,7 @@ struct DocsetPage {
     notes: Vec<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct DocsetAnswer {
     docsets: Vec<DocsetItem>,
     #[serde(default)]
@@ -100,7 +101,12 @@ struct DocsetItem {
 }
 
 async fn list_docsets(session: PageSession) -> Result<Response, PageError> {
-    let answer: DocsetAnswer = session.call_tool("list_docsets", json!({})).await?;
+    let answer = match session.call_tool("list_docsets", json!({})).await {
+        Ok(answer) => answer,
+        // A project without a configuration has no docsets.
+        Err(error) if error.kind == ErrorKind::NotFound => DocsetAnswer::default(),
+        Err(error) => return Err(error.into()),
+    };
     let frame = PageFrame::new(&session, PageSection::Docsets, "Docsets");
     render(&DocsetPage { frame, docsets: answer.docsets, notes: answer.notes })
 }

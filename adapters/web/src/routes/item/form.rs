@@ -161,6 +161,10 @@ async fn save(
         let target = format!("{}?saved=same", item_url(&session, &id));
         return Ok(Redirect::to(&target).into_response());
     }
+    if let Some(links) = arguments.get_mut("links") {
+        let answer: ItemAnswer = session.call_tool("get_item", json!({ "reference": id })).await?;
+        fields::clear_missing_relations(links, &answer);
+    }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
     let outcome = session.call_tool::<Value>(kind.update_tool(), arguments.into()).await;
@@ -265,8 +269,10 @@ async fn show_delete(
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
     let reply = session.call_for_text("apply_changes", arguments).await?;
-    // The first line only repeats the item.
+    // The first two lines only repeat the item.
     let effects = reply.lines().skip(2).collect::<Vec<_>>().join("\n\n");
+    // The tool reports what it did, and here nothing is done yet.
+    let effects = effects.replace("Also deleted:", "Deleted with it:");
     let effects = render_markdown(&effects, 2, &project_item_url(&session));
     render(&DeletePage { frame, header, effects })
 }

@@ -249,8 +249,10 @@ impl FormField {
 
     /// Reads the posted value. A field that the form does not have stays unchanged.
     pub(super) fn read(&mut self, posted: &FormFields) {
-        posted.text(self.name).clone_into(&mut self.value);
-        posted.text(&format!("base-{}", self.name)).clone_into(&mut self.base);
+        if let Some(value) = posted.all(self.name).first() {
+            (*value).clone_into(&mut self.value);
+            posted.text(&format!("base-{}", self.name)).clone_into(&mut self.base);
+        }
     }
 
     pub(super) fn is_changed(&self) -> bool {
@@ -283,6 +285,16 @@ impl FormField {
         if typed.is_changed() && typed.value != self.value {
             self.difference = compare_words(&self.value, &typed.value);
             self.stored = Some(std::mem::replace(&mut self.value, typed.value));
+        }
+    }
+}
+
+/// Removes the relations that the document has and the typed links do not.
+pub(super) fn clear_missing_relations(links: &mut Value, answer: &ItemAnswer) {
+    let Some(links) = links.as_object_mut() else { return };
+    for group in answer.link_groups() {
+        if !group.is_incoming && group.relation != MENTIONS {
+            links.entry(group.relation).or_insert_with(|| json!([]));
         }
     }
 }

@@ -125,7 +125,8 @@ async fn create_reports_all_missing_fields_and_keeps_the_rest() {
     assert_eq!(reply.header("location"), "/p/default/item/REQ-001?saved=yes");
     let sent = calls.lock().unwrap().pop().unwrap();
     let expected = json!({
-        "title": "Pay", "description": "Why", "priority": "1", "type": "Data", "user_story": "us-1"
+        "title": "Pay", "description": "Why", "status": "Draft", "priority": "1", "type": "Data",
+        "user_story": "us-1"
     });
     assert_eq!(sent, ("create_requirement".to_owned(), expected));
 }
@@ -140,4 +141,28 @@ async fn form_forged_by_a_reader_is_refused_by_the_tool() {
     assert_eq!(reply.status(), 403);
     assert_eq!(client.post("/p/default/item/EP-001/delete", "").await.status(), 403);
     assert_eq!(calls.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn edit_of_an_entity_removes_missing_relations() {
+    let calls = Calls::default();
+    let known = Arc::clone(&calls);
+    let client = PageClient::new(&["get_item"], move |tool: &str, arguments| {
+        known.lock().unwrap().push((tool.to_owned(), Value::Object(arguments.clone())));
+        Ok(json!({
+            "item": { "kind": "decision", "id": "dec-1d2c8f", "title": "T", "text": "",
+                      "version": "00112233aabbccdd" },
+            "links": {
+                "outgoing": [{ "relation": "related", "id": "EP-001" },
+                             { "relation": "mentions", "id": "EP-002" }],
+                "incoming": [{ "relation": "affects", "id": "dec-b28160" }]
+            }
+        }))
+    });
+    let form = "links=affects:+REQ-1,US-1%0D%0A&base-links=1&version=0011";
+    client.post("/p/default/item/dec-1d2c8f/edit", form).await;
+    let (tool, arguments) = calls.lock().unwrap().pop().unwrap();
+    assert_eq!(tool, "ixchel_update");
+    let expected = json!({ "affects": ["REQ-1", "US-1"], "related": [] });
+    assert_eq!(arguments["links"], expected);
 }
