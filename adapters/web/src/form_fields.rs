@@ -18,7 +18,12 @@ impl FormFields {
 
     /// The first value with this name, or an empty text.
     pub(crate) fn text(&self, name: &str) -> &str {
-        self.0.iter().find(|field| field.0 == name).map_or("", |(_, value)| value)
+        self.sent(name).unwrap_or_default()
+    }
+
+    /// The first value with this name. `None` if the form has no such field.
+    pub(crate) fn sent(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|field| field.0 == name).map(|(_, value)| value.as_str())
     }
 
     /// The first value with this name without surrounding space. `None` if that is empty.

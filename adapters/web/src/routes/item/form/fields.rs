@@ -249,7 +249,7 @@ impl FormField {
 
     /// Reads the posted value. A field that the form does not have stays unchanged.
     pub(super) fn read(&mut self, posted: &FormFields) {
-        if let Some(value) = posted.all(self.name).first() {
+        if let Some(value) = posted.sent(self.name) {
             (*value).clone_into(&mut self.value);
             posted.text(&format!("base-{}", self.name)).clone_into(&mut self.base);
         }
