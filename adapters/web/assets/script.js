@@ -34,7 +34,8 @@ function isBusy() {
 
 /** Replaces the main column by its current state; keeps focus, scroll position and opened details. */
 async function refresh() {
-  if (isBusy()) return false;
+  // The answer to a form is not the page of its address.
+  if (!eventsUrl || isBusy()) return false;
   const page = await loadPage(location.href);
   const fresh = page?.getElementById("main");
   if (!fresh || isBusy() || fresh.innerHTML === shownHtml) return Boolean(fresh);

@@ -85,6 +85,9 @@ pub(crate) struct PageFrame {
     pub(crate) theme: ThemeChoice,
     /// The page's own path and query, to return to it after a form.
     pub(crate) address: String,
+    /// True if the page refreshes itself after changes. The answer to a form does not: it holds what
+    /// the user typed, or a secret that is shown once.
+    pub(crate) is_live: bool,
     /// The text in the search box.
     pub(crate) search_text: String,
     pub(crate) can_write: bool,
@@ -116,6 +119,7 @@ impl PageFrame {
             user: if session.is_static() { String::new() } else { session.caller.name.to_string() },
             csrf_token: session.csrf_token.clone(),
             address: session.address.clone(),
+            is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
             navigation,
             administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
@@ -134,6 +138,7 @@ impl PageFrame {
             csrf_token: String::new(),
             theme,
             address: "/".to_owned(),
+            is_live: false,
             search_text: String::new(),
             can_write: false,
             navigation: Vec::new(),

@@ -32,6 +32,8 @@ pub(crate) struct PageSession {
     pub(crate) query: FormFields,
     /// The path and query of the page's URL.
     pub(crate) address: String,
+    /// True if the page answers a form, so that a GET request of its URL shows something else.
+    pub(crate) is_form_answer: bool,
     /// The value of the hidden field `csrf` of each form.
     pub(crate) csrf_token: String,
     pub(crate) theme: ThemeChoice,
@@ -114,6 +116,7 @@ impl PageSession {
             caller,
             query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
             address: address.to_owned(),
+            is_form_answer: !parts.method.is_safe(),
             csrf_token: form_token(secret),
             theme: theme_choice(&parts.headers),
             config: config.clone(),
@@ -135,6 +138,7 @@ impl PageSession {
             caller: caller.clone(),
             query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
             address: address.to_owned(),
+            is_form_answer: false,
             csrf_token: String::new(),
             theme: ThemeChoice::System,
             config: config.clone(),

@@ -50,11 +50,11 @@ impl SvgCanvas {
         self.body.push('\n');
     }
 
-    pub(super) fn open_link(&mut self, href: Option<&String>, name: &str) {
+    /// Begins a link, whose accessible name is its text.
+    pub(super) fn open_link(&mut self, href: Option<&String>) {
         if let Some(href) = href {
             self.has_links = true;
-            let (href, name) = (escape(href), escape(name));
-            self.push(&format!("<a href=\"{href}\" aria-label=\"{name}\">"));
+            self.push(&format!("<a href=\"{}\">", escape(href)));
         }
     }
 

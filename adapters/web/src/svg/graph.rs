@@ -71,7 +71,7 @@ fn draw_node(canvas: &mut SvgCanvas, node: &GraphNode, place: &NodeBox, is_focus
         (_, true) => "node focus",
         _ => "node",
     };
-    canvas.open_link(node.href.as_ref(), &format!("{}: {title}", node.id));
+    canvas.open_link(node.href.as_ref());
     canvas.push(&format!(
         "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"4\" \
          class=\"{class}\"/>"

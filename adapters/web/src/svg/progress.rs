@@ -40,7 +40,7 @@ pub fn draw_progress(
         let active = active.get(epic.reference_id.as_str()).copied().unwrap_or_default();
         all_done = all_done.saturating_add(progress.done);
         all_total = all_total.saturating_add(progress.total);
-        canvas.open_link(epic.href.as_ref(), &format!("{}: {}", epic.reference_id, epic.title));
+        canvas.open_link(epic.href.as_ref());
         canvas.push_text(MARGIN, y, "id", &epic.reference_id);
         canvas.push_text(title_left, y, "name", &cut_text(&epic.title, TEXT_PX, MAX_TITLE_PX));
         canvas.close_link(epic.href.as_ref());

@@ -71,7 +71,7 @@ pub fn draw_tree(items: &[PictureItem], max_depth: usize, style: PictureStyle) -
             continue;
         }
         let item = &items[row.item];
-        canvas.open_link(item.href.as_ref(), &format!("{id}: {}", item.title));
+        canvas.open_link(item.href.as_ref());
         canvas.push_text(x, y, "id", id);
         let class = if row.depth == 0 { "name root" } else { "name" };
         canvas.push_text(x + id_width(id) + 8, y, class, &title);
