@@ -7,6 +7,8 @@ import { after, before, test } from 'node:test';
 
 import { chromium } from 'playwright-core';
 
+import { until } from './server.mjs';
+
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const ACTION_LIMIT_MS = 10_000;
 export const BOARD = /\/p\/default\/board$/;
@@ -20,10 +22,12 @@ export function launch() {
 
 /** Runs in each page before its scripts. */
 function observe() {
-  window.layoutShift = 0;
+  window.layoutShifts = [];
   new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
-      if (!entry.hadRecentInput) window.layoutShift += entry.value;
+      if (entry.hadRecentInput) continue;
+      const moved = entry.sources.map(({ node }) => (node?.outerHTML ?? '?').slice(0, 100));
+      window.layoutShifts.push([entry.value, ...moved]);
     }
   }).observe({ type: 'layout-shift', buffered: true });
 }
@@ -106,8 +110,9 @@ export class Window {
     return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
   }
 
-  layoutShift() {
-    return this.page.evaluate(() => window.layoutShift);
+  /** The moves of elements in the current page, with their weight. */
+  layoutShifts() {
+    return this.page.evaluate(() => window.layoutShifts);
   }
 
   close() {
@@ -147,4 +152,11 @@ export class Stage {
       }
     });
   }
+}
+
+/** Waits until `read` returns this value. */
+export async function untilSame(read, expected) {
+  let value;
+  const isSame = async () => (value = await read()) === expected;
+  await until(isSame, () => `${value} instead of ${expected}`, ACTION_LIMIT_MS);
 }

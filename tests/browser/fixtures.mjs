@@ -91,14 +91,15 @@ export async function hostile(call) {
 
 /** The path of each page for these items, with one state of each that its links lead to. */
 export function pages({ epic, story, criterion, requirement, decision }) {
-  const item = (reference, rest = '') => `/p/default/item/${encodeURIComponent(reference)}${rest}`;
+  const item = (reference, view = '') => `/p/default/item/${reference}${view}`;
+  const [parent, focus] = [`parent=${story}`, `focus=${requirement}`];
   return [
     '/p/default/board?kind=epic', '/p/default/board?kind=user_story',
     '/p/default/board?kind=requirement', '/p/default/tree', '/p/default/table',
     ...[epic, story, criterion, requirement, decision].map((reference) => item(reference)),
-    item(requirement, '/edit'), item(decision, '/edit'), item(requirement, '/history'),
-    '/p/default/sections', '/p/default/knowledge', '/p/default/docsets',
-    `/p/default/graph?focus=${requirement}`, '/p/default/search?q=pay', '/p/default/activity',
-    '/p/default/admin/users', '/p/default/admin/tokens', '/p/default/admin/audit',
+    ...['/links', '/history', '/raw', '/edit', '/delete'].map((view) => item(requirement, view)),
+    item(decision, '/edit'), '/p/default/new', `/p/default/new?kind=requirement&${parent}`,
+    `/p/default/graph?${focus}`, '/p/default/search?q=pay', '/p/default/activity',
+    '/p/default/admin/users', '/p/default/admin/tokens',
   ];
 }

@@ -9,7 +9,7 @@ const stage = new Stage(() => Server.team());
 const REFUSED = /status of 40\d/;
 
 async function signOut(page) {
-  await page.getByLabel('Account of ann').click();
+  await page.getByLabel('account of ann').click();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.waitForURL(/\/signin$/);
 }

@@ -1,0 +1,156 @@
+// Board, table, tree and search: what users do on them, by mouse, by keyboard and without scripts.
+
+import { deepStrictEqual as same, match, ok } from 'node:assert';
+
+import { Stage, untilSame } from './browser.mjs';
+import { shop } from './fixtures.mjs';
+import { Server } from './server.mjs';
+
+const BOARD = '/p/default/board?kind=requirement';
+const CONFLICT = /status of 409|ERR_FAILED/;
+const FORBIDDEN = /status of 403/;
+let items;
+const stage = new Stage(async () => {
+  const server = await Server.team();
+  items = await shop((name, args) => server.call(name, args));
+  return server;
+});
+const call = (...words) => stage.server.call(...words);
+const card = (page, reference) => page.locator('.card').filter({ hasText: reference });
+const column = (page, status) => page.locator(`.column[data-status="${status}"]`);
+const itemOf = async (reference) => (await call('get_item', { reference })).item;
+const statusOf = async (reference) => (await itemOf(reference)).status;
+const setStatus = (status) => call('update_requirement', { requirement: items.requirement, status });
+
+/** A requirement of its own for a test that changes it. */
+async function newRequirement(title) {
+  return (await call('create_requirement', {
+    user_story: items.story, title, type: 'Functional', priority: 3,
+  })).reference_id;
+}
+
+stage.test('board_moves_a_card_by_mouse', { user: 'ben' }, async (window) => {
+  const { page } = window;
+  const reference = await newRequirement('Moved by mouse');
+  await window.visit(BOARD);
+  await card(page, reference).dragTo(column(page, 'Active'));
+  await column(page, 'Active').getByText(reference).waitFor();
+  same(await statusOf(reference), 'Active');
+  match(await page.locator('#live').innerText(), new RegExp(`${reference} moved to Active`));
+  same(await column(page, 'Active').locator('.count').innerText(), '2');
+});
+
+stage.test('board_moves_a_card_by_keyboard', { user: 'ben' }, async (window) => {
+  const { page } = window;
+  const reference = await newRequirement('Moved by keyboard');
+  await window.visit(BOARD);
+  await page.keyboard.press('ArrowDown');
+  const focused = () => page.evaluate(() => document.activeElement.id);
+  for (let step = 0; step < 10 && (await focused()) !== reference; step += 1) {
+    await page.keyboard.press('ArrowDown');
+  }
+  same(await focused(), reference);
+  await page.keyboard.press('m');
+  await page.getByRole('menuitemradio', { name: 'Draft', checked: true }).waitFor();
+  await page.keyboard.press('Escape');
+  await untilSame(focused, reference);
+  await page.locator('#move-menu').waitFor({ state: 'detached' });
+  await page.keyboard.press('m');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await column(page, 'Obsolete').getByText(reference).waitFor();
+  await untilSame(focused, reference);
+  same(await statusOf(reference), 'Obsolete');
+});
+
+stage.test('board_moves_a_card_without_scripts',
+  { user: 'ben', javaScriptEnabled: false }, async (window) => {
+    const { page } = window;
+    const reference = await newRequirement('Moved without scripts');
+    await window.visit(BOARD);
+    await card(page, reference).getByRole('link', { name: `Move ${reference} to …` }).click();
+    await page.getByRole('button', { name: 'Active' }).click();
+    await column(page, 'Active').getByText(reference).waitFor();
+    match(await page.getByRole('status').first().innerText(), new RegExp(reference));
+    same(await statusOf(reference), 'Active');
+  });
+
+stage.test('board_of_an_older_state_reports_the_conflict',
+  { user: 'ben', expected: CONFLICT }, async (window) => {
+    const { page } = window;
+    const reference = await newRequirement('Changed twice');
+    // The tab does not hear of the change.
+    await page.route('**/events', (route) => route.abort());
+    await window.visit(BOARD);
+    await call('update_requirement', { requirement: reference, title: 'Changed in the meantime' });
+    await card(page, reference).dragTo(column(page, 'Active'));
+    await page.getByRole('alert').filter({ hasText: /./ }).waitFor();
+    same(await statusOf(reference), 'Draft');
+  });
+
+stage.test('board_is_read_only_for_a_commenter',
+  { user: 'cleo', expected: FORBIDDEN }, async (window) => {
+    const { page, server } = window;
+    await window.visit(BOARD);
+    same(await page.getByRole('link', { name: /^Move/ }).count(), 0);
+    same(await page.locator('[draggable=true]').count(), 0);
+    await page.locator('.card a').first().focus();
+    await page.keyboard.press('m');
+    same(await page.locator('#move-menu').count(), 0);
+    const csrf = await page.locator('input[name=csrf]').first().inputValue();
+    const { version } = await itemOf(items.requirement);
+    const form = { csrf, item: items.requirement, version, status: 'Active' };
+    const answer = await page.request.post('/p/default/move', {
+      form, headers: { Origin: server.origin }, maxRedirects: 0,
+    });
+    same(answer.status(), 403);
+    same(await statusOf(items.requirement), 'Draft');
+  });
+
+stage.test('change_of_another_user_appears_without_a_reload', { user: 'ben' }, async (window) => {
+  const { page } = window;
+  const listens = page.waitForResponse(/\/events$/);
+  await window.visit(BOARD);
+  await listens;
+  await page.evaluate(() => { window.isSamePage = true; });
+  await setStatus('Active');
+  await column(page, 'Active').getByText(items.requirement).waitFor();
+  await setStatus('Draft');
+  await column(page, 'Draft').getByText(items.requirement).waitFor();
+  ok(await page.evaluate(() => window.isSamePage));
+});
+
+stage.test('filters_are_part_of_the_address', { user: 'ann' }, async (window) => {
+  const { page } = window;
+  await window.visit('/p/default/table?kind=epic');
+  await page.getByLabel('Title or ID').fill('check');
+  await page.getByRole('button', { name: 'Filter' }).click();
+  await page.waitForURL(/q=check/);
+  same(await page.locator('tbody tr').count(), 1);
+  await page.reload();
+  same(await page.getByLabel('Title or ID').inputValue(), 'check');
+  await page.getByRole('link', { name: 'Clear' }).click();
+  await page.waitForURL((url) => !url.search.includes('q='));
+  same(await page.locator('tbody tr').count(), 2);
+});
+
+stage.test('search_shows_results_as_you_type', { user: 'ann' }, async (window) => {
+  const { page } = window;
+  await window.visit(BOARD);
+  await page.keyboard.press('/');
+  await page.keyboard.type('guest');
+  await page.locator('#suggest').getByText('Pay as a guest').waitFor();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/search\?q=guest/);
+  await page.getByRole('main').getByRole('link', { name: items.story }).waitFor();
+});
+
+stage.test('search_without_scripts_finds_the_same',
+  { user: 'ann', javaScriptEnabled: false }, async (window) => {
+    const { page } = window;
+    await window.visit(BOARD);
+    await page.getByRole('searchbox').fill('guest');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/search\?q=guest/);
+    await page.getByRole('main').getByRole('link', { name: items.story }).waitFor();
+  });
