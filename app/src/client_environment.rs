@@ -4,7 +4,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use reqlore_client_config::{ClientEnvironment, Platform};
 
@@ -83,4 +83,30 @@ pub(crate) fn isolated_server(program: &Path, arguments: &[String], root: &Path)
     command.env_remove(FILE_VARIABLE).env("REQLORE_CACHE", "off").args(arguments);
     command.args(["--storage", "fs", "--transport", "stdio", "--log", "warn", "--root"]).arg(root);
     command
+}
+
+/// Opens a file in the user's browser; `on_failure` runs if the browser fails later. Returns false
+/// if there is no browser.
+pub(crate) fn open_in_browser(path: &Path, on_failure: impl FnOnce() + Send + 'static) -> bool {
+    let mut command = match env_variable("BROWSER") {
+        // Through the shell, as for an editor, because the variable may have arguments.
+        Some(browser) => {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{browser} \"$@\""), "sh"]);
+            command
+        }
+        None => match ["xdg-open", "open"].into_iter().find_map(program_on_path) {
+            Some(program) => Command::new(program),
+            None => return false,
+        },
+    };
+    command.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut browser) = command.spawn() else { return false };
+    // Some browsers run until the user closes them.
+    std::thread::spawn(move || {
+        if !browser.wait().is_ok_and(|status| status.success()) {
+            on_failure();
+        }
+    });
+    true
 }

@@ -62,6 +62,7 @@ mod tool_snapshots;
 mod transcripts;
 mod transcripts_http;
 mod upgrades;
+mod web_sessions;
 mod writers;
 
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! `reqlore board`: shows a board with one column per status.
 
+use super::board_pages;
 use super::board_print::{self, BoardPrintOptions};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -9,6 +10,9 @@ pub(crate) struct BoardOptions {
     /// Print the board instead of opening it in a browser
     #[arg(long)]
     print: bool,
+    /// Print the link instead of opening it in a browser
+    #[arg(long, conflicts_with = "print")]
+    no_open: bool,
     #[command(flatten)]
     printed: BoardPrintOptions,
 }
@@ -17,5 +21,10 @@ pub(crate) fn run(config: &AppConfig, options: &BoardOptions) -> Result<u8, Comm
     if options.print {
         return board_print::run(config, &options.printed);
     }
-    Err(CommandError::usage_error("board: pass --print to print the board"))
+    if options.printed.project.url.is_some() {
+        return Err(CommandError::usage_error(
+            "--url: open the server's address in a browser, or pass --print to print its board",
+        ));
+    }
+    board_pages::run(config, !options.no_open)
 }

@@ -36,7 +36,7 @@ pub(crate) struct BoardPrintOptions {
     #[command(flatten)]
     filters: FilterOptions,
     #[command(flatten)]
-    project: ProjectOptions,
+    pub(super) project: ProjectOptions,
 }
 
 /// The items of one status, and the number of all with it.

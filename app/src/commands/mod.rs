@@ -3,6 +3,7 @@
 pub(crate) mod add;
 pub(crate) mod audit;
 pub(crate) mod board;
+mod board_pages;
 mod board_print;
 pub(crate) mod check;
 mod client_entry;

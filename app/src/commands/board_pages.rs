@@ -1,0 +1,225 @@
+//! The pages of a project for the person at this machine, until Ctrl-C ends them.
+//!
+//! The browser opens a private file that leads to a link. The link works once, within a minute, and
+//! begins the only session. So the secret is in no list of processes.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqlore_application::Application;
+use reqlore_domain::error::Result;
+use reqlore_domain::identity::{CallChannel, Caller, ProjectScope, TokenError};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
+use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::id_generator::IdGenerator;
+use reqlore_domain::ports::project_resolver::{ProjectResolver, project_not_found};
+use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
+use reqlore_domain::ports::transport::Transport;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport, Readiness};
+use reqlore_web::{Router, WebConfig};
+use tempfile::TempDir;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::print;
+use crate::background::BackgroundTasks;
+use crate::client_environment::open_in_browser;
+use crate::composition;
+use crate::config::{AppConfig, env_variable};
+use crate::console::eprint_line;
+use crate::exit::{CommandError, EXIT_OK};
+use crate::system::{RandomIds, SystemClock};
+
+/// Letters of base62 with more than 128 random bits.
+const SECRET_LETTERS: usize = 32;
+const LINK_SECONDS: i64 = 60;
+/// Running requests of a closed terminal or a second Ctrl-C are not worth a longer wait.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Serves the pages. Without `opens_browser` the link is printed.
+pub(crate) fn run(config: &AppConfig, opens_browser: bool) -> Result<u8, CommandError> {
+    let store = composition::open_store(config, &config.storage)?;
+    let is_audited = config.audit == Some(true);
+    let ports = composition::ports_over(config, &store, is_audited)?;
+    let link = RandomIds.random_letters(SECRET_LETTERS)?;
+    let sessions = Arc::new(LocalSessions {
+        caller: Caller {
+            // As on a server: a page names a configured project by its key.
+            scope: ProjectScope::Configured,
+            ..composition::local_caller(config).through(CallChannel::Web)
+        },
+        projects: Arc::clone(&ports.projects),
+        link: Mutex::new(Some(OneTimeLink { secret: link.clone(), created_at: SystemClock.now() })),
+        session: Mutex::default(),
+    });
+    let application = Application::new(ports);
+    let maintenance = application.maintenance(None, config.keep_days);
+    let service = Arc::new(application);
+    let pages = reqlore_web::router(WebConfig {
+        service: Arc::clone(&service) as _,
+        sessions: Arc::clone(&sessions) as _,
+        administration: None,
+        has_link: true,
+        has_tls: false,
+    });
+    let runtime = composition::multi_thread_runtime()?;
+    let served = runtime.block_on(async {
+        let mut transport = Box::new(bind_loopback(sessions, pages).map_err(board_error)?);
+        let mut hang_up = signal(SignalKind::hangup()).map_err(board_error)?;
+        let address = transport.start().map_err(board_error)?.unwrap_or(([127, 0, 0, 1], 0).into());
+        let url = format!("http://{address}/signin/{link}");
+        eprint_line(&format!("The board of {} is at http://{address}/", config.root.display()));
+        eprint_line("End it with Ctrl-C.");
+        // Kept until the end, because the browser may be slow.
+        let file = if opens_browser { open_link(&url) } else { None };
+        if file.is_none() {
+            eprint_line(&format!("Open this link within {LINK_SECONDS} seconds:"));
+            print(&format!("{url}\n"))?;
+        }
+        let background = BackgroundTasks::start(maintenance, None);
+        let served = tokio::select! {
+            served = transport.serve(service) => served,
+            // The terminal was closed.
+            _ = hang_up.recv() => Ok(()),
+        };
+        background.finish().await;
+        drop(file);
+        served.map_err(board_error)
+    });
+    runtime.shutdown_background();
+    served.map(|()| EXIT_OK)
+}
+
+fn board_error(error: impl std::fmt::Display) -> CommandError {
+    CommandError::failure(format!("board: {error}"))
+}
+
+fn bind_loopback(sessions: Arc<LocalSessions>, pages: Router) -> std::io::Result<HttpTransport> {
+    HttpTransport::bind(HttpConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        behind_proxy: None,
+        hosts: Vec::new(),
+        origins: Vec::new(),
+        limits: HttpLimits { drain_timeout: DRAIN_TIMEOUT, ..HttpLimits::default() },
+        authenticator: sessions,
+        readiness: Arc::new(|| Readiness::Ready),
+        render_metrics: Arc::new(String::new),
+        counters: Arc::default(),
+        pages: Some(pages),
+    })
+}
+
+/// Opens a private file that redirects to the link. `None` if there is no browser.
+fn open_link(url: &str) -> Option<TempDir> {
+    let folder = env_variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let folder = folder.filter(|folder| folder.is_absolute()).unwrap_or_else(std::env::temp_dir);
+    let folder = TempDir::with_prefix_in("reqlore-", folder).ok()?;
+    let path = folder.path().join("board.html");
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;
+    // The link has only letters, digits and the address, so it needs no escapes.
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
+         <meta http-equiv=\"refresh\" content=\"0; url={url}\"><title>Reqlore</title>\
+         <a href=\"{url}\">Open the board</a>\n"
+    );
+    file.write_all(page.as_bytes()).ok()?;
+    let failed = format!("The browser did not open. Open this link within a minute: {url}");
+    open_in_browser(&path, move || eprint_line(&failed)).then_some(folder)
+}
+
+struct OneTimeLink {
+    secret: String,
+    created_at: Timestamp,
+}
+
+/// The session of the person who started this process, in memory.
+struct LocalSessions {
+    caller: Caller,
+    projects: Arc<dyn ProjectResolver>,
+    /// `None` after its use.
+    link: Mutex<Option<OneTimeLink>>,
+    /// The secret of the session; empty without one.
+    session: Mutex<String>,
+}
+
+impl LocalSessions {
+    fn is_session(&self, credentials: &Credentials<'_>) -> bool {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        !session.is_empty() && is_same_secret(&session, credentials.token.unwrap_or_default())
+    }
+}
+
+/// Compares in constant time.
+fn is_same_secret(one: &str, other: &str) -> bool {
+    let mut difference = one.len() ^ other.len();
+    for (one, other) in one.bytes().zip(other.bytes()) {
+        difference |= usize::from(one ^ other);
+    }
+    difference == 0
+}
+
+#[async_trait]
+impl SessionService for LocalSessions {
+    async fn sign_in(
+        &self,
+        credentials: Credentials<'_>,
+    ) -> Result<IssuedSession, AuthenticationError> {
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(current) = &*link else {
+            return Err(AuthenticationError::Token(TokenError::Retired));
+        };
+        if !is_same_secret(&current.secret, credentials.token.unwrap_or_default()) {
+            return Err(AuthenticationError::Token(TokenError::Wrong));
+        }
+        let age = SystemClock.now().seconds() - current.created_at.seconds();
+        *link = None;
+        if age > LINK_SECONDS {
+            return Err(AuthenticationError::Token(TokenError::Expired));
+        }
+        let secret = RandomIds.random_letters(SECRET_LETTERS);
+        let secret = secret.map_err(AuthenticationError::Failed)?;
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&secret);
+        // It ends with the process.
+        Ok(IssuedSession { secret, expires_at: Timestamp(i64::MAX) })
+    }
+
+    async fn caller(
+        &self,
+        credentials: Credentials<'_>,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
+        if !self.is_session(&credentials) {
+            return Err(AuthenticationError::Token(TokenError::Unknown));
+        }
+        let mut caller = self.caller.clone();
+        if let Some(project) = credentials.project {
+            caller.project = ProjectKey::new(project);
+            if !self.projects.is_configured(&caller.project) {
+                let keys = self.projects.keys();
+                let error = project_not_found(&caller.scope, &keys, "project", project);
+                return Err(AuthenticationError::Project(error));
+            }
+        }
+        Ok(Arc::new(caller))
+    }
+
+    async fn sign_out(&self, credentials: Credentials<'_>) -> Result<()> {
+        if self.is_session(&credentials) {
+            self.session.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        Ok(())
+    }
+}
+
+/// Clients of the protocol have no access: they start their own server.
+#[async_trait]
+impl Authenticator for LocalSessions {
+    async fn authenticate(&self, _: Credentials<'_>) -> Result<Arc<Caller>, AuthenticationError> {
+        Err(AuthenticationError::Token(TokenError::Unknown))
+    }
+}

@@ -1,0 +1,303 @@
+//! Sign-in and sessions of browsers over a real server, and attempts to go around them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::client::{project, reqlore};
+use crate::http::{STORAGES, Server, TestTeam, token_id};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// A browser without scripts: a cookie and the address of a server.
+struct Browser {
+    address: SocketAddr,
+    cookie: String,
+}
+
+struct Page {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Page {
+    fn header(&self, name: &str) -> &str {
+        let line = self.head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        line.unwrap_or_default()
+    }
+}
+
+impl Browser {
+    fn new(address: SocketAddr) -> Self {
+        Self { address, cookie: String::new() }
+    }
+
+    fn signed_in(address: SocketAddr, token: &str) -> Self {
+        let mut browser = Self::new(address);
+        let page = browser.sign_in(token);
+        assert_eq!(page.status, 303, "{}{}", page.head, page.body);
+        browser.take_cookie(&page);
+        browser
+    }
+
+    fn sign_in(&self, token: &str) -> Page {
+        self.form("/signin", &format!("token={token}&next=/p/default/board"))
+    }
+
+    fn take_cookie(&mut self, page: &Page) {
+        let cookie = page.header("set-cookie").split(';').next().unwrap();
+        cookie.clone_into(&mut self.cookie);
+    }
+
+    fn send(&self, line: &str, headers: &[(&str, &str)], body: &str) -> Page {
+        let address = self.address;
+        let mut request = format!("{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
+        for (name, value) in headers.iter().chain(&[("Cookie", self.cookie.as_str())]) {
+            if !value.is_empty() {
+                request.extend([name, ": ", value, "\r\n"]);
+            }
+        }
+        request.extend(["Content-Length: ", &body.len().to_string(), "\r\n\r\n", body]);
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Page { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    fn get(&self, path: &str) -> Page {
+        self.send(&format!("GET {path}"), &[], "")
+    }
+
+    /// Sends a form as a page of this server does, without its token.
+    fn form(&self, path: &str, body: &str) -> Page {
+        let origin = format!("http://{}", self.address);
+        self.send(&format!("POST {path}"), &[("Origin", &origin), ("Content-Type", FORM)], body)
+    }
+
+    /// Sends a form with the token of a page of this session.
+    fn post(&self, path: &str, body: &str) -> Page {
+        self.form(path, &format!("{body}&csrf={}", self.csrf_token()))
+    }
+
+    fn csrf_token(&self) -> String {
+        let page = self.get("/p/default/board");
+        let (_, rest) = page.body.split_once("name=\"csrf\" value=\"").unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    }
+
+    /// The status of a page that needs a session: 200, or 303 to the sign-in.
+    fn status(&self) -> u16 {
+        self.get("/p/default/board").status
+    }
+
+    /// The value of the cookie.
+    fn secret(&self) -> &str {
+        self.cookie.split_once('=').unwrap().1
+    }
+}
+
+#[test]
+fn session_has_a_safe_cookie_and_ends_with_its_token() {
+    for storage in STORAGES {
+        let team = TestTeam::new(storage);
+        let token = team.administrator();
+        let server = team.serve();
+        let mut browser = Browser::new(server.address);
+        let page = browser.get("/p/default/board");
+        assert_eq!((page.status, page.header("location").starts_with("/signin?")), (303, true));
+        let page = browser.sign_in(&token);
+        assert_eq!((page.status, page.header("location")), (303, "/p/default/board"), "{storage}");
+        let cookie = page.header("set-cookie");
+        let name = format!("reqlore-{}=reqlore_ses_", server.address.port());
+        assert!(cookie.starts_with(&name), "{cookie}");
+        assert!(cookie.contains("; Path=/; HttpOnly; SameSite=Lax"), "{cookie}");
+        browser.take_cookie(&page);
+        assert_eq!(browser.status(), 200, "{storage}");
+        // Another server on the same storage would see the session too: it is stored.
+        let signed_out = Browser::signed_in(server.address, &token);
+        assert_eq!(signed_out.post("/signout", "").status, 303);
+        assert_eq!((signed_out.status(), browser.status()), (303, 200), "{storage}");
+        // Revoked by a page, because sled has one process.
+        let revoker = Browser::signed_in(server.address, &token);
+        let form = format!("action=revoke&id={}", token_id(&token));
+        assert_eq!(revoker.post("/p/default/admin/tokens", &form).status, 303, "{storage}");
+        assert_eq!((browser.status(), revoker.status()), (303, 303), "{storage}");
+        server.end();
+        let listed = team.run("token list --json");
+        assert_eq!(listed.matches("\"created_at\"").count(), 1, "no sessions: {listed}");
+    }
+}
+
+#[test]
+fn revocation_by_command_ends_the_session_at_once() {
+    for storage in ["fs", "sqlite"] {
+        let team = TestTeam::new(storage);
+        let token = team.administrator();
+        let servers = [team.serve(), team.serve()];
+        let mut browser = Browser::signed_in(servers[0].address, &token);
+        assert_eq!(browser.status(), 200);
+        // The cookie of the other server has another name.
+        let secret = browser.secret().to_owned();
+        browser.address = servers[1].address;
+        browser.cookie = format!("reqlore-{}={secret}", browser.address.port());
+        assert_eq!(browser.status(), 200, "{storage}: every server knows the session");
+        team.run(&format!("token revoke {}", token_id(&token)));
+        assert_eq!(browser.status(), 303, "{storage}");
+        for server in servers {
+            server.end();
+        }
+    }
+}
+
+#[test]
+fn session_and_token_do_not_replace_each_other() {
+    let team = TestTeam::new("fs");
+    let token = team.administrator();
+    let server = team.serve();
+    let browser = Browser::signed_in(server.address, &token);
+    // The session as a bearer token, with and without the prefix of tokens.
+    let session = browser.secret();
+    for bearer in [session.to_owned(), session.replace("_ses_", "_pat_")] {
+        let answer = server.client(&bearer).call("list_docsets", json!({}));
+        assert_eq!(answer.status, 401, "{answer:?}");
+    }
+    // The MCP endpoint ignores cookies.
+    let mut client = server.client(&token).with("Cookie", &browser.cookie);
+    client.headers.retain(|(name, _)| name != "Authorization");
+    assert_eq!(client.call("list_docsets", json!({})).status, 401);
+    // A token in the cookie, in a URL, or in the header is no session.
+    let mut forged = Browser::new(server.address);
+    forged.cookie = browser.cookie.replace(session, &token);
+    assert_eq!(forged.status(), 303);
+    forged.cookie.clear();
+    assert_eq!(forged.get(&format!("/p/default/board?token={token}")).status, 400);
+    assert_eq!(forged.get(&format!("/signin/{token}")).status, 400);
+    assert_eq!(forged.get("/signin/abc").status, 404);
+    let bearer = format!("Bearer {token}");
+    let page = forged.send("GET /p/default/board", &[("Authorization", &bearer)], "");
+    assert_eq!(page.status, 303);
+    server.end();
+}
+
+#[test]
+fn forged_form_is_refused() {
+    let team = TestTeam::new("fs");
+    let token = team.administrator();
+    let server = team.serve();
+    let browser = Browser::signed_in(server.address, &token);
+    let other = Browser::signed_in(server.address, &token);
+    let add = "action=add&name=mallory&role=administrator";
+    let path = "/p/default/admin/users";
+    for forged in
+        [add.to_owned(), format!("{add}&csrf="), format!("{add}&csrf={}", other.csrf_token())]
+    {
+        assert_eq!(browser.form(path, &forged).status, 403, "{forged}");
+    }
+    let valid = format!("{add}&csrf={}", browser.csrf_token());
+    for origin in ["https://evil.example", "http://localhost:1", "null"] {
+        let headers = [("Origin", origin), ("Content-Type", FORM)];
+        assert_eq!(browser.send(&format!("POST {path}"), &headers, &valid).status, 403, "{origin}");
+    }
+    assert_eq!(browser.get(&format!("{path}?{valid}")).status, 200, "a GET changes nothing");
+    assert!(!browser.get(path).body.contains("mallory"));
+    assert_eq!(browser.form(path, &valid).status, 303);
+    assert!(browser.get(path).body.contains("mallory"));
+    server.end();
+}
+
+#[test]
+fn administration_is_hidden_from_other_callers() {
+    let team = TestTeam::new("fs");
+    let administrator = team.administrator();
+    team.run("user add cora --role commenter");
+    let commenter = team.token("cora", "");
+    team.run("user add lena --role administrator");
+    let limited = team.token("lena", "--projects default");
+    let read_only = team.token("lena", "--scope read");
+    let server = team.serve();
+    let form = "action=add&name=mallory&role=user";
+    for token in [commenter, limited, read_only] {
+        let browser = Browser::signed_in(server.address, &token);
+        let missing = browser.get("/p/default/nothing");
+        for page in ["admin/users", "admin/tokens", "activity", "admin/audit"] {
+            let path = format!("/p/default/{page}");
+            let hidden = browser.get(&path);
+            assert_eq!((hidden.status, &hidden.body), (404, &missing.body), "{page}");
+            assert_eq!(
+                browser.post(&path, form).status,
+                if page == "admin/audit" { 405 } else { 404 }
+            );
+        }
+        assert!(!browser.get("/p/default/board").body.contains("admin/users"));
+    }
+    let browser = Browser::signed_in(server.address, &administrator);
+    let created =
+        browser.post("/p/default/admin/tokens", "action=create&user=cora&scope=write&lifetime=1h");
+    let secret = created.body.split(['<', '>']).find(|part| part.starts_with("reqlore_pat_"));
+    let secret = secret.unwrap().to_owned();
+    assert_eq!(server.client(&secret).call("list_docsets", json!({})).status, 200);
+    let listed = browser.get("/p/default/admin/tokens").body;
+    assert!(listed.contains(token_id(&secret)) && !listed.contains(&secret), "{listed}");
+    for (form, problem) in [
+        ("action=create&user=cora&scope=write&lifetime=9y", "lifetime"),
+        ("action=create&user=cora&scope=write&projects=none&lifetime=1h", "not configured"),
+        ("action=create&user=zoe&scope=write&lifetime=1h", "does not exist"),
+    ] {
+        let page = browser.post("/p/default/admin/tokens", form);
+        assert!((400..500).contains(&page.status) && page.body.contains(problem), "{form}");
+    }
+    let activity = browser.get("/p/default/activity?user=cora&action=token%2Fcreate").body;
+    assert!(activity.contains("No rows match"), "{activity}");
+    let activity = browser.get("/p/default/activity?action=token%2Fcreate&item=token").body;
+    assert!(activity.contains("<td>web</td>") && activity.contains("<td>cli</td>"), "{activity}");
+    let verified = browser.post("/p/default/activity", "").body;
+    assert!(verified.contains("The audit log is intact"), "{verified}");
+    server.end();
+}
+
+#[test]
+fn server_without_pages_answers_not_found() {
+    let team = TestTeam::new("fs");
+    let token = team.administrator();
+    let mut command = team.command();
+    command.arg("--no-web");
+    let server = Server::start(command);
+    let browser = Browser::new(server.address);
+    assert_eq!((browser.get("/").status, browser.sign_in(&token).status), (404, 404));
+    server.end();
+}
+
+#[test]
+fn board_link_begins_one_session_on_this_machine() {
+    let folder = project();
+    let mut command = reqlore();
+    command.arg("--root").arg(folder.path()).args(["board", "--no-open"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut link = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut link).unwrap();
+    let rest = link.trim().strip_prefix("http://").unwrap();
+    let (address, path) = rest.split_once('/').unwrap();
+    let path = format!("/{path}");
+    let mut browser = Browser::new(address.parse().unwrap());
+    assert!(browser.address.ip().is_loopback());
+    assert_eq!(browser.status(), 303);
+    assert_eq!(browser.get("/signin/wrong").header("location"), "/signin");
+    let page = browser.get(&path);
+    assert_eq!((page.status, page.header("location")), (303, "/"));
+    browser.take_cookie(&page);
+    assert_eq!(browser.status(), 200);
+    let thief = Browser::new(browser.address);
+    let page = thief.get(&path);
+    assert_eq!((page.header("location"), page.header("set-cookie")), ("/signin", ""));
+    assert_eq!(browser.get("/p/none/board").status, 404);
+    assert_eq!(browser.get("/p/default/admin/users").status, 404);
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert!(child.wait().unwrap().success());
+}
