@@ -60,6 +60,7 @@ pub async fn render_site(
         router: router(config),
         caller: StaticCaller(caller),
         pages: BTreeMap::new(),
+        order: Vec::new(),
         pending: FIRST_PAGES.iter().map(|page| format!("{base}{page}")).collect(),
         base,
     };
@@ -83,6 +84,8 @@ struct SiteCrawler {
     base: String,
     /// By address.
     pages: BTreeMap<String, SitePage>,
+    /// Their addresses in the order of the links.
+    order: Vec<String>,
     pending: VecDeque<String>,
 }
 
@@ -104,6 +107,7 @@ impl SiteCrawler {
                 SitePage::Moved(target) => found.push(target.clone()),
                 SitePage::Missing => {}
             }
+            self.order.push(address.clone());
             self.pages.insert(address, page);
             for target in found {
                 if !self.pages.contains_key(&target) {
@@ -215,11 +219,13 @@ impl SiteCrawler {
     fn file_names(&self) -> HashMap<&str, String> {
         let mut names = HashMap::new();
         let mut taken = HashMap::new();
-        for (address, page) in &self.pages {
-            if !matches!(page, SitePage::Html(_)) {
+        for address in &self.order {
+            if !matches!(self.pages.get(address), Some(SitePage::Html(_))) {
                 continue;
             }
-            let name = file_name(&address[self.base.len()..]);
+            // A cursor may contain times of files, which differ between clones.
+            let page = address[self.base.len()..].split("cursor=").next().unwrap_or_default();
+            let name = file_name(page.trim_end_matches(['?', '&']));
             let count = taken.entry(name.to_lowercase()).or_insert(0_usize);
             *count += 1;
             let suffix = if *count == 1 { String::new() } else { format!("~{count}") };
