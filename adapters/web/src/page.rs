@@ -85,8 +85,8 @@ pub(crate) struct PageFrame {
     pub(crate) theme: ThemeChoice,
     /// The page's own path and query, to return to it after a form.
     pub(crate) address: String,
-    /// True if the page refreshes itself after changes. The answer to a form does not: it holds what
-    /// the user typed, or a secret that is shown once.
+    /// True if the page refreshes itself after changes. The answer to a form does not: it holds the
+    /// typed text of the user, or a secret that is shown once.
     pub(crate) is_live: bool,
     /// The text in the search box.
     pub(crate) search_text: String,
