@@ -62,7 +62,7 @@ export async function shop(call) {
     kind: 'decision', title: 'No accounts for guests', body: `Because of ${story}.`,
   })).id;
   await setSection(call, 'payment', 'The shop SHALL answer within a second.');
-  return { epic, story, criterion, requirement, other, decision };
+  return { epic, story, criterion, requirement, other, decision, section: 'payment' };
 }
 
 /** The same shape with hostile titles, tags and texts. */
@@ -86,20 +86,21 @@ export async function hostile(call) {
   })).id;
   await call('update_requirement', { requirement, title: `${HOSTILE} again` });
   await setSection(call, 'general', HOSTILE_TEXT);
-  return { epic, story, criterion, requirement, other, decision };
+  return { epic, story, criterion, requirement, other, decision, section: 'general' };
 }
 
 /** The path of each page for these items, with one state of each that its links lead to. */
-export function pages({ epic, story, criterion, requirement, decision }) {
-  const item = (reference, view = '') => `/p/default/item/${reference}${view}`;
+export function pages({ epic, story, criterion, requirement, decision, section }) {
+  const item = (reference, view = '') => `item/${reference}${view}`;
   const [parent, focus] = [`parent=${story}`, `focus=${requirement}`];
   return [
-    '/p/default/board?kind=epic', '/p/default/board?kind=user_story',
-    '/p/default/board?kind=requirement', '/p/default/tree', '/p/default/table',
+    'board?kind=epic', 'board?kind=user_story', 'board?kind=requirement', 'tree', 'table',
+    'table?kind=decision',
     ...[epic, story, criterion, requirement, decision].map((reference) => item(reference)),
     ...['/links', '/history', '/raw', '/edit', '/delete'].map((view) => item(requirement, view)),
-    item(decision, '/edit'), '/p/default/new', `/p/default/new?kind=requirement&${parent}`,
-    `/p/default/graph?${focus}`, '/p/default/search?q=pay', '/p/default/activity',
-    '/p/default/admin/users', '/p/default/admin/tokens',
-  ];
+    item(decision, '/edit'), 'new', `new?kind=requirement&${parent}`, `graph?${focus}`,
+    'sections', `sections/${section}`, `sections/${section}/edit?index=1`,
+    item(section, '/history'), 'knowledge', 'docsets', 'pictures', 'search?q=pay', 'activity',
+    'admin/users', 'admin/tokens', 'admin/audit',
+  ].map((page) => `/p/default/${page}`);
 }

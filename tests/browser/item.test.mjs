@@ -71,10 +71,11 @@ stage.test('item_edited_in_two_tabs_shows_the_conflict',
     const reference = await create(page, 'Edited twice');
     const other = await context.newPage();
     for (const tab of [page, other]) await tab.goto(pathOf(reference, '/edit'));
+    // An unchanged form would show the new text without a conflict.
+    await other.getByLabel('Description').fill('The text of the second tab.');
     await page.getByLabel('Description').fill('The text of the first tab.');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.waitForURL(/\?saved=yes$/);
-    await other.getByLabel('Description').fill('The text of the second tab.');
     await other.getByRole('button', { name: 'Save' }).click();
     match(await other.getByRole('alert').innerText(), /changed while you edited it/);
     // A refresh would replace the form, with the user's text in it.
@@ -148,4 +149,16 @@ stage.test('graph_leads_to_the_neighbours', { user: 'cleo' }, async ({ page }) =
   await page.locator('svg a').filter({ hasText: items.other }).first().click();
   await page.waitForURL(new RegExp(`focus=${items.other}`));
   await page.locator('svg a').filter({ hasText: items.requirement }).first().waitFor();
+});
+
+stage.test('section_is_edited_on_its_page', { user: 'ben' }, async ({ page }) => {
+  await page.goto('/p/default/sections');
+  await page.getByRole('link', { name: 'payment', exact: false }).first().click();
+  await page.getByRole('link', { name: 'Edit 1' }).click();
+  await page.getByLabel('Text').fill('The shop SHALL answer within two seconds.');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('The shop SHALL answer within two seconds.').waitFor();
+  await page.getByRole('link', { name: 'History' }).click();
+  await page.getByRole('link', { name: /^Show the changes/ }).first().click();
+  match(await page.locator('.diff ins').first().innerText(), /two/);
 });
