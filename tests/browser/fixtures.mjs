@@ -95,7 +95,6 @@ export function pages({ epic, story, criterion, requirement, decision, section }
   const [parent, focus] = [`parent=${story}`, `focus=${requirement}`];
   return [
     'board?kind=epic', 'board?kind=user_story', 'board?kind=requirement', 'tree', 'table',
-    'table?kind=decision',
     ...[epic, story, criterion, requirement, decision].map((reference) => item(reference)),
     ...['/links', '/history', '/raw', '/edit', '/delete'].map((view) => item(requirement, view)),
     item(decision, '/edit'), 'new', `new?kind=requirement&${parent}`, `graph?${focus}`,

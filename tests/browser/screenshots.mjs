@@ -14,7 +14,7 @@ mkdirSync(folder, { recursive: true });
 
 async function shoot(browser, server, paths, prefix) {
   for (const [size, viewport] of Object.entries(SIZES)) {
-    const window = await Window.open(browser, server, { viewport });
+    const window = await Window.open(browser, server, { viewport, reducedMotion: 'reduce' });
     const { page } = window;
     const save = async (path) => {
       const name = path.replace(/^(\/p\/default)?\//, '').replace(/[^\w-]+/g, '-');

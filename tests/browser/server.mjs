@@ -7,7 +7,8 @@ import { join } from 'node:path';
 
 const PROGRAM = process.env.TEST_PROGRAM;
 const START_LIMIT_MS = 20_000;
-const ADDRESS = /http:\/\/127\.0\.0\.1:\d+\S*/;
+const ADDRESS = /http:\/\/127\.0\.0\.1:\d+/;
+const LINK = /http:\/\/127\.0\.0\.1:\d+\/signin\/\S+/;
 
 /** Waits until `condition` returns something, and fails with `problem()` after a limit. */
 export async function until(condition, problem, limit_ms = START_LIMIT_MS) {
@@ -37,15 +38,15 @@ export class Server {
     server.addUser('ann', 'administrator');
     server.addUser('ben', 'user');
     server.addUser('cleo', 'commenter');
-    await server.start('--transport', 'http', '--listen', '127.0.0.1:0', ...options);
+    await server.start(ADDRESS, '--transport', 'http', '--listen', '127.0.0.1:0', ...options);
     return server;
   }
 
-  /** The board of one developer on the project's files. */
+  /** The board of one developer on the project's files; `link` opens it once. */
   static async solo(prepare = () => {}) {
     const server = new Server();
     await prepare(server);
-    await server.start('board', '--no-open');
+    await server.start(LINK, 'board', '--no-open');
     return server;
   }
 
@@ -64,14 +65,15 @@ export class Server {
     return execFileSync(PROGRAM, words, options);
   }
 
-  async start(...words) {
+  /** Starts the program and waits until it has printed an address like this. */
+  async start(address, ...words) {
     const log = openSync(join(this.folder, 'log'), 'a');
     this.process = spawn(PROGRAM, words, { ...this.common, stdio: ['ignore', log, log] });
     closeSync(log);
     this.ended = new Promise((resolve) => this.process.on('exit', resolve));
     this.link = await until(() => {
       if (this.process.exitCode !== null) throw new Error(`it does not serve: ${this.log()}`);
-      return this.log().match(ADDRESS)?.[0];
+      return this.log().match(address)?.[0];
     }, () => `it does not serve: ${this.log()}`);
     this.origin = new URL(this.link).origin;
   }
