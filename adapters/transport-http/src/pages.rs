@@ -87,8 +87,8 @@ async fn respond_to_page(
     let handling =
         DetachOnDrop { handling: Some(handling.boxed()), work: shared.running_requests.clone() };
     let Ok(response) = timeout_at(due, handling).await else {
-        let message = "The request took too long. A started change still finishes; look at its \
-                       target before you try again.";
+        let message = "The request took too long. A started change still finishes; check it \
+                       before you try again.";
         return Err(ErrorResponse::busy(message));
     };
     if response.extensions().get::<FailedSignIn>().is_some() {

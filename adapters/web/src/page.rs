@@ -292,7 +292,7 @@ impl IntoResponse for PageError {
                 theme,
                 "Page not found",
                 "This page does not exist, or you may not see it.",
-                "Check the address, or look for the item on the board or with the search.",
+                "Check the address, or find the item on the board or with the search.",
             ),
             Self::Failed(error) => {
                 if error.kind == ErrorKind::Internal {

@@ -20,7 +20,8 @@ impl PageSession {
     ) -> Result<Answer> {
         let reply = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
         Answer::deserialize(&*reply.data).map_err(|error| {
-            Error::new(ErrorKind::Internal, "The tool's answer has another form").caused_by(error)
+            Error::new(ErrorKind::Internal, "The tool's answer has an unexpected structure")
+                .caused_by(error)
         })
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(config: &AppConfig, options: &DeleteOptions) -> Result<u8, Com
 }
 
 impl DeleteOptions {
-    /// The effects of the deletion. Refuses what the deletion would.
+    /// Returns the effects of the deletion, or the error that it would return.
     fn plan_deletion(&self, client: &ToolClient, target: &WriteTarget) -> Result<String> {
         if target.kind == WritableKind::SectionRequirement {
             return Ok(format!("Would delete {}", target.subject()));

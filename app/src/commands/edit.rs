@@ -14,7 +14,7 @@ use super::{print, print_json};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
-/// Attempts to store a text while others change the rest of its document.
+/// Attempts to store a text while other writers change the rest of its document.
 const MAX_ATTEMPTS: usize = 3;
 
 #[derive(Debug, clap::Args)]
@@ -70,7 +70,7 @@ fn store_changes(
     Err(DraftError::Final(CommandError::failure(message)))
 }
 
-/// Shows both changes of the version that the user began with.
+/// Shows the stored and the typed change to the version that the user opened.
 fn conflict_error(
     target: &WriteTarget,
     current: &WriteTarget,

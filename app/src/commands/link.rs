@@ -137,7 +137,7 @@ impl EntityLinks {
     }
 }
 
-/// One spelling for all spellings of an ID.
+/// Normalizes the spelling of an ID.
 fn link_key(id: &str) -> String {
     let id = id.trim();
     let id = id.strip_prefix("section:").unwrap_or(id);

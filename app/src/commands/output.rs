@@ -18,7 +18,7 @@ const MIN_WIDTH: usize = 20;
 const MIN_COLUMN: usize = 20;
 const SHORTEST_COLUMN: usize = 8;
 const COLUMN_GAP: usize = 2;
-/// Leaves at the end of a short text, keeps colours, and leaves the text on the screen.
+/// Exits after a short text, keeps colours, and does not clear the screen.
 const DEFAULT_PAGER: &str = "less -FRX";
 
 /// A colour or weight of text on a terminal.

@@ -135,7 +135,7 @@ fn list_items(client: &ToolClient, kind: &str) -> Result<Vec<PictureItem>, Error
     loop {
         let answer = client.call("list_items", arguments.clone())?;
         let page = ItemPage::deserialize(&*answer).map_err(|error| {
-            Error::new(ErrorKind::Internal, "list_items: the answer has another form")
+            Error::new(ErrorKind::Internal, "list_items: the answer has an unexpected structure")
                 .caused_by(error)
         })?;
         items.extend(page.items);

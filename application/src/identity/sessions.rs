@@ -20,7 +20,7 @@ use super::token_authenticator::TokenAuthenticator;
 use super::tokens::{check_unused, generate_token, unknown_token};
 use super::user_admin::{IdentityReadSet, UserAdmin, unknown_user};
 
-/// Seconds after which a person signs in again.
+/// Lifetime of a session in seconds.
 const LIFETIME_SECONDS: i64 = 12 * 60 * 60;
 
 /// The sessions of a team's server.

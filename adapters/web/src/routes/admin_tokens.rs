@@ -101,10 +101,10 @@ async fn apply_form(
     match fields.text("action") {
         "create" => {
             let user = UserName::parse(fields.text("user"))
-                .map_err(|_| invalid("user: not known; choose one of the list"))?;
+                .map_err(|_| invalid("user: unknown; choose one from the list"))?;
             let scope =
                 Access::ALL.into_iter().find(|access| access.name() == fields.text("scope"));
-            let scope = scope.ok_or_else(|| invalid("scope: not known; choose one of the list"))?;
+            let scope = scope.ok_or_else(|| invalid("scope: unknown; choose one from the list"))?;
             let mut projects = Vec::new();
             for key in fields.text("projects").split(',') {
                 if !key.trim().is_empty() {
@@ -121,6 +121,6 @@ async fn apply_form(
             let id = id.ok_or_else(|| invalid("id: not a token; load the page again"))?;
             admin.revoke_token(request, id).await.map(|_| None)
         }
-        _ => Err(invalid("action: not known; load the page again")),
+        _ => Err(invalid("action: unknown; reload the page")),
     }
 }

@@ -66,14 +66,14 @@ async fn apply_form(
         .map_err(|problem| invalid(format!("name: {problem}")).field("name"))?;
     let role = || {
         let role = UserRole::parse(fields.text("role"));
-        role.ok_or_else(|| invalid("role: not known; choose one of the list".to_owned()))
+        role.ok_or_else(|| invalid("role: unknown; choose one from the list".to_owned()))
     };
     let change = match fields.text("action") {
         "add" => return admin.add_user(request, name, role()?).await.map(drop),
         "role" => UserAction::SetRole(role()?),
         "disable" => UserAction::Disable,
         "enable" => UserAction::Enable,
-        _ => return Err(invalid("action: not known; load the page again".to_owned())),
+        _ => return Err(invalid("action: unknown; reload the page".to_owned())),
     };
     admin.change_user(request, name, change).await.map(drop)
 }

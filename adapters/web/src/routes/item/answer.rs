@@ -142,7 +142,8 @@ impl ItemAnswer {
         hidden
     }
 
-    /// The number of children that are done or active, and of all that are not given up.
+    /// The number of children that are done or active, and of all that are
+    /// neither cancelled nor obsolete.
     pub(crate) fn progress(&self) -> (usize, usize) {
         let (mut done, mut total) = (0, 0);
         for child in &self.children {

@@ -130,7 +130,7 @@ async fn item_page_shows_fields_children_and_links() {
         "<h2>Why</h2>",
         r#"See <a href="/p/default/item/REQ-007""#,
         "<h2>Acceptance criteria <span class=\"muted\">1</span></h2>",
-        // One requirement of two is active, and one is given up.
+        // One requirement of two is active, and one is obsolete.
         r#"<progress max="2" value="1""#,
         "<h3>Mentions</h3>",
         "<h3>Affected by</h3>",
