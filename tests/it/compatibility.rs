@@ -99,7 +99,7 @@ pub(crate) fn check_answers(root: &Path, storage: &str, expected: &Value) {
     assert_eq!(newest(&verified), newest(expected["verify"].as_str().unwrap()), "{storage}");
     let listed = run(root, storage, &["audit", "list", "--last", "100", "--json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!(listed, expected["audit"], "{storage}");
+    assert!(contains(&listed, &expected["audit"]), "{storage}: {listed}");
 }
 
 /// The fixture's tokens are valid for one year; afterwards the server must report them as expired.
