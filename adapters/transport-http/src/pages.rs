@@ -8,14 +8,14 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, EXPECT};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Response, StatusCode};
 use axum::{Extension, Router};
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::BodyStream;
 use reqlore_domain::identity::redact_secrets;
-use reqlore_domain::ports::transport::{FailedSignIn, PageOrigin, SIGN_IN_PATH};
+use reqlore_domain::ports::transport::{FailedSignIn, PageOrigin, SIGN_IN_PATH, StreamOwner};
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
@@ -77,7 +77,6 @@ async fn respond_to_page(
     // Pages never use it, so no page can log it.
     parts.headers.remove(AUTHORIZATION);
     parts.extensions.insert(PageOrigin { address, request_id: request_id.clone() });
-    let cookies = parts.headers.get(COOKIE).cloned();
     let handling = async move {
         let response = pages.call(Request::from_parts(parts, Body::from(body))).await;
         drop((permit, body_permit, in_flight));
@@ -97,23 +96,22 @@ async fn respond_to_page(
         }
         shared.config.counters.failed_logins.fetch_add(1, Ordering::Relaxed);
     }
-    stream_events(shared, cookies.as_ref(), response)
+    stream_events(shared, response)
 }
 
 /// A stream of events holds only the permit of a subscription. It ends with the server.
 fn stream_events(
     shared: &Arc<ServerState>,
-    cookies: Option<&HeaderValue>,
     response: Response<Body>,
 ) -> Result<Response<Body>, ErrorResponse> {
     let content_type = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
     if !content_type.starts_with(EVENT_STREAM) {
         return Ok(response);
     }
-    // By session and not by address: the people of an office may share one address. A page starts
-    // a stream only for a valid session, so inventing cookies evades nothing.
-    let session = cookies.and_then(|cookies| cookies.to_str().ok()).unwrap_or_default();
-    let fingerprint = shared.page_clients.hash_token(session);
+    // Not by address, because the people of an office may share one, and not by cookies, because a
+    // client may add any to those of its session.
+    let owner = response.extensions().get::<StreamOwner>().map_or("", |owner| &*owner.0);
+    let fingerprint = shared.page_clients.hash_token(owner);
     let permit = shared.page_clients.insert_valid(fingerprint).acquire_subscription()?;
     let finish = shared.shutdown.finish.clone().cancelled_owned();
     let streamed = response.map(|body| {

@@ -2,14 +2,18 @@
 
 use form_urlencoded::Serializer;
 
+/// More than any form has. A body of short fields would need many times its size in memory.
+const MAX_FIELDS: usize = 1_000;
+
 /// Pairs of names and values in their order. Line ends are `\n`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FormFields(Vec<(String, String)>);
 
 impl FormFields {
+    /// Fields after the first [`MAX_FIELDS`] are left out.
     pub(crate) fn parse(encoded: &[u8]) -> Self {
         let mut fields = Vec::new();
-        for (name, value) in form_urlencoded::parse(encoded) {
+        for (name, value) in form_urlencoded::parse(encoded).take(MAX_FIELDS) {
             // Browsers send CRLF for each line end of a text area.
             fields.push((name.into_owned(), value.replace("\r\n", "\n")));
         }
@@ -67,5 +71,10 @@ mod tests {
         assert_eq!(fields.with("kind", "requirement"), "q=a+b%26&x=1%0A2&kind=requirement");
         assert_eq!(fields.with("q", ""), "kind=epic&x=1%0A2");
         assert_eq!(encode_component("a b/ü"), "a%20b%2F%C3%BC");
+    }
+
+    #[test]
+    fn form_fields_of_a_flood_are_limited() {
+        assert_eq!(FormFields::parse(&b"a&".repeat(1 << 20)).0.len(), MAX_FIELDS);
     }
 }

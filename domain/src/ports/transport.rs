@@ -51,3 +51,8 @@ pub const SIGN_IN_PATH: &str = "/signin";
 /// Extension of the response to a failed sign-in, which the transport counts for the address.
 #[derive(Debug, Clone, Copy)]
 pub struct FailedSignIn;
+
+/// Extension of the response with a stream of events: the token or user that has opened it. The
+/// transport limits the open streams of each.
+#[derive(Debug, Clone)]
+pub struct StreamOwner(pub Arc<str>);

@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Response, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
-use reqlore_domain::ports::transport::{FailedSignIn, PageOrigin, SIGN_IN_PATH};
+use reqlore_domain::ports::transport::{FailedSignIn, PageOrigin, SIGN_IN_PATH, StreamOwner};
 use reqlore_transport_http::{HttpLimits, ProxyTrust, RateLimit};
 use tokio::sync::Semaphore;
 
@@ -26,10 +26,11 @@ fn pages(gate: &Arc<Semaphore>) -> Router {
         async move { format!("{address} {request_id} {} {has_token}", query.0.unwrap_or_default()) }
     };
     let sign_in = async || (StatusCode::UNAUTHORIZED, Extension(FailedSignIn)).into_response();
-    let events = async || {
+    let events = async |query: RawQuery| {
         let stream = futures_util::stream::pending::<Result<&str, std::io::Error>>();
         let headers = [(CONTENT_TYPE, "text/event-stream")];
-        (headers, Body::from_stream(stream)).into_response()
+        let owner = Extension(StreamOwner(query.0.unwrap_or_default().into()));
+        (headers, owner, Body::from_stream(stream)).into_response()
     };
     let wait = async move || -> Response<Body> {
         gate.acquire().await.unwrap().forget();
@@ -155,13 +156,14 @@ async fn event_stream_is_not_in_flight_and_ends_with_the_server() {
         ..HttpLimits::default()
     };
     let server = start(limits, false);
-    let events = TestRequest::get("/events").header("Cookie", "s=1");
+    let events = TestRequest::get("/events?ada").header("Cookie", "s=1");
     let mut stream = server.send(&events).await;
     assert_eq!(stream.read_head().await.unwrap().0, 200);
     assert_eq!(server.in_flight(), 0);
     assert_eq!(server.status(&TestRequest::get("/show")).await, 200);
-    assert_eq!(server.status(&events).await, 429, "one stream of a session");
-    let mut other = server.send(&TestRequest::get("/events").header("Cookie", "s=2")).await;
+    let again = TestRequest::get("/events?ada").header("Cookie", "s=1; more=1");
+    assert_eq!(server.status(&again).await, 429, "one stream of an owner");
+    let mut other = server.send(&TestRequest::get("/events?bob")).await;
     assert_eq!(other.read_head().await.unwrap().0, 200);
     server.shutdown.finish.cancel();
     assert!(stream.read_chunk().await.is_none());

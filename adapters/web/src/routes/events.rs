@@ -14,6 +14,8 @@ use axum::{Extension, Router};
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use reqlore_domain::identity::TokenId;
+use reqlore_domain::ports::transport::StreamOwner;
 use reqlore_domain::project_key::ProjectKey;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -44,8 +46,11 @@ async fn stream_events(
 ) -> Result<Response, PageError> {
     let revision = session.config.service.resources_changed(&session.caller).await?;
     let changes = hub.subscribe(&session, revision);
+    let caller = &session.caller;
+    let owner = caller.token.as_ref().map_or(&*caller.name, TokenId::as_str);
+    let owner = Extension(StreamOwner(owner.into()));
     let body = Body::from_stream(event_stream(session, changes));
-    Ok(([(CONTENT_TYPE, "text/event-stream")], body).into_response())
+    Ok(([(CONTENT_TYPE, "text/event-stream")], owner, body).into_response())
 }
 
 /// An event for each change of the counter, and a comment after each validation of the session.
@@ -180,6 +185,7 @@ mod tests {
                 Request::get("/p/default/events").header(COOKIE, format!("reqlore={SECRET}"));
             let response = pages.call(request.body(Body::empty()).unwrap()).await.unwrap();
             assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
+            assert_eq!(&*response.extensions().get::<StreamOwner>().unwrap().0, "ada");
             bodies.push(response.into_body());
         }
         for body in &mut bodies {
