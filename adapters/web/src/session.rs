@@ -215,7 +215,9 @@ pub(crate) fn session_cookie(config: &WebConfig, headers: &HeaderMap, secret: &s
 pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut found = None;
     for header in headers.get_all(COOKIE) {
-        for pair in header.to_str().ok()?.split(';') {
+        // Other servers of this machine share their cookies, which may have any bytes.
+        for pair in header.as_bytes().split(|byte| *byte == b';') {
+            let Ok(pair) = std::str::from_utf8(pair) else { continue };
             let Some((key, value)) = pair.trim().split_once('=') else { continue };
             if key == name && found.replace(value).is_some() {
                 return None;
@@ -260,6 +262,8 @@ fn sign_in_first(method: &Method, address: &str) -> PageError {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -277,5 +281,13 @@ mod tests {
         assert_eq!(cookie(&headers, "reqlore"), Some("secret"));
         headers.append(COOKIE, "reqlore=other".parse().unwrap());
         assert_eq!(cookie(&headers, "reqlore"), None);
+    }
+
+    #[test]
+    fn cookie_next_to_one_of_other_bytes_is_read() {
+        let mut headers = HeaderMap::new();
+        let foreign = HeaderValue::from_bytes(b"a=\xc3\xbc; b=\xff; reqlore=secret");
+        headers.append(COOKIE, foreign.unwrap());
+        assert_eq!(cookie(&headers, "reqlore"), Some("secret"));
     }
 }
