@@ -201,6 +201,32 @@ fn reading_command_errors_name_the_fix() {
 }
 
 #[test]
+fn list_below_a_parent_without_a_kind_shows_its_children() {
+    let team = team("fs");
+    for (short, full) in [
+        ("list --epic EP-001", "list stories --epic EP-001"),
+        ("list --story US-001", "list requirements --story US-001"),
+    ] {
+        let (code, text, errors) = output(team.command().args(short.split(' ')));
+        assert_eq!((code, &*errors, text.contains("US-001")), (0, "", true), "{short}: {text}");
+        assert_eq!(text, output(team.command().args(full.split(' '))).1, "{short}");
+    }
+}
+
+#[test]
+fn local_commands_refuse_the_server_of_the_environment() {
+    let team = team("fs");
+    for line in ["board --no-open", "site published"] {
+        let mut command = team.command();
+        command.env("REQLORE_URL", "http://127.0.0.1:1").args(line.split(' '));
+        let (code, text, errors) = output(&mut command);
+        assert_eq!((code, &*text), (2, ""), "{line}: {errors}");
+        assert!(errors.contains("REQLORE_URL: names a team server"), "{line}: {errors}");
+    }
+    assert!(fs::symlink_metadata(team.root().join("published")).is_err());
+}
+
+#[test]
 fn remote_errors_name_the_server_and_no_secret() {
     let team = team("fs");
     let reader = {

@@ -7,7 +7,7 @@ use crate::exit::CommandError;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BoardOptions {
-    /// Print the board instead of opening it in a browser
+    /// Print the board of KIND and the filters instead of opening all boards in a browser
     #[arg(long)]
     print: bool,
     /// Print the link instead of opening it in a browser
@@ -21,9 +21,10 @@ pub(crate) fn run(config: &AppConfig, options: &BoardOptions) -> Result<u8, Comm
     if options.print {
         return board_print::run(config, &options.printed);
     }
-    if options.printed.project.url.is_some() {
+    if options.printed.project.server_url().is_some() {
         return Err(CommandError::usage_error(
-            "--url: open the server's address in a browser, or pass --print to print its board",
+            "--url or REQLORE_URL: names a team server; open its address in a browser, or pass \
+             --print to print its board",
         ));
     }
     board_pages::run(config, !options.no_open)

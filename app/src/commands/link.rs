@@ -23,7 +23,7 @@ pub(crate) struct LinkOptions {
     #[arg(value_name = "A", add = super::complete::all_ids())]
     source: String,
     /// Of requirements: depends_on, blocks, relates_to, conflicts_with or derives_from. Of
-    /// entities: any word. `link A parent B` moves an item
+    /// entities: any word. `reqlore link A parent B` moves an item
     relation: String,
     /// The target
     #[arg(value_name = "B", add = super::complete::all_ids())]

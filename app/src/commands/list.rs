@@ -147,9 +147,9 @@ impl FilterOptions {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListOptions {
-    /// The kind of items
-    #[arg(value_enum, value_name = "KIND", default_value = "epics", hide_default_value = true)]
-    kind: ListKind,
+    /// The kind of items [default: epics; with --epic stories, with --story requirements]
+    #[arg(value_enum, value_name = "KIND")]
+    kind: Option<ListKind>,
     /// The kind of items, as an alternative to KIND
     #[arg(long = "kind", value_enum, value_name = "KIND", hide_possible_values = true)]
     named_kind: Option<ListKind>,
@@ -174,8 +174,23 @@ pub(crate) struct ListOptions {
     project: ProjectOptions,
 }
 
+impl ListOptions {
+    /// The named kind; without one, the items directly below the epic or user story of a filter.
+    fn kind(&self) -> ListKind {
+        self.named_kind.or(self.kind).unwrap_or({
+            if self.filters.story.is_some() {
+                ListKind::Requirements
+            } else if self.filters.epic.is_some() {
+                ListKind::Stories
+            } else {
+                ListKind::Epics
+            }
+        })
+    }
+}
+
 pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, CommandError> {
-    let kind = options.named_kind.unwrap_or(options.kind);
+    let kind = options.kind();
     let client = ToolClient::open(config, &options.project)?;
     let mut arguments = options.filters.arguments(kind.name());
     for (name, value) in [("status", &options.status), ("sort", &options.sort)] {

@@ -41,7 +41,7 @@ pub(crate) struct PictureOptions {
     /// The item in the middle of a graph, or at the top of a tree
     #[arg(long, value_name = "ID")]
     focus: Option<String>,
-    /// Links to follow in a graph, or levels of a tree: 1 to 3 [default: 2 and 3]
+    /// Links to follow in a graph, or levels of a tree: 1 to 3 [default: 2 links, 3 levels]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
     depth: Option<u32>,
     /// Follow links of this relation only, such as implements

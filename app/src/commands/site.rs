@@ -12,9 +12,9 @@ use reqlore_domain::untrusted_text::encode_line;
 use reqlore_web::site::{SiteFile, render_site};
 
 use super::print;
-use super::tool_client::configured_project;
+use super::tool_client::{URL_VARIABLE, configured_project};
 use crate::composition;
-use crate::config::AppConfig;
+use crate::config::{AppConfig, env_variable};
 use crate::exit::CommandError;
 
 /// Lists the files of a site, so that the next run replaces these and no others.
@@ -32,6 +32,13 @@ pub(crate) struct SiteOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8, CommandError> {
+    // Pages of another project than that of all other commands would be a surprise.
+    if env_variable(URL_VARIABLE).is_some() {
+        return Err(CommandError::usage_error(
+            "REQLORE_URL: names a team server, and `reqlore site` writes local documents only; \
+             unset it, and name the server's database with --storage on its machine",
+        ));
+    }
     let folder = SiteFolder::open(&options.folder)?;
     let mut caller = composition::local_caller(config);
     // Pages for readers have no forms.

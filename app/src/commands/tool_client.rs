@@ -21,7 +21,7 @@ use crate::exit::CommandError;
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A user who completes a line does not wait longer.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
-const URL_VARIABLE: &str = "REQLORE_URL";
+pub(crate) const URL_VARIABLE: &str = "REQLORE_URL";
 const TOKEN_VARIABLE: &str = "REQLORE_TOKEN";
 const MCP_PATH: &str = "/api/v1/mcp";
 /// The `_meta` key for the structured error of a failed tool call.
