@@ -170,10 +170,9 @@ async fn print_startup_report(
     address: SocketAddr,
     store: &dyn Store,
 ) -> Result<(), CommandError> {
-    let pages =
-        if http.has_pages { format!(", pages at http://{address}/") } else { String::new() };
+    let pages = http.has_pages.then(|| format!("http://{address}/"));
     let serves = format!(
-        "reqlore serves {} from {} at http://{address}{}{pages}",
+        "reqlore serves {} from {} at http://{address}{}",
         config.root.display(),
         config.storage,
         reqlore_transport_http::PATH,
@@ -191,15 +190,20 @@ async fn print_startup_report(
     let next = (users == Some(0)).then_some(FIRST_USER);
     if config.log_format == LogFormat::Json {
         let limits = http.limit_texts.join(" ");
-        tracing::info!(users, tokens, read_only, audit = is_audited, limits, next, "{serves}");
+        let audit = is_audited;
+        tracing::info!(pages, users, tokens, read_only, audit, limits, next, "{serves}");
         return Ok(());
     }
     let counts = match (users, tokens) {
         (Some(users), Some(tokens)) => format!("{users} user(s), {tokens} token(s)"),
         _ => "users and tokens unknown, because the storage is damaged".to_owned(),
     };
+    eprint_line(&serves);
+    if let Some(pages) = pages {
+        eprint_line(&format!("Pages for people: {pages}"));
+    }
     eprint_line(&format!(
-        "{serves}\n{counts}; {}audit {}. Limits (http.limits.*):",
+        "{counts}; {}audit {}. Limits (http.limits.*):",
         if read_only { "read-only; " } else { "" },
         if is_audited { "on" } else { "off" },
     ));
