@@ -1,0 +1,83 @@
+//! The seam between this storage and a database: transactions on rows, without SQL.
+//!
+//! Implemented by PostgreSQL and, in tests, by a simulated database.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+
+use crate::row::{RowChange, RowQuery, TableRow};
+use crate::tables::Table;
+
+/// Random ID of a group of commits.
+pub(crate) type GroupId = [u8; 16];
+
+/// A database with the tables of this storage. Rows are verified by their checksum when they are
+/// read.
+#[async_trait]
+pub(crate) trait Database: fmt::Debug + Send + Sync + 'static {
+    /// Runs all queries on one state, which includes every commit that was acknowledged before, in
+    /// one round trip.
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>>;
+
+    /// Begins a transaction that reads the present state until it is dropped.
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn DatabaseSnapshot>>;
+
+    /// A session for a writer. Connects when its first transaction begins.
+    fn open_session(&self) -> Box<dyn WriteSession>;
+}
+
+/// A read-only transaction.
+#[async_trait]
+pub(crate) trait DatabaseSnapshot: Send {
+    async fn read(&mut self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>>;
+}
+
+/// One connection of a writer, used from a thread that may block. At most one transaction is open.
+pub(crate) trait WriteSession: Send {
+    /// Begins a transaction, waits for those of all other writers, and runs queries on the state
+    /// that they left, in one round trip. `Err` leaves no transaction open.
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError>;
+
+    /// Runs queries in the transaction, in one round trip. They see its own writes.
+    fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError>;
+
+    /// Applies changes in the transaction, in one round trip. No key occurs twice.
+    fn write(&mut self, changes: Vec<(&'static Table, Vec<RowChange>)>)
+    -> Result<(), SessionError>;
+
+    fn commit(&mut self) -> CommitOutcome;
+
+    /// Undoes the transaction, if there is one. If the connection is lost, the database does it.
+    fn roll_back(&mut self);
+
+    /// True if the connection was lost since the last call, so that commits of other writers may
+    /// be lost as well: a standby may have taken over.
+    fn was_interrupted(&mut self) -> bool;
+}
+
+/// Why a transaction cannot continue. It must be rolled back.
+#[derive(Debug)]
+pub(crate) enum SessionError {
+    /// A conflict with another transaction, or the connection was lost before the commit: nothing
+    /// was written, and the transaction can be repeated. The text is for logs and for the error
+    /// after the last attempt.
+    Retry(String),
+    /// Repeating does not help.
+    Failed(StoreError),
+}
+
+/// The end of a transaction.
+#[derive(Debug)]
+pub(crate) enum CommitOutcome {
+    /// Durable.
+    Committed,
+    /// Nothing was written, and the transaction can be repeated.
+    Retry(String),
+    /// Nothing was written.
+    Failed(StoreError),
+    /// The connection was lost at the commit. The next transaction sees whether it was written,
+    /// because [`WriteSession::begin`] waits for its end.
+    Unknown(String),
+}

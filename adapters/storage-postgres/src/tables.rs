@@ -1,0 +1,270 @@
+//! The tables of this storage. The primary key of each is its first columns.
+//!
+//! Each row has one more column, `checksum`, over all of these.
+
+use ColumnType::{Binary, Integer, Text};
+
+/// A table and its columns.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) columns: &'static [Column],
+    /// Number of leading columns that form the primary key.
+    pub(crate) key_width: usize,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) kind: ColumnType,
+    pub(crate) is_nullable: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnType {
+    Integer,
+    Text,
+    Binary,
+}
+
+impl Table {
+    /// The position of a column in a row.
+    pub(crate) fn index_of(&self, column: &str) -> Option<usize> {
+        self.columns.iter().position(|one| one.name == column)
+    }
+}
+
+const fn column(name: &'static str, kind: ColumnType) -> Column {
+    Column { name, kind, is_nullable: false }
+}
+
+const fn nullable(name: &'static str, kind: ColumnType) -> Column {
+    Column { name, kind, is_nullable: true }
+}
+
+const PROJECT: Column = column("project", Text);
+const KIND: Column = column("kind", Text);
+const NAME: Column = column("name", Text);
+
+/// One row: what is in the database. `state` is `complete`, or `filling` during an import.
+pub(crate) static STORE: Table = Table {
+    name: "store",
+    key_width: 1,
+    columns: &[
+        column("id", Integer),
+        column("state", Text),
+        column("store_id", Binary),
+        // A new random number with every change of users or tokens.
+        column("epoch", Integer),
+        // The newest row of the audit log.
+        column("audit_number", Integer),
+        column("audit_hash", Binary),
+    ],
+};
+
+/// The last group that each server committed.
+pub(crate) static SERVER_GROUPS: Table = Table {
+    name: "server_groups",
+    key_width: 1,
+    columns: &[column("server", Binary), column("group_id", Binary), column("at", Integer)],
+};
+
+pub(crate) static PROJECTS: Table = Table {
+    name: "projects",
+    key_width: 1,
+    columns: &[
+        PROJECT,
+        column("revision", Integer),
+        // Changes and writers before this revision may be removed.
+        column("complete_from", Integer),
+        // The writer of the revision.
+        column("writer", Integer),
+    ],
+};
+
+/// The writer of the revisions from the first one on, up to the next row.
+pub(crate) static WRITERS: Table = Table {
+    name: "writers",
+    key_width: 2,
+    columns: &[PROJECT, column("first_revision", Integer), column("writer", Integer)],
+};
+
+/// The highest number that an item of a kind ever had.
+pub(crate) static SEQUENCES: Table = Table {
+    name: "sequences",
+    key_width: 2,
+    columns: &[PROJECT, KIND, column("highest", Integer)],
+};
+
+/// Documents, also deleted ones, which have no version. The nullable columns of a present document
+/// may be null from `path` on.
+pub(crate) static DOCUMENTS: Table = Table {
+    name: "documents",
+    key_width: 3,
+    columns: &[
+        PROJECT,
+        KIND,
+        NAME,
+        column("revision", Integer),
+        // Number of the last entry of the history.
+        column("number", Integer),
+        nullable("version", Text),
+        nullable("hash", Binary),
+        nullable("modified", Integer),
+        // Metadata as JSON.
+        nullable("meta", Text),
+        nullable("path", Text),
+        nullable("reference", Text),
+        // Sort key in the order of all lists, for items that lists show.
+        nullable("position", Binary),
+        nullable("status", Text),
+        nullable("type", Text),
+        nullable("parent", Text),
+        nullable("author", Text),
+        nullable("tool", Text),
+        nullable("reason", Text),
+    ],
+};
+
+/// Present and earlier texts of documents, in parts.
+pub(crate) static TEXTS: Table = Table {
+    name: "texts",
+    key_width: 5,
+    columns: &[
+        PROJECT,
+        KIND,
+        NAME,
+        column("hash", Binary),
+        column("part", Integer),
+        column("bytes", Binary),
+    ],
+};
+
+/// Entries of the history that a later change ended.
+pub(crate) static HISTORY: Table = Table {
+    name: "history",
+    key_width: 4,
+    columns: &[
+        PROJECT,
+        KIND,
+        NAME,
+        column("number", Integer),
+        // Null for a deletion, as is the hash.
+        nullable("version", Text),
+        nullable("hash", Binary),
+        column("at", Integer),
+        column("ended", Integer),
+        nullable("author", Text),
+        nullable("tool", Text),
+        nullable("reason", Text),
+        // 1 if the text was erased.
+        column("purged", Integer),
+    ],
+};
+
+pub(crate) static LINKS: Table = Table {
+    name: "links",
+    key_width: 5,
+    columns: &[PROJECT, column("target", Text), KIND, NAME, column("relation", Text)],
+};
+
+/// Documents with a diagnostic.
+pub(crate) static DIAGNOSTICS: Table =
+    Table { name: "diagnostics", key_width: 3, columns: &[PROJECT, KIND, NAME] };
+
+/// Number of listed items in each group. `status` and `type` are empty for items without.
+pub(crate) static ITEM_COUNTS: Table = Table {
+    name: "item_counts",
+    key_width: 5,
+    columns: &[
+        PROJECT,
+        KIND,
+        column("status", Text),
+        column("type", Text),
+        column("priority", Integer),
+        column("number", Integer),
+    ],
+};
+
+/// Number of entities of a kind by tag. The empty tag counts all entities of the kind.
+pub(crate) static ENTITY_COUNTS: Table = Table {
+    name: "entity_counts",
+    key_width: 3,
+    columns: &[PROJECT, column("tag", Text), KIND, column("number", Integer)],
+};
+
+/// Entities without tags. `kind` is that of the entity.
+pub(crate) static UNTAGGED: Table =
+    Table { name: "untagged", key_width: 3, columns: &[PROJECT, KIND, NAME] };
+
+/// The words by which entities are found.
+pub(crate) static ENTITY_WORDS: Table =
+    Table { name: "entity_words", key_width: 3, columns: &[PROJECT, column("word", Text), NAME] };
+
+/// Users as JSON, by their name in lower case.
+pub(crate) static USERS: Table =
+    Table { name: "users", key_width: 1, columns: &[column("key", Text), column("text", Text)] };
+
+/// Tokens as JSON. The last use is not in the text.
+pub(crate) static TOKENS: Table = Table {
+    name: "tokens",
+    key_width: 1,
+    columns: &[
+        column("id", Text),
+        column("owner", Text),
+        column("created", Integer),
+        nullable("used", Integer),
+        column("text", Text),
+    ],
+};
+
+pub(crate) static AUDIT: Table = Table {
+    name: "audit",
+    key_width: 1,
+    columns: &[column("number", Integer), column("hash", Binary), column("text", Text)],
+};
+
+/// Idempotency records as JSON, and the response of their write.
+pub(crate) static IDEMPOTENCY: Table = Table {
+    name: "idempotency",
+    key_width: 1,
+    columns: &[
+        column("key", Text),
+        column("at", Integer),
+        column("record", Text),
+        nullable("response", Text),
+    ],
+};
+
+/// All tables, in the order in which a group writes them.
+pub(crate) static TABLES: [&Table; 18] = [
+    &STORE,
+    &SERVER_GROUPS,
+    &PROJECTS,
+    &WRITERS,
+    &SEQUENCES,
+    &DOCUMENTS,
+    &TEXTS,
+    &HISTORY,
+    &LINKS,
+    &DIAGNOSTICS,
+    &ITEM_COUNTS,
+    &ENTITY_COUNTS,
+    &UNTAGGED,
+    &ENTITY_WORDS,
+    &USERS,
+    &TOKENS,
+    &AUDIT,
+    &IDEMPOTENCY,
+];
+
+/// An index besides the primary key: its table and its columns.
+pub(crate) const INDEXES: [(&str, &str, &[&str]); 7] = [
+    ("documents_by_revision", "documents", &["project", "revision"]),
+    ("documents_by_reference", "documents", &["project", "kind", "reference"]),
+    ("documents_by_position", "documents", &["project", "kind", "position"]),
+    ("documents_by_group", "documents", &["project", "kind", "status", "type", "position"]),
+    ("documents_by_parent", "documents", &["project", "kind", "parent", "position"]),
+    ("history_by_end", "history", &["ended"]),
+    ("idempotency_by_age", "idempotency", &["at"]),
+];
