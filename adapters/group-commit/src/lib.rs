@@ -11,33 +11,42 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use tokio::sync::oneshot;
 
 /// Maximum number of jobs in a group.
-const MAX_GROUP_JOBS: usize = 64;
+pub const MAX_GROUP_JOBS: usize = 64;
 
 /// The writer's view of a database. After every error it must be ready for the next group.
 pub trait GroupEngine: Send + 'static {
+    /// What a job will read, so that an engine can read for all jobs of a group at once.
+    type ReadPlan: Default + Send + 'static;
+
     /// Begins a group.
-    fn begin_group(&mut self) -> StoreResult<()>;
+    fn begin_group(&mut self, plans: &[&Self::ReadPlan]) -> StoreResult<()>;
 
     /// Makes the group durable. After an error no job of it is acknowledged. An engine that cannot
     /// undo the group must reject all later writes.
-    fn finish_group(&mut self) -> StoreResult<()>;
+    fn finish_group(&mut self) -> StoreResult<GroupEnd>;
 
     /// Undoes the current group after a panic.
     fn abort_group(&mut self);
 }
 
-/// Runs an engine on its own thread. Dropping it writes all queued jobs and ends the thread.
+/// The end of a group without an error of the whole group.
 #[derive(Debug)]
-pub struct GroupWriter<E> {
-    queue: Option<Sender<WriteJob<E>>>,
-    thread: Option<JoinHandle<()>>,
+pub enum GroupEnd {
+    Durable,
+    /// Nothing was written, and the same jobs run again. Only for jobs of
+    /// [`GroupWriter::run_repeatable`].
+    Retry,
+    /// Nothing was written because of this error, which one job may have caused: each job runs
+    /// again in a group of its own. The error is that of a single job.
+    Separate(StoreError),
 }
 
-/// Runs on the engine of a group, or receives the error of a group that could not begin.
-type WriteJob<E> = Box<dyn FnOnce(StoreResult<&mut E>) -> JobAnswer + Send>;
-
-/// Sends the outcome to the caller of a job. Its argument is the outcome of the group.
-type JobAnswer = Box<dyn FnOnce(&StoreResult<()>)>;
+/// Runs an engine on its own thread. Dropping it writes all queued jobs and ends the thread.
+#[derive(Debug)]
+pub struct GroupWriter<E: GroupEngine> {
+    queue: Option<Sender<Box<dyn WriteJob<E>>>>,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl<E: GroupEngine> GroupWriter<E> {
     pub fn start(name: &str, mut engine: E) -> std::io::Result<Self> {
@@ -53,19 +62,23 @@ impl<E: GroupEngine> GroupWriter<E> {
         &self,
         work: impl FnOnce(&mut E) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
+        let mut work = Some(work);
+        let once = move |engine: &mut E| match work.take() {
+            Some(work) => work(engine),
+            None => Err(StoreError::Internal("a write ran twice".to_owned())),
+        };
+        self.run_repeatable(E::ReadPlan::default(), once).await
+    }
+
+    /// Like [`Self::run`], for engines that repeat a group. Work may run several times, and the
+    /// last outcome counts.
+    pub async fn run_repeatable<T: Send + 'static>(
+        &self,
+        plan: E::ReadPlan,
+        work: impl FnMut(&mut E) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
         let (sender, receiver) = oneshot::channel();
-        let job: WriteJob<E> = Box::new(move |engine| {
-            let outcome = engine.and_then(work);
-            Box::new(move |group| {
-                // A refusal fails with its group: it may depend on changes of the group.
-                let outcome = match group {
-                    Ok(()) => outcome,
-                    Err(error) => Err(error.clone_for_group()),
-                };
-                // The caller may have stopped waiting.
-                let _ = sender.send(outcome);
-            })
-        });
+        let job = Box::new(QueuedJob { plan, work, outcome: None, sender });
         let is_queued = match &self.queue {
             Some(queue) => queue.send(job).is_ok(),
             None => false,
@@ -82,7 +95,7 @@ impl<E: GroupEngine> GroupWriter<E> {
     }
 }
 
-impl<E> Drop for GroupWriter<E> {
+impl<E: GroupEngine> Drop for GroupWriter<E> {
     fn drop(&mut self) {
         // Closes the channel, so the thread ends after the queued jobs.
         self.queue = None;
@@ -90,6 +103,47 @@ impl<E> Drop for GroupWriter<E> {
             // A panic of the thread was already reported to the callers of its group.
             let _ = thread.join();
         }
+    }
+}
+
+/// Work in the queue. The engine does not know the type of its result.
+trait WriteJob<E: GroupEngine>: Send {
+    fn plan(&self) -> &E::ReadPlan;
+    fn run(&mut self, engine: &mut E);
+    /// Sends the outcome to the caller. `group` is the outcome of the group.
+    fn answer(self: Box<Self>, group: &StoreResult<()>);
+}
+
+struct QueuedJob<P, W, T> {
+    plan: P,
+    work: W,
+    outcome: Option<StoreResult<T>>,
+    sender: oneshot::Sender<StoreResult<T>>,
+}
+
+impl<E, W, T> WriteJob<E> for QueuedJob<E::ReadPlan, W, T>
+where
+    E: GroupEngine,
+    W: FnMut(&mut E) -> StoreResult<T> + Send,
+    T: Send,
+{
+    fn plan(&self) -> &E::ReadPlan {
+        &self.plan
+    }
+
+    fn run(&mut self, engine: &mut E) {
+        self.outcome = Some((self.work)(engine));
+    }
+
+    fn answer(self: Box<Self>, group: &StoreResult<()>) {
+        // A refusal fails with its group: it may depend on changes of the group.
+        let outcome = match (group, self.outcome) {
+            (Ok(()), Some(outcome)) => outcome,
+            (Ok(()), None) => Err(StoreError::Internal("a write did not run".to_owned())),
+            (Err(error), _) => Err(error.clone_for_group()),
+        };
+        // The caller may have stopped waiting.
+        let _ = self.sender.send(outcome);
     }
 }
 
@@ -101,7 +155,7 @@ pub fn catch_panic<T, E: From<StoreError>>(decide: impl FnOnce() -> Result<T, E>
     }
 }
 
-fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<WriteJob<E>>) {
+fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<Box<dyn WriteJob<E>>>) {
     while let Ok(first) = jobs.recv() {
         let mut group = vec![first];
         // Only jobs that are queued already: waiting for more would delay the first.
@@ -118,24 +172,38 @@ fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<WriteJob<E>>) {
     }
 }
 
-/// Answers all callers after the group is durable. A panic drops the answers, and each caller gets
+/// Answers all callers after the group is durable. A panic drops the jobs, and each caller gets
 /// an error.
-fn run_group<E: GroupEngine>(engine: &mut E, group: Vec<WriteJob<E>>) {
-    if let Err(error) = engine.begin_group() {
-        for job in group {
-            // The job itself has the error, which the group's outcome must not replace.
-            job(Err(error.clone_for_group()))(&Ok(()));
+fn run_group<E: GroupEngine>(engine: &mut E, mut group: Vec<Box<dyn WriteJob<E>>>) {
+    let outcome = loop {
+        match run_once(engine, &mut group) {
+            Ok(GroupEnd::Durable) => break Ok(()),
+            Ok(GroupEnd::Retry) => {}
+            Ok(GroupEnd::Separate(_)) if group.len() > 1 => {
+                for job in group {
+                    run_group(engine, vec![job]);
+                }
+                return;
+            }
+            Ok(GroupEnd::Separate(error)) | Err(error) => break Err(error),
         }
-        return;
-    }
-    let mut answers = Vec::new();
+    };
     for job in group {
-        answers.push(job(Ok(&mut *engine)));
+        job.answer(&outcome);
     }
-    let outcome = engine.finish_group();
-    for answer in answers {
-        answer(&outcome);
+}
+
+fn run_once<E: GroupEngine>(
+    engine: &mut E,
+    group: &mut [Box<dyn WriteJob<E>>],
+) -> StoreResult<GroupEnd> {
+    let mut plans = Vec::with_capacity(group.len());
+    plans.extend(group.iter().map(|job| job.plan()));
+    engine.begin_group(&plans)?;
+    for job in group {
+        job.run(engine);
     }
+    engine.finish_group()
 }
 
 #[cfg(test)]

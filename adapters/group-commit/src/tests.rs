@@ -17,17 +17,19 @@ type EventLog = Arc<Mutex<Vec<&'static str>>>;
 struct LoggingEngine {
     log: EventLog,
     gate: Receiver<()>,
-    end: fn() -> StoreResult<()>,
+    end: fn() -> StoreResult<GroupEnd>,
 }
 
 impl GroupEngine for LoggingEngine {
-    fn begin_group(&mut self) -> StoreResult<()> {
+    type ReadPlan = ();
+
+    fn begin_group(&mut self, _: &[&()]) -> StoreResult<()> {
         self.gate.recv().unwrap();
         self.log.lock().unwrap().push("begin");
         Ok(())
     }
 
-    fn finish_group(&mut self) -> StoreResult<()> {
+    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
         self.log.lock().unwrap().push("end");
         (self.end)()
     }
@@ -65,7 +67,7 @@ fn commit(decide: impl FnMut() + Send + 'static) -> CommitRequest {
     }
 }
 
-fn start(end: fn() -> StoreResult<()>) -> (GroupWriter<LoggingEngine>, EventLog, Sender<()>) {
+fn start(end: fn() -> StoreResult<GroupEnd>) -> (GroupWriter<LoggingEngine>, EventLog, Sender<()>) {
     let (open, gate) = channel();
     let log = EventLog::default();
     let engine = LoggingEngine { log: Arc::clone(&log), gate, end };
@@ -101,7 +103,7 @@ fn run_all(
 
 #[test]
 fn queued_jobs_share_one_sync() {
-    let (writer, log, open) = start(|| Ok(()));
+    let (writer, log, open) = start(|| Ok(GroupEnd::Durable));
     let outcomes = run_all(&writer, &open, (0..11).map(|_| commit(|| ())).collect());
     assert!(outcomes.iter().all(Result::is_ok));
     let log = log.lock().unwrap();
@@ -111,7 +113,7 @@ fn queued_jobs_share_one_sync() {
 
 #[test]
 fn decision_panic_fails_only_its_commit() {
-    let (writer, _, open) = start(|| Ok(()));
+    let (writer, _, open) = start(|| Ok(GroupEnd::Durable));
     let commits = vec![commit(|| ()), commit(|| panic!("on purpose")), commit(|| ())];
     let outcomes = run_all(&writer, &open, commits);
     assert!(matches!(outcomes[1], Err(StoreError::Internal(_))), "{outcomes:?}");
@@ -135,4 +137,58 @@ fn engine_panic_fails_and_aborts_its_group() {
     drop(open);
     drop(writer);
     assert_eq!(log.lock().unwrap().last(), Some(&"abort"));
+}
+
+/// Ends the first groups as told, and all later ones as durable.
+struct RepeatingEngine {
+    ends: Vec<GroupEnd>,
+    groups: Arc<Mutex<Vec<usize>>>,
+}
+
+impl GroupEngine for RepeatingEngine {
+    type ReadPlan = u8;
+
+    fn begin_group(&mut self, plans: &[&u8]) -> StoreResult<()> {
+        self.groups.lock().unwrap().push(plans.len());
+        Ok(())
+    }
+
+    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
+        Ok(self.ends.pop().unwrap_or(GroupEnd::Durable))
+    }
+
+    fn abort_group(&mut self) {}
+}
+
+/// Runs two jobs in one group. Returns how often each ran, and the size of each group.
+fn run_repeatedly(ends: Vec<GroupEnd>) -> (Vec<u32>, Vec<usize>) {
+    let groups = Arc::default();
+    let mut engine = RepeatingEngine { ends, groups: Arc::clone(&groups) };
+    let (mut group, mut answers): (Vec<Box<dyn WriteJob<RepeatingEngine>>>, _) =
+        (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let (sender, answer) = oneshot::channel();
+        let mut runs = 0;
+        let work = move |_: &mut RepeatingEngine| {
+            runs += 1;
+            Ok(runs)
+        };
+        group.push(Box::new(QueuedJob { plan: 0, work, outcome: None, sender }));
+        answers.push(answer);
+    }
+    run_group(&mut engine, group);
+    let outcomes = answers.into_iter().map(|mut answer| answer.try_recv().unwrap().unwrap());
+    let groups = groups.lock().unwrap().clone();
+    (outcomes.collect(), groups)
+}
+
+#[test]
+fn retried_group_runs_all_jobs_again() {
+    assert_eq!(run_repeatedly(vec![GroupEnd::Retry, GroupEnd::Retry]), (vec![3, 3], vec![2; 3]));
+}
+
+#[test]
+fn group_with_a_failed_job_is_separated() {
+    let end = GroupEnd::Separate(StoreError::Internal("one job".to_owned()));
+    assert_eq!(run_repeatedly(vec![end]), (vec![2, 2], vec![2, 1, 1]));
 }

@@ -19,7 +19,7 @@ use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::{GroupEngine, catch_panic};
+use reqlore_group_commit::{GroupEnd, GroupEngine, catch_panic};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
@@ -168,7 +168,9 @@ impl CommitGroup {
 }
 
 impl GroupEngine for CommitGroup {
-    fn begin_group(&mut self) -> StoreResult<()> {
+    type ReadPlan = ();
+
+    fn begin_group(&mut self, _: &[&()]) -> StoreResult<()> {
         self.database.check_writable()?;
         let lock = Arc::clone(&self.database.copy_lock).write_owned();
         let locked = self.runtime.block_on(async { timeout(self.copy_timeout, lock).await });
@@ -182,7 +184,7 @@ impl GroupEngine for CommitGroup {
         Ok(())
     }
 
-    fn finish_group(&mut self) -> StoreResult<()> {
+    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
         let mut result = self.write_pending();
         if result.is_ok() && self.is_dirty {
             result = self.database.sync();
@@ -190,7 +192,7 @@ impl GroupEngine for CommitGroup {
         self.is_dirty = false;
         // Readers continue only after the sync.
         self.gate = None;
-        result
+        result.map(|()| GroupEnd::Durable)
     }
 
     fn abort_group(&mut self) {

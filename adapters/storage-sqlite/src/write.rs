@@ -17,7 +17,7 @@ use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry, Prese
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::{GroupEngine, catch_panic};
+use reqlore_group_commit::{GroupEnd, GroupEngine, catch_panic};
 use reqlore_sqlite_team::error::{refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
@@ -49,7 +49,9 @@ pub(crate) struct SqliteEngine {
 }
 
 impl GroupEngine for SqliteEngine {
-    fn begin_group(&mut self) -> StoreResult<()> {
+    type ReadPlan = ();
+
+    fn begin_group(&mut self, _: &[&()]) -> StoreResult<()> {
         self.damage.permit_write()?;
         self.file.check_all_identities()?;
         // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
@@ -63,7 +65,7 @@ impl GroupEngine for SqliteEngine {
         result
     }
 
-    fn finish_group(&mut self) -> StoreResult<()> {
+    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
         if let Some(error) = self.group_error.take() {
             return Err(error);
         }
@@ -78,7 +80,7 @@ impl GroupEngine for SqliteEngine {
         if let Some(count) = count {
             self.file.record_commit(count);
         }
-        Ok(())
+        Ok(GroupEnd::Durable)
     }
 
     fn abort_group(&mut self) {
@@ -152,7 +154,7 @@ impl SqliteEngine {
     fn restart_group(&mut self) {
         self.roll_back();
         // Another process may have written or migrated in between.
-        if let Err(error) = self.begin_group() {
+        if let Err(error) = self.begin_group(&[]) {
             self.group_error = Some(error);
         }
     }
