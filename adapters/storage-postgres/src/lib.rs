@@ -4,3 +4,6 @@
 mod database;
 mod row;
 mod tables;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! The store on a simulated database.
+
+mod seeded_random;
+mod simulated;
+mod simulated_query;

@@ -1,0 +1,263 @@
+//! A database in memory that refuses what PostgreSQL would refuse, for any number of servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqlore_domain::audit_log::ChainHead;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+
+use super::seeded_random::SeededRandom;
+use super::simulated_query::{check_query, check_value, select};
+use crate::database::{CommitOutcome, Database, DatabaseSnapshot, SessionError, WriteSession};
+use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
+use crate::tables::{STORE, TABLES, Table};
+
+/// The rows of a table by their key.
+pub(crate) type Rows = BTreeMap<RowKey, TableRow>;
+/// The rows of a transaction by table and key, `None` for a deleted one.
+type PendingRows = BTreeMap<&'static str, BTreeMap<RowKey, Option<TableRow>>>;
+/// Called again and again while a writer waits for another one.
+pub(crate) type WaitTurn = Arc<dyn Fn() + Send + Sync>;
+
+/// Servers share it by `Arc`.
+pub(crate) struct SimulatedDatabase {
+    state: Mutex<SharedState>,
+    writer_ended: Condvar,
+    /// Replaces waiting on `writer_ended`.
+    wait_turn: Option<WaitTurn>,
+    random: Mutex<SeededRandom>,
+    myself: std::sync::Weak<Self>,
+}
+
+/// What is committed, and whether a writer has the row on which writers queue.
+struct SharedState {
+    tables: BTreeMap<&'static str, Arc<Rows>>,
+    is_locked: bool,
+}
+
+impl std::fmt::Debug for SimulatedDatabase {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("SimulatedDatabase")
+    }
+}
+
+impl SimulatedDatabase {
+    /// A database after its migrations.
+    pub(crate) fn new(seed: u64, wait_turn: Option<WaitTurn>) -> Arc<Self> {
+        let mut random = SeededRandom::new(seed);
+        let mut store_id = random.next_number().to_le_bytes().to_vec();
+        store_id.extend(random.next_number().to_le_bytes());
+        let head = ChainHead::default();
+        let row = vec![
+            Value::Integer(1),
+            Value::from("complete"),
+            Value::Binary(store_id.into()),
+            Value::Integer(i64::try_from(random.next_number() >> 1).unwrap()),
+            Value::Integer(i64::try_from(head.number).unwrap()),
+            Value::Binary(Bytes::copy_from_slice(&head.hash.0)),
+        ];
+        let mut tables = BTreeMap::new();
+        for table in TABLES {
+            let mut rows = Rows::new();
+            if table == &STORE {
+                rows.insert(row[..1].to_vec(), row.clone());
+            }
+            tables.insert(table.name, Arc::new(rows));
+        }
+        Arc::new_cyclic(|myself| Self {
+            state: Mutex::new(SharedState { tables, is_locked: false }),
+            writer_ended: Condvar::new(),
+            wait_turn,
+            random: Mutex::new(random),
+            myself: myself.clone(),
+        })
+    }
+
+    /// The committed rows of a table.
+    pub(crate) fn rows(&self, table: &'static Table) -> Arc<Rows> {
+        Arc::clone(&self.lock().tables[table.name])
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SharedState> {
+        self.state.lock().unwrap()
+    }
+
+    fn run(
+        &self,
+        tables: &BTreeMap<&'static str, Arc<Rows>>,
+        pending: &PendingRows,
+        queries: &[RowQuery],
+    ) -> StoreResult<Vec<Vec<TableRow>>> {
+        let mut random = self.random.lock().unwrap();
+        let no_rows = BTreeMap::new();
+        let mut results = Vec::with_capacity(queries.len());
+        for query in queries {
+            check_query(query)?;
+            let name = query.table.name;
+            let Some(rows) = tables.get(name) else { return Err(bug(format!("no table {name}"))) };
+            let pending = pending.get(name).unwrap_or(&no_rows);
+            results.push(select(query, rows, pending, &mut random)?);
+        }
+        Ok(results)
+    }
+}
+
+#[async_trait]
+impl Database for SimulatedDatabase {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+        let tables = self.lock().tables.clone();
+        self.run(&tables, &PendingRows::new(), &queries)
+    }
+
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn DatabaseSnapshot>> {
+        let database = self.myself.upgrade().unwrap();
+        let tables = self.lock().tables.clone();
+        Ok(Box::new(SimulatedSnapshot { database, tables }))
+    }
+
+    fn open_session(&self) -> Box<dyn WriteSession> {
+        Box::new(SimulatedSession { database: self.myself.upgrade().unwrap(), pending: None })
+    }
+}
+
+struct SimulatedSnapshot {
+    database: Arc<SimulatedDatabase>,
+    tables: BTreeMap<&'static str, Arc<Rows>>,
+}
+
+#[async_trait]
+impl DatabaseSnapshot for SimulatedSnapshot {
+    async fn read(&mut self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+        self.database.run(&self.tables, &PendingRows::new(), &queries)
+    }
+}
+
+struct SimulatedSession {
+    database: Arc<SimulatedDatabase>,
+    /// The writes of the open transaction.
+    pending: Option<PendingRows>,
+}
+
+impl SimulatedSession {
+    fn wait_for_other_writers(&self) {
+        let mut state = self.database.lock();
+        while state.is_locked {
+            state = match &self.database.wait_turn {
+                None => self.database.writer_ended.wait(state).unwrap(),
+                Some(wait_turn) => {
+                    drop(state);
+                    wait_turn();
+                    self.database.lock()
+                }
+            };
+        }
+        state.is_locked = true;
+    }
+
+    fn try_write(&mut self, changes: Vec<(&'static Table, Vec<RowChange>)>) -> StoreResult<()> {
+        let Some(pending) = &mut self.pending else {
+            return Err(bug("a write outside a transaction"));
+        };
+        let mut keys = BTreeSet::new();
+        for (table, changes) in changes {
+            let rows = pending.entry(table.name).or_default();
+            for change in changes {
+                let (key, row) = match change {
+                    RowChange::Put(row) => {
+                        (checked_key(table, &row, table.columns.len())?, Some(row))
+                    }
+                    RowChange::Delete(key) => (checked_key(table, &key, table.key_width)?, None),
+                };
+                if !keys.insert((table.name, key.clone())) {
+                    return Err(bug(format!("{}: the key {key:?} occurs twice", table.name)));
+                }
+                rows.insert(key, row);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks the number and the types of values, and returns those of the key.
+fn checked_key(table: &Table, values: &[Value], width: usize) -> StoreResult<RowKey> {
+    if values.len() != width {
+        return Err(bug(format!("{}: {} values, not {width}", table.name, values.len())));
+    }
+    for (column, value) in table.columns.iter().zip(values) {
+        check_value(table, column, value)?;
+    }
+    Ok(values[..table.key_width].to_vec())
+}
+
+impl WriteSession for SimulatedSession {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+        if self.pending.is_some() {
+            return Err(SessionError::Failed(bug("a transaction inside a transaction")));
+        }
+        self.wait_for_other_writers();
+        self.pending = Some(PendingRows::new());
+        let read = self.read(queries);
+        if read.is_err() {
+            self.roll_back();
+        }
+        read
+    }
+
+    fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+        let Some(pending) = &self.pending else {
+            return Err(SessionError::Failed(bug("a read outside a transaction")));
+        };
+        let tables = self.database.lock().tables.clone();
+        self.database.run(&tables, pending, queries).map_err(SessionError::Failed)
+    }
+
+    fn write(
+        &mut self,
+        changes: Vec<(&'static Table, Vec<RowChange>)>,
+    ) -> Result<(), SessionError> {
+        self.try_write(changes).map_err(SessionError::Failed)
+    }
+
+    fn commit(&mut self) -> CommitOutcome {
+        let Some(pending) = self.pending.take() else {
+            return CommitOutcome::Failed(bug("a commit outside a transaction"));
+        };
+        let mut state = self.database.lock();
+        for (table, changed) in pending {
+            let rows = Arc::make_mut(state.tables.get_mut(table).unwrap());
+            for (key, row) in changed {
+                match row {
+                    Some(row) => rows.insert(key, row),
+                    None => rows.remove(&key),
+                };
+            }
+        }
+        state.is_locked = false;
+        self.database.writer_ended.notify_one();
+        CommitOutcome::Committed
+    }
+
+    fn roll_back(&mut self) {
+        if self.pending.take().is_some() {
+            self.database.lock().is_locked = false;
+            self.database.writer_ended.notify_one();
+        }
+    }
+
+    fn was_interrupted(&mut self) -> bool {
+        false
+    }
+}
+
+impl Drop for SimulatedSession {
+    fn drop(&mut self) {
+        self.roll_back();
+    }
+}
+
+/// An error that no caller of the seam may cause.
+pub(crate) fn bug(message: impl Into<String>) -> StoreError {
+    StoreError::Internal(message.into())
+}
