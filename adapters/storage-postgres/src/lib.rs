@@ -2,6 +2,7 @@
 //! servers at once.
 
 mod database;
+mod postgres;
 mod row;
 mod tables;
 

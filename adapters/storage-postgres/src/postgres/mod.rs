@@ -1,0 +1,4 @@
+//! PostgreSQL below the seam: connections, SQL, schema.
+
+mod errors;
+mod pool;
