@@ -1,5 +1,6 @@
 //! The store on a simulated database.
 
+mod faulty;
 mod seeded_random;
 mod simulated;
 mod simulated_query;
