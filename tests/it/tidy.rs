@@ -38,6 +38,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("reqlore-sqlite-team", &["reqlore-domain"]),
     ("reqlore-sqlite-metadata", &["reqlore-domain", "reqlore-sqlite-team"]),
     ("reqlore-storage-sled", &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit"]),
+    ("reqlore-storage-postgres", &["reqlore-domain", "reqlore-group-commit"]),
     ("reqlore-group-commit", &["reqlore-domain"]),
     ("reqlore-durable-fs", &[]),
     ("reqlore-git-runner", &[]),
@@ -78,12 +79,14 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     ("reqlore-contract", &["reqlore-domain", "reqlore-storage-memory"]),
     ("reqlore-conformance", &[]),
+    ("reqlore-test-postgres", &[]),
 ];
 
 /// Dependencies that only the named crates may use. Tests may use them anywhere.
 const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["reqlore-sqlite-metadata", "reqlore-sqlite-team", "reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
+    ("tokio-postgres", &["reqlore-storage-postgres", "reqlore-test-postgres"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),
     ("axum", &["reqlore-transport-http", "reqlore-web"]),
     ("askama", &["reqlore-web"]),
