@@ -6,5 +6,7 @@ mod postgres;
 mod row;
 mod tables;
 
+pub use postgres::{PasswordSources, PostgresConfig};
+
 #[cfg(test)]
 mod tests;

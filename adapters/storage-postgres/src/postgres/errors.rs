@@ -98,7 +98,7 @@ impl From<tokio_postgres::Error> for DatabaseError {
         match cause {
             // The TLS library reports a certificate that it does not trust in this way.
             Some(cause) if cause.kind() == io::ErrorKind::InvalidData => Self::report(unavailable(
-                &format!("TLS failed ({cause}); check `sslmode` and the root certificate"),
+                "TLS failed; the server's log has the reason, often a certificate or its name",
             )),
             Some(_) => Self::reconnect("cannot be reached; check that it runs, then try again"),
             None if error.is_closed() => {

@@ -1,61 +1,213 @@
-//! Connections: a pool for reads, and single ones for writers.
+//! The connections of one store, on a runtime of their own: the runtime of a caller may have one
+//! thread and end before the store.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use deadpool_postgres::{Client, ClientWrapper, Manager, ManagerConfig, Pool, RecyclingMethod};
-use deadpool_postgres::{PoolError, Runtime};
-use tokio::runtime::Handle;
-use tokio_postgres::{Config, NoTls};
+use deadpool::managed::{
+    Hook, HookError, Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult,
+};
+use deadpool_postgres::ClientWrapper;
+use reqlore_domain::ports::documents::StoreError;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::timeout;
 
-use super::errors::DatabaseError;
+use super::connect_options::PostgresConfig;
+use super::connector::{ConnectError, SessionKind, connect};
+use super::errors::{DatabaseError, PLACE};
 
-/// Connections to one database, driven by a runtime of their own.
-#[derive(Clone)]
+/// A connection that returns to the pool when it is dropped.
+pub(crate) type Client = Object<ClientManager>;
+
+/// Some services close connections after an hour. The limit is spread over ten minutes, so that
+/// the connections of a restarted server are not renewed all at once.
+const MIN_CONNECTION_AGE: Duration = Duration::from_secs(45 * 60);
+const CONNECTION_AGE_SPREAD: u64 = 10 * 60;
+const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Threads that move bytes between connections and callers.
+const RUNTIME_THREADS: usize = 2;
+
+/// Connections to one database. Clones share them.
+#[derive(Debug, Clone)]
 pub(crate) struct ConnectionPool {
-    pool: Pool,
-    config: Config,
-    runtime: Handle,
-}
-
-impl fmt::Debug for ConnectionPool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionPool").finish_non_exhaustive()
-    }
+    pool: Pool<ClientManager>,
+    config: Arc<PostgresConfig>,
+    runtime: Arc<OwnRuntime>,
+    /// Connections that were opened before are not used again.
+    oldest: Arc<Mutex<Instant>>,
 }
 
 impl ConnectionPool {
-    /// A stand-in until addresses, TLS and limits are configured.
-    pub(crate) fn new(config: Config, runtime: Handle) -> Result<Self, DatabaseError> {
-        let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(config.clone(), NoTls, settings);
+    /// Opens no connection yet.
+    pub(crate) fn new(config: PostgresConfig) -> Result<Self, DatabaseError> {
+        let runtime = Arc::new(OwnRuntime::start()?);
+        let config = Arc::new(config);
+        let manager =
+            ClientManager { config: Arc::clone(&config), runtime: runtime.handle.clone() };
+        let oldest = Arc::new(Mutex::new(Instant::now()));
+        let limit = Arc::clone(&oldest);
         let pool = Pool::builder(manager)
-            .runtime(Runtime::Tokio1)
+            .max_size(config.pool_size)
+            .pre_recycle(Hook::sync_fn(move |_, metrics: &Metrics| {
+                let oldest = *limit.lock().unwrap_or_else(PoisonError::into_inner);
+                if metrics.created < oldest || is_expired(metrics.created) {
+                    return Err(HookError::message("the connection is too old"));
+                }
+                Ok(())
+            }))
             .build()
-            .map_err(|_| DatabaseError::reconnect("cannot be configured"))?;
-        Ok(Self { pool, config, runtime })
+            .map_err(|error| internal(&error))?;
+        Ok(Self { pool, config, runtime, oldest })
     }
 
-    /// A connection for reads. It returns to the pool when it is dropped.
+    /// Returns a connection that reads. Waits while all are in use.
     pub(crate) async fn get(&self) -> Result<Client, DatabaseError> {
-        self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => error.into(),
-            _ => DatabaseError::reconnect("all connections are in use; try again"),
-        })
+        self.get_within(WAIT_TIMEOUT).await
     }
 
-    /// A new connection outside of the pool.
-    pub(crate) async fn connect_writer(&self) -> Result<ClientWrapper, DatabaseError> {
-        let (client, connection) = self.config.connect(NoTls).await?;
-        let task = self.runtime.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended");
-            }
-        });
-        Ok(ClientWrapper::new(client, task))
+    pub(super) async fn get_within(&self, limit: Duration) -> Result<Client, DatabaseError> {
+        let waiting = {
+            // The caller's runtime may have no timer.
+            let _entered = self.runtime.handle.enter();
+            timeout(limit, self.pool.get())
+        };
+        match waiting.await {
+            Ok(Ok(client)) => Ok(client),
+            Ok(Err(PoolError::Backend(error))) => Err(error.into()),
+            Ok(Err(error)) => Err(internal(&error)),
+            Err(_) => Err(DatabaseError::report(StoreError::Busy {
+                reason: format!(
+                    "{PLACE}: all {} connections to it are in use; try again, or raise pool_size \
+                     in its URL",
+                    self.config.pool_size
+                ),
+            })),
+        }
     }
 
-    /// The runtime that drives the connections.
+    /// Opens a connection outside the pool.
+    pub(crate) async fn connect(&self, kind: SessionKind) -> Result<OwnClient, ConnectError> {
+        let client = connect_on(&self.runtime.handle, &self.config, kind).await?;
+        Ok(OwnClient { client, created: Instant::now() })
+    }
+
+    /// Opens the connection of a writer.
+    pub(crate) async fn connect_writer(&self) -> Result<OwnClient, DatabaseError> {
+        Ok(self.connect(SessionKind::Writer).await?)
+    }
+
+    /// The runtime of all connections, also for threads that block on them.
     pub(crate) fn runtime(&self) -> &Handle {
-        &self.runtime
+        &self.runtime.handle
+    }
+
+    /// Replaces all connections before their next use. After a failover they may lead to a server
+    /// that no longer gets the newest commits.
+    pub(crate) fn expire_connections(&self) {
+        *self.oldest.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}
+
+/// A connection outside the pool.
+#[derive(Debug)]
+pub(crate) struct OwnClient {
+    client: ClientWrapper,
+    created: Instant,
+}
+
+impl OwnClient {
+    /// True if it should be replaced before the next transaction.
+    pub(crate) fn is_expired(&self) -> bool {
+        is_expired(self.created)
+    }
+}
+
+impl Deref for OwnClient {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        &self.client
+    }
+}
+
+impl DerefMut for OwnClient {
+    fn deref_mut(&mut self) -> &mut ClientWrapper {
+        &mut self.client
+    }
+}
+
+fn internal(error: &dyn fmt::Display) -> DatabaseError {
+    DatabaseError::report(StoreError::Internal(format!("{PLACE}: connection pool: {error}")))
+}
+
+/// True if a connection that was opened at this time should be replaced.
+fn is_expired(created: Instant) -> bool {
+    // The time itself is random enough to spread the ages.
+    let mut hasher = DefaultHasher::new();
+    created.hash(&mut hasher);
+    let spread = Duration::from_secs(hasher.finish() % CONNECTION_AGE_SPREAD);
+    created.elapsed() > MIN_CONNECTION_AGE + spread
+}
+
+#[derive(Debug)]
+pub(crate) struct ClientManager {
+    config: Arc<PostgresConfig>,
+    runtime: Handle,
+}
+
+impl Manager for ClientManager {
+    type Type = ClientWrapper;
+    type Error = ConnectError;
+
+    async fn create(&self) -> Result<ClientWrapper, ConnectError> {
+        connect_on(&self.runtime, &self.config, SessionKind::Reader).await
+    }
+
+    async fn recycle(
+        &self,
+        client: &mut ClientWrapper,
+        _: &Metrics,
+    ) -> RecycleResult<ConnectError> {
+        if client.is_closed() {
+            return Err(RecycleError::message("the connection is closed"));
+        }
+        Ok(())
+    }
+}
+
+async fn connect_on(
+    runtime: &Handle,
+    config: &Arc<PostgresConfig>,
+    kind: SessionKind,
+) -> Result<ClientWrapper, ConnectError> {
+    let config = Arc::clone(config);
+    let task = runtime.spawn(async move { connect(&config, kind).await });
+    task.await.unwrap_or(Err(ConnectError::Stopped))
+}
+
+/// A runtime that may be dropped anywhere, also inside another one.
+#[derive(Debug)]
+struct OwnRuntime {
+    runtime: Option<Runtime>,
+    handle: Handle,
+}
+
+impl OwnRuntime {
+    fn start() -> Result<Self, DatabaseError> {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(RUNTIME_THREADS).thread_name("database").enable_all();
+        let runtime = builder.build().map_err(|error| internal(&error))?;
+        Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime) })
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }

@@ -1,0 +1,175 @@
+//! Opens connections: tries the hosts of a URL in turn and prepares the session.
+
+use std::error::Error as _;
+
+use deadpool_postgres::ClientWrapper;
+use futures_util::future::join_all;
+use thiserror::Error;
+use tokio::time::timeout;
+use tokio_postgres::{Client, Config, SimpleQueryMessage};
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tracing::{debug, warn};
+
+use super::connect_options::{PostgresConfig, address_of};
+use super::errors::DatabaseError;
+use super::tls;
+
+/// The job of a connection, which decides its timeouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionKind {
+    Reader,
+    /// Holds the lock that all writers queue on, so it may not be idle for long.
+    Writer,
+    /// Changes the schema, where one statement may take hours.
+    Migration,
+}
+
+impl SessionKind {
+    /// Settings of the session, in milliseconds. 0 means no limit.
+    fn settings(self) -> [(&'static str, u32); 3] {
+        let (statement, lock, idle) = match self {
+            Self::Reader => (30_000, 10_000, 300_000),
+            Self::Writer => (30_000, 10_000, 10_000),
+            Self::Migration => (0, 10_000, 60_000),
+        };
+        [
+            ("statement_timeout", statement),
+            ("lock_timeout", lock),
+            ("idle_in_transaction_session_timeout", idle),
+        ]
+    }
+}
+
+/// Why there is no connection. The text is for operators: it may name hosts and files.
+#[derive(Debug, Error)]
+pub(crate) enum ConnectError {
+    #[error("{0}")]
+    File(String),
+    #[error("{address}: {}", describe(error))]
+    Failed { address: String, error: tokio_postgres::Error },
+    #[error("{address}: no answer within {seconds} s; correct the host, or raise connect_timeout")]
+    Timeout { address: String, seconds: u64 },
+    #[error(
+        "{address}: it is a read-only standby; name all hosts of the cluster in the URL, or wait \
+         until a standby is promoted"
+    )]
+    ReadOnly { address: String },
+    #[error("the connection's task ended")]
+    Stopped,
+}
+
+impl From<ConnectError> for DatabaseError {
+    /// The error for clients, which names no host, role or file. The operator's log has them.
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::File(_) => {
+                Self::reconnect("a file of its connection can't be used; the server's log names it")
+            }
+            ConnectError::Failed { error, .. } => error.into(),
+            ConnectError::Timeout { .. } | ConnectError::Stopped => {
+                Self::reconnect("cannot be reached; check that it runs, then try again")
+            }
+            ConnectError::ReadOnly { .. } => {
+                Self::reconnect("only a read-only standby can be reached; try again later")
+            }
+        }
+    }
+}
+
+/// The error with its causes: `tokio_postgres` keeps the text of the server in the cause.
+fn describe(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Connects to the first host that accepts. Passwords and certificates are read from their files
+/// each time, because they may rotate. Must run on a runtime that outlives the connection.
+pub(crate) async fn connect(
+    config: &PostgresConfig,
+    kind: SessionKind,
+) -> Result<ClientWrapper, ConnectError> {
+    let tls = tls::client_config(&config.tls).map_err(ConnectError::File)?;
+    let tls = MakeRustlsConnect::new(tls);
+    let mut failure = ConnectError::Stopped;
+    for target in &config.targets {
+        match connect_target(config, target, tls.clone(), kind).await {
+            Ok(client) => return Ok(client),
+            Err(error) => {
+                warn!("database: {error}");
+                failure = error;
+            }
+        }
+    }
+    Err(failure)
+}
+
+async fn connect_target(
+    config: &PostgresConfig,
+    target: &Config,
+    tls: MakeRustlsConnect,
+    kind: SessionKind,
+) -> Result<ClientWrapper, ConnectError> {
+    let address = address_of(target);
+    let mut target = target.clone();
+    if target.get_password().is_none()
+        && let Some(file) = &config.password_file
+        && let Some(password) = file.find_password(&target).map_err(ConnectError::File)?
+    {
+        target.password(password);
+    }
+    // tokio-postgres limits only the time until the socket is connected.
+    let limit = target.get_connect_timeout().copied().unwrap_or_default();
+    let connecting = async {
+        let (client, connection) = match target.connect(tls).await {
+            Ok(connected) => connected,
+            Err(error) => return Err(ConnectError::Failed { address: address.clone(), error }),
+        };
+        let task = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                debug!("database connection ended: {}", describe(&error));
+            }
+        });
+        let client = ClientWrapper::new(client, task);
+        prepare_session(&client, &target, kind).await;
+        if config.needs_writable && is_read_only(&client).await {
+            return Err(ConnectError::ReadOnly { address: address.clone() });
+        }
+        Ok(client)
+    };
+    match timeout(limit, connecting).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(ConnectError::Timeout { address, seconds: limit.as_secs() }),
+    }
+}
+
+/// Applies the settings of a session, in one round trip. Not all engines have all of them, and what
+/// the URL sets in `options` is left as it is.
+async fn prepare_session(client: &Client, target: &Config, kind: SessionKind) {
+    let options = target.get_options().unwrap_or_default();
+    let mut statements = Vec::new();
+    for (name, value) in kind.settings() {
+        if !options.contains(name) {
+            statements.push(format!("SET {name} = {value}"));
+        }
+    }
+    for outcome in join_all(statements.iter().map(|one| client.batch_execute(one))).await {
+        if let Err(error) = outcome {
+            debug!("database session setting: {}", describe(&error));
+        }
+    }
+}
+
+/// False for an engine that does not know the notion of a standby.
+async fn is_read_only(client: &Client) -> bool {
+    let Ok(messages) = client.simple_query("SHOW transaction_read_only").await else {
+        return false;
+    };
+    messages
+        .iter()
+        .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on")))
+}

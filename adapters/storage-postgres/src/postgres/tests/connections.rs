@@ -1,0 +1,142 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use reqlore_domain::ports::documents::StoreError;
+use reqlore_test_postgres::{PostgresCluster, TestDatabase};
+use tokio::runtime::{Builder, Runtime};
+
+use super::connect_options::parse;
+use crate::postgres::connect_options::{PasswordSources, PostgresConfig};
+use crate::postgres::connector::{ConnectError, SessionKind};
+use crate::postgres::pool::ConnectionPool;
+
+/// The smallest runtime that a caller may have: without a timer and without sockets.
+fn small_runtime() -> Runtime {
+    Builder::new_current_thread().build().unwrap()
+}
+
+fn show(pool: &ConnectionPool, setting: &str) -> Result<String, StoreError> {
+    small_runtime().block_on(async {
+        let client = pool.get().await?;
+        let row = client.query_one(&format!("SHOW {setting}"), &[]).await.unwrap();
+        Ok(row.get(0))
+    })
+}
+
+fn connect_error(config: PostgresConfig) -> String {
+    let pool = ConnectionPool::new(config).unwrap();
+    let outcome = small_runtime().block_on(pool.connect(SessionKind::Reader));
+    outcome.unwrap_err().to_string()
+}
+
+fn set_mode(file: &Path, mode: u32) {
+    fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn pool_outlives_the_runtimes_of_its_callers() {
+    let database = TestDatabase::new();
+    let pool = ConnectionPool::new(parse(&database.url())).unwrap();
+    for _ in 0..3 {
+        assert_eq!(show(&pool, "application_name").unwrap(), "reqlore");
+    }
+    // Dropped inside a runtime, as tests and servers do.
+    small_runtime().block_on(async { drop(pool) });
+}
+
+#[test]
+fn session_settings_depend_on_the_job_and_yield_to_the_url() {
+    let database = TestDatabase::new();
+    let pool = ConnectionPool::new(parse(&database.url())).unwrap();
+    assert_eq!(show(&pool, "statement_timeout").unwrap(), "30s");
+    assert_eq!(show(&pool, "idle_in_transaction_session_timeout").unwrap(), "5min");
+    let writer = small_runtime().block_on(pool.connect_writer()).unwrap();
+    let shown = small_runtime()
+        .block_on(writer.query_one("SHOW idle_in_transaction_session_timeout", &[]))
+        .unwrap();
+    assert_eq!(shown.get::<_, String>(0), "10s");
+    let separator = if database.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{separator}options=-c%20statement_timeout%3D7s", database.url());
+    let pool = ConnectionPool::new(parse(&url)).unwrap();
+    assert_eq!(show(&pool, "statement_timeout").unwrap(), "7s");
+    assert_eq!(show(&pool, "lock_timeout").unwrap(), "10s");
+}
+
+#[test]
+fn expired_connection_is_replaced() {
+    let database = TestDatabase::new();
+    let pool = ConnectionPool::new(parse(&database.url())).unwrap();
+    let backend = || {
+        small_runtime().block_on(async {
+            let client = pool.get().await.unwrap();
+            client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get::<_, i32>(0)
+        })
+    };
+    let first = backend();
+    assert_eq!(backend(), first);
+    pool.expire_connections();
+    assert_ne!(backend(), first);
+    database.terminate_backends();
+    // A connection that the server ended is noticed at the latest by the statement after it.
+    let pool = ConnectionPool::new(parse(&database.url())).unwrap();
+    assert_eq!(show(&pool, "application_name").unwrap(), "reqlore");
+}
+
+#[test]
+fn password_file_is_read_for_every_connection() {
+    let cluster = PostgresCluster::start();
+    cluster.execute("CREATE ROLE r LOGIN PASSWORD 'first'");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pgpass");
+    let write = |password: &str| {
+        let port = cluster.port();
+        let lines = format!("# a\n*:1:*:*:wrong\n127.0.0.1:{port}:postgres:r:{password}\n*:*\n");
+        fs::write(&file, lines).unwrap();
+        set_mode(&file, 0o600);
+    };
+    let sources = PasswordSources { password_file: Some(file.clone()), ..Default::default() };
+    let url = format!("postgres://r@127.0.0.1:{}/postgres", cluster.port());
+    let config = PostgresConfig::parse(&url, &sources).unwrap();
+    let pool = ConnectionPool::new(config.clone()).unwrap();
+    write("first");
+    assert_eq!(show(&pool, "session_authorization").unwrap(), "r");
+    cluster.execute("ALTER ROLE r PASSWORD 'se:co\\nd'");
+    pool.expire_connections();
+    let error = show(&pool, "session_authorization").unwrap_err();
+    assert!(error.to_string().contains("rejected the login"), "{error}");
+    write("se\\:co\\\\nd");
+    assert_eq!(show(&pool, "session_authorization").unwrap(), "r");
+
+    set_mode(&file, 0o644);
+    let message = connect_error(config.clone());
+    assert!(message.contains("pgpass: other users can read it; run `chmod 600`"), "{message}");
+    let error = ConnectionPool::new(config).unwrap();
+    let error = show(&error, "port").unwrap_err().to_string();
+    assert!(!error.contains("pgpass"), "clients see no paths: {error}");
+}
+
+#[test]
+fn missing_host_reports_its_address_to_operators_only() {
+    let pool = ConnectionPool::new(parse("postgres://u:s3cret@127.0.0.1:1/n")).unwrap();
+    let error = small_runtime().block_on(pool.connect(SessionKind::Writer)).unwrap_err();
+    assert!(matches!(error, ConnectError::Failed { .. }));
+    assert!(error.to_string().starts_with("127.0.0.1:1: error connecting to server: "), "{error}");
+    let error = show(&pool, "port").unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }));
+    assert!(!error.to_string().contains("127.0.0.1"), "{error}");
+}
+
+#[test]
+fn busy_pool_names_its_size() {
+    let database = TestDatabase::new();
+    let separator = if database.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{separator}pool_size=1", database.url());
+    let pool = ConnectionPool::new(parse(&url)).unwrap();
+    let held = small_runtime().block_on(pool.get()).unwrap();
+    let error = small_runtime().block_on(pool.get_within(Duration::ZERO)).unwrap_err();
+    assert!(error.error.to_string().contains("all 1 connections to it are in use"));
+    drop(held);
+    assert!(small_runtime().block_on(pool.get()).is_ok());
+}

@@ -1,0 +1,2 @@
+mod connect_options;
+mod connections;
