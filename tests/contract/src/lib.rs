@@ -23,6 +23,7 @@ pub mod history;
 pub mod identity;
 pub mod item_list;
 pub mod items;
+pub mod killed_process;
 pub mod model;
 
 use std::any::Any;

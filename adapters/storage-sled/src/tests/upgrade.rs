@@ -1,9 +1,6 @@
 //! Upgrades that are killed, and reads of databases of older schemas.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
+use reqlore_contract::killed_process::{kill_child, killed_step};
 use reqlore_contract::run;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
@@ -22,8 +19,8 @@ use crate::records::{ProjectRow, seal_value};
 use crate::{SledConfig, SledStore};
 
 const COUNT: usize = 300;
-/// Name of a file with the number of documents after which a child process aborts.
-const ABORT_FILE: &str = "abort-at";
+/// The test that runs in child processes.
+const CHILD: &str = "tests::upgrade::child_aborts_an_upgrade";
 
 /// A database with requirements, as schema 2 left it, except for its commit counter.
 fn older_database() -> TempDir {
@@ -113,22 +110,10 @@ impl ProgressSink for AbortAt {
 
 #[test]
 fn child_aborts_an_upgrade() {
-    let Ok(number) = fs::read_to_string(ABORT_FILE) else { return };
+    let Some(number) = killed_step() else { return };
     let folder = std::path::absolute("sled").unwrap();
     let abort = AbortAt(number.parse().unwrap());
     drop(SledStore::open_with_progress(&SledConfig { folder }, &abort));
-}
-
-/// Upgrades in a process that is killed after this number of documents.
-fn kill_upgrade(folder: &Path, number: usize) {
-    fs::write(folder.join(ABORT_FILE), number.to_string()).unwrap();
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "tests::upgrade::child_aborts_an_upgrade"])
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    assert_eq!(status.unwrap().code(), None, "{number}: a signal ends the process");
 }
 
 #[test]
@@ -136,7 +121,7 @@ fn killed_upgrade_begins_again_and_loses_nothing() {
     let folder = older_database();
     // Some batches are written before each of them.
     for number in [1, 150, COUNT] {
-        kill_upgrade(folder.path(), number);
+        kill_child(CHILD, folder.path(), &number.to_string());
         assert_eq!(read_source(&folder), COUNT, "{number}");
     }
     check_upgraded(&folder);

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use reqlore_contract::killed_process::{kill_child, killed_step};
 use reqlore_contract::run;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind};
@@ -23,8 +23,8 @@ use crate::schema::{MIGRATIONS, prepare_database};
 use crate::{ReadOnlyOpen, SqliteConfig, SqliteStore};
 
 const ITEMS: usize = 300;
-/// Name of a file with the step at which a child process aborts.
-const ABORT_FILE: &str = "abort-at";
+/// The test that runs in child processes.
+const CHILD: &str = "tests::upgrade::child_aborts_an_upgrade";
 
 /// A database with requirements, as a version with this schema left it.
 fn older_database(schema: usize) -> (TempDir, PathBuf) {
@@ -112,21 +112,9 @@ impl ProgressSink for AbortAt {
 
 #[test]
 fn child_aborts_an_upgrade() {
-    let Ok(step) = fs::read_to_string(ABORT_FILE) else { return };
+    let Some(step) = killed_step() else { return };
     let file = std::path::absolute("reqlore.db").unwrap();
     drop(SqliteStore::open_with_progress(&config(&file), &AbortAt(step)));
-}
-
-/// Upgrades in a process that is killed at this step.
-fn kill_upgrade(folder: &Path, step: &str) {
-    fs::write(folder.join(ABORT_FILE), step).unwrap();
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "tests::upgrade::child_aborts_an_upgrade"])
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    assert_eq!(status.unwrap().code(), None, "{step}: a signal ends the process");
 }
 
 #[test]
@@ -140,7 +128,7 @@ fn killed_upgrade_begins_again_and_loses_nothing() {
             "150 Upgrading the database (documents)",
             &last,
         ] {
-            kill_upgrade(folder.path(), step);
+            kill_child(CHILD, folder.path(), step);
             let source = SqliteStore::open_source(&config(&file)).unwrap();
             assert_eq!(exported(&*source), (ITEMS, 900), "{schema}: {step}");
         }
