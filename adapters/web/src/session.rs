@@ -241,8 +241,13 @@ pub(crate) fn request_origin(parts: &Parts) -> (Arc<str>, String) {
 
 /// The target of a redirect after a form, which must be a page of this server.
 pub(crate) fn local_target(target: &str) -> &str {
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    // Browsers resolve `..` and its encoded form, which could lead to another path.
     let is_local = target.starts_with("/p/")
-        && target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        && target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        && !path.contains("//")
+        && !path.contains("..")
+        && !path.to_ascii_lowercase().contains("%2e");
     if is_local { target } else { "/" }
 }
 
@@ -268,8 +273,24 @@ mod tests {
 
     #[test]
     fn redirect_target_outside_the_server_is_replaced() {
-        assert_eq!(local_target("/p/default/board?kind=epic"), "/p/default/board?kind=epic");
-        for target in ["https://evil.example", "//evil.example", "/\\evil", "", "/p/\r\nx"] {
+        for target in ["/p/default/board?kind=epic", "/p/a/search?q=../x//y#z", "/p/a/item/A-1"] {
+            assert_eq!(local_target(target), target);
+        }
+        for target in [
+            "https://evil.example",
+            "javascript:alert(1)",
+            "//evil.example",
+            "/\\evil",
+            "",
+            "/p/\r\nx",
+            "/p/..//evil.example",
+            "/p//evil.example",
+            "/p/../theme",
+            "/p/%2e%2E/theme",
+            "/p/.%2e/theme",
+            "/p/a\\..\\b",
+            "p/default/board",
+        ] {
             assert_eq!(local_target(target), "/", "{target}");
         }
     }
