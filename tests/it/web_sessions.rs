@@ -274,10 +274,10 @@ fn server_without_pages_answers_not_found() {
 }
 
 #[test]
-fn board_link_begins_one_session_on_this_machine() {
+fn board_link_begins_one_session_and_opens_the_kind() {
     let folder = project();
     let mut command = reqlore();
-    command.arg("--root").arg(folder.path()).args(["board", "--no-open"]);
+    command.arg("--root").arg(folder.path()).args(["board", "epics", "--no-open"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut link = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut link).unwrap();
@@ -289,7 +289,7 @@ fn board_link_begins_one_session_on_this_machine() {
     assert_eq!(browser.status(), 303);
     assert_eq!(browser.get("/signin/wrong").header("location"), "/signin");
     let page = browser.get(&path);
-    assert_eq!((page.status, page.header("location")), (303, "/"));
+    assert_eq!((page.status, page.header("location")), (303, "/p/default/board?kind=epic"));
     browser.take_cookie(&page);
     assert_eq!(browser.status(), 200);
     let thief = Browser::new(browser.address);

@@ -7,7 +7,7 @@ use crate::exit::CommandError;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BoardOptions {
-    /// Print the board of KIND and the filters instead of opening all boards in a browser
+    /// Print the board instead of opening it in a browser; filters need this
     #[arg(long)]
     print: bool,
     /// Print the link instead of opening it in a browser
@@ -27,5 +27,5 @@ pub(crate) fn run(config: &AppConfig, options: &BoardOptions) -> Result<u8, Comm
              --print to print its board",
         ));
     }
-    board_pages::run(config, !options.no_open)
+    board_pages::run(config, &options.printed.page(config)?, !options.no_open)
 }

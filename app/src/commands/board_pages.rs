@@ -42,9 +42,10 @@ const LINK_SECONDS: i64 = 60;
 /// Running requests of a closed terminal or a second Ctrl-C are not worth a longer wait.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves the pages. Without `opens_browser` the link is printed.
-pub(crate) fn run(config: &AppConfig, opens_browser: bool) -> Result<u8, CommandError> {
-    let store = composition::open_store(config, &config.storage)?;
+/// Serves the pages. The link leads to the page at this path. Without `opens_browser` it is
+/// printed.
+pub(crate) fn run(config: &AppConfig, page: &str, opens_browser: bool) -> Result<u8, CommandError> {
+    let store = composition::open_project_store(config, true)?;
     let is_audited = config.audit == Some(true);
     let ports = composition::ports_over(config, &store, is_audited)?;
     let link = RandomIds.random_letters(SECRET_LETTERS)?;
@@ -73,7 +74,7 @@ pub(crate) fn run(config: &AppConfig, opens_browser: bool) -> Result<u8, Command
         let mut transport = Box::new(bind_loopback(sessions, pages).map_err(board_error)?);
         let mut hang_up = signal(SignalKind::hangup()).map_err(board_error)?;
         let address = transport.start().map_err(board_error)?.unwrap_or(([127, 0, 0, 1], 0).into());
-        let url = format!("http://{address}/signin/{link}");
+        let url = format!("http://{address}/signin/{link}?next={page}");
         eprint_line(&format!("The board of {} is at http://{address}/", config.root.display()));
         eprint_line("End it with Ctrl-C.");
         // Kept until the end, because the browser may be slow.
@@ -122,7 +123,7 @@ fn open_link(url: &str) -> Option<TempDir> {
     let folder = TempDir::with_prefix_in("reqlore-", folder).ok()?;
     let path = folder.path().join("board.html");
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;
-    // The link has only letters, digits and the address, so it needs no escapes.
+    // The link has only letters, digits, the address and a page's path, so it needs no escapes.
     let page = format!(
         "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
          <meta http-equiv=\"refresh\" content=\"0; url={url}\"><title>Reqlore</title>\

@@ -1,13 +1,14 @@
 //! `reqlore board --print`: prints a board with one column per status.
 
 use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::project_key::ProjectKey;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::list::{FilterOptions, ListKind, items_of, priority_name, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, pad, truncate};
 use super::terminal_markdown::wrap_line;
-use super::tool_client::{ProjectOptions, ToolClient};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient, configured_project};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -46,17 +47,35 @@ struct BoardColumn {
     cards: Vec<Value>,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &BoardPrintOptions) -> Result<u8, CommandError> {
-    let kind = match options.kind {
-        ListKind::Epics => ItemKind::Epic,
-        ListKind::Stories => ItemKind::UserStory,
-        ListKind::Requirements => ItemKind::Requirement,
-        _ => {
-            let message = "board: this kind has no board; use epics, stories or requirements";
+impl BoardPrintOptions {
+    fn item_kind(&self) -> Result<ItemKind, CommandError> {
+        match self.kind {
+            ListKind::Epics => Ok(ItemKind::Epic),
+            ListKind::Stories => Ok(ItemKind::UserStory),
+            ListKind::Requirements => Ok(ItemKind::Requirement),
+            _ => {
+                let message = "board: this kind has no board; use epics, stories or requirements";
+                Err(CommandError::usage_error(message))
+            }
+        }
+    }
+
+    /// The path of the same board in a browser.
+    pub(super) fn page(&self, config: &AppConfig) -> Result<String, CommandError> {
+        let kind = self.item_kind()?.name();
+        if self.filters.arguments(kind).as_object().is_some_and(|given| given.len() > 1) {
+            let message = "board: filters need --print; without it, set them on the page";
             return Err(CommandError::usage_error(message));
         }
-    };
-    let client = ToolClient::open(config, &options.project)?;
+        let project = self.project.project.as_deref().unwrap_or(ProjectKey::DEFAULT);
+        let project = configured_project(config, project)?;
+        Ok(format!("/p/{project}/board?kind={kind}"))
+    }
+}
+
+pub(crate) fn run(config: &AppConfig, options: &BoardPrintOptions) -> Result<u8, CommandError> {
+    let kind = options.item_kind()?;
+    let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut columns = Vec::new();
     for status in kind.statuses() {
         let mut arguments = options.filters.arguments(kind.name());

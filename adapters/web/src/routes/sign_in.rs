@@ -90,13 +90,15 @@ async fn follow_link(
         return Err(PageError::NotFound);
     }
     let (parts, _) = request.into_parts();
+    let query = FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes());
     let (correlation_id, address) = request_origin(&parts);
     let (token, address, correlation_id) = (Some(&*secret), &*address, &*correlation_id);
     let credentials = Credentials { token, project: None, address, correlation_id };
     match config.sessions.sign_in(credentials).await {
         Ok(session) => {
             let cookie = session_cookie(&config, &parts.headers, &session.secret);
-            Ok(([(SET_COOKIE, cookie)], Redirect::to("/")).into_response())
+            let next = local_target(query.text("next"));
+            Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
         }
         Err(AuthenticationError::Failed(error)) => Err(error.into()),
         // The form says how to get another link.
