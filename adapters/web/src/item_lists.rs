@@ -1,7 +1,8 @@
 //! Answers of `list_items`, and the filters of pages that show them.
 
 use reqlore_domain::backlog::{ItemKind, Status};
-use reqlore_domain::error::Result;
+use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -97,19 +98,27 @@ pub(crate) struct ItemFilters {
 }
 
 impl ItemFilters {
-    pub(crate) fn parse(query: &FormFields) -> Self {
+    /// User stories without a kind. One without a board is an error.
+    pub(crate) fn parse(query: &FormFields) -> Result<Self> {
         let field = |name| query.filled(name).unwrap_or_default().to_owned();
-        let kind = query.text("kind");
-        let label = BOARD_KINDS.iter().find(|label| label.kind.name() == kind);
-        Self {
-            label: label.unwrap_or(&BOARD_KINDS[1]),
+        let kind = query.filled("kind").unwrap_or(ItemKind::UserStory.name());
+        let label =
+            BOARD_KINDS.iter().find(|label| label.kind.name() == kind).ok_or_else(|| {
+                let shown = truncate_echo(kind);
+                let message = format!(
+                    "kind: {shown:?} has no board and no table; use epic, user_story or requirement"
+                );
+                Error::new(ErrorKind::InvalidArgument, message).field("kind")
+            })?;
+        Ok(Self {
+            label,
             epic: field("epic"),
             status: field("status"),
             priority: field("priority"),
             assignee: field("assignee"),
             tag: field("tag"),
             text: field("q"),
-        }
+        })
     }
 
     pub(crate) fn is_kind(&self, label: &KindLabel) -> bool {

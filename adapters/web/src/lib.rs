@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 pub use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::map_response;
+use axum::middleware::{from_fn, map_response};
 use reqlore_domain::ports::administration::AdministrationService;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::sessions::SessionService;
@@ -54,6 +54,7 @@ pub fn router(config: WebConfig) -> Router {
     routes::all_routes()
         .fallback(page::not_found)
         .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
+        .layer(from_fn(page::render_errors))
         .layer(map_response(page::add_security_headers))
         .with_state(Arc::new(config))
 }

@@ -4,10 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use askama::Template;
+use axum::Extension;
+use axum::extract::Request;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use reqlore_domain::backlog::Priority;
 use reqlore_domain::error::{Error, ErrorKind};
@@ -15,7 +18,7 @@ use reqlore_domain::timestamp::Timestamp;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::form_fields::encode_component;
-use crate::session::{PageSession, ThemeChoice};
+use crate::session::{PageSession, ThemeChoice, theme_choice};
 
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
     img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; \
@@ -284,12 +287,10 @@ struct ErrorPage<'a> {
 
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
-        let theme = ThemeChoice::System;
         match self {
             Self::SignIn(target) => Redirect::to(&target).into_response(),
             Self::NotFound => error_page(
                 StatusCode::NOT_FOUND,
-                theme,
                 "Page not found",
                 "This page does not exist, or you may not see it.",
                 "Check the address, or find the item on the board or with the search.",
@@ -300,7 +301,7 @@ impl IntoResponse for PageError {
                 }
                 let (status, title) = error_status(error.kind);
                 let hint = error.hint.as_deref().unwrap_or_default();
-                error_page(status, theme, title, &public_message(&error), hint)
+                error_page(status, title, &public_message(&error), hint)
             }
         }
     }
@@ -314,17 +315,30 @@ pub(crate) fn public_message(error: &Error) -> Cow<'_, str> {
     error.message.as_str().into()
 }
 
-fn error_page(
-    status: StatusCode,
-    theme: ThemeChoice,
-    title: &str,
-    message: &str,
-    hint: &str,
-) -> Response {
+/// The texts of the page of an error, which [`render_errors`] renders.
+#[derive(Clone)]
+struct ErrorTexts {
+    title: String,
+    message: String,
+    hint: String,
+}
+
+fn error_page(status: StatusCode, title: &str, message: &str, hint: &str) -> Response {
+    let [title, message, hint] = [title, message, hint].map(str::to_owned);
+    (status, Extension(ErrorTexts { title, message, hint })).into_response()
+}
+
+/// Renders the pages of errors, in the theme of the request.
+pub(crate) async fn render_errors(request: Request, next: Next) -> Response {
+    let theme = theme_choice(request.headers());
+    let mut response = next.run(request).await;
+    let Some(ErrorTexts { title, message, hint }) = response.extensions_mut().remove() else {
+        return response;
+    };
     let frame = PageFrame::anonymous(theme, title);
-    match (ErrorPage { frame, message, hint }).render() {
-        Ok(html) => (status, Html(html)).into_response(),
-        Err(_) => status.into_response(),
+    match (ErrorPage { frame, message: &message, hint: &hint }).render() {
+        Ok(html) => (response.status(), Html(html)).into_response(),
+        Err(_) => response,
     }
 }
 

@@ -58,6 +58,20 @@ async fn hidden_project_answers_like_a_missing_page() {
 }
 
 #[tokio::test]
+async fn error_page_has_the_theme_of_the_request() {
+    let client = client();
+    for (theme, scheme) in [("dark", "dark"), ("light", "light"), ("", "light dark")] {
+        let cookies = format!("reqlore={SECRET}; reqlore-theme={theme}");
+        let request = Request::get("/p/default/none").header(COOKIE, cookies);
+        let page = client.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(page.status(), 404);
+        assert!(page.body.contains(&format!("content=\"{scheme}\"")), "{theme}: {}", page.body);
+        assert!(page.header("content-type").starts_with("text/html"), "{theme}");
+        assert!(page.header("content-security-policy").contains("default-src 'none'"), "{theme}");
+    }
+}
+
+#[tokio::test]
 async fn form_without_the_token_of_the_session_is_rejected() {
     let client = client();
     for body in ["theme=dark", "theme=dark&csrf=", "theme=dark&csrf=0123"] {

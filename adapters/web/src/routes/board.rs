@@ -53,7 +53,7 @@ struct BoardColumn {
 
 async fn show_board(session: PageSession) -> Result<Response, PageError> {
     let query = &session.query;
-    let filters = ItemFilters::parse(query);
+    let filters = ItemFilters::parse(query)?;
     let arguments = filters.arguments();
     let mut columns = Vec::new();
     let mut total = 0;

@@ -24,20 +24,24 @@ struct PicturesPage {
     frame: PageFrame,
     progress: String,
     tree: String,
+    /// The number of items of each kind that were read, if there are more.
+    read_limit: Option<usize>,
 }
 
 #[derive(Deserialize)]
 struct PictureItems {
     items: Vec<PictureItem>,
+    total: usize,
 }
 
 async fn show_pictures(session: PageSession) -> Result<Response, PageError> {
     let frame = PageFrame::new(&session, PageSection::Tree, "Pictures");
-    let mut lists = Vec::new();
+    let (mut lists, mut has_more) = (Vec::new(), false);
     for kind in ["epic", "user_story", "requirement"] {
         // A page shows no more than one picture's nodes; the command reads everything.
         let arguments = json!({ "kind": kind, "limit": MAX_NODES });
         let mut list: PictureItems = session.call_tool("list_items", arguments).await?;
+        has_more |= list.total > list.items.len();
         for item in &mut list.items {
             item.href = Some(frame.item(&item.reference_id));
         }
@@ -45,5 +49,6 @@ async fn show_pictures(session: PageSession) -> Result<Response, PageError> {
     }
     let progress = draw_progress(&lists[0], &lists[1], PictureStyle::Page);
     let tree = draw_tree(&lists.concat(), lists.len(), PictureStyle::Page);
-    render(&PicturesPage { frame, progress, tree })
+    let read_limit = has_more.then_some(MAX_NODES);
+    render(&PicturesPage { frame, progress, tree, read_limit })
 }

@@ -65,7 +65,7 @@ struct TableColumn {
 
 async fn show_table(session: PageSession) -> Result<Response, PageError> {
     let query = &session.query;
-    let filters = ItemFilters::parse(query);
+    let filters = ItemFilters::parse(query)?;
     let page = list_page(&session, &filters, PAGE_LIMIT, query.filled("cursor")).await?;
     let sort = query.filled("sort").unwrap_or("priority");
     let first = query.with("cursor", "");
@@ -116,7 +116,7 @@ async fn list_page(
 }
 
 async fn export_csv(session: PageSession) -> Result<Response, PageError> {
-    let filters = ItemFilters::parse(&session.query);
+    let filters = ItemFilters::parse(&session.query)?;
     let mut csv = String::from(
         "id,title,status,priority,type,assignee,parent,tags,done,children,updated_at\r\n",
     );

@@ -144,6 +144,29 @@ async fn table_links_keep_the_filters_and_reverse_the_order() {
 }
 
 #[tokio::test]
+async fn kind_without_a_board_is_an_error_that_names_the_kinds() {
+    let (client, calls) = hostile_client();
+    for page in ["board", "table", "table.csv"] {
+        let page = client.get(&format!("/p/default/{page}?kind=decision")).await;
+        assert_eq!(page.status(), 400);
+        assert!(page.body.contains("use epic, user_story or requirement"), "{}", page.body);
+    }
+    assert!(calls.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn pictures_of_more_items_than_they_read_say_so() {
+    for (total, is_said) in [(1, false), (301, true)] {
+        let client = PageClient::new(&["list_items"], move |_, _| {
+            Ok(json!({ "items": [listed_item("US-001", "T")], "total": total }))
+        });
+        let page = client.get("/p/default/pictures").await;
+        assert_eq!(page.status(), 200, "{}", page.body);
+        assert_eq!(page.body.contains("the first 300 items"), is_said, "{}", page.body);
+    }
+}
+
+#[tokio::test]
 async fn csv_with_a_formula_is_harmless() {
     let client = PageClient::new(&["list_items"], |_, _| {
         Ok(json!({ "items": [listed_item("US-001", "=cmd|' /C calc'!A0\"")], "total": 1 }))
