@@ -47,7 +47,7 @@ const MAX_INDEX_FILES: usize = 3_072;
 
 /// Opens the ports of commands that call no tools. They are not audited.
 pub(crate) fn open_ports(config: &AppConfig) -> Result<ApplicationPorts, CommandError> {
-    ports_over(config, &open_store(config, &config.storage)?, false)
+    ports_over(config, &open_project_store(config, true)?, false)
 }
 
 pub(crate) fn ports_over(
@@ -110,16 +110,40 @@ pub(crate) fn open_administration(
 
 /// Opens the configured storage, which must exist.
 pub(crate) fn open_existing_store(config: &AppConfig) -> Result<Arc<dyn Store>, CommandError> {
+    check_exists(
+        &config.storage,
+        "pass --storage, or start with `reqlore user add NAME --role administrator`",
+    )?;
+    open_store(config, &config.storage)
+}
+
+/// Opens the configured storage for a command about a project. A database must exist, because a
+/// misspelt name would create one; at its default place, a command that adds content creates it.
+pub(crate) fn open_project_store(
+    config: &AppConfig,
+    is_adding: bool,
+) -> Result<Arc<dyn Store>, CommandError> {
     let storage = &config.storage;
+    let is_default = storage.is_default(&config.root);
+    let may_be_missing = matches!(storage, StorageSpec::Fs(_)) || (is_adding && is_default);
+    if !may_be_missing {
+        let advice = if is_default {
+            "pass --storage, or create it with `reqlore add`"
+        } else {
+            "correct the storage, or create it with `reqlore serve` or `reqlore copy`"
+        };
+        check_exists(storage, advice)?;
+    }
+    open_store(config, storage)
+}
+
+fn check_exists(storage: &StorageSpec, advice: &str) -> Result<(), CommandError> {
     // A dangling link is an error when the storage is opened, not a missing storage.
     let metadata = std::fs::symlink_metadata(storage.path());
     if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-        return Err(CommandError::failure(format!(
-            "{storage} does not exist; pass --storage, or start with `reqlore user add NAME --role \
-             administrator`"
-        )));
+        return Err(CommandError::failure(format!("{storage} does not exist; {advice}")));
     }
-    open_store(config, storage)
+    Ok(())
 }
 
 /// State of a storage, inspected without changing it.

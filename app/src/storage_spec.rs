@@ -77,6 +77,11 @@ impl StorageSpec {
         }
     }
 
+    /// True if the setting names no path.
+    pub(crate) fn is_default(&self, root: &Path) -> bool {
+        Self::parse(self.name(), root, root).is_ok_and(|default| default == *self)
+    }
+
     /// Rejects links, pipes and devices in the folder of a sled database. The other storages check
     /// their files themselves.
     pub(crate) fn check_file_types(&self) -> Result<(), CommandError> {

@@ -187,6 +187,9 @@ fn reading_command_errors_name_the_fix() {
         ("tree REQ-001", 2, "use `reqlore show`"),
         ("diff EP-001", 1, "EP-001 has no earlier version"),
         ("board criteria --print", 2, "use epics, stories or requirements"),
+        ("board decisions", 2, "use epics, stories or requirements"),
+        ("board --epic EP-001", 2, "filters need --print"),
+        ("board --project web", 2, "use one of default, shop"),
         ("list --project shop --url http://a.example", 2, "not encrypted"),
         ("list --url http://127.0.0.1:1", 2, "REQLORE_TOKEN: is not set"),
         ("list --url a.example", 2, "does not begin with https://"),
@@ -198,6 +201,44 @@ fn reading_command_errors_name_the_fix() {
     }
     let (code, text, _) = output(team.command().args(["list", "--project", "shop"]));
     assert_eq!((code, text.contains("EP-001")), (0, false), "{text}");
+}
+
+#[test]
+fn reading_commands_create_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_folder = || {
+        let mut command = reqlore();
+        command.arg("--root").arg(folder.path());
+        command
+    };
+    let commands = [
+        "list",
+        "list sections",
+        "show EP-001",
+        "tree",
+        "search fee",
+        "board --print",
+        "history EP-001",
+        "diff EP-001",
+        "check",
+    ];
+    let names = || -> Vec<String> {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    for line in commands {
+        let (_, _, errors) = output(in_folder().args(line.split(' ')));
+        assert_eq!(names(), [""; 0], "{line}: {errors}");
+        let misspelt = format!("sqlite:{}", folder.path().join("misspelt.db").display());
+        for storage in ["sqlite", "sled", &misspelt] {
+            let mut command = in_folder();
+            command.args(["--storage", storage]).args(line.split(' '));
+            let (code, text, errors) = output(&mut command);
+            assert_eq!((code, &*text), (1, ""), "{storage} {line}: {errors}");
+            assert!(errors.contains("does not exist; "), "{storage} {line}: {errors}");
+            assert_eq!(names(), [""; 0], "{storage} {line}");
+        }
+    }
 }
 
 #[test]

@@ -170,6 +170,28 @@ fn writing_commands_json_is_the_data_of_the_tool() {
 }
 
 #[test]
+fn writing_command_creates_a_database_only_by_default() {
+    let folder = project();
+    let misspelt = folder.path().join("misspelt.db");
+    let named = format!("sqlite:{}", misspelt.display());
+    for (storage, line, expected) in [
+        (&*named, "add epic Fees", "does not exist; correct the storage"),
+        (&*named, "set EP-001 status=Done", "does not exist; correct the storage"),
+        ("sqlite", "set EP-001 status=Done", "does not exist; pass --storage"),
+        ("sqlite", "delete EP-001", "does not exist; pass --storage"),
+        ("sqlite", "add epic Fees", ""),
+        ("sqlite", "set EP-001 status=Done", ""),
+    ] {
+        let mut command = reqlore();
+        command.arg("--root").arg(folder.path()).args(["--storage", storage]);
+        let (code, _, errors) = output(command.args(line.split(' ')));
+        assert_eq!(code == 0, expected.is_empty(), "{storage} {line}: {errors}");
+        assert!(errors.contains(expected), "{storage} {line}: {errors}");
+        fs::symlink_metadata(&misspelt).unwrap_err();
+    }
+}
+
+#[test]
 fn set_on_files_changes_one_field_in_git_diff() {
     let project = WriteProject::local("fs").with_items();
     let root = project.root();

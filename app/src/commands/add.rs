@@ -11,7 +11,7 @@ use super::draft::{DraftError, edit_draft};
 use super::edit_form::{parse_form, render_form};
 use super::item_fields::{WritableKind, field_value};
 use super::print;
-use super::tool_client::ToolClient;
+use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -65,7 +65,7 @@ struct NewDocument {
 
 pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, CommandError> {
     let document = options.new_document()?;
-    let open = || ToolClient::open(config, &options.write.project);
+    let open = || ToolClient::open(config, &options.write.project, ClientPurpose::Add);
     if !options.edit {
         return options.write.print_reply(&document.create(&open()?)?);
     }

@@ -43,7 +43,7 @@ pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, Comm
         // Printed at once, because the check that follows may fail.
         print(&acceptance_text(accepted))?;
     }
-    let store = composition::open_store(config, &config.storage)?;
+    let store = composition::open_project_store(config, false)?;
     let ports = composition::ports_over(config, &store, false)?;
     let caller = composition::local_caller(config);
     let done = composition::block_on(async {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::item_fields::WritableKind;
 use super::print;
-use super::tool_client::ToolClient;
+use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions, WriteTarget, ask_yes, can_ask};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -27,7 +27,7 @@ pub(crate) struct DeleteOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &DeleteOptions) -> Result<u8, CommandError> {
-    let client = ToolClient::open(config, &options.write.project)?;
+    let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let target = WriteTarget::read(&client, &options.reference)?;
     if !options.yes {
         let planned = options.plan_deletion(&client, &target)?;

@@ -3,7 +3,7 @@
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Value, json};
 
-use super::tool_client::{ProjectOptions, ToolClient};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use super::{print, print_json};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -27,7 +27,7 @@ pub(crate) struct DiffOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &DiffOptions) -> Result<u8, CommandError> {
-    let client = ToolClient::open(config, &options.project)?;
+    let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let reference = &options.reference;
     let from = match &options.from {
         Some(version) => version.clone(),

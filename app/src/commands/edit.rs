@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::{DraftError, edit_draft};
 use super::edit_form::{changed_values, parse_form, render_fields, render_form};
-use super::tool_client::ToolClient;
+use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{WriteOptions, WriteTarget};
 use super::{print, print_json};
 use crate::config::AppConfig;
@@ -29,7 +29,7 @@ pub(crate) struct EditOptions {
 
 pub(crate) fn run(config: &AppConfig, options: &EditOptions) -> Result<u8, CommandError> {
     // Each client is closed before the editor opens, because it locks some databases.
-    let open = || ToolClient::open(config, &options.write.project);
+    let open = || ToolClient::open(config, &options.write.project, ClientPurpose::Change);
     let target = WriteTarget::read(&open()?, &options.reference)?;
     let version = target.version.get(..8).unwrap_or_default();
     let subject = format!("{} at version {version}", target.id);

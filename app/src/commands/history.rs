@@ -7,7 +7,7 @@ use reqlore_application::history::purge::{PurgeRequest, purge_history};
 use reqlore_domain::document::VersionPrefix;
 use serde_json::json;
 
-use super::tool_client::{ProjectOptions, ToolClient};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use super::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
@@ -83,7 +83,7 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
             arguments[name] = json!(value);
         }
     }
-    let client = ToolClient::open(config, project)?;
+    let client = ToolClient::open(config, project, ClientPurpose::Read)?;
     let reply = client.call_for_reply("get_history", arguments)?;
     if *json {
         print_json(&*reply.data)

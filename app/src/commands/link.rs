@@ -8,7 +8,7 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, json};
 
 use super::item_fields::WritableKind;
-use super::tool_client::ToolClient;
+use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions, WriteTarget};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -33,7 +33,7 @@ pub(crate) struct LinkOptions {
 }
 
 pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8, CommandError> {
-    let client = ToolClient::open(config, &options.write.project)?;
+    let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let source = WriteTarget::read(&client, &options.source)?;
     let (relation, target) = (&*options.relation, &*options.target);
     let reply = if let Some(parent) = parent_field(&source, relation) {
@@ -49,7 +49,7 @@ pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8, 
 }
 
 pub(crate) fn run_unlink(config: &AppConfig, options: &LinkOptions) -> Result<u8, CommandError> {
-    let client = ToolClient::open(config, &options.write.project)?;
+    let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let source = WriteTarget::read(&client, &options.source)?;
     let (relation, target) = (&*options.relation, &*options.target);
     if let Some(parent) = parent_field(&source, relation) {

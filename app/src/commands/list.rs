@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line, csv_line, write_stdout};
 use super::print_json;
-use super::tool_client::{ProjectOptions, ToolClient};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -191,7 +191,7 @@ impl ListOptions {
 
 pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, CommandError> {
     let kind = options.kind();
-    let client = ToolClient::open(config, &options.project)?;
+    let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut arguments = options.filters.arguments(kind.name());
     for (name, value) in [("status", &options.status), ("sort", &options.sort)] {
         if let Some(value) = value {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::print;
-use super::tool_client::{ProjectOptions, ToolClient};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -53,7 +53,7 @@ pub(crate) struct PictureOptions {
 
 pub(crate) fn run(config: &AppConfig, options: &PictureOptions) -> Result<u8, CommandError> {
     options.check_combination()?;
-    let client = ToolClient::open(config, &options.project)?;
+    let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let svg = match options.kind {
         PictureKind::Tree => tree_picture(&client, options)?,
         PictureKind::Graph => graph_picture(&client, options)?,

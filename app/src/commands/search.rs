@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::output::{OutputScreen, TextStyle, clean_line, truncate};
 use super::print_json;
-use super::tool_client::{ProjectOptions, ToolClient};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -29,7 +29,7 @@ pub(crate) struct SearchOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &SearchOptions) -> Result<u8, CommandError> {
-    let client = ToolClient::open(config, &options.project)?;
+    let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let arguments = json!({ "query": options.words.join(" "), "limit": options.limit });
     let found = client.call("search_global", arguments)?;
     drop(client);

@@ -3,7 +3,7 @@
 use serde_json::Map;
 
 use super::item_fields::field_value;
-use super::tool_client::ToolClient;
+use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{WriteOptions, WriteTarget};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -29,7 +29,7 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &SetOptions) -> Result<u8, CommandError> {
-    let client = ToolClient::open(config, &options.write.project)?;
+    let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let target = WriteTarget::read(&client, &options.reference)?;
     let mut changed = Map::new();
     for (name, value) in &options.fields {

@@ -7,7 +7,7 @@ use super::list::{joined, priority_name};
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line};
 use super::print_json;
 use super::terminal_markdown::{render, wrap_line};
-use super::tool_client::{ProjectOptions, ToolClient};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -24,7 +24,7 @@ pub(crate) struct ShowOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ShowOptions) -> Result<u8, CommandError> {
-    let client = ToolClient::open(config, &options.project)?;
+    let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let details = client.call("get_item", json!({ "reference": options.reference }))?;
     drop(client);
     if options.json {

@@ -46,7 +46,7 @@ pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8, Comma
     if let Some(key) = &options.project {
         caller.project = configured_project(config, key)?;
     }
-    let store = composition::open_store(config, &config.storage)?;
+    let store = composition::open_project_store(config, false)?;
     let is_audited = config.audit == Some(true);
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
     let maintenance = is_audited.then(|| application.maintenance(None, config.keep_days));

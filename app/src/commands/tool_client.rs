@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reqlore_application::{Application, Maintenance};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Caller, PresentedToken, redact_echo, redact_secrets};
+use reqlore_domain::identity::{Access, Caller, PresentedToken, redact_echo, redact_secrets};
 use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolReply, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_probe::{HttpClient, is_encrypted, is_loopback};
@@ -49,6 +49,18 @@ impl ProjectOptions {
     }
 }
 
+/// Purpose for which a command opens the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientPurpose {
+    /// Calls tools without the right to write: some create a missing file, which a command that
+    /// only reads must not do.
+    Read,
+    /// Changes what exists.
+    Change,
+    /// May add the first content, which creates a database at its default place.
+    Add,
+}
+
 /// Calls tools, which decide about permissions, validation and conflicts.
 pub(crate) struct ToolClient {
     connection: Connection,
@@ -73,11 +85,15 @@ struct LocalConnection {
 impl ToolClient {
     /// Opens the local project, or connects to the team server that the options or the environment
     /// name.
-    pub(crate) fn open(config: &AppConfig, options: &ProjectOptions) -> Result<Self, CommandError> {
+    pub(crate) fn open(
+        config: &AppConfig,
+        options: &ProjectOptions,
+        purpose: ClientPurpose,
+    ) -> Result<Self, CommandError> {
         if options.server_url().is_none() {
             super::warn_of_unselected_database(config);
         }
-        Self::connect(config, options, CALL_TIMEOUT)
+        Self::connect(config, options, purpose, CALL_TIMEOUT)
     }
 
     /// Opens it for a shell that completes a line: without warnings, and with a short time limit.
@@ -85,18 +101,19 @@ impl ToolClient {
         config: &AppConfig,
         options: &ProjectOptions,
     ) -> Result<Self, CommandError> {
-        Self::connect(config, options, COMPLETION_TIMEOUT)
+        Self::connect(config, options, ClientPurpose::Read, COMPLETION_TIMEOUT)
     }
 
     fn connect(
         config: &AppConfig,
         options: &ProjectOptions,
+        purpose: ClientPurpose,
         timeout: Duration,
     ) -> Result<Self, CommandError> {
         let project = options.project.clone();
         let connection = match options.server_url() {
             Some(url) => connect_remote(&url, options, timeout)?,
-            None => open_local(config, project.as_deref())?,
+            None => open_local(config, project.as_deref(), purpose)?,
         };
         Ok(Self { connection, project: project.unwrap_or_else(|| ProjectKey::DEFAULT.to_owned()) })
     }
@@ -174,12 +191,19 @@ impl Drop for LocalConnection {
     }
 }
 
-fn open_local(config: &AppConfig, project: Option<&str>) -> Result<Connection, CommandError> {
+fn open_local(
+    config: &AppConfig,
+    project: Option<&str>,
+    purpose: ClientPurpose,
+) -> Result<Connection, CommandError> {
     let mut caller = composition::local_caller(config);
+    if purpose == ClientPurpose::Read {
+        caller.access = Access::Read;
+    }
     if let Some(key) = project {
         caller.project = configured_project(config, key)?;
     }
-    let store = composition::open_store(config, &config.storage)?;
+    let store = composition::open_project_store(config, purpose == ClientPurpose::Add)?;
     let is_audited = config.audit == Some(true);
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
     let maintenance = is_audited.then(|| application.maintenance(None, config.keep_days));

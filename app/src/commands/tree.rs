@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::list::{fetch_items, items_of, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, truncate};
 use super::print_json;
-use super::tool_client::{ProjectOptions, ToolClient};
+use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -27,7 +27,7 @@ pub(crate) struct TreeOptions {
 }
 
 pub(crate) fn run(config: &AppConfig, options: &TreeOptions) -> Result<u8, CommandError> {
-    let client = ToolClient::open(config, &options.project)?;
+    let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let roots = read_tree(&client, options)?;
     drop(client);
     if options.json {
