@@ -1,7 +1,8 @@
 //! Cost of the HTTP server for a team: the real program with tokens, limits and audit log.
 //!
 //! `cargo bench -p reqlore --profile dist --bench team -- [--million] [--only PART] [--folder
-//! DIR]`; the profile is that of releases. PART is one of cost, rate, abuse, tokens and million.
+//! DIR]`; the profile is that of releases. PART is one of cost, rate, abuse, tokens, postgres and
+//! million.
 //! This program is the client and starts itself again as the baselines.
 //!
 //! Client and server share the machine, so rates include both. The bench fails only on wrong
@@ -24,6 +25,8 @@ mod harness;
 mod items;
 #[path = "team/load.rs"]
 mod load;
+#[path = "team/postgres.rs"]
+mod postgres;
 #[path = "team/server.rs"]
 mod server;
 #[path = "team/tokens.rs"]
@@ -60,7 +63,10 @@ fn measure(arguments: &Arguments) -> Result<()> {
     if is_wanted("tokens") {
         tokens::measure(folder.path())?;
     }
-    if only == Some("tokens") {
+    if is_wanted("postgres") {
+        postgres::measure()?;
+    }
+    if matches!(only, Some("tokens" | "postgres")) {
         return Ok(());
     }
     println!("\n{} items: {} requirements, ten to a story", SIZE.items(), SIZE.requirements);
