@@ -13,7 +13,7 @@ use crate::postgres::connector::{ConnectError, SessionKind};
 use crate::postgres::pool::ConnectionPool;
 
 /// The smallest runtime that a caller may have: without a timer and without sockets.
-fn small_runtime() -> Runtime {
+pub(super) fn small_runtime() -> Runtime {
     Builder::new_current_thread().build().unwrap()
 }
 
@@ -25,7 +25,7 @@ fn show(pool: &ConnectionPool, setting: &str) -> Result<String, StoreError> {
     })
 }
 
-fn connect_error(config: PostgresConfig) -> String {
+pub(super) fn connect_error(config: PostgresConfig) -> String {
     let pool = ConnectionPool::new(config).unwrap();
     let outcome = small_runtime().block_on(pool.connect(SessionKind::Reader));
     outcome.unwrap_err().to_string()

@@ -1,2 +1,3 @@
 mod connect_options;
 mod connections;
+mod tls;
