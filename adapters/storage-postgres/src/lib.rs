@@ -6,7 +6,9 @@ mod postgres;
 mod row;
 mod tables;
 
-pub use postgres::{PasswordSources, PostgresConfig};
+pub use postgres::{
+    PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, inspect_schema, migrate_schema,
+};
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,7 @@ impl SessionKind {
         let (statement, lock, idle) = match self {
             Self::Reader => (30_000, 10_000, 300_000),
             Self::Writer => (30_000, 10_000, 10_000),
-            Self::Migration => (0, 10_000, 60_000),
+            Self::Migration => (0, 2_000, 60_000),
         };
         [
             ("statement_timeout", statement),

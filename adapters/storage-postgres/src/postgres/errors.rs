@@ -41,6 +41,11 @@ impl DatabaseError {
         Self { next: NextStep::Reconnect, code: None, error: unavailable(reason) }
     }
 
+    /// A bug.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::report(StoreError::Internal(format!("{PLACE}: {}", message.into())))
+    }
+
     pub(crate) fn damaged_row(table: &str) -> Self {
         Self::report(damaged(&format!("a row does not match its checksum: table {table}")))
     }
@@ -63,6 +68,10 @@ impl From<DatabaseError> for SessionError {
             NextStep::Report => Self::Failed(error.error),
         }
     }
+}
+
+pub(crate) fn lost_connection() -> DatabaseError {
+    DatabaseError::reconnect("the connection was lost; check that it runs, then try again")
 }
 
 pub(crate) fn unavailable(reason: &str) -> StoreError {
@@ -101,10 +110,8 @@ impl From<tokio_postgres::Error> for DatabaseError {
                 "TLS failed; the server's log has the reason, often a certificate or its name",
             )),
             Some(_) => Self::reconnect("cannot be reached; check that it runs, then try again"),
-            None if error.is_closed() => {
-                Self::reconnect("the connection was lost; check that it runs, then try again")
-            }
-            None => Self::report(StoreError::Internal(format!("{PLACE}: {error}"))),
+            None if error.is_closed() => lost_connection(),
+            None => Self::internal(error.to_string()),
         }
     }
 }

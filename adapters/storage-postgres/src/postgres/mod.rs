@@ -5,8 +5,13 @@ mod connector;
 mod errors;
 mod password_file;
 mod pool;
+mod rows;
+mod schema;
+mod session;
+mod statements;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 pub use connect_options::{PasswordSources, PostgresConfig};
+pub use schema::{PendingStatement, SchemaStatus, inspect_schema, migrate_schema};

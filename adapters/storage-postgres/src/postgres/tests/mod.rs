@@ -1,3 +1,9 @@
+//! Connections, transactions and the schema on real servers.
+
 mod connect_options;
 mod connections;
+mod schema;
+mod session;
+mod sql_subset;
+mod support;
 mod tls;

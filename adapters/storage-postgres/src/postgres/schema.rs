@@ -1,0 +1,280 @@
+//! The schema: numbered migrations, run by one server at a time.
+//!
+//! A migration that adds something leaves older servers running. They verify rows, so a column of
+//! a later version is nullable and not part of the checksum.
+
+use std::time::Duration;
+
+use deadpool_postgres::ClientWrapper;
+use reqlore_domain::audit_log::ChainHead;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use tokio::time::sleep;
+
+use super::connect_options::PostgresConfig;
+use super::connector::SessionKind;
+use super::errors::{DatabaseError, NextStep, refused, unavailable};
+use super::pool::ConnectionPool;
+use super::rows::row_checksum;
+use crate::row::Value;
+use crate::tables::STORE;
+
+/// One statement per step, separated by `;` at the end of a line. The first steps create the
+/// tables of this module. A published file never changes.
+const VERSION_1: &str = include_str!("migrations/0001.sql");
+const BOOKKEEPING_STEPS: usize = 3;
+
+const LEASE_MILLISECONDS: i64 = 30_000;
+const LEASE_RENEWAL: Duration = Duration::from_secs(10);
+const LEASE_POLL: Duration = Duration::from_millis(200);
+
+/// While a statement that changes tables waits for a lock, all others wait for it. So it gives up
+/// early, and is repeated.
+const STEP_ATTEMPTS: usize = 100;
+
+/// In the time of the database, because the clocks of servers differ.
+const TAKE_LEASE: &str = "INSERT INTO leases (name, holder, expires) \
+     VALUES ('schema', $1, (extract(epoch FROM now()) * 1000)::bigint + $2) \
+     ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires \
+     WHERE leases.holder = excluded.holder \
+     OR leases.expires <= (extract(epoch FROM now()) * 1000)::bigint";
+const RELEASE_LEASE: &str = "DELETE FROM leases WHERE name = 'schema' AND holder = $1";
+const READ_VERSION: &str = "SELECT version, oldest_reader FROM schema_version WHERE id = 1";
+const READ_STEPS: &str = "SELECT version, step FROM migrations";
+const RECORD_STEP: &str = "INSERT INTO migrations (version, step, statement) VALUES ($1, $2, $3) \
+     ON CONFLICT (version, step) DO NOTHING";
+
+/// Statements that lead from one version of the schema to the next. Each can be repeated.
+#[derive(Debug, Clone)]
+pub(crate) struct Migration {
+    pub(crate) version: i64,
+    /// The last one writes `schema_version`: the new version, and the oldest version of a server
+    /// that can work with it.
+    pub(crate) steps: Vec<String>,
+}
+
+/// A statement that a database needs before this version of Reqlore can work with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingStatement {
+    pub version: i64,
+    /// From 1 on.
+    pub step: i64,
+    pub text: String,
+}
+
+/// The schema of a database. Version 0 is an empty database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaStatus {
+    pub version: i64,
+    /// The newest version that this Reqlore knows.
+    pub latest: i64,
+    pub pending: Vec<PendingStatement>,
+}
+
+/// The schema of a database, and the statements that `reqlore migrate up` would run. Changes
+/// nothing.
+pub async fn inspect_schema(config: PostgresConfig) -> StoreResult<SchemaStatus> {
+    let pool = ConnectionPool::new(config)?;
+    Ok(status(&pool, &migrations()?).await?)
+}
+
+/// Brings the schema of a database to the newest version. Returns the number of statements: 0 if
+/// there is nothing to do, or another server did it.
+pub async fn migrate_schema(config: PostgresConfig) -> StoreResult<usize> {
+    update_schema(&ConnectionPool::new(config)?).await
+}
+
+/// Like [`migrate_schema`]. The work goes on if the caller gives up.
+pub(crate) async fn update_schema(pool: &ConnectionPool) -> StoreResult<usize> {
+    let (worker, migrations) = (pool.clone(), migrations()?);
+    let task = pool.runtime().spawn(async move { migrate(&worker, &migrations).await });
+    let result = task.await.map_err(|error| DatabaseError::internal(error.to_string()))?;
+    Ok(result?)
+}
+
+/// The migrations of this version of Reqlore.
+pub(crate) fn migrations() -> StoreResult<Vec<Migration>> {
+    let mut random = [0; 24];
+    getrandom::fill(&mut random).map_err(|error| StoreError::Internal(error.to_string()))?;
+    Ok(vec![Migration { version: 1, steps: read_steps(VERSION_1, random) }])
+}
+
+/// Splits a file into its statements and completes the row that identifies the database.
+fn read_steps(text: &str, random: [u8; 24]) -> Vec<String> {
+    let [store_id @ .., _, _, _, _, _, _, _, _] = random;
+    let [.., a, b, c, d, e, f, g, h] = random;
+    let epoch = i64::from_le_bytes([a, b, c, d, e, f, g, h]) & i64::MAX;
+    let head = ChainHead::default();
+    let row = [
+        Value::Integer(1),
+        "complete".into(),
+        Value::Binary(store_id.to_vec().into()),
+        epoch.into(),
+        Value::Integer(0),
+        Value::Binary(head.hash.0.to_vec().into()),
+    ];
+    let id = format!("{:032x}", u128::from_be_bytes(store_id));
+    let checksum = row_checksum(STORE.name, &row);
+    let mut steps = Vec::new();
+    for step in text.split(";\n") {
+        if !step.trim().is_empty() {
+            let step = step.trim().replace("{store_id}", &id);
+            let step = step.replace("{epoch}", &epoch.to_string());
+            steps.push(step.replace("{checksum}", &checksum.to_string()));
+        }
+    }
+    steps
+}
+
+/// Inspects the schema and changes nothing. Fails if only a newer Reqlore can work with it.
+pub(crate) async fn status(
+    pool: &ConnectionPool,
+    migrations: &[Migration],
+) -> Result<SchemaStatus, DatabaseError> {
+    let client = pool.get().await?;
+    let latest = migrations.last().map_or(0, |migration| migration.version);
+    let mut version = 0;
+    for row in rows_or_none(&client, READ_VERSION).await? {
+        version = row.try_get(0)?;
+        let oldest_reader: i64 = row.try_get(1)?;
+        if oldest_reader > latest {
+            return Err(DatabaseError::report(refused(format!(
+                "was written by a newer version of Reqlore (schema {version}, this one knows \
+                 {latest}); update Reqlore"
+            ))));
+        }
+    }
+    let mut done = Vec::new();
+    if version < latest {
+        for row in rows_or_none(&client, READ_STEPS).await? {
+            done.push((row.try_get(0)?, row.try_get(1)?));
+        }
+    }
+    let mut pending = Vec::new();
+    for migration in migrations.iter().filter(|migration| migration.version > version) {
+        for (step, text) in (1..).zip(&migration.steps) {
+            if !done.contains(&(migration.version, step)) {
+                let text = text.clone();
+                pending.push(PendingStatement { version: migration.version, step, text });
+            }
+        }
+    }
+    Ok(SchemaStatus { version, latest, pending })
+}
+
+/// The rows of a table that an empty database does not have.
+async fn rows_or_none(
+    client: &ClientWrapper,
+    select: &str,
+) -> Result<Vec<tokio_postgres::Row>, DatabaseError> {
+    match client.query(select, &[]).await.map_err(DatabaseError::from) {
+        Err(error) if error.has_code(&["42P01"]) => Ok(Vec::new()),
+        result => result,
+    }
+}
+
+/// Runs the pending statements, or waits until another server did. Returns their number.
+pub(crate) async fn migrate(
+    pool: &ConnectionPool,
+    migrations: &[Migration],
+) -> Result<usize, DatabaseError> {
+    let mut holder = [0; 16];
+    getrandom::fill(&mut holder).map_err(|error| DatabaseError::internal(error.to_string()))?;
+    let holder = format!("{:032x}", u128::from_be_bytes(holder));
+    let mut count = 0;
+    loop {
+        let pending = status(pool, migrations).await?.pending;
+        let Some(first) = pending.first() else { return Ok(count) };
+        let client = pool.connect(SessionKind::Migration).await?;
+        if (first.version, first.step) == (1, 1) {
+            check_encoding(&client).await?;
+            for step in pending.iter().take(BOOKKEEPING_STEPS) {
+                run_step(pool, &client, &step.text, None).await.map_err(explain)?;
+            }
+        }
+        if take_lease(&client, &holder).await? {
+            count += run_pending(pool, &client, migrations, &holder).await?;
+            client.execute(RELEASE_LEASE, &[&holder]).await?;
+        } else {
+            tracing::info!("another server changes the schema of the database");
+            sleep(LEASE_POLL).await;
+        }
+    }
+}
+
+/// Runs what is pending while this server has the lease. Returns the number of statements.
+async fn run_pending(
+    pool: &ConnectionPool,
+    client: &ClientWrapper,
+    migrations: &[Migration],
+    holder: &str,
+) -> Result<usize, DatabaseError> {
+    let mut count = 0;
+    for step in status(pool, migrations).await?.pending {
+        if !take_lease(client, holder).await? {
+            break;
+        }
+        tracing::info!(step.version, step.step, "changing the schema of the database");
+        run_step(pool, client, &step.text, Some(holder)).await.map_err(explain)?;
+        client.execute(RECORD_STEP, &[&step.version, &step.step, &step.text]).await?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The error of a role that may not change the schema.
+fn explain(error: DatabaseError) -> DatabaseError {
+    if !error.has_code(&["42501"]) {
+        return error;
+    }
+    DatabaseError::report(unavailable(
+        "its schema is incomplete, and this role may not change it; run `reqlore migrate up` \
+         with a role that may",
+    ))
+}
+
+async fn check_encoding(client: &ClientWrapper) -> Result<(), DatabaseError> {
+    let row = client.query_one("SHOW server_encoding", &[]).await?;
+    let encoding: &str = row.try_get(0)?;
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    let reason = format!("has the encoding {encoding}; create it with ENCODING 'UTF8'");
+    Err(DatabaseError::report(refused(reason)))
+}
+
+async fn take_lease(client: &ClientWrapper, holder: &str) -> Result<bool, DatabaseError> {
+    Ok(client.execute(TAKE_LEASE, &[&holder, &LEASE_MILLISECONDS]).await? == 1)
+}
+
+/// Runs a statement and keeps the lease meanwhile. Repeats it after conflicts with other servers:
+/// despite `IF NOT EXISTS`, PostgreSQL reports two that create the same object at the same time.
+async fn run_step(
+    pool: &ConnectionPool,
+    client: &ClientWrapper,
+    statement: &str,
+    holder: Option<&str>,
+) -> Result<(), DatabaseError> {
+    const CONCURRENT: [&str; 4] = ["23505", "42P07", "42710", "XX000"];
+    let mut attempt = 1;
+    loop {
+        let step = client.batch_execute(statement);
+        tokio::pin!(step);
+        let result = loop {
+            tokio::select! {
+                result = &mut step => break result,
+                () = sleep(LEASE_RENEWAL) => {
+                    if let Some(holder) = holder {
+                        take_lease(&*pool.get().await?, holder).await?;
+                    }
+                }
+            }
+        };
+        let Err(error) = result.map_err(DatabaseError::from) else { return Ok(()) };
+        let is_conflict = error.next == NextStep::Repeat || error.has_code(&CONCURRENT);
+        if !is_conflict || attempt == STEP_ATTEMPTS {
+            return Err(error);
+        }
+        attempt += 1;
+        sleep(LEASE_POLL).await;
+    }
+}

@@ -1,0 +1,416 @@
+//! Transactions of writers, and reads on the pool.
+
+use std::future::Future;
+
+use async_trait::async_trait;
+use deadpool_postgres::ClientWrapper;
+use futures_util::future::join_all;
+use futures_util::{TryStreamExt, pin_mut};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use tokio::runtime::Handle;
+use tokio_postgres::Statement;
+
+use super::connect_options::PostgresConfig;
+use super::errors::{DatabaseError, NextStep, lost_connection};
+use super::pool::{Client, ConnectionPool, OwnClient};
+use super::rows::decode;
+use super::schema::update_schema;
+use super::statements::SqlStatement;
+use crate::database::{CommitOutcome, Database, DatabaseSnapshot, SessionError, WriteSession};
+use crate::row::{RowChange, RowQuery, TableRow, Value};
+use crate::tables::{STORE, Table};
+
+/// Number of times that a read is tried. It has no effect, so it can be repeated.
+const READ_ATTEMPTS: usize = 3;
+
+/// Writers queue on this row, so that each of them reads the state that the one before left.
+const LOCK: &str = "UPDATE group_lock SET turn = turn + 1 WHERE id = 1";
+
+/// The state of a transaction at this isolation level is that of its first query.
+const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// At a timeout, PostgreSQL stops to wait for the synchronous standby and reports success,
+/// although a failover would lose the commit.
+const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
+
+/// Isolation of the transactions of writers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteIsolation {
+    /// For PostgreSQL: after the wait for [`LOCK`], statements see the newest state.
+    ReadCommitted,
+    /// For engines whose other levels allow more than PostgreSQL's.
+    Serializable,
+}
+
+impl WriteIsolation {
+    fn begin(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Self::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        }
+    }
+}
+
+/// One of several messages that are sent without waiting for the answers.
+enum Message<'a> {
+    /// Text without parameters and rows, not prepared.
+    Text(&'static str),
+    Statement(SqlStatement<'a>),
+}
+
+#[derive(Debug, Default)]
+struct Response {
+    rows: Vec<TableRow>,
+    /// Number of rows that were changed or returned.
+    count: u64,
+}
+
+/// Sends all messages at once and waits for all responses: one round trip, and one more if a
+/// statement is new to the connection. Returns the first error. The database ignores what follows
+/// an error in a transaction, so a message that ends one must not be sent with its writes.
+async fn send_all(
+    client: &ClientWrapper,
+    messages: Vec<Message<'_>>,
+) -> Result<Vec<Response>, DatabaseError> {
+    let mut prepares = Vec::with_capacity(messages.len());
+    for message in &messages {
+        prepares.push(async move {
+            match message {
+                Message::Text(_) => Ok(None),
+                Message::Statement(sql) => client.prepare_cached(&sql.text).await.map(Some),
+            }
+        });
+    }
+    let mut calls = Vec::with_capacity(messages.len());
+    for (prepared, message) in join_all(prepares).await.into_iter().zip(messages) {
+        calls.push(send(client, prepared?, message));
+    }
+    // All futures are polled in their order before one is polled again.
+    let mut responses = Vec::with_capacity(calls.len());
+    for response in join_all(calls).await {
+        responses.push(response?);
+    }
+    Ok(responses)
+}
+
+async fn send(
+    client: &ClientWrapper,
+    prepared: Option<Statement>,
+    message: Message<'_>,
+) -> Result<Response, DatabaseError> {
+    let mut response = Response::default();
+    match (message, prepared) {
+        (Message::Statement(sql), Some(prepared)) => {
+            let stream = client.query_raw(&prepared, sql.parameters).await?;
+            pin_mut!(stream);
+            while let Some(row) = stream.try_next().await? {
+                if let Some(table) = sql.table {
+                    response.rows.push(decode(table, &row)?);
+                }
+            }
+            response.count = stream.rows_affected().unwrap_or_default();
+        }
+        (Message::Text(text), _) => client.batch_execute(text).await?,
+        (Message::Statement(_), None) => {}
+    }
+    Ok(response)
+}
+
+fn selects<'a>(
+    messages: &mut Vec<Message<'a>>,
+    queries: &'a [RowQuery],
+) -> Result<(), DatabaseError> {
+    for query in queries {
+        messages.push(Message::Statement(SqlStatement::select(query)?));
+    }
+    Ok(())
+}
+
+/// Keeps the rows of `count` responses, from the one at `first` on.
+fn rows_of(responses: Vec<Response>, first: usize, count: usize) -> Vec<Vec<TableRow>> {
+    let mut rows = Vec::with_capacity(count);
+    rows.extend(responses.into_iter().skip(first).take(count).map(|response| response.rows));
+    rows
+}
+
+/// The tables of this storage in a real database.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresDatabase {
+    pool: ConnectionPool,
+    isolation: WriteIsolation,
+}
+
+impl PostgresDatabase {
+    /// Migrates the schema if it must, and if the role may.
+    pub(crate) async fn open(
+        config: PostgresConfig,
+        isolation: WriteIsolation,
+    ) -> StoreResult<Self> {
+        let pool = ConnectionPool::new(config)?;
+        update_schema(&pool).await?;
+        Ok(Self::new(pool, isolation))
+    }
+
+    pub(crate) fn new(pool: ConnectionPool, isolation: WriteIsolation) -> Self {
+        Self { pool, isolation }
+    }
+
+    /// Runs on the runtime of the connections, to the end even if the caller gives up: a
+    /// connection returns to the pool without a transaction.
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, DatabaseError>> + Send + 'static,
+    ) -> StoreResult<T> {
+        match self.pool.runtime().spawn(work).await {
+            Ok(result) => result.map_err(StoreError::from),
+            Err(error) => Err(DatabaseError::internal(error.to_string()).into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Database for PostgresDatabase {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+        let pool = self.pool.clone();
+        let is_plain = queries.len() == 1;
+        let bounds = if is_plain { (None, None) } else { (Some(BEGIN_READ), Some("COMMIT")) };
+        self.run(async move {
+            let (_, rows) = read_pooled(&pool, bounds, &queries).await?;
+            Ok(rows)
+        })
+        .await
+    }
+
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn DatabaseSnapshot>> {
+        let pool = self.pool.clone();
+        let queries = vec![RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)])];
+        let (client, _) = self
+            .run(async move { read_pooled(&pool, (Some(BEGIN_READ), None), &queries).await })
+            .await?;
+        Ok(Box::new(PostgresSnapshot {
+            client: Some(client),
+            runtime: self.pool.runtime().clone(),
+        }))
+    }
+
+    fn open_session(&self) -> Box<dyn WriteSession> {
+        Box::new(PostgresSession {
+            pool: self.pool.clone(),
+            isolation: self.isolation,
+            connection: None,
+            is_open: false,
+            was_interrupted: false,
+        })
+    }
+}
+
+/// Reads between two statements, on a connection of the pool. Repeats it on another connection if
+/// that one was lost.
+async fn read_pooled(
+    pool: &ConnectionPool,
+    (begin, end): (Option<&'static str>, Option<&'static str>),
+    queries: &[RowQuery],
+) -> Result<(Client, Vec<Vec<TableRow>>), DatabaseError> {
+    let mut attempt = 1;
+    loop {
+        let client = pool.get().await?;
+        let mut messages = Vec::with_capacity(queries.len() + 2);
+        messages.extend(begin.map(Message::Text));
+        let first = messages.len();
+        selects(&mut messages, queries)?;
+        messages.extend(end.map(Message::Text));
+        let error = match send_all(&client, messages).await {
+            Ok(responses) => return Ok((client, rows_of(responses, first, queries.len()))),
+            Err(error) => error,
+        };
+        // It is lost, or a transaction may be open.
+        drop(Client::take(client));
+        if error.next == NextStep::Report || attempt == READ_ATTEMPTS {
+            return Err(error);
+        }
+        attempt += 1;
+    }
+}
+
+struct PostgresSnapshot {
+    /// Taken at the end only.
+    client: Option<Client>,
+    runtime: Handle,
+}
+
+#[async_trait]
+impl DatabaseSnapshot for PostgresSnapshot {
+    async fn read(&mut self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+        let Some(client) = &self.client else { return Ok(Vec::new()) };
+        let mut messages = Vec::with_capacity(queries.len());
+        selects(&mut messages, &queries)?;
+        let responses = send_all(client, messages).await?;
+        Ok(rows_of(responses, 0, queries.len()))
+    }
+}
+
+impl Drop for PostgresSnapshot {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take() else { return };
+        self.runtime.spawn(async move {
+            if client.batch_execute("ROLLBACK").await.is_err() {
+                drop(Client::take(client));
+            }
+        });
+    }
+}
+
+/// The connection of a writer.
+#[derive(Debug)]
+struct PostgresSession {
+    pool: ConnectionPool,
+    isolation: WriteIsolation,
+    connection: Option<OwnClient>,
+    /// True if a transaction is open, and none of its statements failed.
+    is_open: bool,
+    was_interrupted: bool,
+}
+
+impl PostgresSession {
+    fn block_on<T>(&mut self, work: impl AsyncFnOnce(&mut Self) -> T) -> T {
+        let runtime = self.pool.runtime().clone();
+        runtime.block_on(work(self))
+    }
+
+    fn disconnect(&mut self) {
+        self.is_open = false;
+        if self.connection.take().is_some() {
+            self.was_interrupted = true;
+            self.pool.expire_connections();
+        }
+    }
+
+    async fn begin_transaction(
+        &mut self,
+        queries: &[RowQuery],
+    ) -> Result<Vec<Vec<TableRow>>, DatabaseError> {
+        self.end_transaction().await;
+        if self.connection.as_ref().is_some_and(|connection| connection.is_closed()) {
+            self.disconnect();
+        }
+        self.connection = self.connection.take().filter(|connection| !connection.is_expired());
+        if self.connection.is_none() {
+            self.connection = Some(self.pool.connect_writer().await?);
+        }
+        self.is_open = true;
+        let mut messages = Vec::with_capacity(queries.len() + 2);
+        messages.push(Message::Text(self.isolation.begin()));
+        messages.push(Message::Statement(SqlStatement::fixed(LOCK)));
+        selects(&mut messages, queries)?;
+        let responses = self.send_all(messages).await?;
+        if responses.get(1).is_none_or(|lock| lock.count != 1) {
+            self.end_transaction().await;
+            return Err(DatabaseError::damaged_row("group_lock"));
+        }
+        Ok(rows_of(responses, 2, queries.len()))
+    }
+
+    /// Ends the transaction after an error.
+    async fn send_all(
+        &mut self,
+        messages: Vec<Message<'_>>,
+    ) -> Result<Vec<Response>, DatabaseError> {
+        let Some(connection) = self.connection.as_ref().filter(|_| self.is_open) else {
+            return Err(DatabaseError::internal("no transaction is open"));
+        };
+        let result = send_all(connection, messages).await;
+        if let Err(error) = &result {
+            if error.next == NextStep::Reconnect {
+                self.disconnect();
+            }
+            self.end_transaction().await;
+        }
+        result
+    }
+
+    async fn end_transaction(&mut self) {
+        if !self.is_open {
+            return;
+        }
+        self.is_open = false;
+        let Some(connection) = &self.connection else { return };
+        if connection.batch_execute("ROLLBACK").await.is_err() {
+            self.disconnect();
+        }
+    }
+
+    async fn commit_transaction(&mut self) -> CommitOutcome {
+        let Some(connection) = self.connection.as_ref().filter(|_| self.is_open) else {
+            return CommitOutcome::Failed(DatabaseError::internal("no transaction is open").into());
+        };
+        self.is_open = false;
+        if connection.is_closed() {
+            self.disconnect();
+            return CommitOutcome::Retry(lost_connection().error.to_string());
+        }
+        let Err(error) = connection.batch_execute(COMMIT).await else {
+            return CommitOutcome::Committed;
+        };
+        let error = DatabaseError::from(error);
+        if error.next == NextStep::Reconnect || error.code.is_none() {
+            self.disconnect();
+            return CommitOutcome::Unknown(error.error.to_string());
+        }
+        // The first statement of the two may have failed.
+        self.is_open = true;
+        self.end_transaction().await;
+        match error.next {
+            NextStep::Repeat => CommitOutcome::Retry(error.error.to_string()),
+            _ => CommitOutcome::Failed(error.error),
+        }
+    }
+}
+
+impl WriteSession for PostgresSession {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+        Ok(self.block_on(async |session| session.begin_transaction(queries).await)?)
+    }
+
+    fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+        let mut messages = Vec::with_capacity(queries.len());
+        selects(&mut messages, queries)?;
+        let responses = self.block_on(async |session| session.send_all(messages).await)?;
+        Ok(rows_of(responses, 0, queries.len()))
+    }
+
+    fn write(
+        &mut self,
+        changes: Vec<(&'static Table, Vec<RowChange>)>,
+    ) -> Result<(), SessionError> {
+        let mut messages = Vec::with_capacity(2 * changes.len());
+        for (table, changes) in &changes {
+            let (mut rows, mut keys) = (Vec::with_capacity(changes.len()), Vec::new());
+            for change in changes {
+                match change {
+                    RowChange::Put(row) => rows.push(row),
+                    RowChange::Delete(key) => keys.push(key),
+                }
+            }
+            if !keys.is_empty() {
+                messages.push(Message::Statement(SqlStatement::delete(table, &keys)?));
+            }
+            if !rows.is_empty() {
+                messages.push(Message::Statement(SqlStatement::upsert(table, &rows)?));
+            }
+        }
+        self.block_on(async |session| session.send_all(messages).await)?;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> CommitOutcome {
+        self.block_on(async |session| session.commit_transaction().await)
+    }
+
+    fn roll_back(&mut self) {
+        self.block_on(async |session| session.end_transaction().await);
+    }
+
+    fn was_interrupted(&mut self) -> bool {
+        std::mem::take(&mut self.was_interrupted)
+    }
+}

@@ -1,0 +1,239 @@
+//! SQL text and parameters of queries and changes, generic over the tables.
+//!
+//! The text depends on the shape of a query only, so that a connection prepares few of them.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use tokio_postgres::types::ToSql;
+
+use super::errors::DatabaseError;
+use super::rows::{escape, row_checksum};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::tables::{Column, ColumnType, Table};
+
+pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
+
+/// A statement with its parameters.
+#[derive(Debug)]
+pub(crate) struct SqlStatement<'a> {
+    pub(crate) text: Cow<'static, str>,
+    pub(crate) parameters: Vec<Parameter<'a>>,
+    /// The table of the rows that it returns.
+    pub(crate) table: Option<&'static Table>,
+}
+
+impl<'a> SqlStatement<'a> {
+    /// A statement without parameters and rows.
+    pub(crate) fn fixed(text: &'static str) -> Self {
+        Self { text: Cow::Borrowed(text), parameters: Vec::new(), table: None }
+    }
+
+    pub(crate) fn select(query: &'a RowQuery) -> Result<Self, DatabaseError> {
+        let mut select = SelectText { text: select_from(query.table), parameters: Vec::new() };
+        match query.tuples.as_slice() {
+            [] => select.condition("FALSE"),
+            [tuple] => {
+                for (column, value) in query.columns.iter().zip(tuple) {
+                    select.compare(column, "=", scalar(value));
+                }
+            }
+            tuples => {
+                let condition = is_in(query.table, &query.columns)?;
+                let tuples: Vec<_> = tuples.iter().collect();
+                select.parameters = arrays(query.table, &query.columns, &tuples)?;
+                select.condition(&condition);
+            }
+        }
+        if let Some((column, range)) = &query.range {
+            select.compare(column, ">=", scalar(&range.start));
+            select.compare(column, "<", scalar(&range.end));
+        }
+        if let Some(column) = query.not_null {
+            select.condition(&format!("{column} IS NOT NULL"));
+        }
+        let mut word = " ORDER BY ";
+        for column in &query.order {
+            select.text.push_str(word);
+            select.text.push_str(column);
+            if query.is_descending {
+                select.text.push_str(" DESC");
+            }
+            word = ", ";
+        }
+        if let Some(limit) = query.limit {
+            select.parameters.push(Box::new(i64::try_from(limit).unwrap_or(i64::MAX)));
+            let _ = write!(select.text, " LIMIT ${}", select.parameters.len());
+        }
+        let SelectText { text, parameters } = select;
+        Ok(Self { text: text.into(), parameters, table: Some(query.table) })
+    }
+
+    /// Inserts rows, or replaces those with the same keys.
+    pub(crate) fn upsert(
+        table: &'static Table,
+        rows: &[&'a TableRow],
+    ) -> Result<Self, DatabaseError> {
+        let mut parameters = arrays(table, &names(table.columns), rows)?;
+        let mut checksums = Vec::with_capacity(rows.len());
+        for row in rows {
+            checksums.push(row_checksum(table.name, row));
+        }
+        parameters.push(Box::new(checksums));
+        Ok(Self { text: upsert_text(table).into(), parameters, table: None })
+    }
+
+    pub(crate) fn delete(
+        table: &'static Table,
+        keys: &[&'a RowKey],
+    ) -> Result<Self, DatabaseError> {
+        let columns = names(&table.columns[..table.key_width]);
+        let condition = is_in(table, &columns)?;
+        let text = format!("DELETE FROM {} WHERE {condition}", table.name).into();
+        Ok(Self { text, parameters: arrays(table, &columns, keys)?, table: None })
+    }
+}
+
+struct SelectText<'a> {
+    text: String,
+    parameters: Vec<Parameter<'a>>,
+}
+
+impl<'a> SelectText<'a> {
+    fn condition(&mut self, condition: &str) {
+        self.text.push_str(if self.text.contains(" WHERE ") { " AND " } else { " WHERE " });
+        self.text.push_str(condition);
+    }
+
+    fn compare(&mut self, column: &str, operator: &str, value: Parameter<'a>) {
+        self.parameters.push(value);
+        let number = self.parameters.len();
+        self.condition(&format!("{column} {operator} ${number}"));
+    }
+}
+
+fn names(columns: &[Column]) -> Vec<&'static str> {
+    let mut names = Vec::with_capacity(columns.len());
+    names.extend(columns.iter().map(|column| column.name));
+    names
+}
+
+/// Names all columns, because a later version may have more of them.
+fn select_from(table: &Table) -> String {
+    format!("SELECT {}, checksum FROM {}", names(table.columns).join(", "), table.name)
+}
+
+fn upsert_text(table: &Table) -> String {
+    let columns = names(table.columns);
+    let mut arrays = Vec::with_capacity(columns.len());
+    for (index, column) in table.columns.iter().enumerate() {
+        arrays.push(format!("${}::{}[]", index + 1, column.kind.sql()));
+    }
+    let mut changes = Vec::with_capacity(columns.len());
+    for column in &columns[table.key_width..] {
+        changes.push(format!("{column} = excluded.{column}"));
+    }
+    changes.push("checksum = excluded.checksum".to_owned());
+    format!(
+        "INSERT INTO {} ({}, checksum) SELECT * FROM unnest({}, ${}::bigint[]) \
+         ON CONFLICT ({}) DO {}",
+        table.name,
+        columns.join(", "),
+        arrays.join(", "),
+        columns.len() + 1,
+        columns[..table.key_width].join(", "),
+        if changes.len() == 1 {
+            "NOTHING".to_owned()
+        } else {
+            format!("UPDATE SET {}", changes.join(", "))
+        },
+    )
+}
+
+/// The condition that columns have the values of one of the tuples, which are passed as one array
+/// per column.
+fn is_in(table: &Table, columns: &[&str]) -> Result<String, DatabaseError> {
+    let mut arrays = Vec::with_capacity(columns.len());
+    for (index, column) in columns.iter().enumerate() {
+        let kind = column_of(table, column)?.kind.sql();
+        arrays.push(format!("${}::{kind}[]", index + 1));
+    }
+    Ok(match columns {
+        [column] => format!("{column} = ANY({})", arrays[0]),
+        _ => {
+            let (columns, arrays) = (columns.join(", "), arrays.join(", "));
+            format!("({columns}) IN (SELECT * FROM unnest({arrays}))")
+        }
+    })
+}
+
+fn scalar(value: &Value) -> Parameter<'_> {
+    match value {
+        // No comparison with null is true.
+        Value::Null => Box::new(None::<i64>),
+        Value::Integer(number) => Box::new(*number),
+        Value::Text(text) => Box::new(escape(text)),
+        Value::Binary(bytes) => Box::new(&bytes[..]),
+    }
+}
+
+/// One array per column.
+fn arrays<'a>(
+    table: &Table,
+    columns: &[&str],
+    tuples: &[&'a Vec<Value>],
+) -> Result<Vec<Parameter<'a>>, DatabaseError> {
+    let mut parameters = Vec::with_capacity(columns.len());
+    for (index, name) in columns.iter().enumerate() {
+        let mut values = Vec::with_capacity(tuples.len());
+        for tuple in tuples {
+            values.push(tuple.get(index).ok_or_else(|| mismatch(table, name))?);
+        }
+        parameters.push(array(table, column_of(table, name)?, &values)?);
+    }
+    Ok(parameters)
+}
+
+fn array<'a>(
+    table: &Table,
+    column: &Column,
+    values: &[&'a Value],
+) -> Result<Parameter<'a>, DatabaseError> {
+    let mut integers = Vec::new();
+    let mut texts = Vec::new();
+    let mut binaries = Vec::new();
+    for value in values {
+        match (column.kind, value) {
+            (ColumnType::Integer, Value::Integer(number)) => integers.push(Some(*number)),
+            (ColumnType::Text, Value::Text(text)) => texts.push(Some(escape(text))),
+            (ColumnType::Binary, Value::Binary(bytes)) => binaries.push(Some(&bytes[..])),
+            (ColumnType::Integer, Value::Null) => integers.push(None),
+            (ColumnType::Text, Value::Null) => texts.push(None),
+            (ColumnType::Binary, Value::Null) => binaries.push(None),
+            _ => return Err(mismatch(table, column.name)),
+        }
+    }
+    Ok(match column.kind {
+        ColumnType::Integer => Box::new(integers),
+        ColumnType::Text => Box::new(texts),
+        ColumnType::Binary => Box::new(binaries),
+    })
+}
+
+impl ColumnType {
+    pub(crate) fn sql(self) -> &'static str {
+        match self {
+            Self::Integer => "bigint",
+            Self::Text => "text",
+            Self::Binary => "bytea",
+        }
+    }
+}
+
+fn column_of<'t>(table: &'t Table, name: &str) -> Result<&'t Column, DatabaseError> {
+    table.columns.iter().find(|column| column.name == name).ok_or_else(|| mismatch(table, name))
+}
+
+fn mismatch(table: &Table, column: &str) -> DatabaseError {
+    DatabaseError::internal(format!("table {}: a value does not fit column {column}", table.name))
+}

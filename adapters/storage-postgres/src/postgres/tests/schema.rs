@@ -1,0 +1,190 @@
+//! Migrations.
+
+use std::fmt::Write as _;
+
+use expect_test::expect_file;
+
+use super::support::{TestServer, open_pool};
+use crate::postgres::schema::{Migration, migrate, migrations, status};
+use crate::tables::{ColumnType, INDEXES, TABLES, Table};
+
+/// CRC32 of the published files.
+const PUBLISHED: [(&str, u32); 1] = [(include_str!("../migrations/0001.sql"), 258_409_433)];
+
+#[test]
+fn published_migrations_never_change() {
+    for (text, checksum) in PUBLISHED {
+        assert_eq!(crc32fast::hash(text.as_bytes()), checksum, "add a migration instead");
+    }
+}
+
+/// The first version of the schema, as the tables describe it.
+#[test]
+fn first_migration_creates_all_tables() {
+    let mut text = String::new();
+    for table in [
+        "leases (\n    name TEXT COLLATE \"C\" NOT NULL,\n    holder TEXT COLLATE \"C\" NOT NULL,\n    \
+         expires BIGINT NOT NULL,\n    PRIMARY KEY (name)\n)",
+        "migrations (\n    version BIGINT NOT NULL,\n    step BIGINT NOT NULL,\n    \
+         statement TEXT COLLATE \"C\" NOT NULL,\n    PRIMARY KEY (version, step)\n)",
+        "schema_version (\n    id BIGINT NOT NULL,\n    version BIGINT NOT NULL,\n    \
+         oldest_reader BIGINT NOT NULL,\n    PRIMARY KEY (id)\n)",
+        "group_lock (\n    id BIGINT NOT NULL,\n    turn BIGINT NOT NULL,\n    PRIMARY KEY (id)\n)",
+    ] {
+        let _ = writeln!(text, "CREATE TABLE IF NOT EXISTS {table};\n");
+    }
+    for table in TABLES {
+        let _ = writeln!(text, "{}\n", create_table(table));
+    }
+    for (name, table, columns) in INDEXES {
+        let columns = columns.join(", ");
+        let _ = writeln!(text, "CREATE INDEX IF NOT EXISTS {name} ON {table} ({columns});\n");
+    }
+    let zeros = "0".repeat(64);
+    let _ = write!(
+        text,
+        "INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING;\n\n\
+         INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, checksum)\n    \
+         VALUES (1, 'complete', '\\x{{store_id}}', {{epoch}}, 0,\n    \
+         '\\x{zeros}', {{checksum}})\n    \
+         ON CONFLICT (id) DO NOTHING;\n\n\
+         INSERT INTO schema_version (id, version, oldest_reader) VALUES (1, 1, 1)\n    \
+         ON CONFLICT (id) DO UPDATE SET version = excluded.version,\n    \
+         oldest_reader = excluded.oldest_reader;\n"
+    );
+    expect_file!["../migrations/0001.sql"].assert_eq(&text);
+}
+
+fn create_table(table: &Table) -> String {
+    let mut text = format!("CREATE TABLE IF NOT EXISTS {} (\n", table.name);
+    for column in table.columns {
+        let kind = match column.kind {
+            ColumnType::Integer => "BIGINT",
+            ColumnType::Text => "TEXT COLLATE \"C\"",
+            ColumnType::Binary => "BYTEA",
+        };
+        let null = if column.is_nullable { "" } else { " NOT NULL" };
+        let _ = writeln!(text, "    {} {kind}{null},", column.name);
+    }
+    let mut key = Vec::new();
+    for column in &table.columns[..table.key_width] {
+        key.push(column.name);
+    }
+    let _ = write!(text, "    checksum BIGINT NOT NULL,\n    PRIMARY KEY ({})\n);", key.join(", "));
+    text
+}
+
+fn second_version(oldest_reader: i64) -> Vec<Migration> {
+    let mut all = migrations().unwrap();
+    all.push(Migration {
+        version: 2,
+        steps: vec![
+            "ALTER TABLE documents ADD COLUMN IF NOT EXISTS rank BIGINT".to_owned(),
+            "CREATE INDEX IF NOT EXISTS documents_by_rank ON documents (project, rank)".to_owned(),
+            format!(
+                "UPDATE schema_version SET version = 2, oldest_reader = {oldest_reader} \
+                 WHERE id = 1"
+            ),
+        ],
+    });
+    all
+}
+
+#[test]
+fn many_servers_at_once_migrate_each_step_once() {
+    let server = TestServer::empty();
+    let all = second_version(1);
+    let mut threads = Vec::new();
+    for _ in 0..8 {
+        let (pool, all) = (server.pool.clone(), all.clone());
+        let handle = server.runtime.spawn(async move { migrate(&pool, &all).await });
+        threads.push(handle);
+    }
+    let mut counts = Vec::new();
+    for thread in threads {
+        counts.push(server.runtime.block_on(thread).unwrap().unwrap());
+    }
+    let steps: usize = all.iter().map(|migration| migration.steps.len()).sum();
+    assert_eq!(counts.iter().sum::<usize>(), steps, "{counts:?}");
+    assert_eq!(server.database.query("SELECT name FROM leases").unwrap(), [""; 0]);
+    let state = server.runtime.block_on(status(&server.pool, &all)).unwrap();
+    assert_eq!((state.version, state.latest, state.pending.len()), (2, 2, 0));
+}
+
+#[test]
+fn interrupted_migration_continues_at_its_step() {
+    let server = TestServer::new();
+    let all = second_version(1);
+    // The other server ended after the first step, with the lease.
+    let first = &all[1].steps[0];
+    server.database.query(first).unwrap();
+    let record = format!(
+        "INSERT INTO migrations (version, step, statement) VALUES (2, 1, '{first}'); \
+         INSERT INTO leases (name, holder, expires) VALUES ('schema', 'dead', 1)"
+    );
+    server.database.query(&record).unwrap();
+    let state = server.runtime.block_on(status(&server.pool, &all)).unwrap();
+    assert_eq!(state.pending.iter().map(|one| one.step).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(server.runtime.block_on(migrate(&server.pool, &all)).unwrap(), 2);
+}
+
+#[test]
+fn newer_schema_is_refused_unless_it_allows_this_version() {
+    for (oldest_reader, is_refused) in [(1, false), (2, true)] {
+        let server = TestServer::empty();
+        server.runtime.block_on(migrate(&server.pool, &second_version(oldest_reader))).unwrap();
+        let old = migrations().unwrap();
+        match server.runtime.block_on(migrate(&server.pool, &old)) {
+            Ok(0) => assert!(!is_refused),
+            Ok(count) => panic!("{count}"),
+            Err(error) => {
+                assert!(is_refused);
+                let message = error.error.to_string();
+                assert!(message.contains("newer version of Reqlore (schema 2"), "{message}");
+                assert!(message.ends_with("update Reqlore"), "{message}");
+            }
+        }
+    }
+}
+
+#[test]
+fn role_without_ddl_rights_is_told_to_migrate() {
+    let server = TestServer::empty();
+    let role = format!("role_{}", server.database.name());
+    let create = format!("CREATE ROLE {role} LOGIN PASSWORD 'secret'");
+    server.database.query(&create).unwrap();
+    let url = server.database.url();
+    let (_, address) = url.split_once('@').unwrap();
+    let pool = open_pool(&format!("postgresql://{role}:secret@{address}"));
+    let all = migrations().unwrap();
+    let error = server.runtime.block_on(migrate(&pool, &all)).unwrap_err();
+    let message = error.error.to_string();
+    assert!(message.contains("reqlore migrate up"), "{message}");
+    assert!(message.contains("this role may not change it"), "{message}");
+
+    server.runtime.block_on(migrate(&server.pool, &all)).unwrap();
+    let grant =
+        format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}");
+    server.database.query(&grant).unwrap();
+    assert_eq!(server.runtime.block_on(migrate(&pool, &all)).unwrap(), 0);
+    drop(pool);
+    server.database.query(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).unwrap();
+}
+
+#[test]
+fn database_in_another_encoding_is_refused() {
+    let server = TestServer::empty();
+    let name = format!("{}_latin", server.database.name());
+    let create = format!(
+        "CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc \
+         TEMPLATE template0"
+    );
+    server.database.query(&create).unwrap();
+    let url = server.database.url().replace(server.database.name(), &name);
+    let pool = open_pool(&url);
+    let result = server.runtime.block_on(migrate(&pool, &migrations().unwrap()));
+    drop(pool);
+    server.database.query(&format!("DROP DATABASE {name} WITH (FORCE)")).unwrap();
+    let message = result.unwrap_err().error.to_string();
+    assert!(message.contains("SQL_ASCII") && message.contains("ENCODING 'UTF8'"), "{message}");
+}

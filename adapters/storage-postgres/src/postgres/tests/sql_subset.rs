@@ -1,0 +1,1 @@
+//! SQL outside of the common subset is rejected.
