@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokio_postgres::Config;
 
-use crate::programs::ServerPlace;
+use crate::programs::{ServerPlace, set_mode};
 use crate::sql::run_sql;
 
 /// Superuser of all test clusters.
@@ -229,6 +229,13 @@ impl PostgresCluster {
         )
     }
 
+    /// URL for a command line: the password is in a file that it names.
+    pub fn command_url(&self, database: &str) -> String {
+        let file = self.place.folder.join("passfile");
+        write_password_file(&file, &self.password);
+        command_url(&self.url(database), &file)
+    }
+
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -310,6 +317,25 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// Writes a password file for any server.
+pub(crate) fn write_password_file(file: &Path, password: &str) {
+    // A test in another process reads either the whole file or none.
+    let unfinished = file.with_extension(std::process::id().to_string());
+    fs::write(&unfinished, "").unwrap();
+    set_mode(&unfinished, 0o600);
+    fs::write(&unfinished, format!("*:*:*:*:{password}\n")).unwrap();
+    fs::rename(unfinished, file).unwrap();
+}
+
+/// Replaces the password of a URL with the name of its file.
+pub(crate) fn command_url(url: &str, password_file: &Path) -> String {
+    let (account, rest) = url.split_once('@').expect("a URL names a user");
+    let (scheme, account) = account.split_once("//").unwrap();
+    let user = account.split(':').next().unwrap();
+    let separator = if rest.contains('?') { '&' } else { '?' };
+    format!("{scheme}//{user}@{rest}{separator}passfile={}", password_file.display())
+}
+
 /// 128 random bits.
 pub(crate) fn random_text() -> String {
     use std::io::Read;
@@ -380,6 +406,15 @@ mod tests {
         for path in [&certificates.authority, &certificates.client, &certificates.client_key] {
             assert!(fs::read_to_string(path).unwrap().starts_with("-----BEGIN"));
         }
+    }
+
+    #[test]
+    fn command_url_has_no_password() {
+        let url = "postgres://me:secret@127.0.0.1:1/db";
+        let file = Path::new("/tmp/passfile");
+        assert_eq!(command_url(url, file), "postgres://me@127.0.0.1:1/db?passfile=/tmp/passfile");
+        let url = format!("{url}?sslmode=disable");
+        assert!(command_url(&url, file).ends_with("/db?sslmode=disable&passfile=/tmp/passfile"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use tokio_postgres::Config;
 
-use crate::cluster::PostgresCluster;
+use crate::cluster::{PostgresCluster, write_password_file};
 use crate::programs::{programs, set_mode};
 use crate::sql::run_sql;
 
@@ -25,29 +25,39 @@ const FAST_SETTINGS: [(&str, &str); 8] = [
     ("bgwriter_lru_maxpages", "0"),
 ];
 
-/// URL of the shared server, whose path is the database `postgres`.
-pub(crate) fn shared_server() -> &'static str {
-    static SERVER: OnceLock<String> = OnceLock::new();
+/// The server for the databases of tests.
+pub(crate) struct SharedServer {
+    /// With the password. The path is the database for administration.
+    pub(crate) url: String,
+    pub(crate) password_file: PathBuf,
+}
+
+pub(crate) fn shared_server() -> &'static SharedServer {
+    static SERVER: OnceLock<SharedServer> = OnceLock::new();
     SERVER.get_or_init(find_or_start)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a developer names another server")]
-fn find_or_start() -> String {
-    if let Ok(url) = std::env::var("REQLORE_TEST_POSTGRES") {
-        return url;
-    }
-    let folder = record_folder();
+fn find_or_start() -> SharedServer {
+    let named = std::env::var("REQLORE_TEST_POSTGRES").ok();
+    // One folder for each version of PostgreSQL.
+    let server = match named {
+        Some(_) => "named".to_owned(),
+        None => programs().display().to_string().replace('/', "-"),
+    };
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-postgres");
+    let folder = target.join(server);
     fs::create_dir_all(&folder).unwrap();
+    let folder = folder.canonicalize().unwrap();
     let lock = fs::File::create(folder.join("lock")).unwrap();
     lock.lock().unwrap();
     let record = folder.join("cluster");
-    join_running(&record).unwrap_or_else(|| start_new(&record))
-}
-
-/// One record for each version of PostgreSQL.
-fn record_folder() -> PathBuf {
-    let version = programs().display().to_string().replace('/', "-");
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-postgres").join(version)
+    let url = named.or_else(|| join_running(&record)).unwrap_or_else(|| start_new(&record));
+    let password_file = folder.join("passfile");
+    let config: Config = url.parse().unwrap();
+    let password = config.get_password().unwrap_or_default();
+    write_password_file(&password_file, &String::from_utf8_lossy(password));
+    SharedServer { url, password_file }
 }
 
 fn join_running(record: &Path) -> Option<String> {
