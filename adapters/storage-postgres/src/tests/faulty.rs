@@ -42,11 +42,11 @@ pub(crate) struct FaultyDatabase {
 
 /// The faults of all servers.
 struct Faults {
-    plan: FaultPlan,
     state: Mutex<FaultState>,
 }
 
 struct FaultState {
+    plan: FaultPlan,
     random: SeededRandom,
     /// A session that lost its client while it committed. Its transaction ends later.
     limbo: Option<Box<dyn WriteSession>>,
@@ -65,8 +65,8 @@ impl std::fmt::Debug for FaultyDatabase {
 impl FaultyDatabase {
     pub(crate) fn new(inner: Arc<dyn Database>, plan: FaultPlan, seed: u64) -> Self {
         let random = SeededRandom::new(seed);
-        let state = FaultState { random, limbo: None, waiting: 0, standby: 0 };
-        let faults = Arc::new(Faults { plan, state: Mutex::new(state) });
+        let state = FaultState { plan, random, limbo: None, waiting: 0, standby: 0 };
+        let faults = Arc::new(Faults { state: Mutex::new(state) });
         Self { inner, faults, pause: Arc::new(std::thread::yield_now), is_dead: Arc::default() }
     }
 
@@ -76,9 +76,12 @@ impl FaultyDatabase {
         Self { inner, faults, pause, is_dead: Arc::default() }
     }
 
-    /// Ends the transaction whose outcome is unknown.
-    pub(crate) fn end_unknown(&self) {
-        self.faults.lock().end_unknown();
+    /// From now on there are no faults.
+    pub(crate) fn end_faults(&self) {
+        let mut state = self.faults.lock();
+        state.end_unknown();
+        state.plan = FaultPlan { rate: 0, ..state.plan };
+        state.standby = 0;
     }
 
     /// Delays a read, or fails it.
@@ -88,8 +91,9 @@ impl FaultyDatabase {
             if state.random.per_mille(300) {
                 state.end_unknown();
             }
-            let is_failure = state.random.per_mille(self.faults.plan.rate);
-            (state.random.within(0..3), is_failure && self.faults.plan.is_visible)
+            let FaultPlan { rate, is_visible, .. } = state.plan;
+            let is_failure = state.random.per_mille(rate) && is_visible;
+            (state.random.within(0..3), is_failure)
         };
         std::future::poll_fn(|context| {
             if delay == 0 {
@@ -170,7 +174,7 @@ impl FaultySession {
     /// Returns true for a fault. A dead server has no others.
     fn draw(&mut self) -> bool {
         (self.database.pause)();
-        let plan = self.database.faults.plan;
+        let plan = self.database.faults.lock().plan;
         let is_fault = self.series < plan.series && self.chance(plan.rate);
         self.series += usize::from(is_fault);
         is_fault
@@ -196,7 +200,7 @@ impl FaultySession {
 
     /// A fault before the commit.
     fn fail(&mut self) -> SessionError {
-        if self.database.faults.plan.is_visible && self.chance(100) {
+        if self.database.faults.lock().plan.is_visible && self.chance(100) {
             return SessionError::Failed(unreachable_database());
         }
         if self.chance(500) {
@@ -258,7 +262,8 @@ impl WriteSession for FaultySession {
                     let message = "25006: cannot execute UPDATE in a read-only transaction";
                     return Err(SessionError::Retry(message.to_owned()));
                 }
-                if faults.plan.is_visible && state.random.per_mille(faults.plan.rate / 10) {
+                let FaultPlan { rate, is_visible, .. } = state.plan;
+                if is_visible && state.random.per_mille(rate / 10) {
                     state.standby = state.random.within(1..20);
                 }
                 state.waiting += 1;

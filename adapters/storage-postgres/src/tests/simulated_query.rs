@@ -47,7 +47,7 @@ pub(crate) fn check_query(query: &RowQuery) -> StoreResult<()> {
         column_of(table, name)?;
     }
     let is_plain = query.range.is_none() && query.order.is_empty() && query.limit.is_none();
-    if query.tuples.len() > 1 && !is_plain {
+    if query.tuples.len() > 1 && (!is_plain || compared.is_empty()) {
         return Err(bug(format!("{}: several tuples and more", table.name)));
     }
     Ok(())

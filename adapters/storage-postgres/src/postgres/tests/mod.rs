@@ -3,6 +3,7 @@
 mod connect_options;
 mod connections;
 mod schema;
+mod seam;
 mod session;
 mod sql_subset;
 mod support;
