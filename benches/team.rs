@@ -35,7 +35,6 @@ mod tokens;
 use std::path::Path;
 use std::process::ExitCode;
 
-use harness::language::SyntheticLanguage;
 use harness::report::header;
 use harness::{Arguments, Result};
 use items::Size;
@@ -64,13 +63,13 @@ fn measure(arguments: &Arguments) -> Result<()> {
         tokens::measure(folder.path())?;
     }
     if is_wanted("postgres") {
-        postgres::measure()?;
+        postgres::measure(folder.path())?;
     }
     if matches!(only, Some("tokens" | "postgres")) {
         return Ok(());
     }
     println!("\n{} items: {} requirements, ten to a story", SIZE.items(), SIZE.requirements);
-    let project = Project::create(folder.path(), &SyntheticLanguage::new(), SIZE)?;
+    let project = Project::create(folder.path(), SIZE, &["sqlite", "sled"])?;
     if is_wanted("cost") {
         STORAGES.iter().try_for_each(|storage| cost::measure(&project, storage))?;
     }

@@ -18,7 +18,7 @@ pub(crate) const STORIES: usize = 100;
 const FIRST_TIMESTAMP: i64 = 1_760_000_000;
 
 /// Size of a backlog. The number of requirements determines the other numbers.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) requirements: usize,
 }

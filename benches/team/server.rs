@@ -11,7 +11,6 @@ use std::time::Duration;
 use reqlore_domain::backlog::ItemKind;
 use serde_json::{Value, json};
 
-use crate::SIZE;
 use crate::connection::{Connection, request};
 use crate::harness::client::server_program;
 use crate::harness::language::SyntheticLanguage;
@@ -39,24 +38,30 @@ pub(crate) enum Limits {
 pub(crate) struct Project {
     root: PathBuf,
     cache: PathBuf,
+    size: Size,
 }
 
 impl Project {
-    pub(crate) fn create(folder: &Path, language: &SyntheticLanguage, size: Size) -> Result<Self> {
-        let project = Self { root: folder.join("team"), cache: folder.join("cache") };
+    /// Creates files and copies them into the databases.
+    pub(crate) fn create(folder: &Path, size: Size, databases: &[&str]) -> Result<Self> {
+        let project = Self { root: folder.join("team"), cache: folder.join("cache"), size };
         fs::create_dir_all(&project.root)?;
-        items::write_backlog(&project.root, language, size)?;
+        items::write_backlog(&project.root, &SyntheticLanguage::new(), size)?;
         let docsets = project.root.join(".knowledge");
         fs::create_dir_all(&docsets)?;
         fs::write(docsets.join("config.yaml"), "docsets:\n  react:\n    version: \"18.2\"\n")?;
         sleep(TIMESTAMP_SETTLE_TIME);
-        for to in ["sqlite", "sled"] {
+        for to in databases {
             project.run("fs", &["copy", "--from", "fs", "--to", to])?;
         }
-        for storage in crate::STORAGES {
+        for storage in [&["fs"], databases].concat() {
             project.run(storage, &["user", "add", "bench", "--role", "administrator"])?;
         }
         Ok(project)
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        self.size
     }
 
     /// Creates a token.
@@ -85,7 +90,7 @@ impl Project {
         };
         // Drain the pipe, because a full one would block the server.
         std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
-        Ok(Server { process, address, token })
+        Ok(Server { process, address, token, size: self.size })
     }
 
     fn run(&self, storage: &str, arguments: &[&str]) -> Result<String> {
@@ -115,6 +120,7 @@ pub(crate) struct Server {
     process: Child,
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
+    size: Size,
 }
 
 /// A request and its expected answer.
@@ -131,7 +137,8 @@ impl Server {
             if ["tools/list", "list_docsets"].contains(&target) { 1 } else { RECORDED_CALLS };
         let mut connection = Connection::open(self.address)?;
         let mut ask = |number| {
-            let request = request(self.address, &self.token, &body(target, number)?.to_string());
+            let request =
+                request(self.address, &self.token, &body(target, number, self.size)?.to_string());
             let answer = connection.ask(&request)?;
             let answer = (answer.status, answer.body.to_vec());
             let json: Value = serde_json::from_slice(&answer.1)?;
@@ -148,6 +155,25 @@ impl Server {
             Ok(RecordedCall { request, answer: answer.1 })
         };
         (0..count).map(&mut ask).collect()
+    }
+
+    /// Calls that create requirements, each in another story.
+    pub(crate) fn creations(&self, count: usize) -> Result<Vec<RecordedCall>> {
+        let mut calls = Vec::with_capacity(count);
+        for number in 0..count {
+            let story = reference(ItemKind::UserStory, number * 31 % self.size.stories() + 1)?;
+            let arguments = json!({
+                "user_story": story.to_string(), "title": format!("Requirement {number}"),
+                "priority": 2, "type": "Functional",
+                "description": "The server must answer every request of a known user in time.",
+            });
+            let params = json!({ "name": "create_requirement", "arguments": arguments });
+            let body =
+                json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+            let request = request(self.address, &self.token, &body.to_string());
+            calls.push(RecordedCall { request, answer: Vec::new() });
+        }
+        Ok(calls)
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -171,8 +197,8 @@ impl Drop for Server {
 }
 
 /// The body of a JSON-RPC request.
-fn body(target: &str, number: usize) -> Result<Value> {
-    let stories = SIZE.stories();
+fn body(target: &str, number: usize, size: Size) -> Result<Value> {
+    let stories = size.stories();
     let (kind, argument, number) = match target {
         "tools/list" => return Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": target })),
         "list_docsets" => {
@@ -180,7 +206,7 @@ fn body(target: &str, number: usize) -> Result<Value> {
             let method = "tools/call";
             return Ok(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
         }
-        "get_item" => (ItemKind::Requirement, "reference", number * 31 % SIZE.requirements + 1),
+        "get_item" => (ItemKind::Requirement, "reference", number * 31 % size.requirements + 1),
         _ => (ItemKind::UserStory, "user_story", number * 31 % stories + 1),
     };
     let arguments = json!({ argument: reference(kind, number)?.to_string() });
