@@ -68,6 +68,16 @@ pub(crate) enum SessionError {
     Failed(StoreError),
 }
 
+impl SessionError {
+    /// The error for a caller, if the transaction is not repeated.
+    pub(crate) fn to_store_error(&self) -> StoreError {
+        match self {
+            Self::Retry(reason) => StoreError::Busy { reason: reason.clone() },
+            Self::Failed(error) => error.clone_for_group(),
+        }
+    }
+}
+
 /// The end of a transaction.
 #[derive(Debug)]
 pub(crate) enum CommitOutcome {

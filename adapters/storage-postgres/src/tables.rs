@@ -66,7 +66,7 @@ pub(crate) static STORE: Table = Table {
 pub(crate) static SERVER_GROUPS: Table = Table {
     name: "server_groups",
     key_width: 1,
-    columns: &[column("server", Binary), column("group_id", Binary), column("at", Integer)],
+    columns: &[column("server", Binary), column("group_id", Binary)],
 };
 
 pub(crate) static PROJECTS: Table = Table {
@@ -96,8 +96,7 @@ pub(crate) static SEQUENCES: Table = Table {
     columns: &[PROJECT, KIND, column("highest", Integer)],
 };
 
-/// Documents, also deleted ones, which have no version. The nullable columns of a present document
-/// may be null from `path` on.
+/// Documents, also deleted ones, which have no version and no other value after it.
 pub(crate) static DOCUMENTS: Table = Table {
     name: "documents",
     key_width: 3,
@@ -109,8 +108,9 @@ pub(crate) static DOCUMENTS: Table = Table {
         // Number of the last entry of the history.
         column("number", Integer),
         nullable("version", Text),
-        nullable("hash", Binary),
         nullable("modified", Integer),
+        // Number of rows in `bodies`.
+        nullable("parts", Integer),
         // Metadata as JSON.
         nullable("meta", Text),
         nullable("path", Text),
@@ -126,7 +126,14 @@ pub(crate) static DOCUMENTS: Table = Table {
     ],
 };
 
-/// Present and earlier texts of documents, in parts.
+/// Texts of documents, in parts.
+pub(crate) static BODIES: Table = Table {
+    name: "bodies",
+    key_width: 4,
+    columns: &[PROJECT, KIND, NAME, column("part", Integer), column("bytes", Binary)],
+};
+
+/// Earlier texts of documents, in parts.
 pub(crate) static TEXTS: Table = Table {
     name: "texts",
     key_width: 5,
@@ -152,6 +159,8 @@ pub(crate) static HISTORY: Table = Table {
         // Null for a deletion, as is the hash.
         nullable("version", Text),
         nullable("hash", Binary),
+        // Number of rows in `texts`.
+        column("parts", Integer),
         column("at", Integer),
         column("ended", Integer),
         nullable("author", Text),
@@ -186,11 +195,12 @@ pub(crate) static ITEM_COUNTS: Table = Table {
     ],
 };
 
-/// Number of entities of a kind by tag. The empty tag counts all entities of the kind.
-pub(crate) static ENTITY_COUNTS: Table = Table {
-    name: "entity_counts",
+/// Counts of a project by kind, so that no answer counts rows. Counters: `entities`,
+/// `untagged` and `tag:NAME` by the kind of entity, `diagnostics` by the kind of document.
+pub(crate) static COUNTS: Table = Table {
+    name: "counts",
     key_width: 3,
-    columns: &[PROJECT, column("tag", Text), KIND, column("number", Integer)],
+    columns: &[PROJECT, column("counter", Text), KIND, column("number", Integer)],
 };
 
 /// Entities without tags. `kind` is that of the entity.
@@ -237,19 +247,20 @@ pub(crate) static IDEMPOTENCY: Table = Table {
 };
 
 /// All tables, in the order in which a group writes them.
-pub(crate) static TABLES: [&Table; 18] = [
+pub(crate) static TABLES: [&Table; 19] = [
     &STORE,
     &SERVER_GROUPS,
     &PROJECTS,
     &WRITERS,
     &SEQUENCES,
     &DOCUMENTS,
+    &BODIES,
     &TEXTS,
     &HISTORY,
     &LINKS,
     &DIAGNOSTICS,
     &ITEM_COUNTS,
-    &ENTITY_COUNTS,
+    &COUNTS,
     &UNTAGGED,
     &ENTITY_WORDS,
     &USERS,

@@ -1,0 +1,114 @@
+//! Changes in the order of commits.
+
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
+use reqlore_domain::ports::documents::{Revision, StoreResult};
+use reqlore_domain::project_key::ProjectKey;
+
+use super::documents::document_id;
+use super::read_one;
+use crate::database::Database;
+use crate::records::{ProjectRow, RowReader, StoreRow, integer, project_value};
+use crate::row::{RowQuery, TableRow, Value};
+use crate::tables::{DOCUMENTS, PROJECTS, STORE, WRITERS};
+
+pub(crate) async fn changes_since(
+    database: &dyn Database,
+    project: &ProjectKey,
+    since: Option<ChangePosition>,
+    limit: usize,
+) -> StoreResult<ChangePage> {
+    let first = since.unwrap_or_default().revision;
+    let queries = vec![
+        RowQuery::keys(&STORE, vec![StoreRow::key()]),
+        RowQuery::keys(&PROJECTS, vec![vec![project_value(project)]]),
+        writer_query(project, first.0),
+        revisions(project, integer(first.0.saturating_add(1)))
+            .sorted_by(&["revision"])
+            .limited_to(limit.saturating_add(1)),
+    ];
+    let mut results = database.read(queries).await?.into_iter();
+    let mut next = || results.next().unwrap_or_default();
+    let store_id = u128::from_be_bytes(StoreRow::decode(next())?.store_id);
+    let row = next().into_iter().next().map(ProjectRow::decode).transpose()?.unwrap_or_default();
+    let since_writer = decode_writer(next())?;
+    let revision = Revision(row.revision);
+    let position = ChangePosition { store_id, writer_id: row.writer, revision };
+    let known = since.filter(|since| {
+        since.store_id == store_id
+            && since.revision <= revision
+            && since.revision.0 >= row.complete_from
+            && since.writer_id == since_writer
+    });
+    if known.is_none() {
+        return Ok(ChangePage::Reset { position });
+    }
+    let rows = next();
+    if rows.len() <= limit {
+        return Ok(ChangePage::Since { ids: ids_of(&rows)?, position, has_more: false });
+    }
+    // The page ends with the last revision in it, which may have more changes.
+    let last = revision_of(&rows[rows.len() - 1])?;
+    let queries =
+        vec![writer_query(project, last), revisions(project, integer(last)).up_to(last)];
+    let mut results = database.read(queries).await?;
+    let of_last = results.pop().unwrap_or_default();
+    let writer_id = decode_writer(results.pop().unwrap_or_default())?;
+    let mut before = Vec::with_capacity(rows.len());
+    for row in rows {
+        if revision_of(&row)? < last {
+            before.push(row);
+        }
+    }
+    let mut ids = ids_of(&before)?;
+    ids.extend(ids_of(&of_last)?);
+    let position = ChangePosition { writer_id, revision: Revision(last), ..position };
+    Ok(ChangePage::Since { ids, position, has_more: last < row.revision })
+}
+
+/// Documents with changes from this revision on.
+fn revisions(project: &ProjectKey, first: Value) -> RowQuery {
+    RowQuery::equal(&DOCUMENTS, &["project"], vec![project_value(project)])
+        .within("revision", first..Value::Integer(i64::MAX))
+}
+
+impl RowQuery {
+    /// Ends the range after this number.
+    fn up_to(mut self, last: u64) -> Self {
+        if let Some((_, range)) = &mut self.range {
+            range.end = integer(last.saturating_add(1));
+        }
+        self
+    }
+}
+
+/// The writer of a revision: the last row that begins with it or before.
+fn writer_query(project: &ProjectKey, revision: u64) -> RowQuery {
+    let end = integer(revision.saturating_add(1));
+    let query = RowQuery::equal(&WRITERS, &["project"], vec![project_value(project)])
+        .within("first_revision", Value::Integer(0)..end)
+        .sorted_by(&["first_revision"])
+        .limited_to(1);
+    RowQuery { is_descending: true, ..query }
+}
+
+/// 0 for a revision without a writer.
+fn decode_writer(rows: Vec<TableRow>) -> StoreResult<u64> {
+    let Some(row) = rows.into_iter().next() else { return Ok(0) };
+    let mut reader = RowReader::new(row, "a writer");
+    reader.skip(2);
+    Ok(reader.integer()?.cast_unsigned())
+}
+
+fn revision_of(row: &TableRow) -> StoreResult<u64> {
+    let mut reader = RowReader::new(row[DOCUMENTS.key_width..].to_vec(), "a revision");
+    reader.number()
+}
+
+fn ids_of(rows: &[TableRow]) -> StoreResult<Vec<reqlore_domain::document::DocumentId>> {
+    rows.iter().map(|row| document_id(row)).collect()
+}
+
+/// The ID of the storage, and whether it is complete.
+pub(crate) async fn store_row(database: &dyn Database) -> StoreResult<StoreRow> {
+    StoreRow::decode(read_one(database, RowQuery::keys(&STORE, vec![StoreRow::key()])).await?)
+}

@@ -1,0 +1,95 @@
+//! Earlier versions of documents.
+
+use bytes::Bytes;
+use reqlore_domain::document::{Document, DocumentId, Version};
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::history::{HistoryEntry, HistoryPage, TextHash};
+use reqlore_domain::project_key::ProjectKey;
+
+use super::documents::documents;
+use super::read_one;
+use crate::database::Database;
+use crate::records::{DocumentRow, EntryRow, binary, damaged, document_key, integer, join_parts};
+use crate::row::{RowQuery, TableRow, Value};
+use crate::tables::{DOCUMENTS, HISTORY, TEXTS};
+
+pub(crate) async fn history_page(
+    database: &dyn Database,
+    project: &ProjectKey,
+    id: &DocumentId,
+    before: u64,
+    limit: usize,
+) -> StoreResult<HistoryPage> {
+    let key = document_key(project, id);
+    let past = RowQuery::keys(&HISTORY, vec![key.clone()])
+        .within("number", Value::Integer(0)..integer(before))
+        .sorted_by(&["number"])
+        // One entry beyond the limit shows whether there is another page.
+        .limited_to(limit.saturating_add(1));
+    let queries =
+        vec![RowQuery::keys(&DOCUMENTS, vec![key]), RowQuery { is_descending: true, ..past }];
+    let mut results = database.read(queries).await?;
+    let past = results.pop().unwrap_or_default();
+    let mut entries = Vec::new();
+    for row in results.pop().unwrap_or_default() {
+        let row = DocumentRow::decode(row)?;
+        if let Some(present) = row.present
+            && row.number < before
+        {
+            let (version, at, origin) = (Some(present.version), present.modified, present.origin);
+            entries.push((row.number, HistoryEntry { version, at, origin, is_purged: false }));
+        }
+    }
+    for row in past {
+        let EntryRow { number, hash, at, origin, is_purged, .. } = EntryRow::decode(row)?;
+        let version = hash.map(|hash| hash.version());
+        entries.push((number, HistoryEntry { version, at, origin, is_purged }));
+    }
+    Ok(HistoryPage::from_numbered(entries, limit))
+}
+
+pub(crate) async fn document_at(
+    database: &dyn Database,
+    project: &ProjectKey,
+    id: &DocumentId,
+    version: Version,
+) -> StoreResult<Option<Document>> {
+    let present = documents(database, project, std::slice::from_ref(id)).await?.pop().flatten();
+    if present.as_ref().is_some_and(|document| document.version == version) {
+        return Ok(present);
+    }
+    let mut values = document_key(project, id);
+    values.extend([version.to_string().into(), Value::Integer(0)]);
+    let columns = &["project", "kind", "name", "version", "purged"];
+    let query = RowQuery::equal(&HISTORY, columns, values).sorted_by(&["number"]).limited_to(1);
+    // The newest entry wins if two texts share the version.
+    let query = RowQuery { is_descending: true, ..query };
+    let Some(row) = read_one(database, query).await?.pop() else { return Ok(None) };
+    let Some(hash) = EntryRow::decode(row)?.hash else { return Ok(None) };
+    let rows = read_one(database, text_query(project, id, hash)).await?;
+    // A purge may have erased the text in between.
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Document::new(id.clone(), verified_text(id, hash, rows)?)))
+}
+
+/// The parts of an earlier text.
+pub(crate) fn text_query(project: &ProjectKey, id: &DocumentId, hash: TextHash) -> RowQuery {
+    let mut key = document_key(project, id);
+    key.push(binary(&hash.0));
+    RowQuery::keys(&TEXTS, vec![key]).sorted_by(&["part"])
+}
+
+/// Joins the parts of a text and checks it against its hash.
+pub(crate) fn verified_text(
+    id: &DocumentId,
+    hash: TextHash,
+    rows: Vec<TableRow>,
+) -> StoreResult<Bytes> {
+    let body = join_parts(rows)?;
+    if TextHash::of_bytes(&body) == hash {
+        return Ok(body);
+    }
+    Err(damaged(&format!("an earlier version of {id}")))
+}

@@ -1,0 +1,251 @@
+//! Lists of items, from the columns that derive from the metadata.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
+use reqlore_domain::document::DocumentKind;
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::item_list::{
+    DiagnosticList, ItemFilter, ItemPage, ItemQuery, StatusCounts,
+};
+use reqlore_domain::project_key::ProjectKey;
+
+use super::documents::{decode_metas, document_id, document_queries};
+use super::read_one;
+use crate::database::Database;
+use crate::records::{RowReader, damaged, project_value};
+use crate::row::{RowQuery, TableRow, Value};
+use crate::tables::{COUNTS, DIAGNOSTICS, DOCUMENTS, ITEM_COUNTS};
+use crate::writer::DIAGNOSED;
+
+/// The columns of a row of `documents` that lists use.
+struct ListedItem {
+    position: Bytes,
+    status: String,
+    requirement_type: String,
+    parent: String,
+    row: TableRow,
+}
+
+impl ListedItem {
+    const FIRST_COLUMN: usize = 11;
+
+    fn new(row: TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row[Self::FIRST_COLUMN..].to_vec(), "an item's row");
+        let position = reader.optional_binary()?.ok_or_else(|| damaged("an item's row"))?;
+        let (status, requirement_type) = (reader.text()?, reader.text()?);
+        Ok(Self { position, status, requirement_type, parent: reader.text()?, row })
+    }
+
+    /// All conditions of the filter except status and parent.
+    fn is_selected(&self, filter: &ItemFilter) -> bool {
+        let priority = filter.priority.map(Priority::number);
+        filter.requirement_type.is_none_or(|one| one.name() == self.requirement_type)
+            && priority.is_none_or(|one| self.position.first() == Some(&one))
+    }
+}
+
+pub(crate) async fn items(
+    database: &dyn Database,
+    project: &ProjectKey,
+    query: &ItemQuery,
+) -> StoreResult<ItemPage> {
+    let mut page = ItemPage::default();
+    let mut found = Vec::new();
+    if let Some(parents) = &query.filter.parents {
+        let parents: Vec<Reference> = parents.iter().copied().collect();
+        for item in children(database, project, query.kind, &parents).await? {
+            if item.is_selected(&query.filter) && count_item(&mut page, &item.status, 1, query) {
+                found.push(item);
+            }
+        }
+        let Range { start, end } = query.position_keys();
+        found.retain(|item| *item.position >= *start && *item.position < *end);
+    } else {
+        let mut results = database.read(group_queries(project, query)).await?.into_iter();
+        for row in results.next().unwrap_or_default() {
+            count_group(&mut page, row, query)?;
+        }
+        for row in results.flatten() {
+            found.push(ListedItem::new(row)?);
+        }
+    }
+    found.sort_unstable_by(|a, b| a.position.cmp(&b.position));
+    let has_more = found.len() > query.limit;
+    found.truncate(query.limit);
+    page.metadata = decode_metas(found.into_iter().map(|item| item.row).collect())?;
+    page.next = match page.metadata.last() {
+        Some(meta) if has_more => ItemPage::position(meta),
+        _ => None,
+    };
+    Ok(page)
+}
+
+fn kind_columns(project: &ProjectKey, kind: ItemKind) -> Vec<Value> {
+    vec![project_value(project), DocumentKind::Item(kind).name().into()]
+}
+
+/// The query for the counts of all groups, and one for the first items of each group that the
+/// filter selects, each in the order of an index.
+fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
+    let ItemFilter { status, requirement_type, .. } = query.filter;
+    let key = kind_columns(project, query.kind);
+    let mut queries = vec![RowQuery::keys(&ITEM_COUNTS, vec![key.clone()])];
+    if query.limit == 0 {
+        return queries;
+    }
+    let Range { start, end } = query.position_keys();
+    let first = |columns: &[&'static str], values| {
+        RowQuery::equal(&DOCUMENTS, columns, values)
+            .within("position", Bytes::from(start.clone()).into()..Bytes::from(end.clone()).into())
+            .sorted_by(&["position"])
+            // One more, to find out whether there are more.
+            .limited_to(query.limit.saturating_add(1))
+    };
+    if status.is_none() && requirement_type.is_none() {
+        queries.push(first(&["project", "kind"], key));
+        return queries;
+    }
+    for status in names(status, &Status::ALL, Status::name) {
+        for requirement_type in names(requirement_type, &RequirementType::ALL, RequirementType::name)
+        {
+            let mut values = key.clone();
+            values.extend([status.into(), requirement_type.into()]);
+            queries.push(first(&["project", "kind", "status", "type"], values));
+        }
+    }
+    queries
+}
+
+/// The name of a value, or those of all values and of none.
+fn names<T: Copy>(
+    value: Option<T>,
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> Vec<&'static str> {
+    match value {
+        Some(value) => vec![name(value)],
+        None => all.iter().copied().map(name).chain([""]).collect(),
+    }
+}
+
+/// Counts the items of a row of `item_counts`.
+fn count_group(page: &mut ItemPage, row: TableRow, query: &ItemQuery) -> StoreResult<()> {
+    let mut reader = RowReader::new(row, "a count of items");
+    reader.skip(2);
+    let (status, requirement_type) = (reader.text()?, reader.text()?);
+    let (priority, number): (u8, usize) = (reader.number()?, reader.number()?);
+    let filter = &query.filter;
+    if filter.requirement_type.is_none_or(|one| one.name() == requirement_type)
+        && filter.priority.is_none_or(|one| one.number() == priority)
+    {
+        count_item(page, &status, number, query);
+    }
+    Ok(())
+}
+
+/// Counts items of a status that meet all other conditions. Returns true if the list has them.
+fn count_item(page: &mut ItemPage, status: &str, number: usize, query: &ItemQuery) -> bool {
+    let status = Status::ALL.into_iter().find(|one| one.name() == status);
+    if let Some(status) = status {
+        *page.by_status.entry(status).or_default() += number;
+    }
+    let is_listed = query.filter.status.is_none() || query.filter.status == status;
+    if is_listed {
+        page.total += number;
+    }
+    is_listed
+}
+
+async fn children(
+    database: &dyn Database,
+    project: &ProjectKey,
+    kind: ItemKind,
+    parents: &[Reference],
+) -> StoreResult<Vec<ListedItem>> {
+    if parents.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut tuples = Vec::with_capacity(parents.len());
+    for parent in parents {
+        let mut values = kind_columns(project, kind);
+        values.push(parent.to_string().into());
+        tuples.push(values);
+    }
+    tuples.sort();
+    tuples.dedup();
+    let columns = &["project", "kind", "parent"];
+    let query = RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, Vec::new()) };
+    read_one(database, query).await?.into_iter().map(ListedItem::new).collect()
+}
+
+pub(crate) async fn child_statuses(
+    database: &dyn Database,
+    project: &ProjectKey,
+    kind: ItemKind,
+    parents: &[Reference],
+) -> StoreResult<Vec<StatusCounts>> {
+    let children = children(database, project, kind, parents).await?;
+    let mut counts = vec![StatusCounts::new(); parents.len()];
+    for child in children {
+        let Some(status) = Status::ALL.into_iter().find(|one| one.name() == child.status) else {
+            continue;
+        };
+        for (counts, parent) in counts.iter_mut().zip(parents) {
+            if parent.to_string() == child.parent {
+                *counts.entry(status).or_default() += 1;
+            }
+        }
+    }
+    Ok(counts)
+}
+
+pub(crate) async fn diagnostics(
+    database: &dyn Database,
+    project: &ProjectKey,
+    kind: DocumentKind,
+    limit: usize,
+) -> StoreResult<DiagnosticList> {
+    let key = vec![project_value(project), DIAGNOSED.into(), kind.name().into()];
+    let names = vec![project_value(project), kind.name().into()];
+    let queries = vec![
+        RowQuery::keys(&COUNTS, vec![key]),
+        RowQuery::keys(&DIAGNOSTICS, vec![names]).sorted_by(&["name"]).limited_to(limit),
+    ];
+    let mut results = database.read(queries).await?;
+    let rows = results.pop().unwrap_or_default();
+    let total = sum_counts(results.pop().unwrap_or_default())?;
+    let metadata = listed_metadata(database, project, &rows).await?;
+    Ok(DiagnosticList { metadata, total, unread: Vec::new() })
+}
+
+/// The sum of rows of `counts`.
+pub(crate) fn sum_counts(rows: Vec<TableRow>) -> StoreResult<usize> {
+    let mut total = 0;
+    for row in rows {
+        let mut reader = RowReader::new(row, "a count");
+        reader.skip(COUNTS.key_width);
+        total += reader.number::<usize>()?;
+    }
+    Ok(total)
+}
+
+/// Reads the metadata of the documents of a list, in its order.
+async fn listed_metadata(
+    database: &dyn Database,
+    project: &ProjectKey,
+    rows: &[TableRow],
+) -> StoreResult<Vec<std::sync::Arc<reqlore_domain::document::DocumentMeta>>> {
+    let mut ids = Vec::with_capacity(rows.len());
+    for row in rows {
+        ids.push(document_id(row)?);
+    }
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let [query, _] = document_queries(project, &ids);
+    let mut metadata = decode_metas(read_one(database, query).await?)?;
+    metadata.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+    Ok(metadata)
+}

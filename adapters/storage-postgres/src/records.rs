@@ -1,0 +1,499 @@
+//! Encoding of domain values as rows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::identity::{Token, User};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry, TextHash};
+use reqlore_domain::ports::idempotency::IdempotencyRecord;
+use reqlore_domain::ports::item_list::ItemPage;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+
+use crate::row::{RowKey, TableRow, Value};
+
+pub(crate) const DATABASE_NAME: &str = "the database";
+
+/// Maximum size of a part of a text in bytes. Some databases limit a value to 1 MiB.
+pub(crate) const PART_BYTES: usize = 512 * 1024;
+/// Maximum size of a document's name in bytes: some databases limit all values of a key to 1 KiB.
+pub(crate) const MAX_NAME_BYTES: usize = 512;
+/// Longer derived keys are shortened.
+const MAX_KEY_BYTES: usize = 384;
+
+pub(crate) fn damaged(object: &str) -> StoreError {
+    StoreError::Unreadable {
+        place: DATABASE_NAME.to_owned(),
+        reason: format!(
+            "{object} is damaged; restore a backup into a new database with `reqlore restore`"
+        ),
+    }
+}
+
+pub(crate) fn refused(reason: impl Into<String>) -> StoreError {
+    StoreError::Refused { place: DATABASE_NAME.to_owned(), reason: reason.into() }
+}
+
+/// Reads the values of a row in the order of the columns.
+pub(crate) struct RowReader {
+    values: std::vec::IntoIter<Value>,
+    object: &'static str,
+}
+
+impl RowReader {
+    /// `object` names the row in an error.
+    pub(crate) fn new(row: TableRow, object: &'static str) -> Self {
+        Self { values: row.into_iter(), object }
+    }
+
+    fn next_value(&mut self) -> StoreResult<Value> {
+        self.values.next().ok_or_else(|| damaged(self.object))
+    }
+
+    pub(crate) fn skip(&mut self, count: usize) {
+        for _ in 0..count {
+            self.values.next();
+        }
+    }
+
+    pub(crate) fn optional_text(&mut self) -> StoreResult<Option<String>> {
+        match self.next_value()? {
+            Value::Null => Ok(None),
+            Value::Text(text) => Ok(Some(text)),
+            _ => Err(damaged(self.object)),
+        }
+    }
+
+    pub(crate) fn text(&mut self) -> StoreResult<String> {
+        self.optional_text()?.ok_or_else(|| damaged(self.object))
+    }
+
+    pub(crate) fn optional_integer(&mut self) -> StoreResult<Option<i64>> {
+        match self.next_value()? {
+            Value::Null => Ok(None),
+            Value::Integer(number) => Ok(Some(number)),
+            _ => Err(damaged(self.object)),
+        }
+    }
+
+    pub(crate) fn integer(&mut self) -> StoreResult<i64> {
+        self.optional_integer()?.ok_or_else(|| damaged(self.object))
+    }
+
+    /// A number that is never negative.
+    pub(crate) fn number<T: TryFrom<i64>>(&mut self) -> StoreResult<T> {
+        T::try_from(self.integer()?).map_err(|_| damaged(self.object))
+    }
+
+    pub(crate) fn optional_binary(&mut self) -> StoreResult<Option<Bytes>> {
+        match self.next_value()? {
+            Value::Null => Ok(None),
+            Value::Binary(bytes) => Ok(Some(bytes)),
+            _ => Err(damaged(self.object)),
+        }
+    }
+
+    pub(crate) fn binary<const N: usize>(&mut self) -> StoreResult<[u8; N]> {
+        let bytes = self.optional_binary()?;
+        let fixed = bytes.as_deref().and_then(|bytes| bytes.try_into().ok());
+        fixed.ok_or_else(|| damaged(self.object))
+    }
+
+    pub(crate) fn origin(&mut self) -> StoreResult<ChangeOrigin> {
+        Ok(ChangeOrigin {
+            user: self.optional_text()?,
+            tool: self.optional_text()?,
+            reason: self.optional_text()?,
+        })
+    }
+}
+
+/// A number as a value. Our numbers are counters far below the limit of an integer.
+pub(crate) fn integer(number: impl TryInto<i64>) -> Value {
+    Value::Integer(number.try_into().unwrap_or(i64::MAX))
+}
+
+pub(crate) fn binary(bytes: &[u8]) -> Value {
+    Value::Binary(Bytes::copy_from_slice(bytes))
+}
+
+/// A text for a column of a key. Long texts keep their beginning and a hash of the whole.
+pub(crate) fn key_text(text: &str) -> Value {
+    if text.len() <= MAX_KEY_BYTES {
+        return text.into();
+    }
+    let hash = TextHash::of_bytes(text.as_bytes());
+    let mut end = MAX_KEY_BYTES - 64;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{hash}", &text[..end]).into()
+}
+
+pub(crate) fn project_value(project: &ProjectKey) -> Value {
+    project.as_str().into()
+}
+
+pub(crate) fn document_key(project: &ProjectKey, id: &DocumentId) -> RowKey {
+    vec![project_value(project), id.kind.name().into(), id.name.as_str().into()]
+}
+
+/// Rejects names that are too long for a key of some databases.
+pub(crate) fn check_name(id: &DocumentId) -> StoreResult<()> {
+    if id.name.len() <= MAX_NAME_BYTES {
+        return Ok(());
+    }
+    let reason = format!("its name is longer than {MAX_NAME_BYTES} bytes; choose a shorter one");
+    Err(StoreError::Refused { place: id.to_string(), reason })
+}
+
+pub(crate) fn parse_kind(name: &str) -> StoreResult<DocumentKind> {
+    DocumentKind::from_name(name).ok_or_else(|| damaged("a document's kind"))
+}
+
+/// A row of `projects`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ProjectRow {
+    pub(crate) revision: u64,
+    pub(crate) complete_from: u64,
+    pub(crate) writer: u64,
+}
+
+impl ProjectRow {
+    pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, "a project");
+        reader.skip(1);
+        Ok(Self {
+            revision: reader.number()?,
+            complete_from: reader.number()?,
+            writer: reader.integer()?.cast_unsigned(),
+        })
+    }
+
+    pub(crate) fn encode(&self, project: &ProjectKey) -> TableRow {
+        let writer = self.writer.cast_signed().into();
+        vec![project_value(project), integer(self.revision), integer(self.complete_from), writer]
+    }
+}
+
+/// A row of `documents`.
+#[derive(Debug, Clone)]
+pub(crate) struct DocumentRow {
+    pub(crate) revision: u64,
+    /// Number of the last entry of the history.
+    pub(crate) number: u64,
+    /// `None` for a deleted document.
+    pub(crate) present: Option<PresentRow>,
+}
+
+/// The values of a document that exists.
+#[derive(Debug, Clone)]
+pub(crate) struct PresentRow {
+    pub(crate) version: Version,
+    pub(crate) modified: Timestamp,
+    pub(crate) parts: usize,
+    pub(crate) meta: Arc<DocumentMeta>,
+    pub(crate) path: Option<Arc<str>>,
+    pub(crate) origin: ChangeOrigin,
+}
+
+/// Number of columns that derive from the metadata.
+const DERIVED_COLUMNS: usize = 5;
+const VALUES_OF_PRESENT: usize = 13;
+
+impl DocumentRow {
+    pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, "a document's row");
+        reader.skip(3);
+        let (revision, number) = (reader.number()?, reader.number()?);
+        let Some(version) = reader.optional_text()? else {
+            return Ok(Self { revision, number, present: None });
+        };
+        let version = Version::parse(&version).ok_or_else(|| damaged("a document's version"))?;
+        let (modified, parts) = (Timestamp(reader.integer()?), reader.number()?);
+        let meta = from_json(&reader.text()?, "document metadata")?;
+        let path = reader.optional_text()?.map(Into::into);
+        reader.skip(DERIVED_COLUMNS);
+        let origin = reader.origin()?;
+        let meta = Arc::new(meta);
+        let present = Some(PresentRow { version, modified, parts, meta, path, origin });
+        Ok(Self { revision, number, present })
+    }
+
+    pub(crate) fn encode(&self, project: &ProjectKey, id: &DocumentId) -> StoreResult<TableRow> {
+        let mut row = document_key(project, id);
+        row.extend([integer(self.revision), integer(self.number)]);
+        let Some(present) = &self.present else {
+            row.extend(std::iter::repeat_n(Value::Null, VALUES_OF_PRESENT));
+            return Ok(row);
+        };
+        let meta = &present.meta;
+        let mut list = ListColumns::default();
+        if let Some(position) = ItemPage::position(meta)
+            && let Some(item) = &meta.item
+        {
+            list = ListColumns {
+                position: Bytes::from(ItemPage::position_key(&position)).into(),
+                status: item.status.map_or("", |status| status.name()).into(),
+                requirement_type: item.requirement_type.map_or("", |one| one.name()).into(),
+                parent: item.parent.map(|parent| parent.to_string()).unwrap_or_default().into(),
+            };
+        }
+        let reference = meta.reference().map_or(Value::Null, |reference| key_text(&reference));
+        let ChangeOrigin { user, tool, reason } = present.origin.clone();
+        row.extend([
+            present.version.to_string().into(),
+            present.modified.0.into(),
+            integer(present.parts),
+            to_json(&**meta)?.into(),
+            present.path.as_deref().into(),
+            reference,
+            list.position,
+            list.status,
+            list.requirement_type,
+            list.parent,
+            user.into(),
+            tool.into(),
+            reason.into(),
+        ]);
+        Ok(row)
+    }
+}
+
+/// The columns of an item that lists select and sort by; null for other documents.
+struct ListColumns {
+    position: Value,
+    status: Value,
+    requirement_type: Value,
+    parent: Value,
+}
+
+impl Default for ListColumns {
+    fn default() -> Self {
+        let [position, status, requirement_type, parent] = [const { Value::Null }; 4];
+        Self { position, status, requirement_type, parent }
+    }
+}
+
+/// The rows of a text: its parts after a key.
+pub(crate) fn text_rows(key: &[Value], body: &Bytes) -> Vec<TableRow> {
+    let mut rows = Vec::new();
+    let mut start = 0;
+    while start < body.len() || rows.is_empty() {
+        let end = body.len().min(start + PART_BYTES);
+        let mut row = key.to_vec();
+        row.extend([integer(rows.len()), body.slice(start..end).into()]);
+        rows.push(row);
+        start = end.max(1);
+    }
+    rows
+}
+
+/// Joins the parts of a text, which are the last values of rows in order.
+pub(crate) fn join_parts(rows: Vec<TableRow>) -> StoreResult<Bytes> {
+    let mut parts = Vec::with_capacity(rows.len());
+    for mut row in rows {
+        let Some(Value::Binary(bytes)) = row.pop() else { return Err(damaged("a text")) };
+        parts.push(bytes);
+    }
+    match parts.pop() {
+        Some(only) if parts.is_empty() => Ok(only),
+        Some(last) => Ok([parts.concat(), last.to_vec()].concat().into()),
+        None => Err(damaged("a text")),
+    }
+}
+
+/// Number of rows of the text of an entry.
+fn part_count(content: &PastContent) -> usize {
+    match content {
+        PastContent::Text(body) => body.len().div_ceil(PART_BYTES).max(1),
+        PastContent::Deleted | PastContent::Purged(_) => 0,
+    }
+}
+
+/// Encodes an entry of the history without its text.
+pub(crate) fn encode_entry(key: RowKey, entry: &PastEntry) -> TableRow {
+    let (hash, is_purged) = match &entry.content {
+        PastContent::Deleted => (None, false),
+        PastContent::Text(body) => (Some(TextHash::of_bytes(body)), false),
+        PastContent::Purged(hash) => (Some(*hash), true),
+    };
+    let ChangeOrigin { user, tool, reason } = entry.origin.clone();
+    let mut row = key;
+    row.extend([
+        integer(entry.number),
+        hash.map(|hash| hash.version().to_string()).into(),
+        hash.map(|hash| Bytes::copy_from_slice(&hash.0)).into(),
+        integer(part_count(&entry.content)),
+        entry.at.0.into(),
+        entry.ended.0.into(),
+        user.into(),
+        tool.into(),
+        reason.into(),
+        i64::from(is_purged).into(),
+    ]);
+    row
+}
+
+/// A row of `history`, without the text.
+#[derive(Debug)]
+pub(crate) struct EntryRow {
+    pub(crate) id: DocumentId,
+    pub(crate) number: u64,
+    pub(crate) hash: Option<TextHash>,
+    /// Number of rows of the text.
+    pub(crate) parts: usize,
+    pub(crate) at: Timestamp,
+    pub(crate) ended: Timestamp,
+    pub(crate) origin: ChangeOrigin,
+    pub(crate) is_purged: bool,
+}
+
+impl EntryRow {
+    pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, "an entry of the history");
+        reader.skip(1);
+        let id = DocumentId { kind: parse_kind(&reader.text()?)?, name: reader.text()? };
+        let number = reader.number()?;
+        reader.skip(1);
+        let hash = match reader.optional_binary()? {
+            None => None,
+            Some(hash) => match (*hash).try_into() {
+                Ok(hash) => Some(TextHash(hash)),
+                Err(_) => return Err(damaged("a hash of the history")),
+            },
+        };
+        Ok(Self {
+            id,
+            number,
+            hash,
+            parts: reader.number()?,
+            at: Timestamp(reader.integer()?),
+            ended: Timestamp(reader.integer()?),
+            origin: reader.origin()?,
+            is_purged: reader.integer()? != 0,
+        })
+    }
+}
+
+pub(crate) fn encode_audit_row(row: &AuditRow) -> TableRow {
+    vec![integer(row.number), binary(&row.hash.0), (&*row.text).into()]
+}
+
+pub(crate) fn decode_audit_row(row: TableRow) -> StoreResult<AuditRow> {
+    let mut reader = RowReader::new(row, "a row of the audit log");
+    let (number, hash) = (reader.number()?, RowHash(reader.binary()?));
+    Ok(AuditRow { number, hash, text: reader.text()?.into() })
+}
+
+/// The row of `store`.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreRow {
+    /// `complete`, or `filling` during an import.
+    pub(crate) state: String,
+    pub(crate) store_id: [u8; 16],
+    pub(crate) epoch: i64,
+    pub(crate) newest_audit: ChainHead,
+}
+
+impl StoreRow {
+    pub(crate) const COMPLETE: &str = "complete";
+    pub(crate) const FILLING: &str = "filling";
+    /// The value of the key.
+    pub(crate) const ID: i64 = 1;
+
+    pub(crate) fn key() -> RowKey {
+        vec![Self::ID.into()]
+    }
+
+    /// Decodes the result of a query for the only row.
+    pub(crate) fn decode(rows: Vec<TableRow>) -> StoreResult<Self> {
+        let row = rows.into_iter().next().ok_or_else(|| damaged("its description"))?;
+        let mut reader = RowReader::new(row, "its description");
+        reader.skip(1);
+        Ok(Self {
+            state: reader.text()?,
+            store_id: reader.binary()?,
+            epoch: reader.integer()?,
+            newest_audit: ChainHead { number: reader.number()?, hash: RowHash(reader.binary()?) },
+        })
+    }
+
+    pub(crate) fn encode(&self) -> TableRow {
+        let ChainHead { number, hash } = self.newest_audit;
+        vec![
+            Self::ID.into(),
+            self.state.as_str().into(),
+            binary(&self.store_id),
+            self.epoch.into(),
+            integer(number),
+            binary(&hash.0),
+        ]
+    }
+
+    /// Refuses a database that an import is filling.
+    pub(crate) fn check_complete(&self) -> StoreResult<()> {
+        if self.state == Self::COMPLETE {
+            return Ok(());
+        }
+        Err(refused(
+            "is incomplete, because a copy or restore into it was interrupted or is running; \
+             repeat that with a new database",
+        ))
+    }
+}
+
+pub(crate) fn encode_user(user: &User) -> StoreResult<TableRow> {
+    Ok(vec![user.name.key().into(), to_json(user)?.into()])
+}
+
+pub(crate) fn decode_user(row: TableRow) -> StoreResult<User> {
+    let mut reader = RowReader::new(row, "a user");
+    reader.skip(1);
+    from_json(&reader.text()?, "a user")
+}
+
+pub(crate) fn encode_token(token: &Token) -> StoreResult<TableRow> {
+    // The last use is only in its column: recording it does not rewrite the text.
+    let text = to_json(&Token { last_used_at: None, ..token.clone() })?;
+    let used = token.last_used_at.map(|at| at.0);
+    Ok(vec![
+        token.id.as_str().into(),
+        token.user.key().into(),
+        token.created_at.0.into(),
+        used.into(),
+        text.into(),
+    ])
+}
+
+pub(crate) fn decode_token(row: TableRow) -> StoreResult<Token> {
+    let mut reader = RowReader::new(row, "a token");
+    reader.skip(3);
+    let last_used_at = reader.optional_integer()?.map(Timestamp);
+    let token: Token = from_json(&reader.text()?, "a token")?;
+    Ok(Token { last_used_at, ..token })
+}
+
+pub(crate) fn encode_record(key: &str, record: &IdempotencyRecord) -> StoreResult<TableRow> {
+    let response = record.answer.as_deref().into();
+    let text = to_json(&IdempotencyRecord { answer: None, ..record.clone() })?;
+    Ok(vec![key.into(), record.at.0.into(), text.into(), response])
+}
+
+pub(crate) fn decode_record(row: TableRow) -> StoreResult<IdempotencyRecord> {
+    let mut reader = RowReader::new(row, "an idempotency record");
+    reader.skip(2);
+    let record: IdempotencyRecord = from_json(&reader.text()?, "an idempotency record")?;
+    Ok(IdempotencyRecord { answer: reader.optional_text()?.map(Into::into), ..record })
+}
+
+fn to_json(value: &impl serde::Serialize) -> StoreResult<String> {
+    serde_json::to_string(value).map_err(|error| StoreError::Internal(error.to_string()))
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(text: &str, object: &str) -> StoreResult<T> {
+    serde_json::from_str(text).map_err(|_| damaged(object))
+}

@@ -1,0 +1,373 @@
+//! Commits of documents.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqlore_domain::audit_log::{AuditEvent, AuditRow};
+use reqlore_domain::backlog::Reference;
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Revision,
+    Snapshot, StoreResult,
+};
+use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry};
+use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_group_commit::catch_panic;
+
+use crate::read::documents::{decode_backlinks, documents_of, links_query, metas_of_kind};
+use crate::records::{
+    DocumentRow, PresentRow, ProjectRow, RowReader, StoreRow, check_name, decode_record, integer,
+    document_key, encode_audit_row, encode_record, join_parts, project_value, text_rows,
+};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::tables::{
+    AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS,
+};
+use crate::writer::GroupWriterEngine;
+
+/// How many revisions of a project the change log covers, at least.
+const LOGGED_REVISIONS: u64 = if cfg!(test) { 50 } else { 1_000_000 };
+/// The log is shortened once in this many revisions.
+const PRUNE_INTERVAL: u64 = if cfg!(test) { 10 } else { 10_000 };
+/// Maximum number of rows that one commit removes from the log.
+const PRUNE_LIMIT: usize = 1_000;
+
+/// A present document before a change, without its text.
+pub(crate) struct OldDocument {
+    pub(crate) number: u64,
+    pub(crate) row: PresentRow,
+}
+
+impl GroupWriterEngine {
+    /// Applies a commit with its audit row and its idempotency record.
+    pub(crate) fn commit(
+        &mut self,
+        project: &ProjectKey,
+        commit: &mut CommitRequest,
+    ) -> StoreResult<CommitResult> {
+        // A repeated key must not run the decision again.
+        if let Some(key) = commit.context.idempotency_key.clone() {
+            let row = self.transaction.row(&IDEMPOTENCY, vec![key.key.into()])?;
+            commit.context.check_idempotency(row.map(decode_record).transpose()?)?;
+        }
+        let row = self.project_row(project)?;
+        let snapshot = self.read_snapshot(project, &commit.read_set)?;
+        let decision = catch_panic(|| commit.decide(project, &snapshot))?;
+        let CommitDecision { changes, audit, idempotency } = decision;
+        let versions = changes.iter().map(DocumentChange::version).collect();
+        if changes.is_empty() {
+            return Ok(CommitResult { revision: Revision(row.revision), versions });
+        }
+        let revision = self.begin_revision(project, row)?;
+        for change in DocumentChange::last_of_each(&changes) {
+            let is_read = commit.read_set.documents.contains(change.id());
+            self.apply_change((project, revision), change, is_read, &commit.context)?;
+        }
+        self.append_events(audit)?;
+        if let Some((key, record)) = idempotency {
+            self.transaction.put(&IDEMPOTENCY, encode_record(&key, &record)?);
+        }
+        Ok(CommitResult { revision: Revision(revision), versions })
+    }
+
+    pub(crate) fn project_row(&mut self, project: &ProjectKey) -> StoreResult<ProjectRow> {
+        match self.transaction.row(&PROJECTS, vec![project_value(project)])? {
+            Some(row) => ProjectRow::decode(row),
+            None => Ok(ProjectRow::default()),
+        }
+    }
+
+    fn read_snapshot(&mut self, project: &ProjectKey, reads: &ReadSet) -> StoreResult<Snapshot> {
+        let mut keys = Vec::with_capacity(reads.documents.len());
+        keys.extend(reads.documents.iter().map(|id| document_key(project, id)));
+        self.transaction.load(&DOCUMENTS, keys)?;
+        let mut documents = Vec::with_capacity(reads.documents.len());
+        for id in &reads.documents {
+            documents.push(self.document(project, id)?);
+        }
+        let mut titles = BTreeMap::new();
+        if let Some(kind) = reads.titles_of {
+            let query = metas_of_kind(project, kind);
+            let rows = self.transaction.select(std::slice::from_ref(&query))?;
+            for row in rows.into_iter().flatten() {
+                if let Some(present) = DocumentRow::decode(row)?.present {
+                    titles.insert(present.meta.id.name.clone(), present.meta.title.clone());
+                }
+            }
+        }
+        let mut next_numbers = Vec::with_capacity(reads.sequences.len());
+        for kind in &reads.sequences {
+            next_numbers.push(self.highest_number(project, kind.name())? + 1);
+        }
+        let backlinks = self.backlinks(project, &reads.backlinks)?;
+        Ok(Snapshot { documents, titles, backlinks, next_numbers })
+    }
+
+    fn backlinks(
+        &mut self,
+        project: &ProjectKey,
+        links: &BacklinkQuery,
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        if links.targets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query = links_query(project, &links.targets);
+        let found = self.transaction.select(&[query])?.pop().unwrap_or_default();
+        let sources = documents_of(project, &found, links)?;
+        let mut rows = Vec::new();
+        if let Some(query) = sources {
+            rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
+        }
+        decode_backlinks(&found, rows, links)
+    }
+
+    /// Returns a document as it is after the changes of the group so far.
+    fn document(
+        &mut self,
+        project: &ProjectKey,
+        id: &DocumentId,
+    ) -> StoreResult<Option<Document>> {
+        let Some(old) = self.old_document(project, id)? else { return Ok(None) };
+        let body = self.body(project, id, &old.row)?;
+        Ok(Some(Document::new(id.clone(), body)))
+    }
+
+    pub(crate) fn old_document(
+        &mut self,
+        project: &ProjectKey,
+        id: &DocumentId,
+    ) -> StoreResult<Option<OldDocument>> {
+        let Some(row) = self.transaction.row(&DOCUMENTS, document_key(project, id))? else {
+            return Ok(None);
+        };
+        let DocumentRow { number, present, .. } = DocumentRow::decode(row)?;
+        Ok(present.map(|row| OldDocument { number, row }))
+    }
+
+    /// Reads a text, and checks it against the version.
+    pub(crate) fn body(
+        &mut self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        row: &PresentRow,
+    ) -> StoreResult<Bytes> {
+        let keys = body_keys(project, id, row.parts);
+        self.transaction.load(&BODIES, keys.clone())?;
+        let mut parts = Vec::with_capacity(keys.len());
+        for key in keys {
+            parts.extend(self.transaction.row(&BODIES, key)?);
+        }
+        crate::read::documents::verified_body(id, row.version, join_parts(parts)?)
+    }
+
+    /// Increments the revision of a project as this writer.
+    pub(crate) fn begin_revision(
+        &mut self,
+        project: &ProjectKey,
+        mut row: ProjectRow,
+    ) -> StoreResult<u64> {
+        row.revision += 1;
+        if row.writer != self.writer_id {
+            row.writer = self.writer_id;
+            let writer = self.writer_id.cast_signed().into();
+            let row = vec![project_value(project), integer(row.revision), writer];
+            self.transaction.put(&WRITERS, row);
+        }
+        if row.revision.is_multiple_of(PRUNE_INTERVAL) && row.revision > LOGGED_REVISIONS {
+            self.prune_writers(project, &mut row)?;
+        }
+        self.transaction.put(&PROJECTS, row.encode(project));
+        Ok(row.revision)
+    }
+
+    /// Removes old rows of `writers`. Earlier positions become unknown.
+    fn prune_writers(&mut self, project: &ProjectKey, row: &mut ProjectRow) -> StoreResult<()> {
+        let last = row.revision - LOGGED_REVISIONS;
+        let query = RowQuery::equal(&WRITERS, &["project"], vec![project_value(project)])
+            .within("first_revision", Value::Integer(0)..integer(last))
+            .sorted_by(&["first_revision"])
+            .limited_to(PRUNE_LIMIT);
+        let mut old = self.transaction.select(&[query])?.pop().unwrap_or_default();
+        // It covers the revisions up to the next row, which are still logged.
+        let Some(covering) = old.pop() else { return Ok(()) };
+        for row in old {
+            self.transaction.delete(&WRITERS, row[..WRITERS.key_width].to_vec());
+        }
+        let mut reader = RowReader::new(covering, "a writer");
+        reader.skip(1);
+        row.complete_from = row.complete_from.max(reader.number()?);
+        Ok(())
+    }
+
+    /// Applies one change. `is_read` is false for a new item, which has a new number and so cannot
+    /// have a row yet.
+    fn apply_change(
+        &mut self,
+        (project, revision): (&ProjectKey, u64),
+        change: &DocumentChange,
+        is_read: bool,
+        context: &WriteContext,
+    ) -> StoreResult<()> {
+        let id = change.id();
+        check_name(id)?;
+        self.raise_sequence_to(project, id)?;
+        let (mut number, mut old) = (0, None);
+        if is_read && let Some(row) = self.transaction.row(&DOCUMENTS, document_key(project, id))? {
+            let row = DocumentRow::decode(row)?;
+            number = row.number;
+            old = row.present;
+        }
+        match change {
+            DocumentChange::Put { document } => {
+                if let Some(old) = &old {
+                    if old.version == document.version
+                        && self.body(project, id, old)? == document.body
+                    {
+                        // The same text is no new version.
+                        let present = Some(old.clone());
+                        let row = DocumentRow { revision, number, present };
+                        self.transaction.put(&DOCUMENTS, row.encode(project, id)?);
+                        return Ok(());
+                    }
+                    self.end_version(project, id, (number, old), context.at)?;
+                }
+                let path = old.as_ref().and_then(|old| old.path.clone());
+                let place = (context.at, path);
+                let written = (revision, number + 1);
+                self.put_document(project, written, document, place, context.origin(), old.as_ref())
+            }
+            DocumentChange::Delete { .. } => {
+                if let Some(old) = &old {
+                    self.end_version(project, id, (number, old), context.at)?;
+                    number += 1;
+                    self.put_entry(project, id, &PastEntry {
+                        number,
+                        at: context.at,
+                        ended: context.at,
+                        origin: context.origin(),
+                        content: PastContent::Deleted,
+                    });
+                    for key in body_keys(project, id, old.parts) {
+                        self.transaction.delete(&BODIES, key);
+                    }
+                    self.replace_lists(project, Some(&old.meta), None)?;
+                }
+                let row = DocumentRow { revision, number, present: None };
+                self.transaction.put(&DOCUMENTS, row.encode(project, id)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Moves the present version to the history.
+    fn end_version(
+        &mut self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        (number, old): (u64, &PresentRow),
+        ended: Timestamp,
+    ) -> StoreResult<()> {
+        let body = self.body(project, id, old)?;
+        let (at, origin) = (old.modified, old.origin.clone());
+        let content = PastContent::Text(body);
+        self.put_entry(project, id, &PastEntry { number, at, ended, origin, content });
+        Ok(())
+    }
+
+    /// Stores a document with its lists. `written` is the revision and the number of the version.
+    pub(crate) fn put_document(
+        &mut self,
+        project: &ProjectKey,
+        (revision, number): (u64, u64),
+        document: &Document,
+        (modified, path): (Timestamp, Option<Arc<str>>),
+        origin: ChangeOrigin,
+        old: Option<&PresentRow>,
+    ) -> StoreResult<()> {
+        let id = &document.id;
+        let meta = Arc::new(DocumentMeta::from_document(document, modified));
+        let key = document_key(project, id);
+        let parts = text_rows(&key, &document.body);
+        let count = parts.len();
+        for part in parts {
+            self.transaction.put(&BODIES, part);
+        }
+        let old_parts = old.map_or(0, |old| old.parts);
+        for key in body_keys(project, id, old_parts).into_iter().skip(count) {
+            self.transaction.delete(&BODIES, key);
+        }
+        let version = document.version;
+        self.replace_lists(project, old.map(|old| &*old.meta), Some(&meta))?;
+        let present = PresentRow { version, modified, parts: count, meta, path, origin };
+        let row = DocumentRow { revision, number, present: Some(present) };
+        self.transaction.put(&DOCUMENTS, row.encode(project, id)?);
+        Ok(())
+    }
+
+    fn highest_number(&mut self, project: &ProjectKey, kind: &str) -> StoreResult<u32> {
+        let key = vec![project_value(project), kind.into()];
+        let Some(row) = self.transaction.row(&SEQUENCES, key)? else { return Ok(0) };
+        let mut reader = RowReader::new(row, "a sequence");
+        reader.skip(2);
+        reader.number()
+    }
+
+    /// Raises a sequence to the document's number, so that no later item gets that number.
+    pub(crate) fn raise_sequence_to(
+        &mut self,
+        project: &ProjectKey,
+        id: &DocumentId,
+    ) -> StoreResult<()> {
+        let Some(Reference { kind, number }) = Reference::from_document(id) else { return Ok(()) };
+        self.raise_sequence(project, kind.name(), number)
+    }
+
+    pub(crate) fn raise_sequence(
+        &mut self,
+        project: &ProjectKey,
+        kind: &'static str,
+        number: u32,
+    ) -> StoreResult<()> {
+        if number > self.highest_number(project, kind)? {
+            let row = vec![project_value(project), kind.into(), integer(number)];
+            self.transaction.put(&SEQUENCES, row);
+        }
+        Ok(())
+    }
+
+    /// Chains events to the newest row of the audit log.
+    pub(crate) fn append_events(
+        &mut self,
+        events: impl IntoIterator<Item = AuditEvent>,
+    ) -> StoreResult<()> {
+        let mut events = events.into_iter().peekable();
+        if events.peek().is_none() {
+            return Ok(());
+        }
+        let mut store = self.store_row()?;
+        for event in events {
+            let row = AuditRow::seal_after(store.newest_audit, event);
+            store.newest_audit = row.head();
+            self.transaction.put(&AUDIT, encode_audit_row(&row));
+        }
+        self.put_store_row(&store);
+        Ok(())
+    }
+
+    pub(crate) fn put_store_row(&mut self, row: &StoreRow) {
+        self.transaction.put(&STORE, row.encode());
+    }
+}
+
+fn body_keys(project: &ProjectKey, id: &DocumentId, parts: usize) -> Vec<RowKey> {
+    let mut keys: Vec<TableRow> = Vec::with_capacity(parts);
+    for part in 0..parts {
+        let mut key = document_key(project, id);
+        key.push(integer(part));
+        keys.push(key);
+    }
+    keys
+}

@@ -1,0 +1,164 @@
+//! Changes of the history: new entries, purges and pruning.
+
+use std::collections::BTreeSet;
+
+use reqlore_domain::audit_log::AuditTarget;
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::history::{PastContent, PastEntry, TextHash, check_purge};
+use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+
+use crate::records::{
+    DocumentRow, EntryRow, ProjectRow, binary, document_key, encode_entry, integer, text_rows,
+};
+use crate::row::{RowKey, RowQuery, Value};
+use crate::tables::{DOCUMENTS, HISTORY, IDEMPOTENCY, PROJECTS, TEXTS};
+use crate::writer::GroupWriterEngine;
+
+/// Maximum number of rows that one transaction removes.
+pub(crate) const STEP_ROWS: usize = 1_000;
+
+
+impl GroupWriterEngine {
+    /// Stores an entry and its text. Entries with the same text share its rows.
+    pub(crate) fn put_entry(&mut self, project: &ProjectKey, id: &DocumentId, entry: &PastEntry) {
+        let key = document_key(project, id);
+        if let PastContent::Text(body) = &entry.content {
+            let mut text_key = key.clone();
+            text_key.push(binary(&TextHash::of_bytes(body).0));
+            for row in text_rows(&text_key, body) {
+                self.transaction.put(&TEXTS, row);
+            }
+        }
+        self.transaction.put(&HISTORY, encode_entry(key, entry));
+    }
+
+    /// Erases texts. Returns the number of entries without a text.
+    pub(crate) fn purge(
+        &mut self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Option<Version>,
+        context: &WriteContext,
+    ) -> StoreResult<u64> {
+        let old = self.old_document(project, id)?;
+        let present = old.map(|old| old.row.version);
+        check_purge(id, present, version)?;
+        let key = document_key(project, id);
+        let query = RowQuery::keys(&HISTORY, vec![key]);
+        let mut count = 0;
+        for row in self.transaction.select(&[query])?.into_iter().flatten() {
+            let entry = EntryRow::decode(row)?;
+            let Some(hash) = entry.hash else { continue };
+            // The present text stays readable, even if it is also an earlier text.
+            let is_present = Some(hash.version()) == present;
+            if is_present || version.is_some_and(|version| hash.version() != version) {
+                continue;
+            }
+            for key in text_keys(&document_key(project, id), hash, entry.parts) {
+                self.transaction.delete(&TEXTS, key);
+            }
+            let EntryRow { number, at, ended, origin, .. } = entry;
+            let content = PastContent::Purged(hash);
+            let purged = PastEntry { number, at, ended, origin, content };
+            self.put_entry(project, id, &purged);
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        self.erase_responses()?;
+        let target = AuditTarget { name: id.to_string(), before: version, after: version };
+        self.append_events(context.audit_event(Some(project), vec![target]))?;
+        Ok(count)
+    }
+
+    /// Erases all stored responses. Their writes still happen once.
+    fn erase_responses(&mut self) -> StoreResult<()> {
+        loop {
+            let query = RowQuery {
+                not_null: Some("response"),
+                ..RowQuery::all(&IDEMPOTENCY).limited_to(STEP_ROWS)
+            };
+            let rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for mut row in rows {
+                row.pop();
+                row.push(Value::Null);
+                self.transaction.put(&IDEMPOTENCY, row);
+            }
+        }
+    }
+
+    /// Removes the entries that ended first. Returns their number.
+    pub(crate) fn prune_history(&mut self, ended_before: Timestamp) -> StoreResult<u64> {
+        let query = RowQuery::all(&HISTORY)
+            .within("ended", Value::Integer(i64::MIN)..ended_before.0.into())
+            .sorted_by(&["ended", "number"])
+            .limited_to(STEP_ROWS);
+        let rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
+        let (count, mut documents, mut texts) = (rows.len(), BTreeSet::new(), Vec::new());
+        for row in rows {
+            let document = row[..DOCUMENTS.key_width].to_vec();
+            self.transaction.delete(&HISTORY, row[..HISTORY.key_width].to_vec());
+            let entry = EntryRow::decode(row)?;
+            match entry.hash {
+                Some(hash) => texts.push((document.clone(), hash, entry.parts)),
+                None => self.forget_deletion(&document, entry.number)?,
+            }
+            documents.insert(document);
+        }
+        if documents.is_empty() {
+            return Ok(0);
+        }
+        // Another entry may have the same text.
+        let query = RowQuery::keys(&HISTORY, documents.into_iter().collect());
+        let mut kept = BTreeSet::new();
+        for row in self.transaction.select(&[query])?.into_iter().flatten() {
+            let document = row[..DOCUMENTS.key_width].to_vec();
+            kept.extend(EntryRow::decode(row)?.hash.map(|hash| (document, hash)));
+        }
+        for (document, hash, parts) in texts {
+            if kept.contains(&(document.clone(), hash)) {
+                continue;
+            }
+            for key in text_keys(&document, hash, parts) {
+                self.transaction.delete(&TEXTS, key);
+            }
+        }
+        Ok(count as u64)
+    }
+
+    /// Removes the row of a deleted document whose deletion is pruned. Positions before it become
+    /// unknown.
+    fn forget_deletion(&mut self, key: &RowKey, number: u64) -> StoreResult<()> {
+        let Some(row) = self.transaction.row(&DOCUMENTS, key.clone())? else { return Ok(()) };
+        let row = DocumentRow::decode(row)?;
+        if row.present.is_some() || row.number != number {
+            return Ok(());
+        }
+        self.transaction.delete(&DOCUMENTS, key.clone());
+        let project = key[..PROJECTS.key_width].to_vec();
+        let Some(Value::Text(name)) = project.first().cloned() else { return Ok(()) };
+        if let Some(stored) = self.transaction.row(&PROJECTS, project)? {
+            let mut stored = ProjectRow::decode(stored)?;
+            stored.complete_from = stored.complete_from.max(row.revision);
+            self.transaction.put(&PROJECTS, stored.encode(&ProjectKey::new(name)));
+        }
+        Ok(())
+    }
+}
+
+fn text_keys(document: &RowKey, hash: TextHash, parts: usize) -> Vec<RowKey> {
+    let mut keys = Vec::with_capacity(parts);
+    for part in 0..parts {
+        let mut key = document.clone();
+        key.extend([binary(&hash.0), integer(part)]);
+        keys.push(key);
+    }
+    keys
+}

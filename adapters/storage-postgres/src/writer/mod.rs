@@ -1,0 +1,293 @@
+//! The writer: commits that wait share one transaction.
+//!
+//! The first statement of each transaction takes the row that all writers of all servers share, so
+//! a decision reads the newest state. Decisions are pure: after a conflict or a lost connection the
+//! whole group is decided again.
+
+mod commit;
+mod history;
+mod lists;
+mod team;
+mod transaction;
+
+pub(crate) use history::STEP_ROWS;
+pub(crate) use lists::{
+    DIAGNOSED, ENTITIES, LIST_TABLES, ListRows, TAG_PREFIX, UNTAGGED_ENTITIES,
+};
+
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::documents::{CommitRequest, StoreError, StoreResult};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_group_commit::{GroupEnd, GroupEngine};
+
+use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
+use crate::error::unavailable;
+use crate::counters::WriterCounters;
+use crate::records::{StoreRow, binary, document_key, project_value};
+use crate::row::{RowKey, RowQuery, Value};
+use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
+use crate::tables::{SERVER_GROUPS, STORE};
+use transaction::GroupTransaction;
+
+/// How long a group is repeated. A failover takes a few seconds.
+const RETRY_TIME: Duration = Duration::from_secs(10);
+/// The pause before the first repetition, which doubles with each one up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What a job reads first.
+#[derive(Debug, Default)]
+pub(crate) struct ReadPlan {
+    project: Option<ProjectKey>,
+    documents: Vec<RowKey>,
+    sequences: Vec<RowKey>,
+    idempotency_key: Option<String>,
+    is_import: bool,
+}
+
+impl ReadPlan {
+    /// An import writes while the database is incomplete.
+    pub(crate) fn of_import() -> Self {
+        Self { is_import: true, ..Self::default() }
+    }
+
+    pub(crate) fn of_commit(project: &ProjectKey, commit: &CommitRequest) -> Self {
+        let reads = &commit.read_set;
+        let document = |id: &DocumentId| document_key(project, id);
+        let sequence = |kind: &reqlore_domain::backlog::ItemKind| {
+            vec![project_value(project), kind.name().into()]
+        };
+        Self {
+            project: Some(project.clone()),
+            documents: reads.documents.iter().map(document).collect(),
+            sequences: reads.sequences.iter().map(sequence).collect(),
+            idempotency_key: commit.context.idempotency_key.as_ref().map(|one| one.key.clone()),
+            is_import: false,
+        }
+    }
+}
+
+/// The engine of the writer.
+#[derive(Debug)]
+pub(crate) struct GroupWriterEngine {
+    pub(crate) transaction: GroupTransaction,
+    /// Random ID of this server.
+    server: [u8; 16],
+    /// Random ID of this writer. A new one after a lost connection, because a standby that took
+    /// over may lack the newest commits.
+    pub(crate) writer_id: u64,
+    /// When the current group began for the first time, and the pause before its next repetition.
+    repetition: Option<(Instant, Duration)>,
+    /// The last group failed because the database could not be reached.
+    is_down: bool,
+    counters: Arc<WriterCounters>,
+}
+
+impl GroupWriterEngine {
+    pub(crate) fn new(
+        session: Box<dyn WriteSession>,
+        counters: Arc<WriterCounters>,
+    ) -> StoreResult<Self> {
+        Ok(Self {
+            transaction: GroupTransaction::new(session),
+            server: random()?,
+            writer_id: u64::from_be_bytes(random()?),
+            repetition: None,
+            is_down: false,
+            counters,
+        })
+    }
+
+    /// Runs a job of the current group. A job that fails changes nothing.
+    pub(crate) fn run_job<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        self.transaction.begin_job();
+        let outcome = work(self);
+        self.transaction.end_job(&outcome);
+        outcome
+    }
+
+    pub(crate) fn store_row(&mut self) -> StoreResult<StoreRow> {
+        let row = self.transaction.row(&STORE, StoreRow::key())?;
+        StoreRow::decode(row.into_iter().collect())
+    }
+
+    fn begin_transaction(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
+        self.transaction.begin(queries)?;
+        if self.transaction.was_interrupted() {
+            let id = random().map_err(SessionError::Failed)?;
+            self.writer_id = u64::from_be_bytes(id);
+        }
+        Ok(())
+    }
+
+    /// Waits before the group is repeated. Fails when it was repeated for too long.
+    fn wait_to_repeat(&mut self, reason: &str) -> StoreResult<()> {
+        self.counters.count(&self.counters.retries, 1);
+        let (begin, pause) = self.repetition.unwrap_or((Instant::now(), FIRST_PAUSE));
+        // While the database is down, callers should not wait for each group.
+        if self.is_down || begin.elapsed() > RETRY_TIME {
+            self.repetition = None;
+            self.is_down = true;
+            return Err(unavailable(format!(
+                "it did not accept the change: {reason}; nothing was written, try again later"
+            )));
+        }
+        tracing::debug!(reason, "a group of commits is repeated");
+        sleep(with_jitter(pause));
+        self.repetition = Some((begin, (pause * 2).min(LONGEST_PAUSE)));
+        Ok(())
+    }
+
+    /// Finds out whether a group was committed after the connection was lost at its commit.
+    fn resolve(&mut self, group: GroupId, reason: &str) -> StoreResult<GroupEnd> {
+        self.counters.count(&self.counters.unknown_outcomes, 1);
+        tracing::warn!(reason, "the connection was lost at a commit; asking for its outcome");
+        let (begin, mut pause) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            let query = RowQuery::keys(&SERVER_GROUPS, vec![self.server_key()]);
+            // Waits for the lost transaction, if it has not ended yet.
+            let last_group = self
+                .begin_transaction(vec![query])
+                .and_then(|()| self.last_group().map_err(SessionError::Failed));
+            self.transaction.roll_back();
+            match last_group {
+                Ok(last_group) if last_group == Some(binary(&group)) => {
+                    return Ok(GroupEnd::Durable);
+                }
+                Ok(_) => return Ok(GroupEnd::Retry),
+                Err(error) if begin.elapsed() > RETRY_TIME => {
+                    self.is_down = true;
+                    let reason = error.to_store_error();
+                    return Err(unavailable(format!(
+                        "it is unknown whether the change was written, because the connection was \
+                         lost at the commit ({reason}); read the items again, or repeat the call \
+                         with the same idempotency key"
+                    )));
+                }
+                Err(_) => sleep(with_jitter(pause)),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn server_key(&self) -> RowKey {
+        vec![binary(&self.server)]
+    }
+
+    fn last_group(&mut self) -> StoreResult<Option<Value>> {
+        let key = self.server_key();
+        Ok(self.transaction.row(&SERVER_GROUPS, key)?.and_then(|mut row| row.pop()))
+    }
+}
+
+impl GroupEngine for GroupWriterEngine {
+    type ReadPlan = ReadPlan;
+
+    fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
+        self.counters.count(&self.counters.groups, 1);
+        self.counters.count(&self.counters.jobs, plans.len() as u64);
+        let queries = plan_queries(plans);
+        loop {
+            match self.begin_transaction(queries.clone()) {
+                Ok(()) => break,
+                Err(SessionError::Retry(reason)) => self.wait_to_repeat(&reason)?,
+                Err(SessionError::Failed(error)) => {
+                    self.repetition = None;
+                    return Err(error);
+                }
+            }
+        }
+        if plans.iter().all(|plan| plan.is_import) {
+            return Ok(());
+        }
+        let complete = self.store_row().and_then(|row| row.check_complete());
+        complete.inspect_err(|_| self.transaction.roll_back())
+    }
+
+    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
+        let group: GroupId = random()?;
+        let outcome = match self.transaction.failure.take() {
+            Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
+            Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
+            None if self.transaction.has_changes() => {
+                let row = vec![binary(&self.server), binary(&group)];
+                self.transaction.put(&SERVER_GROUPS, row);
+                self.transaction.commit()
+            }
+            None => {
+                self.transaction.roll_back();
+                CommitOutcome::Committed
+            }
+        };
+        let end = match outcome {
+            CommitOutcome::Committed => GroupEnd::Durable,
+            CommitOutcome::Retry(reason) => {
+                self.transaction.roll_back();
+                self.wait_to_repeat(&reason)?;
+                return Ok(GroupEnd::Retry);
+            }
+            CommitOutcome::Failed(error) => {
+                self.transaction.roll_back();
+                GroupEnd::Separate(error)
+            }
+            CommitOutcome::Unknown(reason) => self.resolve(group, &reason)?,
+        };
+        self.repetition = None;
+        self.is_down = false;
+        Ok(end)
+    }
+
+    fn abort_group(&mut self) {
+        self.transaction.roll_back();
+        self.repetition = None;
+    }
+}
+
+/// The queries that read everything the jobs of a group need, usually.
+fn plan_queries(plans: &[&ReadPlan]) -> Vec<RowQuery> {
+    let mut projects: Vec<RowKey> = Vec::new();
+    let (mut documents, mut sequences, mut records) = (Vec::new(), Vec::new(), Vec::new());
+    for plan in plans {
+        projects.extend(plan.project.as_ref().map(|project| vec![project_value(project)]));
+        documents.extend(plan.documents.iter().cloned());
+        sequences.extend(plan.sequences.iter().cloned());
+        records.extend(plan.idempotency_key.as_deref().map(|key| vec![key.into()]));
+    }
+    let mut queries = vec![RowQuery::keys(&STORE, vec![StoreRow::key()])];
+    for (table, mut keys) in [
+        (&PROJECTS, projects.clone()),
+        (&ITEM_COUNTS, projects),
+        (&DOCUMENTS, documents.clone()),
+        (&BODIES, documents),
+        (&SEQUENCES, sequences),
+        (&IDEMPOTENCY, records),
+    ] {
+        keys.sort();
+        keys.dedup();
+        if !keys.is_empty() {
+            queries.push(RowQuery::keys(table, keys));
+        }
+    }
+    queries
+}
+
+pub(crate) fn random<const N: usize>() -> StoreResult<[u8; N]> {
+    let mut bytes = [0; N];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(error) => Err(StoreError::Internal(format!("no random numbers: {error}"))),
+    }
+}
+
+/// Between half of a pause and the whole, so that servers do not repeat at the same time.
+fn with_jitter(pause: Duration) -> Duration {
+    let part = random::<1>().map_or(u8::MAX, |[byte]| byte);
+    pause / 2 + (pause / 2) * u32::from(part) / u32::from(u8::MAX)
+}

@@ -1,0 +1,253 @@
+//! The transaction of a group, with the rows that it has read and written.
+//!
+//! Rows are read for the whole group at its beginning and written at its end, so that the number of
+//! round trips does not grow with the group.
+
+use std::collections::{BTreeMap, HashMap};
+
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+
+use crate::database::{CommitOutcome, SessionError, WriteSession};
+use crate::row::{RowChange, RowKey, RowQuery, TableRow};
+use crate::tables::{TABLES, Table};
+
+/// A row by its table and key.
+type RowAddress = (&'static str, RowKey);
+
+/// The state of a row before a job changed it: the known row and the pending change.
+type RowBefore = (RowAddress, Option<Option<TableRow>>, Option<RowChange>);
+
+pub(crate) struct GroupTransaction {
+    session: Box<dyn WriteSession>,
+    /// Rows as they are after the pending changes; `None` for a missing row.
+    known: HashMap<RowAddress, Option<TableRow>>,
+    /// Beginnings of keys of which all rows are known.
+    known_prefixes: Vec<RowAddress>,
+    pending: BTreeMap<&'static str, BTreeMap<RowKey, RowChange>>,
+    /// Undoes the changes of the current job, the last one first.
+    undo: Vec<RowBefore>,
+    /// The current job wrote rows to the database, so it cannot be undone alone.
+    is_flushed: bool,
+    /// The transaction wrote rows to the database.
+    has_writes: bool,
+    /// Why the transaction cannot continue.
+    pub(crate) failure: Option<SessionError>,
+}
+
+impl std::fmt::Debug for GroupTransaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GroupTransaction").field("failure", &self.failure).finish_non_exhaustive()
+    }
+}
+
+impl GroupTransaction {
+    pub(crate) fn new(session: Box<dyn WriteSession>) -> Self {
+        Self {
+            session,
+            known: HashMap::new(),
+            known_prefixes: Vec::new(),
+            pending: BTreeMap::new(),
+            undo: Vec::new(),
+            is_flushed: false,
+            has_writes: false,
+            failure: None,
+        }
+    }
+
+    /// Begins the transaction and runs queries, each for whole keys or for beginnings of keys.
+    pub(crate) fn begin(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
+        self.forget();
+        let results = self.session.begin(&queries)?;
+        for (query, rows) in queries.into_iter().zip(results) {
+            self.remember(query, rows);
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, query: RowQuery, rows: Vec<TableRow>) {
+        let table = query.table;
+        let is_whole_key = query.columns.len() == table.key_width;
+        for tuple in query.tuples {
+            if is_whole_key {
+                self.known.entry((table.name, tuple)).or_default();
+            } else {
+                self.known_prefixes.push((table.name, tuple));
+            }
+        }
+        for row in rows {
+            let key = row[..table.key_width].to_vec();
+            // A pending change is newer.
+            let known = self.known.entry((table.name, key)).or_default();
+            if known.is_none() {
+                *known = Some(row);
+            }
+        }
+    }
+
+    /// Forgets everything about the last transaction.
+    fn forget(&mut self) {
+        self.known.clear();
+        self.known_prefixes.clear();
+        self.pending.clear();
+        self.undo.clear();
+        self.has_writes = false;
+        self.failure = None;
+    }
+
+    /// Returns a row as it is after all changes of the group so far.
+    pub(crate) fn row(
+        &mut self,
+        table: &'static Table,
+        key: RowKey,
+    ) -> StoreResult<Option<TableRow>> {
+        self.load(table, vec![key.clone()])?;
+        Ok(self.known.get(&(table.name, key)).cloned().flatten())
+    }
+
+    /// Reads those of these rows that are not known yet, in one round trip.
+    pub(crate) fn load(
+        &mut self,
+        table: &'static Table,
+        mut keys: Vec<RowKey>,
+    ) -> StoreResult<()> {
+        keys.retain(|key| !self.is_known(table, key));
+        if keys.is_empty() {
+            return Ok(());
+        }
+        keys.sort();
+        keys.dedup();
+        // A row with a pending change is known, so the database has the newest state of the others.
+        let query = RowQuery::keys(table, keys);
+        let rows = self.run(std::slice::from_ref(&query))?.pop().unwrap_or_default();
+        self.remember(query, rows);
+        Ok(())
+    }
+
+    fn is_known(&self, table: &'static Table, key: &RowKey) -> bool {
+        let is_prefix = |(name, prefix): &RowAddress| *name == table.name && key.starts_with(prefix);
+        self.known.contains_key(&(table.name, key.clone()))
+            || self.known_prefixes.iter().any(is_prefix)
+    }
+
+    /// Runs queries that see all changes of the group so far, in one round trip.
+    pub(crate) fn select(&mut self, queries: &[RowQuery]) -> StoreResult<Vec<Vec<TableRow>>> {
+        self.flush()?;
+        self.run(queries)
+    }
+
+    fn run(&mut self, queries: &[RowQuery]) -> StoreResult<Vec<Vec<TableRow>>> {
+        self.check_failure()?;
+        let read = self.session.read(queries);
+        read.map_err(|error| self.fail(error))
+    }
+
+    pub(crate) fn put(&mut self, table: &'static Table, row: TableRow) {
+        let key = row[..table.key_width].to_vec();
+        self.change(table, key, Some(row.clone()), RowChange::Put(row));
+    }
+
+    pub(crate) fn delete(&mut self, table: &'static Table, key: RowKey) {
+        self.change(table, key.clone(), None, RowChange::Delete(key));
+    }
+
+    fn change(
+        &mut self,
+        table: &'static Table,
+        key: RowKey,
+        row: Option<TableRow>,
+        change: RowChange,
+    ) {
+        let address = (table.name, key);
+        let pending = self.pending.entry(table.name).or_default();
+        let change_before = pending.insert(address.1.clone(), change);
+        let row_before = self.known.insert(address.clone(), row);
+        self.undo.push((address, row_before, change_before));
+    }
+
+    /// Starts a job, whose changes [`Self::end_job`] keeps or undoes.
+    pub(crate) fn begin_job(&mut self) {
+        self.undo.clear();
+        self.is_flushed = false;
+    }
+
+    /// Keeps the changes of the current job, or undoes them if it failed.
+    pub(crate) fn end_job<T>(&mut self, outcome: &StoreResult<T>) {
+        let Err(error) = outcome else { return };
+        for (address, row_before, change_before) in self.undo.drain(..).rev() {
+            let pending = self.pending.entry(address.0).or_default();
+            match change_before {
+                Some(change) => pending.insert(address.1.clone(), change),
+                None => pending.remove(&address.1),
+            };
+            match row_before {
+                Some(row) => self.known.insert(address, row),
+                None => self.known.remove(&address),
+            };
+        }
+        if self.is_flushed && self.failure.is_none() {
+            self.failure = Some(SessionError::Failed(error.clone_for_group()));
+        }
+    }
+
+    /// Writes the pending changes, in one round trip.
+    pub(crate) fn flush(&mut self) -> StoreResult<()> {
+        self.check_failure()?;
+        let mut changes = Vec::new();
+        // In the order of the tables.
+        for table in TABLES {
+            if let Some(pending) = self.pending.remove(table.name)
+                && !pending.is_empty()
+            {
+                changes.push((table, pending.into_values().collect()));
+            }
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.is_flushed |= !self.undo.is_empty();
+        self.undo.clear();
+        self.has_writes = true;
+        let written = self.session.write(changes);
+        written.map_err(|error| self.fail(error))
+    }
+
+    pub(crate) fn has_changes(&self) -> bool {
+        self.has_writes || self.pending.values().any(|pending| !pending.is_empty())
+    }
+
+    /// Writes the pending changes and commits.
+    pub(crate) fn commit(&mut self) -> CommitOutcome {
+        if self.flush().is_ok() {
+            return self.session.commit();
+        }
+        match self.failure.take() {
+            Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
+            Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
+            None => CommitOutcome::Failed(StoreError::Internal("a group failed".to_owned())),
+        }
+    }
+
+    pub(crate) fn roll_back(&mut self) {
+        self.session.roll_back();
+        self.forget();
+    }
+
+    /// True if the connection was lost since the last call.
+    pub(crate) fn was_interrupted(&mut self) -> bool {
+        self.session.was_interrupted()
+    }
+
+    fn check_failure(&self) -> StoreResult<()> {
+        match &self.failure {
+            None => Ok(()),
+            Some(failure) => Err(failure.to_store_error()),
+        }
+    }
+
+    /// Records why the transaction cannot continue. Returns the error for the current job.
+    fn fail(&mut self, error: SessionError) -> StoreError {
+        let for_job = error.to_store_error();
+        self.failure = Some(error);
+        for_job
+    }
+}
