@@ -20,7 +20,7 @@ use crate::read::history::{text_query, verified_text};
 use crate::read::team::audit_query;
 use crate::records::{
     DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, damaged, decode_audit_row,
-    decode_token, decode_user, document_key, encode_audit_row, encode_token, encode_user, integer,
+    decode_token, decode_user, document_key, encode_audit_row, encode_token, encode_user,
     join_parts, project_value, refused,
 };
 use crate::row::{RowQuery, TableRow, Value};

@@ -3,15 +3,15 @@
 use async_trait::async_trait;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::RecordReader as _;
-use reqlore_domain::ports::documents::{DocumentRepository as _, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::PostgresStore;
 use crate::archive::SnapshotReader;
-use crate::records::{RowReader, integer, project_value};
-use crate::row::{RowKey, RowQuery, Value};
+use crate::records::{RowReader, project_value};
+use crate::row::RowQuery;
 use crate::tables::PROJECTS;
 use crate::writer::{LIST_TABLES, ListRows};
 

@@ -41,7 +41,10 @@ use reqlore_group_commit::GroupWriter;
 
 pub use counters::WriterCounters;
 use database::Database;
-pub use postgres::{PasswordSources, PostgresConfig};
+pub use postgres::{
+    PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, inspect_schema, migrate_schema,
+};
+use postgres::{PostgresDatabase, WriteIsolation};
 use read::{changes, documents, entities, history, items, team};
 use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 
@@ -54,6 +57,12 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
+    /// Connects to a database. Creates or migrates its tables if the role may.
+    pub async fn open(config: PostgresConfig) -> StoreResult<Self> {
+        let database = PostgresDatabase::open(config, WriteIsolation::ReadCommitted).await?;
+        Self::start(Arc::new(database)).await
+    }
+
     /// Starts the writer of a database that has its tables. Fails if an import is filling it.
     pub(crate) async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
         changes::store_row(&*database).await?.check_complete()?;

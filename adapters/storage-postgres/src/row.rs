@@ -8,7 +8,7 @@ use crate::tables::Table;
 
 /// A value of a column. The order of values is that of the database: texts and bytes by their
 /// bytes.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Value {
     Null,
     Integer(i64),

@@ -1,5 +1,7 @@
-//! The store on a simulated database.
+//! The contract suite on a simulated database and on a real one, and tests of what only this
+//! storage does.
 
+mod contract;
 mod faulty;
 pub(crate) mod seam;
 mod seeded_random;

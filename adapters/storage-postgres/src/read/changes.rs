@@ -11,6 +11,9 @@ use crate::records::{ProjectRow, RowReader, StoreRow, integer, project_value};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, PROJECTS, STORE, WRITERS};
 
+/// The order of changes.
+const ORDER: [&str; 3] = ["revision", "kind", "name"];
+
 pub(crate) async fn changes_since(
     database: &dyn Database,
     project: &ProjectKey,
@@ -23,7 +26,7 @@ pub(crate) async fn changes_since(
         RowQuery::keys(&PROJECTS, vec![vec![project_value(project)]]),
         writer_query(project, first.0),
         revisions(project, integer(first.0.saturating_add(1)))
-            .sorted_by(&["revision"])
+            .sorted_by(&ORDER)
             .limited_to(limit.saturating_add(1)),
     ];
     let mut results = database.read(queries).await?.into_iter();
@@ -48,8 +51,9 @@ pub(crate) async fn changes_since(
     }
     // The page ends with the last revision in it, which may have more changes.
     let last = revision_of(&rows[rows.len() - 1])?;
+    let of_last = revisions(project, integer(last));
     let queries =
-        vec![writer_query(project, last), revisions(project, integer(last)).up_to(last)];
+        vec![writer_query(project, last), of_last.up_to(last).sorted_by(&ORDER)];
     let mut results = database.read(queries).await?;
     let of_last = results.pop().unwrap_or_default();
     let writer_id = decode_writer(results.pop().unwrap_or_default())?;

@@ -1,0 +1,61 @@
+//! The contract suite.
+
+use std::sync::Arc;
+
+use reqlore_contract::Storage;
+use reqlore_domain::ports::Store;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_test_postgres::TestDatabase;
+
+use super::simulated::SimulatedDatabase;
+use crate::database::Database;
+use crate::{PasswordSources, PostgresConfig, PostgresStore};
+
+/// Opens two stores, one after the other, on the same database.
+async fn storage_on(database: Arc<dyn Database>) -> Storage {
+    let store = PostgresStore::start(Arc::clone(&database)).await.unwrap();
+    Storage {
+        other: ProjectKey::new("/other"),
+        reopen: Some(Box::new(move || {
+            let database = Arc::clone(&database);
+            Box::pin(async move {
+                let store = PostgresStore::start(database).await?;
+                Ok(Arc::new(store) as Arc<dyn Store>)
+            })
+        })),
+        ..Storage::in_memory(store)
+    }
+}
+
+async fn open_real() -> Storage {
+    let database = TestDatabase::new();
+    let url = database.url();
+    let open = move || {
+        let config = PostgresConfig::parse(&url, &PasswordSources::default()).unwrap();
+        PostgresStore::open(config)
+    };
+    let store = open().await.unwrap();
+    Storage {
+        other: ProjectKey::new("/other"),
+        reopen: Some(Box::new(move || {
+            let opening = open();
+            Box::pin(async move { Ok(Arc::new(opening.await?) as Arc<dyn Store>) })
+        })),
+        guard: Box::new(database),
+        ..Storage::in_memory(store)
+    }
+}
+
+mod on_a_simulated_database {
+    use super::*;
+
+    reqlore_contract::suite!(storage_on(SimulatedDatabase::new(1, None)));
+    reqlore_contract::history_suite!(storage_on(SimulatedDatabase::new(1, None)));
+}
+
+mod on_a_real_database {
+    use super::*;
+
+    reqlore_contract::suite!(open_real());
+    reqlore_contract::history_suite!(open_real());
+}
