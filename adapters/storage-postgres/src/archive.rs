@@ -345,9 +345,8 @@ impl RecordWriter for ImportWriter {
         // A transaction of some databases has at most 3,000 rows, and a document has some ten.
         for part in chunk_ranges(&records) {
             let records = Arc::clone(&records);
-            let work = move |engine: &mut GroupWriterEngine| {
-                engine.put_records(&records[part.clone()])
-            };
+            let work =
+                move |engine: &mut GroupWriterEngine| engine.put_records(&records[part.clone()]);
             self.store.run(ReadPlan::of_import(), work).await?;
         }
         Ok(())
@@ -392,14 +391,13 @@ impl GroupWriterEngine {
             match record {
                 ArchiveRecord::Document(record) => {
                     let DocumentRecord { project, document, modified, path, entry } = record;
-                    let revision = match revisions.get(project) {
-                        Some(revision) => *revision,
-                        None => {
-                            let row = self.project_row(project)?;
-                            let revision = self.begin_revision(project, row)?;
-                            revisions.insert(project.clone(), revision);
-                            revision
-                        }
+                    let revision = if let Some(revision) = revisions.get(project) {
+                        *revision
+                    } else {
+                        let row = self.project_row(project)?;
+                        let revision = self.begin_revision(project, row)?;
+                        revisions.insert(project.clone(), revision);
+                        revision
                     };
                     self.raise_sequence_to(project, &document.id)?;
                     let written = (revision, entry.number);

@@ -15,8 +15,6 @@ pub struct WriterCounters {
     pub unknown_outcomes: AtomicU64,
 }
 
-impl WriterCounters {
-    pub(crate) fn count(&self, counter: &AtomicU64, number: u64) {
-        counter.fetch_add(number, Ordering::Relaxed);
-    }
+pub(crate) fn count(counter: &AtomicU64, number: u64) {
+    counter.fetch_add(number, Ordering::Relaxed);
 }

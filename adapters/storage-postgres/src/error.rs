@@ -4,10 +4,6 @@ use reqlore_domain::ports::documents::StoreError;
 
 use crate::records::DATABASE_NAME;
 
-pub(crate) fn busy(reason: impl Into<String>) -> StoreError {
-    StoreError::Busy { reason: reason.into() }
-}
-
 pub(crate) fn unavailable(reason: impl Into<String>) -> StoreError {
     let place = DATABASE_NAME.to_owned();
     StoreError::Unavailable { place, reason: reason.into(), source: None }

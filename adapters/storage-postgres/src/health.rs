@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::RecordReader as _;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::documents::read_all;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 

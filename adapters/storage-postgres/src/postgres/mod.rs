@@ -14,5 +14,5 @@ mod tests;
 mod tls;
 
 pub use connect_options::{PasswordSources, PostgresConfig};
-pub(crate) use session::{PostgresDatabase, WriteIsolation};
 pub use schema::{PendingStatement, SchemaStatus, inspect_schema, migrate_schema};
+pub(crate) use session::{PostgresDatabase, WriteIsolation};

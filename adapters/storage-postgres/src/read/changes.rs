@@ -52,8 +52,7 @@ pub(crate) async fn changes_since(
     // The page ends with the last revision in it, which may have more changes.
     let last = revision_of(&rows[rows.len() - 1])?;
     let of_last = revisions(project, integer(last));
-    let queries =
-        vec![writer_query(project, last), of_last.up_to(last).sorted_by(&ORDER)];
+    let queries = vec![writer_query(project, last), of_last.up_to(last).sorted_by(&ORDER)];
     let mut results = database.read(queries).await?;
     let of_last = results.pop().unwrap_or_default();
     let writer_id = decode_writer(results.pop().unwrap_or_default())?;

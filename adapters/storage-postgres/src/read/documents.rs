@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
-use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentFilter, MetadataPage, StoreResult,
-};
+use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, MetadataPage, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::read_one;
@@ -35,8 +33,7 @@ pub(crate) async fn documents(
     }
     let queries = document_queries(project, ids);
     let mut results = database.read(queries.to_vec()).await?;
-    let (bodies, rows) =
-        (results.pop().unwrap_or_default(), results.pop().unwrap_or_default());
+    let (bodies, rows) = (results.pop().unwrap_or_default(), results.pop().unwrap_or_default());
     let mut found = DocumentRows::new(rows, bodies)?;
     let mut documents = Vec::with_capacity(ids.len());
     for id in ids {

@@ -87,9 +87,8 @@ pub(crate) async fn similar_entities(
     text: &str,
 ) -> StoreResult<SimilarEntities> {
     let exact = vec![project_value(project), key_text(&exact_word(text))];
-    let query = RowQuery::keys(&ENTITY_WORDS, vec![exact])
-        .sorted_by(&["name"])
-        .limited_to(MAX_PAGE_ITEMS);
+    let query =
+        RowQuery::keys(&ENTITY_WORDS, vec![exact]).sorted_by(&["name"]).limited_to(MAX_PAGE_ITEMS);
     let rows = read_one(database, query).await?;
     let mut similar =
         SimilarEntities { same: entities(database, project, &rows).await?, ids: Vec::new() };

@@ -108,7 +108,8 @@ fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
         return queries;
     }
     for status in names(status, &Status::ALL, Status::name) {
-        for requirement_type in names(requirement_type, &RequirementType::ALL, RequirementType::name)
+        for requirement_type in
+            names(requirement_type, &RequirementType::ALL, RequirementType::name)
         {
             let mut values = key.clone();
             values.extend([status.into(), requirement_type.into()]);
@@ -119,11 +120,7 @@ fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
 }
 
 /// The name of a value, or those of all values and of none.
-fn names<T: Copy>(
-    value: Option<T>,
-    all: &[T],
-    name: fn(T) -> &'static str,
-) -> Vec<&'static str> {
+fn names<T: Copy>(value: Option<T>, all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
     match value {
         Some(value) => vec![name(value)],
         None => all.iter().copied().map(name).chain([""]).collect(),

@@ -19,13 +19,11 @@ use reqlore_group_commit::catch_panic;
 
 use crate::read::documents::{decode_backlinks, documents_of, links_query, metas_of_kind};
 use crate::records::{
-    DocumentRow, PresentRow, ProjectRow, RowReader, StoreRow, check_name, decode_record, integer,
-    document_key, encode_audit_row, encode_record, join_parts, project_value, text_rows,
+    DocumentRow, PresentRow, ProjectRow, RowReader, StoreRow, check_name, decode_record,
+    document_key, encode_audit_row, encode_record, integer, join_parts, project_value, text_rows,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
-use crate::tables::{
-    AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS,
-};
+use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
 use crate::writer::GroupWriterEngine;
 
 /// How many revisions of a project the change log covers, at least.
@@ -34,12 +32,6 @@ const LOGGED_REVISIONS: u64 = if cfg!(test) { 50 } else { 1_000_000 };
 const PRUNE_INTERVAL: u64 = if cfg!(test) { 10 } else { 10_000 };
 /// Maximum number of rows that one commit removes from the log.
 const PRUNE_LIMIT: usize = 1_000;
-
-/// A present document before a change, without its text.
-pub(crate) struct OldDocument {
-    pub(crate) number: u64,
-    pub(crate) row: PresentRow,
-}
 
 impl GroupWriterEngine {
     /// Applies a commit with its audit row and its idempotency record.
@@ -125,26 +117,21 @@ impl GroupWriterEngine {
     }
 
     /// Returns a document as it is after the changes of the group so far.
-    fn document(
-        &mut self,
-        project: &ProjectKey,
-        id: &DocumentId,
-    ) -> StoreResult<Option<Document>> {
-        let Some(old) = self.old_document(project, id)? else { return Ok(None) };
-        let body = self.body(project, id, &old.row)?;
+    fn document(&mut self, project: &ProjectKey, id: &DocumentId) -> StoreResult<Option<Document>> {
+        let Some(old) = self.present_row(project, id)? else { return Ok(None) };
+        let body = self.body(project, id, &old)?;
         Ok(Some(Document::new(id.clone(), body)))
     }
 
-    pub(crate) fn old_document(
+    pub(crate) fn present_row(
         &mut self,
         project: &ProjectKey,
         id: &DocumentId,
-    ) -> StoreResult<Option<OldDocument>> {
-        let Some(row) = self.transaction.row(&DOCUMENTS, document_key(project, id))? else {
-            return Ok(None);
-        };
-        let DocumentRow { number, present, .. } = DocumentRow::decode(row)?;
-        Ok(present.map(|row| OldDocument { number, row }))
+    ) -> StoreResult<Option<PresentRow>> {
+        match self.transaction.row(&DOCUMENTS, document_key(project, id))? {
+            Some(row) => Ok(DocumentRow::decode(row)?.present),
+            None => Ok(None),
+        }
     }
 
     /// Reads a text, and checks it against the version.
@@ -243,13 +230,17 @@ impl GroupWriterEngine {
                 if let Some(old) = &old {
                     self.end_version(project, id, (number, old), context.at)?;
                     number += 1;
-                    self.put_entry(project, id, &PastEntry {
-                        number,
-                        at: context.at,
-                        ended: context.at,
-                        origin: context.origin(),
-                        content: PastContent::Deleted,
-                    });
+                    self.put_entry(
+                        project,
+                        id,
+                        &PastEntry {
+                            number,
+                            at: context.at,
+                            ended: context.at,
+                            origin: context.origin(),
+                            content: PastContent::Deleted,
+                        },
+                    );
                     for key in body_keys(project, id, old.parts) {
                         self.transaction.delete(&BODIES, key);
                     }

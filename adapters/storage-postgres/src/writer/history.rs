@@ -20,7 +20,6 @@ use crate::writer::GroupWriterEngine;
 /// Maximum number of rows that one transaction removes.
 pub(crate) const STEP_ROWS: usize = 1_000;
 
-
 impl GroupWriterEngine {
     /// Stores an entry and its text. Entries with the same text share its rows.
     pub(crate) fn put_entry(&mut self, project: &ProjectKey, id: &DocumentId, entry: &PastEntry) {
@@ -43,12 +42,11 @@ impl GroupWriterEngine {
         version: Option<Version>,
         context: &WriteContext,
     ) -> StoreResult<u64> {
-        let old = self.old_document(project, id)?;
-        let present = old.map(|old| old.row.version);
+        let present = self.present_row(project, id)?.map(|row| row.version);
         check_purge(id, present, version)?;
         let key = document_key(project, id);
         let query = RowQuery::keys(&HISTORY, vec![key]);
-        let mut count = 0;
+        let mut erased = 0;
         for row in self.transaction.select(&[query])?.into_iter().flatten() {
             let entry = EntryRow::decode(row)?;
             let Some(hash) = entry.hash else { continue };
@@ -61,18 +59,18 @@ impl GroupWriterEngine {
                 self.transaction.delete(&TEXTS, key);
             }
             let EntryRow { number, at, ended, origin, .. } = entry;
-            let content = PastContent::Purged(hash);
-            let purged = PastEntry { number, at, ended, origin, content };
-            self.put_entry(project, id, &purged);
-            count += 1;
+            let purged = PastContent::Purged(hash);
+            let entry = PastEntry { number, at, ended, origin, content: purged };
+            self.put_entry(project, id, &entry);
+            erased += 1;
         }
-        if count == 0 {
+        if erased == 0 {
             return Ok(0);
         }
         self.erase_responses()?;
         let target = AuditTarget { name: id.to_string(), before: version, after: version };
         self.append_events(context.audit_event(Some(project), vec![target]))?;
-        Ok(count)
+        Ok(erased)
     }
 
     /// Erases all stored responses. Their writes still happen once.

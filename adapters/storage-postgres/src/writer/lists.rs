@@ -11,9 +11,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::records::{RowReader, integer, key_text, project_value};
 use crate::row::{RowKey, TableRow, Value};
-use crate::tables::{
-    COUNTS, DIAGNOSTICS, ENTITY_WORDS, ITEM_COUNTS, LINKS, Table, UNTAGGED,
-};
+use crate::tables::{COUNTS, DIAGNOSTICS, ENTITY_WORDS, ITEM_COUNTS, LINKS, Table, UNTAGGED};
 use crate::writer::GroupWriterEngine;
 
 pub(crate) const ENTITIES: &str = "entities";
@@ -126,7 +124,8 @@ impl GroupWriterEngine {
         new: Option<&DocumentMeta>,
     ) -> StoreResult<()> {
         let rows_of = |meta| ListRows::of_document(project, meta);
-        let (old, new) = (old.map(rows_of).unwrap_or_default(), new.map(rows_of).unwrap_or_default());
+        let (old, new) =
+            (old.map(rows_of).unwrap_or_default(), new.map(rows_of).unwrap_or_default());
         for table in &LIST_TABLES[..KEY_TABLES] {
             for (name, key) in old.keys.difference(&new.keys) {
                 if *name == table.name {

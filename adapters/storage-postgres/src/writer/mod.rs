@@ -11,9 +11,7 @@ mod team;
 mod transaction;
 
 pub(crate) use history::STEP_ROWS;
-pub(crate) use lists::{
-    DIAGNOSED, ENTITIES, LIST_TABLES, ListRows, TAG_PREFIX, UNTAGGED_ENTITIES,
-};
+pub(crate) use lists::{DIAGNOSED, ENTITIES, LIST_TABLES, ListRows, TAG_PREFIX, UNTAGGED_ENTITIES};
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -24,9 +22,9 @@ use reqlore_domain::ports::documents::{CommitRequest, StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::{GroupEnd, GroupEngine};
 
+use crate::counters::{WriterCounters, count};
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
 use crate::error::unavailable;
-use crate::counters::WriterCounters;
 use crate::records::{StoreRow, binary, document_key, project_value};
 use crate::row::{RowKey, RowQuery, Value};
 use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
@@ -129,7 +127,7 @@ impl GroupWriterEngine {
 
     /// Waits before the group is repeated. Fails when it was repeated for too long.
     fn wait_to_repeat(&mut self, reason: &str) -> StoreResult<()> {
-        self.counters.count(&self.counters.retries, 1);
+        count(&self.counters.retries, 1);
         let (begin, pause) = self.repetition.unwrap_or((Instant::now(), FIRST_PAUSE));
         // While the database is down, callers should not wait for each group.
         if self.is_down || begin.elapsed() > RETRY_TIME {
@@ -147,7 +145,7 @@ impl GroupWriterEngine {
 
     /// Finds out whether a group was committed after the connection was lost at its commit.
     fn resolve(&mut self, group: GroupId, reason: &str) -> StoreResult<GroupEnd> {
-        self.counters.count(&self.counters.unknown_outcomes, 1);
+        count(&self.counters.unknown_outcomes, 1);
         tracing::warn!(reason, "the connection was lost at a commit; asking for its outcome");
         let (begin, mut pause) = (Instant::now(), FIRST_PAUSE);
         loop {
@@ -191,8 +189,8 @@ impl GroupEngine for GroupWriterEngine {
     type ReadPlan = ReadPlan;
 
     fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
-        self.counters.count(&self.counters.groups, 1);
-        self.counters.count(&self.counters.jobs, plans.len() as u64);
+        count(&self.counters.groups, 1);
+        count(&self.counters.jobs, plans.len() as u64);
         let queries = plan_queries(plans);
         loop {
             match self.begin_transaction(queries.clone()) {

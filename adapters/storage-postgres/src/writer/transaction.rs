@@ -105,11 +105,7 @@ impl GroupTransaction {
     }
 
     /// Reads those of these rows that are not known yet, in one round trip.
-    pub(crate) fn load(
-        &mut self,
-        table: &'static Table,
-        mut keys: Vec<RowKey>,
-    ) -> StoreResult<()> {
+    pub(crate) fn load(&mut self, table: &'static Table, mut keys: Vec<RowKey>) -> StoreResult<()> {
         keys.retain(|key| !self.is_known(table, key));
         if keys.is_empty() {
             return Ok(());
@@ -124,7 +120,8 @@ impl GroupTransaction {
     }
 
     fn is_known(&self, table: &'static Table, key: &RowKey) -> bool {
-        let is_prefix = |(name, prefix): &RowAddress| *name == table.name && key.starts_with(prefix);
+        let is_prefix =
+            |(name, prefix): &RowAddress| *name == table.name && key.starts_with(prefix);
         self.known.contains_key(&(table.name, key.clone()))
             || self.known_prefixes.iter().any(is_prefix)
     }

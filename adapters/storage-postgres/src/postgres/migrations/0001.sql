@@ -39,7 +39,6 @@ CREATE TABLE IF NOT EXISTS store (
 CREATE TABLE IF NOT EXISTS server_groups (
     server BYTEA NOT NULL,
     group_id BYTEA NOT NULL,
-    at BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (server)
 );
@@ -76,8 +75,8 @@ CREATE TABLE IF NOT EXISTS documents (
     revision BIGINT NOT NULL,
     number BIGINT NOT NULL,
     version TEXT COLLATE "C",
-    hash BYTEA,
     modified BIGINT,
+    parts BIGINT,
     meta TEXT COLLATE "C",
     path TEXT COLLATE "C",
     reference TEXT COLLATE "C",
@@ -90,6 +89,16 @@ CREATE TABLE IF NOT EXISTS documents (
     reason TEXT COLLATE "C",
     checksum BIGINT NOT NULL,
     PRIMARY KEY (project, kind, name)
+);
+
+CREATE TABLE IF NOT EXISTS bodies (
+    project TEXT COLLATE "C" NOT NULL,
+    kind TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    part BIGINT NOT NULL,
+    bytes BYTEA NOT NULL,
+    checksum BIGINT NOT NULL,
+    PRIMARY KEY (project, kind, name, part)
 );
 
 CREATE TABLE IF NOT EXISTS texts (
@@ -110,6 +119,7 @@ CREATE TABLE IF NOT EXISTS history (
     number BIGINT NOT NULL,
     version TEXT COLLATE "C",
     hash BYTEA,
+    parts BIGINT NOT NULL,
     at BIGINT NOT NULL,
     ended BIGINT NOT NULL,
     author TEXT COLLATE "C",
@@ -149,13 +159,13 @@ CREATE TABLE IF NOT EXISTS item_counts (
     PRIMARY KEY (project, kind, status, type, priority)
 );
 
-CREATE TABLE IF NOT EXISTS entity_counts (
+CREATE TABLE IF NOT EXISTS counts (
     project TEXT COLLATE "C" NOT NULL,
-    tag TEXT COLLATE "C" NOT NULL,
+    counter TEXT COLLATE "C" NOT NULL,
     kind TEXT COLLATE "C" NOT NULL,
     number BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
-    PRIMARY KEY (project, tag, kind)
+    PRIMARY KEY (project, counter, kind)
 );
 
 CREATE TABLE IF NOT EXISTS untagged (
