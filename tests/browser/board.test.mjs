@@ -9,6 +9,7 @@ import { Server } from './server.mjs';
 const BOARD = '/p/default/board?kind=requirement';
 const CONFLICT = /status of 409|ERR_FAILED/;
 const FORBIDDEN = /status of 403/;
+const BAD_GATEWAY = /status of 502/;
 let items;
 const stage = new Stage(async () => {
   const server = await Server.team();
@@ -119,6 +120,20 @@ stage.test('change_of_another_user_appears_without_a_reload', { user: 'ben' }, a
   await column(page, 'Draft').getByText(items.requirement).waitFor();
   ok(await page.evaluate(() => window.isSamePage));
 });
+
+stage.test('page_connects_again_after_an_error_of_the_proxy',
+  { user: 'ben', expected: BAD_GATEWAY }, async (window) => {
+    const { page } = window;
+    await page.route('**/events', (route) => route.fulfill({ status: 502 }), { times: 1 });
+    const listens = page.waitForResponse((response) =>
+      response.url().endsWith('/events') && response.ok());
+    await window.visit(BOARD);
+    await setStatus('Active');
+    await listens;
+    await column(page, 'Active').getByText(items.requirement).waitFor();
+    await setStatus('Draft');
+    await column(page, 'Draft').getByText(items.requirement).waitFor();
+  });
 
 stage.test('filters_are_part_of_the_address', { user: 'ann' }, async (window) => {
   const { page } = window;

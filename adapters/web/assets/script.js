@@ -10,6 +10,8 @@ function announce(message) {
 
 async function loadPage(url) {
   const response = await fetch(url, { headers: { accept: "text/html" } });
+  // A server that is not ready must not replace the content.
+  if (response.status >= 500) return null;
   // The session has ended: a link would lead to the sign-in page as well.
   if (response.redirected && new URL(response.url).pathname === "/signin") return null;
   return new DOMParser().parseFromString(await response.text(), "text/html");
@@ -51,9 +53,13 @@ async function refresh() {
   return true;
 }
 
+const FIRST_RETRY = 2000;
+const LAST_RETRY = 60000;
 const eventsUrl = document.body.dataset.events;
 let stream = null;
 let pending = false;
+let hasMissed = false;
+let retryDelay = FIRST_RETRY;
 
 async function refreshSoon() {
   pending = !(await refresh().catch(() => false));
@@ -61,8 +67,23 @@ async function refreshSoon() {
 
 function connect() {
   if (stream || document.hidden || !eventsUrl) return;
-  stream = new EventSource(eventsUrl);
-  stream.addEventListener("change", refreshSoon);
+  const opened = new EventSource(eventsUrl);
+  stream = opened;
+  opened.addEventListener("change", refreshSoon);
+  opened.addEventListener("open", () => {
+    retryDelay = FIRST_RETRY;
+    // Changes while there was no stream, such as during a restart of the server.
+    if (hasMissed) refreshSoon();
+    hasMissed = false;
+  });
+  opened.addEventListener("error", () => {
+    hasMissed = true;
+    // The browser itself does not connect again after a response such as 502 of a proxy.
+    if (opened.readyState !== EventSource.CLOSED || stream !== opened) return;
+    stream = null;
+    setTimeout(connect, retryDelay);
+    retryDelay = Math.min(2 * retryDelay, LAST_RETRY);
+  });
 }
 
 document.addEventListener("visibilitychange", () => {

@@ -24,8 +24,9 @@ use crate::WebConfig;
 use crate::page::PageError;
 use crate::session::PageSession;
 
-/// Time between two reads of the change counter of a project with open pages.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two reads of the change counter of a project with open pages, which hear of a
+/// change through any server within a second.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Time between two validations of the session of an open stream.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
