@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use reqlore_domain::document::{
     Document, DocumentId, DocumentKind, DocumentMeta, MAX_DOCUMENT_BYTES, Version,
@@ -16,6 +17,7 @@ use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, SearchHits, SearchQuery};
 use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 
 use crate::ApplicationPorts;
 use crate::search_updates::SearchUpdates;
@@ -23,6 +25,9 @@ use crate::transaction::get_one;
 
 /// At this number of projects, a new one replaces an idle one. More than search indexes are open.
 const MAX_PROJECTS: usize = 512;
+/// Time for which pollers share one read of the changes. Each subscription polls, and a database is
+/// a round trip away.
+pub(crate) const SHARED_POLL: Duration = Duration::from_millis(50);
 /// Documents per page when metadata is listed.
 pub(crate) const PAGE_SIZE: usize = 1_000;
 /// The shares of the memory limit for bodies that are read at a time, and for texts that are passed
@@ -54,6 +59,8 @@ struct ProjectIndex {
 #[derive(Default)]
 struct ChangeFeed {
     position: Option<ChangePosition>,
+    /// Time of the last poll.
+    polled_at: Option<Instant>,
     /// Increases when a document of `RESOURCE_KINDS` may have changed.
     resource_revision: u64,
 }
@@ -130,7 +137,8 @@ impl ProjectIndexes {
         index.search.search(ports, project, query).await
     }
 
-    /// Returns a revision of all documents that resources show. It is equal while none changed.
+    /// Returns a revision of all documents that resources show. It is equal while none changed. A
+    /// change is seen after [`SHARED_POLL`] at the latest.
     pub(crate) async fn resource_revision(
         &self,
         ports: &ApplicationPorts,
@@ -138,7 +146,12 @@ impl ProjectIndexes {
     ) -> Result<u64> {
         let index = self.project_index(project);
         let mut feed = index.feed.lock().await;
+        if feed.polled_at.is_some_and(|polled_at| polled_at.elapsed() < SHARED_POLL) {
+            return Ok(feed.resource_revision);
+        }
+        let started = Instant::now();
         feed.poll(ports, project, Refresh::Incremental, &self.revision).await?;
+        feed.polled_at = Some(started);
         Ok(feed.resource_revision)
     }
 

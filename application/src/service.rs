@@ -117,16 +117,23 @@ impl Application {
         context.idempotency_key = Some(key.clone());
         // The arguments stay uncorrected: a writing tool rejects unknown ones.
         let outcome = run_tool(context, spec, &**handler, call).instrument(span).await;
-        match &outcome {
-            Ok(reply) => idempotency::save_response(store, &key, reply).await,
-            // Another process may have done the same write first.
-            Err(error) if error.kind == ErrorKind::Conflict => {
-                let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
-                return replayed.map_or(outcome, Ok);
+        match outcome {
+            Ok(reply) => {
+                idempotency::save_response(store, &key, &reply).await;
+                Ok(reply)
             }
-            Err(_) => {}
+            // Another server may have done the same write first: a deleted item, for example, is
+            // not found again. The key also decides whether a write of unknown outcome is stored.
+            Err(error) => {
+                match idempotency::replay_response(store, &key, ports.clock.now()).await {
+                    Ok(Some(reply)) => Ok(reply),
+                    Err(found) if matches!(found.kind, ErrorKind::Conflict | ErrorKind::Busy) => {
+                        Err(found)
+                    }
+                    Ok(None) | Err(_) => Err(error),
+                }
+            }
         }
-        outcome
     }
 
     fn authorize_read(&self, caller: &Caller, operation: &str) -> Result<()> {

@@ -6,6 +6,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ApplicationService;
 use serde_json::{Value, json};
 
+use crate::project_index::SHARED_POLL;
 use crate::test_support::TestApplication;
 use crate::{Application, ApplicationPorts};
 
@@ -222,7 +223,7 @@ async fn incoming_links_are_bounded_and_counted() {
     assert_eq!(all["count"], 52, "this resource lists all");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn resource_revision_changes_with_mentions_in_sections() {
     let testing = project().await;
     let application = testing.application();
@@ -230,5 +231,7 @@ async fn resource_revision_changes_with_mentions_in_sections() {
     let before = revision().await;
     assert_eq!(revision().await, before);
     testing.write(DocumentId::section("general"), "**1.** See REQ-7.\n").await;
+    assert_eq!(revision().await, before, "pollers share a read");
+    tokio::time::advance(SHARED_POLL).await;
     assert!(revision().await > before);
 }

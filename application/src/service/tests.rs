@@ -1,21 +1,27 @@
 //! Tests of audit rows and idempotency keys on the memory store.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditTarget, RESULT_OK};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, Token, UserRole};
-use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
 use reqlore_domain::ports::history::{DocumentHistory, HistoryQuery};
+use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_storage_memory::MemoryStore;
 use serde_json::json;
 
-use crate::RetentionDays;
+use crate::test_support::TestApplication;
 use crate::test_support::team::{TestTeam, id, resource_request};
+use crate::{Application, ApplicationPorts, RetentionDays};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -175,6 +181,58 @@ async fn idempotency_key_is_per_caller_and_unused_after_failure() {
     let (one, two, three) = tokio::join!(race(), race(), race());
     let one = one.unwrap();
     assert!([two.unwrap(), three.unwrap()].iter().all(|other| *other == one));
+}
+
+/// The keys of a server that looked for a key just before another server stored it.
+struct LateKeys {
+    store: Arc<MemoryStore>,
+    is_late: AtomicBool,
+}
+
+#[async_trait]
+impl IdempotencyStore for LateKeys {
+    async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
+        if self.is_late.swap(false, Ordering::Relaxed) {
+            return Ok(None);
+        }
+        self.store.find_record(key).await
+    }
+
+    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+        self.store.save_response(key, response).await
+    }
+
+    async fn expire_records(&self, oldest: Timestamp) -> StoreResult<()> {
+        self.store.expire_records(oldest).await
+    }
+}
+
+#[tokio::test]
+async fn repeated_key_on_two_servers_at_once_gets_one_response() {
+    let team = TestTeam::new();
+    let writer = writer(&team).await;
+    team.epic(&writer, None).await.unwrap();
+    let keys = LateKeys { store: team.store.clone(), is_late: AtomicBool::new(false) };
+    let keys = Arc::new(keys);
+    let second = Application::new(ApplicationPorts {
+        documents: team.store.clone(),
+        idempotency: keys.clone(),
+        clock: team.clock.clone(),
+        ..TestApplication::new().ports()
+    });
+    let second = TestTeam { application: second, ..TestTeam::new() };
+    let update = json!({ "epic": "EP-001", "title": "Better" });
+    for (tool, arguments) in
+        [("update_epic", update), ("delete_item", json!({ "reference": "EP-001" }))]
+    {
+        let first = team.call(&writer, tool, arguments.clone(), Some(tool)).await.unwrap();
+        keys.is_late.store(true, Ordering::Relaxed);
+        let repeated = second.call(&writer, tool, arguments, Some(tool)).await.unwrap();
+        assert_eq!((first.text, first.data), (repeated.text, repeated.data), "{tool}");
+        let other = json!({ "reference": "EP-009" });
+        let missing = second.call(&writer, "delete_item", other, Some("new")).await.unwrap_err();
+        assert_eq!(missing.kind, ErrorKind::NotFound);
+    }
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ pub trait ApplicationService: ToolService {
     ) -> Result<CompletionValues>;
 
     /// A counter that grows when any writer may have changed resources. While it is equal, all
-    /// resources are unchanged.
+    /// resources are unchanged. It may be some milliseconds old.
     async fn resources_changed(&self, caller: &Caller) -> Result<u64>;
 }
 

@@ -7,6 +7,7 @@ use reqlore_domain::ports::service::{ApplicationService, CompletionTarget};
 use reqlore_domain::project_key::ProjectKey;
 use serde_json::{Value, json};
 
+use crate::project_index::SHARED_POLL;
 use crate::test_support::TestApplication;
 
 /// Callers with the scope of the projects `one` and `two`, on one server.
@@ -110,11 +111,12 @@ async fn cursor_of_another_project_is_refused() {
     assert_eq!(second.error("list_epics", next).await.kind, ErrorKind::InvalidArgument);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn revision_of_other_projects_is_unchanged_by_a_write() {
     let [first, second] = two_projects();
     let application = first.application();
     let count = async |testing: &TestApplication| {
+        tokio::time::advance(SHARED_POLL).await;
         application.resources_changed(&testing.caller()).await.unwrap()
     };
     let before = (count(&first).await, count(&second).await);
