@@ -21,6 +21,11 @@ pub trait GroupEngine: Send + 'static {
     /// Begins a group.
     fn begin_group(&mut self, plans: &[&Self::ReadPlan]) -> StoreResult<()>;
 
+    /// Adds jobs that arrived while the group began, for example while it waited for a lock.
+    fn extend_group(&mut self, plans: &[&Self::ReadPlan]) {
+        let _ = plans;
+    }
+
     /// Makes the group durable. After an error no job of it is acknowledged. An engine that cannot
     /// undo the group must reject all later writes.
     fn finish_group(&mut self) -> StoreResult<GroupEnd>;
@@ -106,6 +111,8 @@ impl<E: GroupEngine> Drop for GroupWriter<E> {
     }
 }
 
+type JobGroup<E> = Vec<Box<dyn WriteJob<E>>>;
+
 /// Work in the queue. The engine does not know the type of its result.
 trait WriteJob<E: GroupEngine>: Send {
     fn plan(&self) -> &E::ReadPlan;
@@ -158,13 +165,9 @@ pub fn catch_panic<T, E: From<StoreError>>(decide: impl FnOnce() -> Result<T, E>
 fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<Box<dyn WriteJob<E>>>) {
     while let Ok(first) = jobs.recv() {
         let mut group = vec![first];
-        // Only jobs that are queued already: waiting for more would delay the first.
-        while group.len() < MAX_GROUP_JOBS
-            && let Ok(job) = jobs.try_recv()
-        {
-            group.push(job);
-        }
-        if catch_unwind(AssertUnwindSafe(|| run_group(engine, group))).is_err() {
+        collect_jobs(&mut group, jobs);
+        let run = || run_group(engine, group, Some(jobs));
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
             tracing::error!("the writer panicked; its current group is rolled back");
             // A second panic ends the thread, and all later callers get an error.
             engine.abort_group();
@@ -172,16 +175,29 @@ fn run_writer<E: GroupEngine>(engine: &mut E, jobs: &Receiver<Box<dyn WriteJob<E
     }
 }
 
+/// Adds jobs that are queued already: waiting for more would delay the first.
+fn collect_jobs<E: GroupEngine>(group: &mut JobGroup<E>, jobs: &Receiver<Box<dyn WriteJob<E>>>) {
+    while group.len() < MAX_GROUP_JOBS
+        && let Ok(job) = jobs.try_recv()
+    {
+        group.push(job);
+    }
+}
+
 /// Answers all callers after the group is durable. A panic drops the jobs, and each caller gets
 /// an error.
-fn run_group<E: GroupEngine>(engine: &mut E, mut group: Vec<Box<dyn WriteJob<E>>>) {
+fn run_group<E: GroupEngine>(
+    engine: &mut E,
+    mut group: JobGroup<E>,
+    jobs: Option<&Receiver<Box<dyn WriteJob<E>>>>,
+) {
     let outcome = loop {
-        match run_once(engine, &mut group) {
+        match run_once(engine, &mut group, jobs) {
             Ok(GroupEnd::Durable) => break Ok(()),
             Ok(GroupEnd::Retry) => {}
             Ok(GroupEnd::Separate(_)) if group.len() > 1 => {
                 for job in group {
-                    run_group(engine, vec![job]);
+                    run_group(engine, vec![job], None);
                 }
                 return;
             }
@@ -195,15 +211,25 @@ fn run_group<E: GroupEngine>(engine: &mut E, mut group: Vec<Box<dyn WriteJob<E>>
 
 fn run_once<E: GroupEngine>(
     engine: &mut E,
-    group: &mut [Box<dyn WriteJob<E>>],
+    group: &mut JobGroup<E>,
+    jobs: Option<&Receiver<Box<dyn WriteJob<E>>>>,
 ) -> StoreResult<GroupEnd> {
-    let mut plans = Vec::with_capacity(group.len());
-    plans.extend(group.iter().map(|job| job.plan()));
-    engine.begin_group(&plans)?;
+    engine.begin_group(&plans_of(group))?;
+    let count = group.len();
+    if let Some(jobs) = jobs {
+        collect_jobs(group, jobs);
+    }
+    if group.len() > count {
+        engine.extend_group(&plans_of(&group[count..]));
+    }
     for job in group {
         job.run(engine);
     }
     engine.finish_group()
+}
+
+fn plans_of<E: GroupEngine>(group: &[Box<dyn WriteJob<E>>]) -> Vec<&E::ReadPlan> {
+    group.iter().map(|job| job.plan()).collect()
 }
 
 #[cfg(test)]

@@ -209,6 +209,12 @@ impl GroupEngine for GroupWriterEngine {
         complete.inspect_err(|_| self.transaction.roll_back())
     }
 
+    fn extend_group(&mut self, plans: &[&ReadPlan]) {
+        count(&self.counters.jobs, plans.len() as u64);
+        // An error fails the group, which reports it.
+        let _ = self.transaction.prefetch(plan_queries(plans));
+    }
+
     fn finish_group(&mut self) -> StoreResult<GroupEnd> {
         let group: GroupId = random()?;
         let outcome = match self.transaction.failure.take() {

@@ -113,9 +113,23 @@ impl GroupTransaction {
         keys.sort();
         keys.dedup();
         // A row with a pending change is known, so the database has the newest state of the others.
-        let query = RowQuery::keys(table, keys);
-        let rows = self.run(std::slice::from_ref(&query))?.pop().unwrap_or_default();
-        self.remember(query, rows);
+        self.prefetch(vec![RowQuery::keys(table, keys)])
+    }
+
+    /// Reads what is not known yet, in one round trip.
+    pub(crate) fn prefetch(&mut self, mut queries: Vec<RowQuery>) -> StoreResult<()> {
+        for query in &mut queries {
+            let table = query.table;
+            query.tuples.retain(|tuple| !self.is_known(table, tuple));
+        }
+        queries.retain(|query| !query.tuples.is_empty());
+        if queries.is_empty() {
+            return Ok(());
+        }
+        let results = self.run(&queries)?;
+        for (query, rows) in queries.into_iter().zip(results) {
+            self.remember(query, rows);
+        }
         Ok(())
     }
 
