@@ -3,6 +3,7 @@
 //! Labels are constants of the program, never names from clients: their number must be bounded.
 
 mod call_metrics;
+mod database_metrics;
 mod search_metrics;
 mod store_metrics;
 
@@ -21,12 +22,14 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::ApplicationService;
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::transport::TrafficCounters;
 use reqlore_domain::timestamp::Timestamp;
 
 pub use store_metrics::MeasuredStore;
 
 use call_metrics::{CallMetrics, MeasuredService};
+use database_metrics::DatabaseCollector;
 use search_metrics::SearchMetrics;
 use store_metrics::StoreMetrics;
 
@@ -68,6 +71,13 @@ impl Metrics {
         // The transport owns the counters, so they are read at rendering time.
         metrics.registry.register_collector(Box::new(HttpCollector(traffic)));
         metrics
+    }
+
+    /// Includes the numbers of a storage on a database server.
+    #[must_use]
+    pub fn with_storage(mut self, storage: Arc<dyn StorageHealth>) -> Self {
+        self.registry.register_collector(Box::new(DatabaseCollector(storage)));
+        self
     }
 
     /// Renders all current values as OpenMetrics text, which Prometheus reads.

@@ -2,17 +2,26 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts since the start of the process.
+use reqlore_domain::ports::storage_health::WriteStatistics;
+
+/// The fields of [`WriteStatistics`], shared with the writer's thread.
 #[derive(Debug, Default)]
-pub struct WriterCounters {
-    /// Transactions of the writer, with repetitions.
-    pub groups: AtomicU64,
-    /// Commits in these transactions.
-    pub jobs: AtomicU64,
-    /// Repetitions after a conflict or a lost connection.
-    pub retries: AtomicU64,
-    /// Connections lost at a commit.
-    pub unknown_outcomes: AtomicU64,
+pub(crate) struct WriterCounters {
+    pub(crate) groups: AtomicU64,
+    pub(crate) jobs: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) unknown_outcomes: AtomicU64,
+}
+
+impl WriterCounters {
+    pub(crate) fn read(&self) -> WriteStatistics {
+        WriteStatistics {
+            transactions: self.groups.load(Ordering::Relaxed),
+            commits: self.jobs.load(Ordering::Relaxed),
+            retries: self.retries.load(Ordering::Relaxed),
+            unknown_outcomes: self.unknown_outcomes.load(Ordering::Relaxed),
+        }
+    }
 }
 
 pub(crate) fn count(counter: &AtomicU64, number: u64) {

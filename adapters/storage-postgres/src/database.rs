@@ -6,6 +6,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::storage_health::DatabaseStatistics;
 
 use crate::row::{RowChange, RowQuery, TableRow};
 use crate::tables::Table;
@@ -23,6 +24,11 @@ pub(crate) trait Database: fmt::Debug + Send + Sync + 'static {
 
     /// Begins a transaction that reads the present state until it is dropped.
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn DatabaseSnapshot>>;
+
+    /// The numbers of the connections that read.
+    fn connection_statistics(&self) -> DatabaseStatistics {
+        DatabaseStatistics::default()
+    }
 
     /// A session for a writer. Connects when its first transaction begins.
     fn open_session(&self) -> Box<dyn WriteSession>;

@@ -5,7 +5,7 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::RecordReader as _;
 use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::storage_health::StorageHealth;
+use reqlore_domain::ports::storage_health::{DatabaseStatistics, StorageHealth};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::PostgresStore;
@@ -20,6 +20,11 @@ const MAX_REPORTED: usize = 100;
 
 #[async_trait]
 impl StorageHealth for PostgresStore {
+    fn database_statistics(&self) -> Option<DatabaseStatistics> {
+        let connections = self.database.connection_statistics();
+        Some(DatabaseStatistics { writes: self.counters.read(), ..connections })
+    }
+
     async fn find_damage(&self) -> StoreResult<Vec<String>> {
         let mut damage = Vec::new();
         match self.find_list_damage(&mut damage).await {

@@ -39,7 +39,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::GroupWriter;
 
-pub use counters::WriterCounters;
+use counters::WriterCounters;
 use database::Database;
 pub use postgres::{
     PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, inspect_schema, migrate_schema,
@@ -72,11 +72,6 @@ impl PostgresStore {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
         Ok(Self { database, writer: Arc::new(writer), counters })
-    }
-
-    /// The counters of the writer.
-    pub fn counters(&self) -> Arc<WriterCounters> {
-        Arc::clone(&self.counters)
     }
 
     /// Runs a job in a group. It may run several times.

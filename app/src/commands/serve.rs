@@ -70,7 +70,8 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     let store = composition::open_http_store(config)?;
     let counters = Arc::<TrafficCounters>::default();
     let (version, now) = (env!("CARGO_PKG_VERSION"), SystemClock.now());
-    let metrics = Arc::new(Metrics::with_http(version, now, Arc::clone(&counters)));
+    let metrics = Metrics::with_http(version, now, Arc::clone(&counters));
+    let metrics = Arc::new(metrics.with_storage(Arc::clone(&store) as _));
     let mut ports = composition::ports_over(config, &store, is_audited)?;
     ports.documents = Arc::new(metrics.measured_store(ports.documents));
     ports.history = Arc::new(metrics.measured_store(ports.history));

@@ -7,11 +7,13 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use deadpool::Status;
 use deadpool::managed::{
     Hook, HookError, Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult,
 };
 use deadpool_postgres::ClientWrapper;
 use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::storage_health::DatabaseStatistics;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
 
@@ -85,6 +87,17 @@ impl ConnectionPool {
                     self.config.pool_size
                 ),
             })),
+        }
+    }
+
+    pub(crate) fn statistics(&self) -> DatabaseStatistics {
+        let Status { max_size, size, available, waiting } = self.pool.status();
+        DatabaseStatistics {
+            max_connections: max_size as u64,
+            idle_connections: available as u64,
+            used_connections: size.saturating_sub(available) as u64,
+            waiting_reads: waiting as u64,
+            ..DatabaseStatistics::default()
         }
     }
 

@@ -7,6 +7,7 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::future::join_all;
 use futures_util::{TryStreamExt, pin_mut};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::storage_health::DatabaseStatistics;
 use tokio::runtime::Handle;
 use tokio_postgres::Statement;
 
@@ -191,6 +192,10 @@ impl Database for PostgresDatabase {
             client: Some(client),
             runtime: self.pool.runtime().clone(),
         }))
+    }
+
+    fn connection_statistics(&self) -> DatabaseStatistics {
+        self.pool.statistics()
     }
 
     fn open_session(&self) -> Box<dyn WriteSession> {
