@@ -3,6 +3,7 @@
 //! Implemented by PostgreSQL and, in tests, by a simulated database.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -61,6 +62,11 @@ pub(crate) trait WriteSession: Send {
     /// True if the connection was lost since the last call, so that commits of other writers may
     /// be lost as well: a standby may have taken over.
     fn was_interrupted(&mut self) -> bool;
+
+    /// Waits before a transaction is repeated. A simulated database takes no time for it.
+    fn wait(&mut self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
 }
 
 /// Why a transaction cannot continue. It must be rolled back.

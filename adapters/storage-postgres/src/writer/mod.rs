@@ -14,7 +14,6 @@ pub(crate) use history::STEP_ROWS;
 pub(crate) use lists::{DIAGNOSED, ENTITIES, LIST_TABLES, ListRows, TAG_PREFIX, UNTAGGED_ENTITIES};
 
 use std::sync::Arc;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use reqlore_domain::document::DocumentId;
@@ -69,6 +68,32 @@ impl ReadPlan {
     }
 }
 
+/// Repeated attempts, with longer and longer pauses.
+#[derive(Debug)]
+struct Repetition {
+    begin: Instant,
+    /// The sum of the pauses. A database that refuses connections answers in no time.
+    waited: Duration,
+    pause: Duration,
+}
+
+impl Repetition {
+    fn begin() -> Self {
+        Self { begin: Instant::now(), waited: Duration::ZERO, pause: FIRST_PAUSE }
+    }
+
+    fn is_over(&self) -> bool {
+        self.begin.elapsed().max(self.waited) > RETRY_TIME
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let pause = self.pause;
+        self.waited += pause;
+        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        with_jitter(pause)
+    }
+}
+
 /// The engine of the writer.
 #[derive(Debug)]
 pub(crate) struct GroupWriterEngine {
@@ -78,8 +103,8 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
-    /// When the current group began for the first time, and the pause before its next repetition.
-    repetition: Option<(Instant, Duration)>,
+    /// The repetition of the current group.
+    repetition: Option<Repetition>,
     /// The last group failed because the database could not be reached.
     is_down: bool,
     counters: Arc<WriterCounters>,
@@ -128,18 +153,17 @@ impl GroupWriterEngine {
     /// Waits before the group is repeated. Fails when it was repeated for too long.
     fn wait_to_repeat(&mut self, reason: &str) -> StoreResult<()> {
         count(&self.counters.retries, 1);
-        let (begin, pause) = self.repetition.unwrap_or((Instant::now(), FIRST_PAUSE));
+        let mut repetition = self.repetition.take().unwrap_or_else(Repetition::begin);
         // While the database is down, callers should not wait for each group.
-        if self.is_down || begin.elapsed() > RETRY_TIME {
-            self.repetition = None;
+        if self.is_down || repetition.is_over() {
             self.is_down = true;
             return Err(unavailable(format!(
                 "it did not accept the change: {reason}; nothing was written, try again later"
             )));
         }
         tracing::debug!(reason, "a group of commits is repeated");
-        sleep(with_jitter(pause));
-        self.repetition = Some((begin, (pause * 2).min(LONGEST_PAUSE)));
+        self.transaction.wait(repetition.next_pause());
+        self.repetition = Some(repetition);
         Ok(())
     }
 
@@ -147,7 +171,7 @@ impl GroupWriterEngine {
     fn resolve(&mut self, group: GroupId, reason: &str) -> StoreResult<GroupEnd> {
         count(&self.counters.unknown_outcomes, 1);
         tracing::warn!(reason, "the connection was lost at a commit; asking for its outcome");
-        let (begin, mut pause) = (Instant::now(), FIRST_PAUSE);
+        let mut repetition = Repetition::begin();
         loop {
             let query = RowQuery::keys(&SERVER_GROUPS, vec![self.server_key()]);
             // Waits for the lost transaction, if it has not ended yet.
@@ -160,18 +184,18 @@ impl GroupWriterEngine {
                     return Ok(GroupEnd::Durable);
                 }
                 Ok(_) => return Ok(GroupEnd::Retry),
-                Err(error) if begin.elapsed() > RETRY_TIME => {
+                Err(error) if repetition.is_over() => {
                     self.is_down = true;
-                    let reason = error.to_store_error();
-                    return Err(unavailable(format!(
+                    // Its own text may say that nothing was written, which holds for the question.
+                    tracing::error!(reason = %error.to_store_error(), "no answer");
+                    return Err(unavailable(
                         "it is unknown whether the change was written, because the connection was \
-                         lost at the commit ({reason}); read the items again, or repeat the call \
-                         with the same idempotency key"
-                    )));
+                         lost at the commit; read the items again, or repeat the call with the \
+                         same idempotency key",
+                    ));
                 }
-                Err(_) => sleep(with_jitter(pause)),
+                Err(_) => self.transaction.wait(repetition.next_pause()),
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

@@ -4,6 +4,7 @@
 //! round trips does not grow with the group.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
@@ -246,6 +247,11 @@ impl GroupTransaction {
     /// True if the connection was lost since the last call.
     pub(crate) fn was_interrupted(&mut self) -> bool {
         self.session.was_interrupted()
+    }
+
+    /// Waits before the transaction is repeated.
+    pub(crate) fn wait(&mut self, pause: Duration) {
+        self.session.wait(pause);
     }
 
     fn check_failure(&self) -> StoreResult<()> {
