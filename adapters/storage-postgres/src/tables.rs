@@ -29,6 +29,7 @@ pub(crate) enum ColumnType {
 
 impl Table {
     /// The position of a column in a row.
+    #[cfg(test)]
     pub(crate) fn index_of(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|one| one.name == column)
     }

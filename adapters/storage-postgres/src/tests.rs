@@ -1,12 +1,16 @@
 //! The contract suite on a simulated database and on a real one, and tests of what only this
 //! storage does.
 
+mod change_reader;
 mod contract;
 mod faulty;
 pub(crate) mod seam;
 mod seeded_random;
 mod simulated;
 mod simulated_query;
+mod simulation;
+mod simulation_checks;
+mod turns;
 
 mod simulated_seam {
     super::seam::seam_suite!((

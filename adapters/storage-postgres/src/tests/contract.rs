@@ -7,6 +7,7 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_test_postgres::TestDatabase;
 
+use super::faulty::{FaultPlan, FaultyDatabase};
 use super::simulated::SimulatedDatabase;
 use crate::database::Database;
 use crate::{PasswordSources, PostgresConfig, PostgresStore};
@@ -51,6 +52,18 @@ mod on_a_simulated_database {
 
     reqlore_contract::suite!(storage_on(SimulatedDatabase::new(1, None)));
     reqlore_contract::history_suite!(storage_on(SimulatedDatabase::new(1, None)));
+}
+
+/// The store repeats what fails, so the answers are the same.
+mod on_a_simulated_database_with_faults {
+    use super::*;
+
+    fn faulty() -> Arc<dyn Database> {
+        Arc::new(FaultyDatabase::new(SimulatedDatabase::new(1, None), FaultPlan::HIDDEN, 1))
+    }
+
+    reqlore_contract::suite!(storage_on(faulty()));
+    reqlore_contract::history_suite!(storage_on(faulty()));
 }
 
 mod on_a_real_database {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -316,5 +317,9 @@ impl WriteSession for FaultySession {
     fn was_interrupted(&mut self) -> bool {
         let inner = self.inner.was_interrupted();
         std::mem::take(&mut self.was_interrupted) || inner
+    }
+
+    fn wait(&mut self, _: Duration) {
+        (self.database.pause)();
     }
 }

@@ -151,9 +151,10 @@ pub(crate) fn queries_match_the_simulated_database(database: &Arc<dyn Database>)
                     .map(|column| random_value(&mut random, table, column, true))
                     .collect();
                 let key: RowKey = row[..table.key_width].to_vec();
-                let change = match random.per_mille(800) {
-                    true => RowChange::Put(row),
-                    false => RowChange::Delete(key.clone()),
+                let change = if random.per_mille(800) {
+                    RowChange::Put(row)
+                } else {
+                    RowChange::Delete(key.clone())
                 };
                 rows.insert(key, change);
             }
@@ -222,9 +223,10 @@ fn random_value(
 fn random_query(random: &mut SeededRandom, tables: [&'static Table; 3]) -> RowQuery {
     let table = tables[random.within(0..tables.len())];
     let names: Vec<&'static str> = table.columns.iter().map(|column| column.name).collect();
-    let mut columns: Vec<usize> = match random.per_mille(600) {
-        true => (0..random.within(0..table.key_width + 1)).collect(),
-        false => vec![random.within(0..names.len()), random.within(0..names.len())],
+    let mut columns: Vec<usize> = if random.per_mille(600) {
+        (0..random.within(0..table.key_width + 1)).collect()
+    } else {
+        vec![random.within(0..names.len()), random.within(0..names.len())]
     };
     columns.dedup();
     let mut tuples = Vec::new();
