@@ -147,6 +147,11 @@ async fn connect_target(
     }
 }
 
+/// Statements are planned once, maybe while a table is small or has no statistics. These plans stay
+/// good when it grows. Disabled plans look expensive, so compilation must be off as well.
+const PLANNER_SETTINGS: [&str; 4] =
+    ["enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"];
+
 /// Applies the settings of a session, in one round trip. Not all engines have all of them, and what
 /// the URL sets in `options` is left as it is.
 async fn prepare_session(client: &Client, target: &Config, kind: SessionKind) {
@@ -155,6 +160,11 @@ async fn prepare_session(client: &Client, target: &Config, kind: SessionKind) {
     for (name, value) in kind.settings() {
         if !options.contains(name) {
             statements.push(format!("SET {name} = {value}"));
+        }
+    }
+    for name in PLANNER_SETTINGS {
+        if !options.contains(name) {
+            statements.push(format!("SET {name} = off"));
         }
     }
     for outcome in join_all(statements.iter().map(|one| client.batch_execute(one))).await {

@@ -1,5 +1,6 @@
 //! Transactions of writers, and reads on the pool.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use async_trait::async_trait;
@@ -23,6 +24,9 @@ use crate::tables::{STORE, Table};
 
 /// Number of times that a read is tried. It has no effect, so it can be repeated.
 const READ_ATTEMPTS: usize = 3;
+
+/// Number of written rows after which a table is analyzed for the first time.
+const FIRST_ANALYSIS: usize = 500;
 
 /// Writers queue on this row, so that each of them reads the state that the one before left.
 const LOCK: &str = "UPDATE group_lock SET turn = turn + 1 WHERE id = 1";
@@ -205,6 +209,7 @@ impl Database for PostgresDatabase {
             connection: None,
             is_open: false,
             was_interrupted: false,
+            growth: BTreeMap::new(),
         })
     }
 }
@@ -274,6 +279,14 @@ struct PostgresSession {
     /// True if a transaction is open, and none of its statements failed.
     is_open: bool,
     was_interrupted: bool,
+    growth: BTreeMap<&'static str, TableGrowth>,
+}
+
+/// Number of rows that a session wrote to a table, and the number after which it is analyzed.
+#[derive(Debug)]
+struct TableGrowth {
+    written: usize,
+    limit: usize,
 }
 
 impl PostgresSession {
@@ -344,6 +357,30 @@ impl PostgresSession {
         }
     }
 
+    /// Without statistics, PostgreSQL may take an index that fits a whole project. Its own analysis
+    /// of a new table comes up to a minute late. Ignored if the role does not own the tables.
+    fn analyze_grown_tables(&mut self) {
+        let mut statements = Vec::new();
+        for (table, growth) in &mut self.growth {
+            if growth.written >= growth.limit {
+                growth.limit = 10 * growth.written;
+                statements.push(format!("ANALYZE {table}"));
+            }
+        }
+        if statements.is_empty() {
+            return;
+        }
+        let pool = self.pool.clone();
+        self.pool.runtime().spawn(async move {
+            let Ok(client) = pool.get().await else { return };
+            for statement in statements {
+                if let Err(error) = client.batch_execute(&statement).await {
+                    tracing::debug!(%error, "{statement}");
+                }
+            }
+        });
+    }
+
     async fn commit_transaction(&mut self) -> CommitOutcome {
         let Some(connection) = self.connection.as_ref().filter(|_| self.is_open) else {
             return CommitOutcome::Failed(DatabaseError::internal("no transaction is open").into());
@@ -354,6 +391,7 @@ impl PostgresSession {
             return CommitOutcome::Retry(lost_connection().error.to_string());
         }
         let Err(error) = connection.batch_execute(COMMIT).await else {
+            self.analyze_grown_tables();
             return CommitOutcome::Committed;
         };
         let error = DatabaseError::from(error);
@@ -400,6 +438,11 @@ impl WriteSession for PostgresSession {
                 messages.push(Message::Statement(SqlStatement::delete(table, &keys)?));
             }
             if !rows.is_empty() {
+                let growth = self
+                    .growth
+                    .entry(table.name)
+                    .or_insert(TableGrowth { written: 0, limit: FIRST_ANALYSIS });
+                growth.written += rows.len();
                 messages.push(Message::Statement(SqlStatement::upsert(table, &rows)?));
             }
         }

@@ -1,1 +1,294 @@
 //! Transactions and reads.
+
+use std::thread;
+
+use tokio_postgres::SimpleQueryMessage;
+
+use super::support::{TestServer, commit, key_of, put, row_of};
+use crate::database::{CommitOutcome, Database, SessionError};
+use crate::postgres::statements::SqlStatement;
+use crate::row::{RowChange, RowQuery, Value};
+use crate::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
+
+#[test]
+fn rows_of_all_tables_are_put_replaced_and_deleted() {
+    let server = TestServer::new();
+    let mut session = server.open().open_session();
+    for table in TABLES {
+        let rows = vec![row_of(table, 10), row_of(table, 20), row_of(table, 30)];
+        let mut newer = rows.clone();
+        for row in &mut newer {
+            for (value, column) in row.iter_mut().zip(table.columns).skip(table.key_width) {
+                if column.is_nullable {
+                    *value = Value::Null;
+                }
+            }
+        }
+        session.begin(&[]).unwrap();
+        put(&mut *session, table, rows.clone());
+        let mut keys = Vec::new();
+        keys.extend(rows.iter().map(|row| key_of(table, row)));
+        let mut found = session.read(&[RowQuery::keys(table, keys.clone())]).unwrap().remove(0);
+        found.sort();
+        assert_eq!(found, rows, "{}", table.name);
+        put(&mut *session, table, newer.clone());
+        commit(&mut *session);
+        for (row, key) in newer.iter().zip(&keys) {
+            let found = server.read(RowQuery::keys(table, vec![key.clone()]));
+            assert_eq!(found, [row.clone()], "{}", table.name);
+        }
+        session.begin(&[]).unwrap();
+        let delete = vec![RowChange::Delete(keys[0].clone()), RowChange::Delete(keys[2].clone())];
+        session.write(vec![(table, delete)]).unwrap();
+        commit(&mut *session);
+        let mut found = server.read(RowQuery::keys(table, keys));
+        found.retain(|row| *table != STORE || row[0] != Value::Integer(1));
+        assert_eq!(found, [newer[1].clone()], "{}", table.name);
+    }
+}
+
+#[test]
+fn query_conditions_select_sort_and_limit_rows() {
+    let server = TestServer::new();
+    let mut rows = Vec::new();
+    for (project, at) in [("a", 1), ("a", 2), ("a", 3), ("B", 1), ("é", 9)] {
+        let link = |number: i64| Value::from(format!("{number}"));
+        rows.push(vec![project.into(), link(at), "k".into(), "n".into(), "r".into()]);
+    }
+    server.put(&LINKS, rows.clone());
+    let all = server.read(RowQuery::all(&LINKS).sorted_by(&["project", "target"]));
+    // By bytes, not by the order of a language.
+    assert_eq!(all, [&rows[3], &rows[0], &rows[1], &rows[2], &rows[4]].map(Clone::clone));
+    let of_a = || RowQuery::equal(&LINKS, &["project"], vec!["a".into()]).sorted_by(&["target"]);
+    assert_eq!(server.read(of_a().limited_to(2)), rows[..2]);
+    let descending = RowQuery { is_descending: true, ..of_a().limited_to(2) };
+    assert_eq!(server.read(descending), [rows[2].clone(), rows[1].clone()]);
+    assert_eq!(server.read(of_a().within("target", "2".into().."3".into())), rows[1..2]);
+    assert_eq!(server.read(RowQuery { tuples: Vec::new(), ..of_a() }), Vec::<Vec<Value>>::new());
+    let keys = vec![vec!["a".into(), "3".into()], vec!["B".into(), "1".into()]];
+    assert_eq!(server.read(RowQuery::keys(&LINKS, keys)).len(), 2);
+    let projects = vec![vec!["é".into()], vec!["none".into()]];
+    assert_eq!(server.read(RowQuery::keys(&LINKS, projects)), rows[4..]);
+
+    server.put(&DOCUMENTS, vec![row_of(&DOCUMENTS, 1), row_of(&DOCUMENTS, 2)]);
+    let present = RowQuery { not_null: Some("version"), ..RowQuery::all(&DOCUMENTS) };
+    let found = server.read(present);
+    assert_eq!(found.len(), 1);
+    assert_ne!(found[0][5], Value::Null);
+}
+
+#[test]
+fn texts_with_nul_are_stored_and_sorted() {
+    let server = TestServer::new();
+    let mut rows = Vec::new();
+    for key in ["\0", "\0a", "\u{1}", "\u{1}\0", "\u{1}1", "\u{2}", "0", "a\0\u{1}b"] {
+        rows.push(vec![key.into(), format!("text of {key}").into()]);
+    }
+    server.put(&USERS, rows.clone());
+    assert_eq!(server.read(RowQuery::all(&USERS).sorted_by(&["key"])), rows);
+    for row in &rows {
+        let one = RowQuery::equal(&USERS, &["key"], vec![row[0].clone()]);
+        assert_eq!(server.read(one), [row.clone()]);
+    }
+    let range = RowQuery::all(&USERS).within("key", "\0a".into().."\u{1}\0".into());
+    assert_eq!(server.read(range.sorted_by(&["key"])), rows[1..3]);
+}
+
+#[test]
+fn damaged_row_is_an_error_that_names_the_table() {
+    for change in ["text = 'other'", "key = 'b'", "checksum = 7"] {
+        let server = TestServer::new();
+        server.put(&USERS, vec![vec!["a".into(), "one".into()]]);
+        server.database.query(&format!("UPDATE users SET {change}")).unwrap();
+        let message = server.try_read(RowQuery::all(&USERS)).unwrap_err();
+        let expected = "the database: is damaged (a row does not match its checksum: table \
+                        users); create an empty database and restore a backup with \
+                        `reqlore restore`";
+        assert_eq!(message, expected, "{change}");
+    }
+}
+
+#[test]
+fn writers_wait_for_each_other_and_see_the_newest_state() {
+    const WRITERS: usize = 6;
+    const ROUNDS: i64 = 20;
+    let server = TestServer::new();
+    let of_one = || RowQuery::equal(&PROJECTS, &["project"], vec!["p".into()]);
+    thread::scope(|scope| {
+        for _ in 0..WRITERS {
+            let database = server.open();
+            scope.spawn(move || {
+                let mut session = database.open_session();
+                for _ in 0..ROUNDS {
+                    let found = session.begin(&[of_one()]).unwrap().remove(0);
+                    let revision = match found.first().map(|row| row[1].clone()) {
+                        Some(Value::Integer(revision)) => revision,
+                        _ => 0,
+                    };
+                    let row = vec!["p".into(), (revision + 1).into(), 0.into(), 0.into()];
+                    put(&mut *session, &PROJECTS, vec![row]);
+                    commit(&mut *session);
+                }
+            });
+        }
+    });
+    let revision = i64::try_from(WRITERS).unwrap() * ROUNDS;
+    assert_eq!(server.read(of_one())[0][1], Value::Integer(revision));
+}
+
+#[test]
+fn rejected_write_fails_and_cannot_be_committed() {
+    let server = TestServer::new();
+    let mut session = server.open().open_session();
+    session.begin(&[]).unwrap();
+    put(&mut *session, &USERS, vec![vec!["a".into(), "one".into()]]);
+    let row = RowChange::Put(vec!["b".into(), Value::Null]);
+    let error = session.write(vec![(&USERS, vec![row])]).unwrap_err();
+    assert!(matches!(error, SessionError::Failed(_)), "{error:?}");
+    assert!(matches!(session.commit(), CommitOutcome::Failed(_)));
+    session.roll_back();
+    assert_eq!(session.begin(&[RowQuery::all(&USERS)]).unwrap(), [Vec::<Vec<Value>>::new()]);
+    commit(&mut *session);
+    assert!(!session.was_interrupted());
+}
+
+#[test]
+fn lost_connection_of_a_writer_is_reported_and_replaced() {
+    let server = TestServer::new();
+    let mut session = server.open().open_session();
+    session.begin(&[]).unwrap();
+    put(&mut *session, &USERS, vec![vec!["a".into(), "one".into()]]);
+    server.database.terminate_backends();
+    let error = session.read(&[RowQuery::all(&USERS)]).unwrap_err();
+    assert!(matches!(error, SessionError::Retry(_)), "{error:?}");
+    assert!(session.was_interrupted() && !session.was_interrupted());
+    let found = session.begin(&[RowQuery::all(&USERS)]).unwrap();
+    assert_eq!(found, [Vec::<Vec<Value>>::new()]);
+    put(&mut *session, &USERS, vec![vec!["b".into(), "two".into()]]);
+    server.database.terminate_backends();
+    let outcome = session.commit();
+    let is_unsure = matches!(outcome, CommitOutcome::Unknown(_) | CommitOutcome::Retry(_));
+    assert!(is_unsure, "{outcome:?}");
+    assert!(session.was_interrupted());
+    // Nothing was open.
+    server.database.terminate_backends();
+    while session.begin(&[]).is_err() {}
+    commit(&mut *session);
+}
+
+#[test]
+fn reads_survive_the_end_of_all_connections() {
+    let server = TestServer::new();
+    server.put(&USERS, vec![vec!["a".into(), "one".into()]]);
+    for _ in 0..5 {
+        assert_eq!(server.read(RowQuery::all(&USERS)).len(), 1);
+        server.database.terminate_backends();
+        let queries = vec![RowQuery::all(&USERS), RowQuery::all(&STORE)];
+        let rows = server.runtime.block_on(server.open().read(queries)).unwrap();
+        assert_eq!((rows[0].len(), rows[1].len()), (1, 1));
+        server.database.terminate_backends();
+    }
+}
+
+#[test]
+fn snapshot_keeps_its_state_and_leaves_no_transaction() {
+    let server = TestServer::new();
+    let database = server.open();
+    let count = |number: i64| vec![vec![format!("{number}").into(), "text".into()]];
+    server.put(&USERS, count(1));
+    let mut snapshot = server.runtime.block_on(database.begin_snapshot()).unwrap();
+    server.put(&USERS, count(2));
+    for _ in 0..2 {
+        let rows = server.runtime.block_on(snapshot.read(vec![RowQuery::all(&USERS)])).unwrap();
+        assert_eq!(rows[0], count(1));
+    }
+    assert_eq!(server.read(RowQuery::all(&USERS)).len(), 2);
+    drop(snapshot);
+    let open = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
+                AND state LIKE 'idle in transaction%'";
+    let is_over = (0..1000).any(|_| server.database.query(open).unwrap().is_empty());
+    assert!(is_over);
+}
+
+#[test]
+fn limits_of_the_database_are_named() {
+    let server = TestServer::new();
+    let mut session = server.open().open_session();
+    session.begin(&[]).unwrap();
+    // Random, so that compression does not make it fit.
+    let mut key = String::new();
+    for number in 0..2000_u32 {
+        key.push_str(&crc32fast::hash(&number.to_le_bytes()).to_string());
+    }
+    let row = vec![key.into(), 0.into(), "record".into(), Value::Null];
+    let error = session.write(vec![(&IDEMPOTENCY, vec![RowChange::Put(row)])]).unwrap_err();
+    let SessionError::Failed(error) = error else { panic!("{error:?}") };
+    let message = error.to_string();
+    assert!(message.contains("a change of this size") && message.contains("maximum"), "{message}");
+}
+
+/// The plan that a connection keeps for any parameters.
+fn generic_plan(server: &TestServer, sql: &SqlStatement<'_>) -> String {
+    let nulls = vec!["NULL"; sql.parameters.len()].join(", ");
+    let script = [
+        "SET plan_cache_mode = force_generic_plan".to_owned(),
+        format!("PREPARE one AS {}", sql.text),
+        format!("EXPLAIN EXECUTE one ({nulls})"),
+        "DEALLOCATE one".to_owned(),
+    ];
+    let client = server.runtime.block_on(server.pool.get()).unwrap();
+    let mut plan = String::new();
+    for statement in script {
+        for message in server.runtime.block_on(client.simple_query(&statement)).unwrap() {
+            if let SimpleQueryMessage::Row(row) = message {
+                plan.push_str(row.get(0).unwrap());
+                plan.push('\n');
+            }
+        }
+    }
+    plan
+}
+
+#[test]
+fn lookups_use_the_primary_key_with_old_statistics() {
+    let server = TestServer::new();
+    for count in [0, 5, 2000] {
+        for table in TABLES {
+            let mut rows = Vec::new();
+            rows.extend((0..count).map(|seed| row_of(table, 10 * seed + 1)));
+            if !rows.is_empty() {
+                server.put(table, rows);
+            }
+            if count == 5 {
+                server.database.query(&format!("ANALYZE {}", table.name)).unwrap();
+            }
+            let keys = vec![key_of(table, &row_of(table, 1)), key_of(table, &row_of(table, 2))];
+            let one = RowQuery::keys(table, keys[..1].to_vec());
+            let many = RowQuery::keys(table, keys.clone());
+            let all_keys: Vec<_> = keys.iter().collect();
+            for sql in [
+                SqlStatement::select(&one).unwrap(),
+                SqlStatement::select(&many).unwrap(),
+                SqlStatement::delete(table, &all_keys).unwrap(),
+            ] {
+                let plan = generic_plan(&server, &sql);
+                assert!(!plan.contains("Seq Scan"), "{count} {plan}");
+                if count == 2000 {
+                    let key = format!("{}_pkey", table.name);
+                    assert!(plan.contains(&key) && plan.contains("Index Cond"), "{plan}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn grown_table_is_analyzed() {
+    let server = TestServer::new();
+    let rows = "SELECT reltuples FROM pg_class WHERE relname = 'users'";
+    assert_eq!(server.database.query(rows).unwrap(), ["-1"]);
+    let mut users = Vec::new();
+    users.extend((0..500).map(|seed| row_of(&USERS, seed)));
+    server.put(&USERS, users);
+    assert!((0..5000).any(|_| server.database.query(rows).unwrap() == ["500"]));
+}

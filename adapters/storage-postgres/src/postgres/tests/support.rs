@@ -3,11 +3,12 @@
 use reqlore_test_postgres::TestDatabase;
 use tokio::runtime::Runtime;
 
+use crate::database::{CommitOutcome, Database, WriteSession};
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::schema::{migrate, migrations};
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
 use crate::postgres::{PasswordSources, PostgresConfig};
-use crate::row::{TableRow, Value};
+use crate::row::{RowChange, RowQuery, TableRow, Value};
 use crate::tables::{ColumnType, Table};
 
 pub(crate) struct TestServer {
@@ -34,6 +35,35 @@ impl TestServer {
     pub(crate) fn open(&self) -> PostgresDatabase {
         PostgresDatabase::new(self.pool.clone(), WriteIsolation::ReadCommitted)
     }
+
+    /// Reads on the pool.
+    pub(crate) fn read(&self, query: RowQuery) -> Vec<TableRow> {
+        self.try_read(query).unwrap()
+    }
+
+    pub(crate) fn try_read(&self, query: RowQuery) -> Result<Vec<TableRow>, String> {
+        let rows = self.runtime.block_on(self.open().read(vec![query]));
+        Ok(rows.map_err(|error| error.to_string())?.remove(0))
+    }
+
+    /// Writes rows in a transaction of its own.
+    pub(crate) fn put(&self, table: &'static Table, rows: Vec<TableRow>) {
+        let mut session = self.open().open_session();
+        session.begin(&[]).unwrap();
+        put(&mut *session, table, rows);
+        commit(&mut *session);
+    }
+}
+
+pub(crate) fn put(session: &mut dyn WriteSession, table: &'static Table, rows: Vec<TableRow>) {
+    let mut changes = Vec::new();
+    changes.extend(rows.into_iter().map(RowChange::Put));
+    session.write(vec![(table, changes)]).unwrap();
+}
+
+pub(crate) fn commit(session: &mut dyn WriteSession) {
+    let outcome = session.commit();
+    assert!(matches!(outcome, CommitOutcome::Committed), "{outcome:?}");
 }
 
 pub(crate) fn open_pool(url: &str) -> ConnectionPool {
@@ -41,17 +71,24 @@ pub(crate) fn open_pool(url: &str) -> ConnectionPool {
     ConnectionPool::new(config).unwrap()
 }
 
-/// A row of any table, different for each seed.
+/// A row of any table. Each seed gives another key, in the order of the seeds. As in real data,
+/// there are few projects and kinds.
 pub(crate) fn row_of(table: &Table, seed: i64) -> TableRow {
     let mut row = Vec::new();
     for (index, column) in table.columns.iter().enumerate() {
+        let number = seed + i64::try_from(index).unwrap();
         row.push(match column.kind {
-            _ if column.is_nullable && (seed + index as i64) % 2 == 0 => Value::Null,
-            ColumnType::Integer => Value::Integer(seed),
-            ColumnType::Text => format!("{} {seed:05}", column.name).into(),
-            ColumnType::Binary => Value::Binary(vec![0, 1, 255, seed as u8].into()),
+            ColumnType::Text if column.name == "project" && table.key_width > 1 => "p".into(),
+            ColumnType::Text if column.name == "kind" && table.key_width > 2 => "k".into(),
+            _ if column.is_nullable && number % 2 == 0 => Value::Null,
+            ColumnType::Integer => number.into(),
+            ColumnType::Text => format!("{} {number:07}", column.name).into(),
+            ColumnType::Binary => Value::Binary(number.to_be_bytes().to_vec().into()),
         });
     }
-    // Integers of a key may not be unique for each seed above: the first column is.
     row
+}
+
+pub(crate) fn key_of(table: &Table, row: &TableRow) -> TableRow {
+    row[..table.key_width].to_vec()
 }
