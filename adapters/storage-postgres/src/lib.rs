@@ -41,10 +41,10 @@ use reqlore_group_commit::GroupWriter;
 
 use counters::WriterCounters;
 use database::Database;
+use postgres::PostgresDatabase;
 pub use postgres::{
     PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, inspect_schema, migrate_schema,
 };
-use postgres::{PostgresDatabase, WriteIsolation};
 use read::{changes, documents, entities, history, items, team};
 use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 
@@ -59,7 +59,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Connects to a database. Creates or migrates its tables if the role may.
     pub async fn open(config: PostgresConfig) -> StoreResult<Self> {
-        let database = PostgresDatabase::open(config, WriteIsolation::ReadCommitted).await?;
+        let database = PostgresDatabase::open(config).await?;
         Self::start(Arc::new(database)).await
     }
 

@@ -271,6 +271,7 @@ pub(crate) static TABLES: [&Table; 19] = [
 ];
 
 /// An index besides the primary key: its table and its columns.
+#[cfg(test)]
 pub(crate) const INDEXES: [(&str, &str, &[&str]); 7] = [
     ("documents_by_revision", "documents", &["project", "revision"]),
     ("documents_by_reference", "documents", &["project", "kind", "reference"]),

@@ -1,4 +1,5 @@
-//! Connection URLs: the parameters of libpq, with its meaning but safer defaults, and `pool_size`.
+//! Connection URLs: the parameters of libpq, with its meaning but safer defaults, `pool_size` and
+//! `write_isolation`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs
 use tokio_postgres::{Config, Error};
 
 use super::password_file::PasswordFile;
+use super::session::WriteIsolation;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// Parameters that tokio-postgres reads, with the same meaning as libpq.
@@ -29,7 +31,7 @@ const CLIENT_PARAMETERS: [&str; 14] = [
     "sslnegotiation",
     "user",
 ];
-const OWN_PARAMETERS: [&str; 9] = [
+const OWN_PARAMETERS: [&str; 10] = [
     "keepalives_count",
     "passfile",
     "pool_size",
@@ -39,6 +41,7 @@ const OWN_PARAMETERS: [&str; 9] = [
     "sslrootcert",
     "target_session_attrs",
     "tcp_user_timeout",
+    "write_isolation",
 ];
 const DEFAULT_SOCKET_FOLDER: &str = "/var/run/postgresql";
 const DEFAULT_PORT: u16 = 5432;
@@ -64,6 +67,7 @@ pub struct PostgresConfig {
     pub(crate) pool_size: usize,
     /// True if a read-only standby is not accepted.
     pub(crate) needs_writable: bool,
+    pub(crate) write_isolation: WriteIsolation,
     has_url_password: bool,
 }
 
@@ -115,6 +119,7 @@ impl PostgresConfig {
             password_file: sources.find_file(),
             pool_size: default_pool_size(),
             needs_writable: true,
+            write_isolation: WriteIsolation::default(),
             targets,
         };
         for target in &mut config.targets {
@@ -189,6 +194,17 @@ impl PostgresConfig {
                     "read-write" | "primary" => true,
                     "any" => false,
                     _ => return Err(invalid(name, value, "read-write, primary or any")),
+                }
+            }
+            "write_isolation" => {
+                self.write_isolation = match value {
+                    "read-committed" => WriteIsolation::ReadCommitted,
+                    "repeatable-read" => WriteIsolation::RepeatableRead,
+                    "serializable" => WriteIsolation::Serializable,
+                    _ => {
+                        let valid = "read-committed, repeatable-read or serializable";
+                        return Err(invalid(name, value, valid));
+                    }
                 }
             }
             // `sslcert` and `sslkey` are read together.

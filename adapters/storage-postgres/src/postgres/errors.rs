@@ -3,7 +3,6 @@
 use std::io;
 
 use reqlore_domain::ports::documents::StoreError;
-use tokio_postgres::error::DbError;
 
 use crate::database::SessionError;
 
@@ -29,16 +28,16 @@ pub(crate) struct DatabaseError {
     pub(crate) next: NextStep,
     /// SQLSTATE, if the database reported the error.
     pub(crate) code: Option<String>,
-    pub(crate) error: StoreError,
+    pub(crate) error: Box<StoreError>,
 }
 
 impl DatabaseError {
     pub(crate) fn report(error: StoreError) -> Self {
-        Self { next: NextStep::Report, code: None, error }
+        Self { next: NextStep::Report, code: None, error: Box::new(error) }
     }
 
     pub(crate) fn reconnect(reason: &str) -> Self {
-        Self { next: NextStep::Reconnect, code: None, error: unavailable(reason) }
+        Self { next: NextStep::Reconnect, ..Self::report(unavailable(reason)) }
     }
 
     /// A bug.
@@ -57,7 +56,7 @@ impl DatabaseError {
 
 impl From<DatabaseError> for StoreError {
     fn from(error: DatabaseError) -> Self {
-        error.error
+        *error.error
     }
 }
 
@@ -65,7 +64,7 @@ impl From<DatabaseError> for SessionError {
     fn from(error: DatabaseError) -> Self {
         match error.next {
             NextStep::Repeat | NextStep::Reconnect => Self::Retry(error.error.to_string()),
-            NextStep::Report => Self::Failed(error.error),
+            NextStep::Report => Self::Failed(*error.error),
         }
     }
 }
@@ -93,13 +92,14 @@ fn busy(reason: &str) -> StoreError {
 
 impl From<tokio_postgres::Error> for DatabaseError {
     fn from(error: tokio_postgres::Error) -> Self {
-        tracing::debug!(?error, "the database failed");
+        tracing::debug!(%error, "the database failed");
         if let Some(reported) = error.as_db_error() {
-            let (next, store_error) = from_report(reported);
+            let code = reported.code().code();
+            let message: String = reported.message().chars().take(200).collect();
             return Self {
-                next,
-                code: Some(reported.code().code().to_owned()),
-                error: store_error,
+                next: next_step(code, &message),
+                code: Some(code.to_owned()),
+                error: Box::new(store_error(code, &message)),
             };
         }
         let source = std::error::Error::source(&error);
@@ -116,89 +116,68 @@ impl From<tokio_postgres::Error> for DatabaseError {
     }
 }
 
-fn from_report(report: &DbError) -> (NextStep, StoreError) {
-    use NextStep::{Reconnect, Repeat, Report};
-    let code = report.code().code();
-    let class = code.get(..2).unwrap_or_default();
-    let message: String = report.message().chars().take(200).collect();
-    match (class, code) {
-        // Statement completion unknown.
-        (_, "40003") | ("08", _) => {
-            (Reconnect, unavailable("the connection was lost; check that it runs, then try again"))
+fn next_step(code: &str, message: &str) -> NextStep {
+    match code {
+        // Lost, ended by the database, led to a standby, or given to another client by a pooler.
+        // 40003 leaves open whether a statement was completed.
+        "40003" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25P04" | "25006" | "53300"
+        | "26000" => NextStep::Reconnect,
+        // A migration changed a column that a prepared statement uses.
+        "0A000" if message.contains("cached plan") => NextStep::Reconnect,
+        _ if code.starts_with("08") => NextStep::Reconnect,
+        // CockroachDB, YugabyteDB and Aurora DSQL report their conflicts as 40001. The latter names
+        // them OC000 and OC001.
+        "55P03" => NextStep::Repeat,
+        _ if code.starts_with("40") || code.starts_with("OC") => NextStep::Repeat,
+        _ => NextStep::Report,
+    }
+}
+
+fn store_error(code: &str, message: &str) -> StoreError {
+    let reason = match code {
+        "40003" => return *lost_connection().error,
+        "57P01" | "57P02" | "57P03" | "57P05" => "is starting or shutting down; try again",
+        "25P03" | "25P04" => "ended a transaction that took too long; raise its timeouts",
+        "26000" => "lost a prepared statement; connect without a pooler of transactions",
+        "25006" => {
+            "can only be read, so nothing was written; connect to the primary, or wait until a \
+             standby is promoted"
         }
-        // `OC` are the conflicts of Aurora DSQL, which it also reports as 40001.
-        ("40" | "OC", _) => (
-            Repeat,
-            busy(
-                "other writers changed the same data again and again, so nothing was written; \
-                  try again",
-            ),
-        ),
-        (_, "57P01" | "57P02" | "57P03" | "57P05") => {
-            (Reconnect, unavailable("is starting or shutting down; try again"))
-        }
-        (_, "25P03" | "25P04") => (
-            Reconnect,
-            unavailable("ended a transaction that took too long; try again, or raise its timeouts"),
-        ),
-        // A pooler gave us another connection, or a migration changed the type of a column.
-        (_, "26000") | (_, "0A000") if code == "26000" || message.contains("cached plan") => {
-            (Reconnect, unavailable("lost its prepared statements; connect without a pooler"))
-        }
-        (_, "55P03") => (Repeat, busy("other writers kept it locked; try again")),
-        (_, "57014") => (
-            Report,
-            busy(
+        "53300" => "accepts no more connections; raise its `max_connections`, or lower `pool_size`",
+        "53100" => "no space is left on its disk, so nothing was written; free some space",
+        "3D000" => "does not exist; create it, or correct its name in the URL",
+        "55P03" => return busy("other writers kept it locked, so nothing was written; try again"),
+        "57014" => {
+            return busy(
                 "a statement took longer than its `statement_timeout`, so nothing was written; \
-                  try again, or raise the timeout",
-            ),
-        ),
-        (_, "25006") => (
-            Reconnect,
-            unavailable(
-                "can only be read, so nothing was written; connect to the primary, or \
-                         wait until a standby is promoted",
-            ),
-        ),
-        (_, "53300") => (
-            Reconnect,
-            unavailable(
-                "accepts no more connections; raise its `max_connections`, or use fewer \
-                         connections per server",
-            ),
-        ),
-        (_, "53100") => (
-            Report,
-            unavailable("no space is left on its disk, so nothing was written; free some space"),
-        ),
-        ("53", _) => (Report, unavailable(&format!("is short of a resource ({message})"))),
-        ("54", _) => (
-            Report,
-            refused(format!("cannot store a change of this size ({message}); split or shorten it")),
-        ),
-        ("28", _) => {
-            (Report, unavailable("rejected the login; check user, password and `pg_hba.conf`"))
+                 try again, or raise the timeout",
+            );
         }
-        (_, "3D000") => {
-            (Report, unavailable("does not exist; create it, or correct its name in the URL"))
+        "22021" | "22P05" => {
+            return refused("cannot store this text; create it with ENCODING 'UTF8'");
         }
-        (_, "42501") => (
-            Report,
-            unavailable(&format!(
-                "the role has no permission ({message}); grant it, as \
-                                  docs/postgres.md shows"
-            )),
-        ),
-        (_, "42P01" | "42703" | "3F000") => (
-            Report,
-            unavailable(&format!("its schema is incomplete ({message}); run `reqlore migrate up`")),
-        ),
-        (_, "22021" | "22P05") => (
-            Report,
-            refused("cannot store this text in its encoding; create it with ENCODING 'UTF8'"),
-        ),
-        (_, "XX001" | "XX002") => (Report, damaged(&message)),
-        ("58", _) => (Report, unavailable(&format!("cannot access its files ({message})"))),
-        _ => (Report, StoreError::Internal(format!("{PLACE}: error {code}: {message}"))),
+        "42501" => &format!("a permission is missing ({message}); grant it to the role"),
+        "42P01" | "42703" | "3F000" => {
+            &format!("its schema is incomplete ({message}); run `reqlore migrate up`")
+        }
+        "XX001" | "XX002" => return damaged(message),
+        _ => return store_error_of_class(code, message),
+    };
+    unavailable(reason)
+}
+
+fn store_error_of_class(code: &str, message: &str) -> StoreError {
+    match code.get(..2).unwrap_or_default() {
+        "08" => *lost_connection().error,
+        "28" => unavailable("rejected the login; check user, password and `pg_hba.conf`"),
+        "40" | "OC" => {
+            busy("other writers kept changing the same rows, so nothing was written; try again")
+        }
+        "53" => unavailable(&format!("is short of a resource ({message}); raise its limit")),
+        "54" => {
+            refused(format!("cannot store a change of this size ({message}); split or shorten it"))
+        }
+        "58" => unavailable(&format!("cannot access its files ({message}); check its disk")),
+        _ => StoreError::Internal(format!("{PLACE}: error {code}: {message}")),
     }
 }

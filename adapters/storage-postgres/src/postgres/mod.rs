@@ -15,4 +15,4 @@ mod tls;
 
 pub use connect_options::{PasswordSources, PostgresConfig};
 pub use schema::{PendingStatement, SchemaStatus, inspect_schema, migrate_schema};
-pub(crate) use session::{PostgresDatabase, WriteIsolation};
+pub(crate) use session::PostgresDatabase;

@@ -93,16 +93,16 @@ pub(crate) async fn update_schema(pool: &ConnectionPool) -> StoreResult<usize> {
 
 /// The migrations of this version of Reqlore.
 pub(crate) fn migrations() -> StoreResult<Vec<Migration>> {
-    let mut random = [0; 24];
-    getrandom::fill(&mut random).map_err(|error| StoreError::Internal(error.to_string()))?;
-    Ok(vec![Migration { version: 1, steps: read_steps(VERSION_1, random) }])
+    let (mut store_id, mut epoch) = ([0; 16], [0; 8]);
+    for random in [&mut store_id[..], &mut epoch] {
+        getrandom::fill(random).map_err(|error| StoreError::Internal(error.to_string()))?;
+    }
+    let epoch = i64::from_le_bytes(epoch) & i64::MAX;
+    Ok(vec![Migration { version: 1, steps: read_steps(VERSION_1, store_id, epoch) }])
 }
 
 /// Splits a file into its statements and completes the row that identifies the database.
-fn read_steps(text: &str, random: [u8; 24]) -> Vec<String> {
-    let [store_id @ .., _, _, _, _, _, _, _, _] = random;
-    let [.., a, b, c, d, e, f, g, h] = random;
-    let epoch = i64::from_le_bytes([a, b, c, d, e, f, g, h]) & i64::MAX;
+fn read_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
     let head = ChainHead::default();
     let row = [
         Value::Integer(1),

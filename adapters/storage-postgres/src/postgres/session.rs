@@ -38,12 +38,15 @@ const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// although a failover would lose the commit.
 const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
-/// Isolation of the transactions of writers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Isolation of the transactions of writers. Each level is safe, because all writers change one row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum WriteIsolation {
-    /// For PostgreSQL: after the wait for [`LOCK`], statements see the newest state.
+    /// After the wait for [`LOCK`], statements see the newest state: writers queue.
+    #[default]
     ReadCommitted,
-    /// For engines whose other levels allow more than PostgreSQL's.
+    /// Writers that meet are repeated. The only level of Aurora DSQL.
+    RepeatableRead,
+    /// The same. The default of CockroachDB.
     Serializable,
 }
 
@@ -51,6 +54,7 @@ impl WriteIsolation {
     fn begin(self) -> &'static str {
         match self {
             Self::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Self::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
             Self::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
         }
     }
@@ -147,10 +151,8 @@ pub(crate) struct PostgresDatabase {
 
 impl PostgresDatabase {
     /// Migrates the schema if it must, and if the role may.
-    pub(crate) async fn open(
-        config: PostgresConfig,
-        isolation: WriteIsolation,
-    ) -> StoreResult<Self> {
+    pub(crate) async fn open(config: PostgresConfig) -> StoreResult<Self> {
+        let isolation = config.write_isolation;
         let pool = ConnectionPool::new(config)?;
         update_schema(&pool).await?;
         Ok(Self::new(pool, isolation))
@@ -404,7 +406,7 @@ impl PostgresSession {
         self.end_transaction().await;
         match error.next {
             NextStep::Repeat => CommitOutcome::Retry(error.error.to_string()),
-            _ => CommitOutcome::Failed(error.error),
+            _ => CommitOutcome::Failed(*error.error),
         }
     }
 }

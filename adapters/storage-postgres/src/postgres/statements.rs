@@ -158,13 +158,11 @@ fn is_in(table: &Table, columns: &[&str]) -> Result<String, DatabaseError> {
         let kind = column_of(table, column)?.kind.sql();
         arrays.push(format!("${}::{kind}[]", index + 1));
     }
-    Ok(match columns {
-        [column] => format!("{column} = ANY({})", arrays[0]),
-        _ => {
-            let (columns, arrays) = (columns.join(", "), arrays.join(", "));
-            format!("({columns}) IN (SELECT * FROM unnest({arrays}))")
-        }
-    })
+    if let [column] = columns {
+        return Ok(format!("{column} = ANY({})", arrays[0]));
+    }
+    let (columns, arrays) = (columns.join(", "), arrays.join(", "));
+    Ok(format!("({columns}) IN (SELECT * FROM unnest({arrays}))"))
 }
 
 fn scalar(value: &Value) -> Parameter<'_> {

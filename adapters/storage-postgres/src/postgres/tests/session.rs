@@ -5,7 +5,8 @@ use std::thread;
 use tokio_postgres::SimpleQueryMessage;
 
 use super::support::{TestServer, commit, key_of, put, row_of};
-use crate::database::{CommitOutcome, Database, SessionError};
+use crate::database::{CommitOutcome, Database, SessionError, WriteSession};
+use crate::postgres::session::WriteIsolation;
 use crate::postgres::statements::SqlStatement;
 use crate::row::{RowChange, RowQuery, Value};
 use crate::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
@@ -109,31 +110,57 @@ fn damaged_row_is_an_error_that_names_the_table() {
 }
 
 #[test]
-fn writers_wait_for_each_other_and_see_the_newest_state() {
+fn writers_lose_no_change_at_any_isolation() {
+    use WriteIsolation::{ReadCommitted, RepeatableRead, Serializable};
     const WRITERS: usize = 6;
     const ROUNDS: i64 = 20;
     let server = TestServer::new();
-    let of_one = || RowQuery::equal(&PROJECTS, &["project"], vec!["p".into()]);
-    thread::scope(|scope| {
-        for _ in 0..WRITERS {
-            let database = server.open();
-            scope.spawn(move || {
+    for (project, isolation) in [("a", ReadCommitted), ("b", RepeatableRead), ("c", Serializable)] {
+        let row = || RowQuery::equal(&PROJECTS, &["project"], vec![project.into()]);
+        let database = server.open_with(isolation);
+        let mut conflicts = 0;
+        thread::scope(|scope| {
+            let mut writers = Vec::new();
+            for _ in 0..WRITERS {
                 let mut session = database.open_session();
-                for _ in 0..ROUNDS {
-                    let found = session.begin(&[of_one()]).unwrap().remove(0);
-                    let revision = match found.first().map(|row| row[1].clone()) {
-                        Some(Value::Integer(revision)) => revision,
-                        _ => 0,
-                    };
-                    let row = vec!["p".into(), (revision + 1).into(), 0.into(), 0.into()];
-                    put(&mut *session, &PROJECTS, vec![row]);
-                    commit(&mut *session);
-                }
-            });
-        }
-    });
-    let revision = i64::try_from(WRITERS).unwrap() * ROUNDS;
-    assert_eq!(server.read(of_one())[0][1], Value::Integer(revision));
+                writers.push(scope.spawn(move || {
+                    let mut conflicts = 0;
+                    for _ in 0..ROUNDS {
+                        while !increment(&mut *session, project, &row()) {
+                            conflicts += 1;
+                        }
+                    }
+                    conflicts
+                }));
+            }
+            for writer in writers {
+                conflicts += writer.join().unwrap();
+            }
+        });
+        let revision = i64::try_from(WRITERS).unwrap() * ROUNDS;
+        assert_eq!(server.read(row())[0][1], Value::Integer(revision), "{isolation:?}");
+        assert!(isolation != ReadCommitted || conflicts == 0, "{conflicts} conflicts");
+    }
+}
+
+/// False after a conflict.
+fn increment(session: &mut dyn WriteSession, project: &str, row: &RowQuery) -> bool {
+    let found = match session.begin(std::slice::from_ref(row)) {
+        Ok(mut found) => found.remove(0),
+        Err(SessionError::Retry(_)) => return false,
+        Err(error) => panic!("{error:?}"),
+    };
+    let revision = match found.first().map(|row| row[1].clone()) {
+        Some(Value::Integer(revision)) => revision,
+        _ => 0,
+    };
+    let row = vec![project.into(), (revision + 1).into(), 0.into(), 0.into()];
+    put(session, &PROJECTS, vec![row]);
+    match session.commit() {
+        CommitOutcome::Committed => true,
+        CommitOutcome::Retry(_) => false,
+        outcome => panic!("{outcome:?}"),
+    }
 }
 
 #[test]

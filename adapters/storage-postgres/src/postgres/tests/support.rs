@@ -33,7 +33,11 @@ impl TestServer {
     }
 
     pub(crate) fn open(&self) -> PostgresDatabase {
-        PostgresDatabase::new(self.pool.clone(), WriteIsolation::ReadCommitted)
+        self.open_with(WriteIsolation::default())
+    }
+
+    pub(crate) fn open_with(&self, isolation: WriteIsolation) -> PostgresDatabase {
+        PostgresDatabase::new(self.pool.clone(), isolation)
     }
 
     /// Reads on the pool.
