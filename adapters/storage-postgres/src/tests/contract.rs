@@ -1,5 +1,7 @@
 //! The contract suite.
 
+use std::cell::OnceCell;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use reqlore_contract::Storage;
@@ -10,6 +12,7 @@ use reqlore_test_postgres::TestDatabase;
 use super::faulty::{FaultPlan, FaultyDatabase};
 use super::simulated::SimulatedDatabase;
 use crate::database::Database;
+use crate::tables::TABLES;
 use crate::{PasswordSources, PostgresConfig, PostgresStore};
 
 /// Opens two stores, one after the other, on the same database.
@@ -28,23 +31,51 @@ async fn storage_on(database: Arc<dyn Database>) -> Storage {
     }
 }
 
+thread_local! {
+    /// The database of this test. A test of many histories empties it for each, because a new one
+    /// costs more than a history.
+    static DATABASE: OnceCell<TestDatabase> = const { OnceCell::new() };
+}
+
 async fn open_real() -> Storage {
-    let database = TestDatabase::new();
-    let url = database.url();
+    let mut is_new = false;
+    let create = || {
+        is_new = true;
+        TestDatabase::new()
+    };
+    let url = DATABASE.with(|database| database.get_or_init(create).url());
+    if !is_new {
+        empty_tables();
+    }
     let open = move || {
         let config = PostgresConfig::parse(&url, &PasswordSources::default()).unwrap();
         PostgresStore::open(config)
     };
     let store = open().await.unwrap();
+    if is_new {
+        run_sql("CREATE TABLE new_store AS TABLE store");
+    }
     Storage {
         other: ProjectKey::new("/other"),
         reopen: Some(Box::new(move || {
             let opening = open();
             Box::pin(async move { Ok(Arc::new(opening.await?) as Arc<dyn Store>) })
         })),
-        guard: Box::new(database),
         ..Storage::in_memory(store)
     }
+}
+
+/// Makes the tables those of a new database.
+fn empty_tables() {
+    let mut statements = String::new();
+    for table in TABLES {
+        write!(statements, "DELETE FROM {};", table.name).unwrap();
+    }
+    run_sql(&(statements + "INSERT INTO store TABLE new_store"));
+}
+
+fn run_sql(statements: &str) {
+    DATABASE.with(|database| database.get().unwrap().query(statements).unwrap());
 }
 
 mod on_a_simulated_database {
