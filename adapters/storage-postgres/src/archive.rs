@@ -14,7 +14,7 @@ use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::PostgresStore;
-use crate::database::{Database, DatabaseSnapshot};
+use crate::database::{Database, RowSource};
 use crate::read::documents::{AFTER_TEXTS, document_id, metas_of_kind, verified_body};
 use crate::read::history::{text_query, verified_text};
 use crate::read::team::audit_query;
@@ -62,8 +62,8 @@ enum ExportPhase {
 }
 
 pub(crate) struct SnapshotReader {
-    snapshot: Box<dyn DatabaseSnapshot>,
-    projects: Vec<ProjectKey>,
+    pub(crate) snapshot: Box<dyn RowSource>,
+    pub(crate) projects: Vec<ProjectKey>,
     phase: ExportPhase,
     /// Project and kind of the current list, as positions.
     list: (usize, usize),
@@ -74,7 +74,7 @@ pub(crate) struct SnapshotReader {
 
 impl SnapshotReader {
     pub(crate) async fn begin(database: &dyn Database) -> StoreResult<Self> {
-        let mut snapshot = database.begin_snapshot().await?;
+        let snapshot = database.begin_snapshot().await?;
         let queries = vec![
             RowQuery::keys(&STORE, vec![StoreRow::key()]),
             RowQuery::all(&PROJECTS).sorted_by(&["project"]),

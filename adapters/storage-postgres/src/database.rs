@@ -15,16 +15,19 @@ use crate::tables::Table;
 /// Random ID of a group of commits.
 pub(crate) type GroupId = [u8; 16];
 
-/// A database with the tables of this storage. Rows are verified by their checksum when they are
-/// read.
+/// Rows that can be read. They are verified by their checksum.
 #[async_trait]
-pub(crate) trait Database: fmt::Debug + Send + Sync + 'static {
-    /// Runs all queries on one state, which includes every commit that was acknowledged before, in
-    /// one round trip.
+pub(crate) trait RowSource: Send + Sync {
+    /// Runs all queries on one state, in one round trip.
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>>;
+}
 
+/// A database with the tables of this storage. A read sees every commit that was acknowledged
+/// before it.
+#[async_trait]
+pub(crate) trait Database: RowSource + fmt::Debug + 'static {
     /// Begins a transaction that reads the present state until it is dropped.
-    async fn begin_snapshot(&self) -> StoreResult<Box<dyn DatabaseSnapshot>>;
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>>;
 
     /// The numbers of the connections that read.
     fn connection_statistics(&self) -> DatabaseStatistics {
@@ -33,12 +36,6 @@ pub(crate) trait Database: fmt::Debug + Send + Sync + 'static {
 
     /// A session for a writer. Connects when its first transaction begins.
     fn open_session(&self) -> Box<dyn WriteSession>;
-}
-
-/// A read-only transaction.
-#[async_trait]
-pub(crate) trait DatabaseSnapshot: Send {
-    async fn read(&mut self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>>;
 }
 
 /// One connection of a writer, used from a thread that may block. At most one transaction is open.

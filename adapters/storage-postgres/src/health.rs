@@ -3,16 +3,17 @@
 use async_trait::async_trait;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::RecordReader as _;
-use reqlore_domain::ports::documents::read_all;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::{DocumentFilter, StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::{DatabaseStatistics, StorageHealth};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::PostgresStore;
 use crate::archive::SnapshotReader;
-use crate::records::{RowReader, project_value};
+use crate::database::RowSource;
+use crate::read::documents::metadata_page;
+use crate::read::read_one;
+use crate::records::project_value;
 use crate::row::RowQuery;
-use crate::tables::PROJECTS;
 use crate::writer::{LIST_TABLES, ListRows};
 
 /// Maximum number of damaged objects in a report.
@@ -39,37 +40,44 @@ impl StorageHealth for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Reads one state of the database, so that commits in between are no differences.
     async fn find_list_damage(&self, damage: &mut Vec<String>) -> StoreResult<()> {
         let mut reader = SnapshotReader::begin(&*self.database).await?;
         while !reader.next_batch().await?.is_empty() {}
-        let projects = RowQuery::all(&PROJECTS).sorted_by(&["project"]);
-        for row in crate::read::read_one(&*self.database, projects).await? {
-            let project = ProjectKey::new(RowReader::new(row, "a project").text()?);
-            self.compare_lists(&project, damage).await?;
+        for project in &reader.projects {
+            compare_lists(&*reader.snapshot, project, damage).await?;
         }
         Ok(())
     }
+}
 
-    /// Compares the rows of all lists of a project with the metadata of its documents.
-    async fn compare_lists(
-        &self,
-        project: &ProjectKey,
-        damage: &mut Vec<String>,
-    ) -> StoreResult<()> {
-        let mut expected = ListRows::default();
-        for kind in DocumentKind::ALL {
-            for meta in read_all(self, project, kind).await?.0 {
+/// Compares the rows of all lists of a project with the metadata of its documents.
+async fn compare_lists(
+    source: &dyn RowSource,
+    project: &ProjectKey,
+    damage: &mut Vec<String>,
+) -> StoreResult<()> {
+    let mut expected = ListRows::default();
+    for kind in DocumentKind::ALL {
+        let mut filter = DocumentFilter::of_kind(kind);
+        loop {
+            let page = metadata_page(source, project, &filter).await?;
+            for meta in page.metadata {
                 expected.add(ListRows::of_document(project, &meta));
             }
-        }
-        for table in LIST_TABLES {
-            let of_project = RowQuery::keys(table, vec![vec![project_value(project)]]);
-            let mut rows = crate::read::read_one(&*self.database, of_project).await?;
-            rows.sort_unstable();
-            if rows != expected.rows_of(table) {
-                damage.push(format!("the list {} differs from the documents", table.name));
+            filter.after_name = page.next_name;
+            if filter.after_name.is_none() {
+                break;
             }
         }
-        Ok(())
     }
+    for table in LIST_TABLES {
+        let of_project = RowQuery::keys(table, vec![vec![project_value(project)]]);
+        let mut rows = read_one(source, of_project).await?;
+        rows.sort_unstable();
+        if rows != expected.rows_of(table) {
+            damage.push(format!("the list {} differs from the documents", table.name));
+        }
+    }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod change_reader;
 mod contract;
+mod damage;
 mod faulty;
 pub(crate) mod seam;
 mod seeded_random;

@@ -18,7 +18,7 @@ use super::pool::{Client, ConnectionPool, OwnClient};
 use super::rows::decode;
 use super::schema::update_schema;
 use super::statements::SqlStatement;
-use crate::database::{CommitOutcome, Database, DatabaseSnapshot, SessionError, WriteSession};
+use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::row::{RowChange, RowQuery, TableRow, Value};
 use crate::tables::{STORE, Table};
 
@@ -176,7 +176,7 @@ impl PostgresDatabase {
 }
 
 #[async_trait]
-impl Database for PostgresDatabase {
+impl RowSource for PostgresDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let pool = self.pool.clone();
         let is_plain = queries.len() == 1;
@@ -187,8 +187,11 @@ impl Database for PostgresDatabase {
         })
         .await
     }
+}
 
-    async fn begin_snapshot(&self) -> StoreResult<Box<dyn DatabaseSnapshot>> {
+#[async_trait]
+impl Database for PostgresDatabase {
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         let pool = self.pool.clone();
         let queries = vec![RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)])];
         let (client, _) = self
@@ -251,8 +254,8 @@ struct PostgresSnapshot {
 }
 
 #[async_trait]
-impl DatabaseSnapshot for PostgresSnapshot {
-    async fn read(&mut self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+impl RowSource for PostgresSnapshot {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let Some(client) = &self.client else { return Ok(Vec::new()) };
         let mut messages = Vec::with_capacity(queries.len());
         selects(&mut messages, &queries)?;

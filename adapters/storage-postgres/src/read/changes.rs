@@ -6,7 +6,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::documents::document_id;
 use super::read_one;
-use crate::database::Database;
+use crate::database::RowSource;
 use crate::records::{ProjectRow, RowReader, StoreRow, integer, project_value};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, PROJECTS, STORE, WRITERS};
@@ -15,7 +15,7 @@ use crate::tables::{DOCUMENTS, PROJECTS, STORE, WRITERS};
 const ORDER: [&str; 3] = ["revision", "kind", "name"];
 
 pub(crate) async fn changes_since(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     since: Option<ChangePosition>,
     limit: usize,
@@ -29,7 +29,7 @@ pub(crate) async fn changes_since(
             .sorted_by(&ORDER)
             .limited_to(limit.saturating_add(1)),
     ];
-    let mut results = database.read(queries).await?.into_iter();
+    let mut results = source.read(queries).await?.into_iter();
     let mut next = || results.next().unwrap_or_default();
     let store_id = u128::from_be_bytes(StoreRow::decode(next())?.store_id);
     let row = next().into_iter().next().map(ProjectRow::decode).transpose()?.unwrap_or_default();
@@ -53,7 +53,7 @@ pub(crate) async fn changes_since(
     let last = revision_of(&rows[rows.len() - 1])?;
     let of_last = revisions(project, integer(last));
     let queries = vec![writer_query(project, last), of_last.up_to(last).sorted_by(&ORDER)];
-    let mut results = database.read(queries).await?;
+    let mut results = source.read(queries).await?;
     let of_last = results.pop().unwrap_or_default();
     let writer_id = decode_writer(results.pop().unwrap_or_default())?;
     let mut before = Vec::with_capacity(rows.len());
@@ -112,6 +112,6 @@ fn ids_of(rows: &[TableRow]) -> StoreResult<Vec<reqlore_domain::document::Docume
 }
 
 /// The ID of the storage, and whether it is complete.
-pub(crate) async fn store_row(database: &dyn Database) -> StoreResult<StoreRow> {
-    StoreRow::decode(read_one(database, RowQuery::keys(&STORE, vec![StoreRow::key()])).await?)
+pub(crate) async fn store_row(source: &dyn RowSource) -> StoreResult<StoreRow> {
+    StoreRow::decode(read_one(source, RowQuery::keys(&STORE, vec![StoreRow::key()])).await?)
 }

@@ -9,7 +9,7 @@ use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, MetadataPa
 use reqlore_domain::project_key::ProjectKey;
 
 use super::read_one;
-use crate::database::Database;
+use crate::database::RowSource;
 use crate::records::{
     DocumentRow, PresentRow, damaged, document_key, join_parts, key_text, parse_kind, project_value,
 };
@@ -24,7 +24,7 @@ const LINK_TARGET: usize = 1;
 const LINK_KIND: usize = 2;
 
 pub(crate) async fn documents(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> StoreResult<Vec<Option<Document>>> {
@@ -32,7 +32,7 @@ pub(crate) async fn documents(
         return Ok(Vec::new());
     }
     let queries = document_queries(project, ids);
-    let mut results = database.read(queries.to_vec()).await?;
+    let mut results = source.read(queries.to_vec()).await?;
     let (bodies, rows) = (results.pop().unwrap_or_default(), results.pop().unwrap_or_default());
     let mut found = DocumentRows::new(rows, bodies)?;
     let mut documents = Vec::with_capacity(ids.len());
@@ -98,7 +98,7 @@ pub(crate) fn document_id(row: &[Value]) -> StoreResult<DocumentId> {
 }
 
 pub(crate) async fn versions(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> StoreResult<Vec<Option<Version>>> {
@@ -107,7 +107,7 @@ pub(crate) async fn versions(
     }
     let [query, _] = document_queries(project, ids);
     let mut found = HashMap::new();
-    for row in read_one(database, query).await? {
+    for row in read_one(source, query).await? {
         let id = document_id(&row)?;
         found.insert(id, version_of(&row)?);
     }
@@ -144,7 +144,7 @@ pub(crate) fn metas_of_kind(project: &ProjectKey, kind: DocumentKind) -> RowQuer
 }
 
 pub(crate) async fn metadata_page(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     filter: &DocumentFilter,
 ) -> StoreResult<MetadataPage> {
@@ -155,7 +155,7 @@ pub(crate) async fn metadata_page(
         .sorted_by(&["name"])
         // One row beyond the limit shows whether there is another page.
         .limited_to(filter.limit.saturating_add(1));
-    let mut metadata = decode_metas(read_one(database, query).await?)?;
+    let mut metadata = decode_metas(read_one(source, query).await?)?;
     let has_more = metadata.len() > filter.limit;
     metadata.truncate(filter.limit);
     let next_name = match metadata.last() {
@@ -166,7 +166,7 @@ pub(crate) async fn metadata_page(
 }
 
 pub(crate) async fn lookup(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     kind: DocumentKind,
     words: &[String],
@@ -183,7 +183,7 @@ pub(crate) async fn lookup(
         RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, Vec::new()) }
     };
     let queries = vec![by("name", |text| text.into()), by("reference", key_text)];
-    let rows = database.read(queries).await?.into_iter().flatten().collect();
+    let rows = source.read(queries).await?.into_iter().flatten().collect();
     let found = decode_metas(rows)?;
     let mut matches = Vec::with_capacity(words.len());
     for word in words {
@@ -199,17 +199,17 @@ pub(crate) async fn lookup(
 }
 
 pub(crate) async fn backlinks(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     links: &BacklinkQuery,
 ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
     if links.targets.is_empty() {
         return Ok(Vec::new());
     }
-    let found = read_one(database, links_query(project, &links.targets)).await?;
+    let found = read_one(source, links_query(project, &links.targets)).await?;
     let mut rows = Vec::new();
     if let Some(query) = documents_of(project, &found, links)? {
-        rows = read_one(database, query).await?;
+        rows = read_one(source, query).await?;
     }
     decode_backlinks(&found, rows, links)
 }

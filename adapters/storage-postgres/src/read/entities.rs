@@ -14,7 +14,7 @@ use reqlore_domain::project_key::ProjectKey;
 use super::documents::{AFTER_TEXTS, decode_metas, document_queries};
 use super::items::sum_counts;
 use super::read_one;
-use crate::database::Database;
+use crate::database::RowSource;
 use crate::records::{RowReader, key_text, project_value};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{COUNTS, ENTITY_WORDS, UNTAGGED};
@@ -24,11 +24,11 @@ use crate::writer::{ENTITIES, TAG_PREFIX, UNTAGGED_ENTITIES};
 const WORD_PAGE: usize = 100;
 
 pub(crate) async fn entity_kinds(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
 ) -> StoreResult<EntityCounts> {
     let mut kinds = EntityCounts::new();
-    for row in read_one(database, counts_query(project, ENTITIES, None)).await? {
+    for row in read_one(source, counts_query(project, ENTITIES, None)).await? {
         let mut reader = RowReader::new(row, "a count of entities");
         reader.skip(2);
         kinds.insert(reader.text()?, reader.number()?);
@@ -43,7 +43,7 @@ fn counts_query(project: &ProjectKey, counter: &str, kind: Option<&str>) -> RowQ
 }
 
 pub(crate) async fn tag_counts(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     kind: Option<&str>,
 ) -> StoreResult<EntityCounts> {
@@ -51,7 +51,7 @@ pub(crate) async fn tag_counts(
     let query = RowQuery::equal(&COUNTS, &["project"], vec![project_value(project)])
         .within("counter", TAG_PREFIX.into()..end.into());
     let mut tags = EntityCounts::new();
-    for row in read_one(database, query).await? {
+    for row in read_one(source, query).await? {
         let mut reader = RowReader::new(row, "a count of tags");
         reader.skip(1);
         let (counter, counted_kind) = (reader.text()?, reader.text()?);
@@ -64,7 +64,7 @@ pub(crate) async fn tag_counts(
 }
 
 pub(crate) async fn untagged(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     kind: Option<&str>,
     limit: usize,
@@ -75,23 +75,23 @@ pub(crate) async fn untagged(
         counts_query(project, UNTAGGED_ENTITIES, kind),
         RowQuery::keys(&UNTAGGED, vec![key]).sorted_by(&["kind", "name"]).limited_to(limit),
     ];
-    let mut results = database.read(queries).await?;
+    let mut results = source.read(queries).await?;
     let rows = results.pop().unwrap_or_default();
     let total = sum_counts(results.pop().unwrap_or_default())?;
-    Ok(UntaggedList { metadata: entities(database, project, &rows).await?, total })
+    Ok(UntaggedList { metadata: entities(source, project, &rows).await?, total })
 }
 
 pub(crate) async fn similar_entities(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     text: &str,
 ) -> StoreResult<SimilarEntities> {
     let exact = vec![project_value(project), key_text(&exact_word(text))];
     let query =
         RowQuery::keys(&ENTITY_WORDS, vec![exact]).sorted_by(&["name"]).limited_to(MAX_PAGE_ITEMS);
-    let rows = read_one(database, query).await?;
+    let rows = read_one(source, query).await?;
     let mut similar =
-        SimilarEntities { same: entities(database, project, &rows).await?, ids: Vec::new() };
+        SimilarEntities { same: entities(source, project, &rows).await?, ids: Vec::new() };
     let Some(prefix) = similar_prefix(text) else { return Ok(similar) };
     let end = format!("{prefix}{AFTER_TEXTS}");
     let mut first = prefix;
@@ -100,9 +100,9 @@ pub(crate) async fn similar_entities(
             .within("word", first.into()..end.as_str().into())
             .sorted_by(&["word", "name"])
             .limited_to(WORD_PAGE);
-        let rows = read_one(database, query).await?;
+        let rows = read_one(source, query).await?;
         let mut is_full = false;
-        for meta in entities(database, project, &rows).await? {
+        for meta in entities(source, project, &rows).await? {
             let entity = meta.entity.as_ref();
             is_full |= entity.is_some_and(|entity| !push_id(&mut similar.ids, &entity.id));
         }
@@ -117,7 +117,7 @@ pub(crate) async fn similar_entities(
 
 /// Reads the entities of rows that end with their name, in this order.
 async fn entities(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     rows: &[TableRow],
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
@@ -132,7 +132,7 @@ async fn entities(
     }
     let [query, _] = document_queries(project, &ids);
     let mut found = HashMap::new();
-    for meta in decode_metas(read_one(database, query).await?)? {
+    for meta in decode_metas(read_one(source, query).await?)? {
         found.insert(meta.id.clone(), meta);
     }
     Ok(ids.iter().filter_map(|id| found.get(id).cloned()).collect())

@@ -8,13 +8,13 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::documents::documents;
 use super::read_one;
-use crate::database::Database;
+use crate::database::RowSource;
 use crate::records::{DocumentRow, EntryRow, binary, damaged, document_key, integer, join_parts};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, HISTORY, TEXTS};
 
 pub(crate) async fn history_page(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     id: &DocumentId,
     before: u64,
@@ -28,7 +28,7 @@ pub(crate) async fn history_page(
         .limited_to(limit.saturating_add(1));
     let queries =
         vec![RowQuery::keys(&DOCUMENTS, vec![key]), RowQuery { is_descending: true, ..past }];
-    let mut results = database.read(queries).await?;
+    let mut results = source.read(queries).await?;
     let past = results.pop().unwrap_or_default();
     let mut entries = Vec::new();
     for row in results.pop().unwrap_or_default() {
@@ -49,12 +49,12 @@ pub(crate) async fn history_page(
 }
 
 pub(crate) async fn document_at(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     id: &DocumentId,
     version: Version,
 ) -> StoreResult<Option<Document>> {
-    let present = documents(database, project, std::slice::from_ref(id)).await?.pop().flatten();
+    let present = documents(source, project, std::slice::from_ref(id)).await?.pop().flatten();
     if present.as_ref().is_some_and(|document| document.version == version) {
         return Ok(present);
     }
@@ -64,9 +64,9 @@ pub(crate) async fn document_at(
     let query = RowQuery::equal(&HISTORY, columns, values).sorted_by(&["number"]).limited_to(1);
     // The newest entry wins if two texts share the version.
     let query = RowQuery { is_descending: true, ..query };
-    let Some(row) = read_one(database, query).await?.pop() else { return Ok(None) };
+    let Some(row) = read_one(source, query).await?.pop() else { return Ok(None) };
     let Some(hash) = EntryRow::decode(row)?.hash else { return Ok(None) };
-    let rows = read_one(database, text_query(project, id, hash)).await?;
+    let rows = read_one(source, text_query(project, id, hash)).await?;
     // A purge may have erased the text in between.
     if rows.is_empty() {
         return Ok(None);

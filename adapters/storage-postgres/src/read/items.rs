@@ -13,7 +13,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::documents::{decode_metas, document_id, document_queries};
 use super::read_one;
-use crate::database::Database;
+use crate::database::RowSource;
 use crate::records::{RowReader, damaged, project_value};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{COUNTS, DIAGNOSTICS, DOCUMENTS, ITEM_COUNTS};
@@ -47,7 +47,7 @@ impl ListedItem {
 }
 
 pub(crate) async fn items(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     query: &ItemQuery,
 ) -> StoreResult<ItemPage> {
@@ -55,7 +55,7 @@ pub(crate) async fn items(
     let mut found = Vec::new();
     if let Some(parents) = &query.filter.parents {
         let parents: Vec<Reference> = parents.iter().copied().collect();
-        for item in children(database, project, query.kind, &parents).await? {
+        for item in children(source, project, query.kind, &parents).await? {
             if item.is_selected(&query.filter) && count_item(&mut page, &item.status, 1, query) {
                 found.push(item);
             }
@@ -63,7 +63,7 @@ pub(crate) async fn items(
         let Range { start, end } = query.position_keys();
         found.retain(|item| *item.position >= *start && *item.position < *end);
     } else {
-        let mut results = database.read(group_queries(project, query)).await?.into_iter();
+        let mut results = source.read(group_queries(project, query)).await?.into_iter();
         for row in results.next().unwrap_or_default() {
             count_group(&mut page, row, query)?;
         }
@@ -156,7 +156,7 @@ fn count_item(page: &mut ItemPage, status: &str, number: usize, query: &ItemQuer
 }
 
 async fn children(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     kind: ItemKind,
     parents: &[Reference],
@@ -174,16 +174,16 @@ async fn children(
     tuples.dedup();
     let columns = &["project", "kind", "parent"];
     let query = RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, Vec::new()) };
-    read_one(database, query).await?.into_iter().map(ListedItem::new).collect()
+    read_one(source, query).await?.into_iter().map(ListedItem::new).collect()
 }
 
 pub(crate) async fn child_statuses(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     kind: ItemKind,
     parents: &[Reference],
 ) -> StoreResult<Vec<StatusCounts>> {
-    let children = children(database, project, kind, parents).await?;
+    let children = children(source, project, kind, parents).await?;
     let mut counts = vec![StatusCounts::new(); parents.len()];
     for child in children {
         let Some(status) = Status::ALL.into_iter().find(|one| one.name() == child.status) else {
@@ -199,7 +199,7 @@ pub(crate) async fn child_statuses(
 }
 
 pub(crate) async fn diagnostics(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     kind: DocumentKind,
     limit: usize,
@@ -210,10 +210,10 @@ pub(crate) async fn diagnostics(
         RowQuery::keys(&COUNTS, vec![key]),
         RowQuery::keys(&DIAGNOSTICS, vec![names]).sorted_by(&["name"]).limited_to(limit),
     ];
-    let mut results = database.read(queries).await?;
+    let mut results = source.read(queries).await?;
     let rows = results.pop().unwrap_or_default();
     let total = sum_counts(results.pop().unwrap_or_default())?;
-    let metadata = listed_metadata(database, project, &rows).await?;
+    let metadata = listed_metadata(source, project, &rows).await?;
     Ok(DiagnosticList { metadata, total, unread: Vec::new() })
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn sum_counts(rows: Vec<TableRow>) -> StoreResult<usize> {
 
 /// Reads the metadata of the documents of a list, in its order.
 async fn listed_metadata(
-    database: &dyn Database,
+    source: &dyn RowSource,
     project: &ProjectKey,
     rows: &[TableRow],
 ) -> StoreResult<Vec<std::sync::Arc<reqlore_domain::document::DocumentMeta>>> {
@@ -242,7 +242,7 @@ async fn listed_metadata(
         return Ok(Vec::new());
     }
     let [query, _] = document_queries(project, &ids);
-    let mut metadata = decode_metas(read_one(database, query).await?)?;
+    let mut metadata = decode_metas(read_one(source, query).await?)?;
     metadata.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     Ok(metadata)
 }

@@ -9,13 +9,13 @@ pub(crate) mod team;
 
 use reqlore_domain::ports::documents::StoreResult;
 
-use crate::database::Database;
+use crate::database::RowSource;
 use crate::row::{RowQuery, TableRow};
 
 /// Runs one query.
 pub(crate) async fn read_one(
-    database: &dyn Database,
+    source: &dyn RowSource,
     query: RowQuery,
 ) -> StoreResult<Vec<TableRow>> {
-    Ok(database.read(vec![query]).await?.pop().unwrap_or_default())
+    Ok(source.read(vec![query]).await?.pop().unwrap_or_default())
 }

@@ -6,23 +6,23 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 
 use super::read_one;
-use crate::database::Database;
+use crate::database::RowSource;
 use crate::records::{
     damaged, decode_audit_row, decode_record, decode_token, decode_user, integer,
 };
 use crate::row::{RowQuery, Value};
 use crate::tables::{AUDIT, IDEMPOTENCY, TOKENS, USERS};
 
-pub(crate) async fn users(database: &dyn Database) -> StoreResult<Vec<User>> {
-    let rows = read_one(database, RowQuery::all(&USERS).sorted_by(&["key"])).await?;
+pub(crate) async fn users(source: &dyn RowSource) -> StoreResult<Vec<User>> {
+    let rows = read_one(source, RowQuery::all(&USERS).sorted_by(&["key"])).await?;
     rows.into_iter().map(decode_user).collect()
 }
 
 /// All tokens without sessions.
-pub(crate) async fn tokens(database: &dyn Database) -> StoreResult<Vec<Token>> {
+pub(crate) async fn tokens(source: &dyn RowSource) -> StoreResult<Vec<Token>> {
     let query = RowQuery::all(&TOKENS).sorted_by(&["created", "id"]);
     let mut tokens = Vec::new();
-    for row in read_one(database, query).await? {
+    for row in read_one(source, query).await? {
         tokens.push(decode_token(row)?);
     }
     tokens.retain(|token| !token.is_session());
@@ -30,28 +30,28 @@ pub(crate) async fn tokens(database: &dyn Database) -> StoreResult<Vec<Token>> {
 }
 
 pub(crate) async fn token_owner(
-    database: &dyn Database,
+    source: &dyn RowSource,
     id: &TokenId,
 ) -> StoreResult<Option<TokenOwner>> {
     let query = RowQuery::keys(&TOKENS, vec![vec![id.as_str().into()]]);
-    let Some(row) = read_one(database, query).await?.pop() else { return Ok(None) };
+    let Some(row) = read_one(source, query).await?.pop() else { return Ok(None) };
     let token = decode_token(row)?;
     let query = RowQuery::keys(&USERS, vec![vec![token.user.key().into()]]);
     // Users are never deleted.
-    let Some(row) = read_one(database, query).await?.pop() else {
+    let Some(row) = read_one(source, query).await?.pop() else {
         return Err(damaged(&format!("the user of token {}", id.as_str())));
     };
     Ok(Some(TokenOwner { token, user: decode_user(row)? }))
 }
 
 pub(crate) async fn audit_rows(
-    database: &dyn Database,
+    source: &dyn RowSource,
     from: u64,
     limit: usize,
 ) -> StoreResult<Vec<AuditRow>> {
     let query = audit_query(from, limit);
     let mut rows: Vec<AuditRow> = Vec::new();
-    for row in read_one(database, query).await? {
+    for row in read_one(source, query).await? {
         let row = decode_audit_row(row)?;
         // Pruning removes only the oldest rows, so a gap is damage.
         if rows.last().is_some_and(|last| row.number != last.number + 1) {
@@ -70,9 +70,9 @@ pub(crate) fn audit_query(from: u64, limit: usize) -> RowQuery {
 }
 
 pub(crate) async fn find_record(
-    database: &dyn Database,
+    source: &dyn RowSource,
     key: &str,
 ) -> StoreResult<Option<IdempotencyRecord>> {
     let query = RowQuery::keys(&IDEMPOTENCY, vec![vec![key.into()]]);
-    read_one(database, query).await?.pop().map(decode_record).transpose()
+    read_one(source, query).await?.pop().map(decode_record).transpose()
 }

@@ -47,6 +47,12 @@ async fn open_real() -> Storage {
     if !is_new {
         empty_tables();
     }
+    open_on(&url).await
+}
+
+/// Opens the store of a real database, which must outlive it.
+pub(super) async fn open_on(url: &str) -> Storage {
+    let url = url.to_owned();
     let open = move || {
         let config = PostgresConfig::parse(&url, &PasswordSources::default()).unwrap();
         PostgresStore::open(config)

@@ -10,7 +10,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use super::seeded_random::SeededRandom;
 use super::simulated::WaitTurn;
-use crate::database::{CommitOutcome, Database, DatabaseSnapshot, SessionError, WriteSession};
+use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::row::{RowChange, RowQuery, TableRow};
 use crate::tables::Table;
 
@@ -136,7 +136,7 @@ fn unreachable_database() -> StoreError {
 }
 
 #[async_trait]
-impl Database for FaultyDatabase {
+impl RowSource for FaultyDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         self.disturb().await?;
         let rows = self.inner.read(queries).await;
@@ -144,8 +144,11 @@ impl Database for FaultyDatabase {
         self.disturb().await?;
         rows
     }
+}
 
-    async fn begin_snapshot(&self) -> StoreResult<Box<dyn DatabaseSnapshot>> {
+#[async_trait]
+impl Database for FaultyDatabase {
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         self.disturb().await?;
         self.inner.begin_snapshot().await
     }

@@ -108,7 +108,7 @@ pub(crate) fn snapshot_keeps_its_state(database: &Arc<dyn Database>) {
     let all = || vec![RowQuery::all(&LINKS)];
     // The runtime stays alive, because a snapshot may need it until its end.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut snapshot = runtime.block_on(database.begin_snapshot()).unwrap();
+    let snapshot = runtime.block_on(database.begin_snapshot()).unwrap();
     assert_eq!(runtime.block_on(snapshot.read(all())).unwrap(), [no_rows()]);
     let mut session = database.open_session();
     session.begin(&[]).unwrap();

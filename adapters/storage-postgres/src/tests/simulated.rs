@@ -10,7 +10,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use super::seeded_random::SeededRandom;
 use super::simulated_query::{check_query, check_value, select};
-use crate::database::{CommitOutcome, Database, DatabaseSnapshot, SessionError, WriteSession};
+use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{STORE, TABLES, Table};
 
@@ -105,13 +105,16 @@ impl SimulatedDatabase {
 }
 
 #[async_trait]
-impl Database for SimulatedDatabase {
+impl RowSource for SimulatedDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let tables = self.lock().tables.clone();
         self.run(&tables, &PendingRows::new(), &queries)
     }
+}
 
-    async fn begin_snapshot(&self) -> StoreResult<Box<dyn DatabaseSnapshot>> {
+#[async_trait]
+impl Database for SimulatedDatabase {
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         let database = self.myself.upgrade().unwrap();
         let tables = self.lock().tables.clone();
         Ok(Box::new(SimulatedSnapshot { database, tables }))
@@ -128,8 +131,8 @@ struct SimulatedSnapshot {
 }
 
 #[async_trait]
-impl DatabaseSnapshot for SimulatedSnapshot {
-    async fn read(&mut self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+impl RowSource for SimulatedSnapshot {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         self.database.run(&self.tables, &PendingRows::new(), &queries)
     }
 }
