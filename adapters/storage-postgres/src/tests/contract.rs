@@ -47,7 +47,11 @@ async fn open_real() -> Storage {
     if !is_new {
         empty_tables();
     }
-    open_on(&url).await
+    let storage = open_on(&url).await;
+    if is_new {
+        run_sql("CREATE TABLE new_store AS TABLE store");
+    }
+    storage
 }
 
 /// Opens the store of a real database, which must outlive it.
@@ -58,9 +62,6 @@ pub(super) async fn open_on(url: &str) -> Storage {
         PostgresStore::open(config)
     };
     let store = open().await.unwrap();
-    if is_new {
-        run_sql("CREATE TABLE new_store AS TABLE store");
-    }
     Storage {
         other: ProjectKey::new("/other"),
         reopen: Some(Box::new(move || {

@@ -5,7 +5,7 @@ use std::thread;
 use tokio_postgres::SimpleQueryMessage;
 
 use super::support::{TestServer, commit, key_of, put, row_of};
-use crate::database::{CommitOutcome, Database, SessionError, WriteSession};
+use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::postgres::session::WriteIsolation;
 use crate::postgres::statements::SqlStatement;
 use crate::row::{RowChange, RowQuery, Value};
@@ -223,7 +223,7 @@ fn snapshot_keeps_its_state_and_leaves_no_transaction() {
     let database = server.open();
     let count = |number: i64| vec![vec![format!("{number}").into(), "text".into()]];
     server.put(&USERS, count(1));
-    let mut snapshot = server.runtime.block_on(database.begin_snapshot()).unwrap();
+    let snapshot = server.runtime.block_on(database.begin_snapshot()).unwrap();
     server.put(&USERS, count(2));
     for _ in 0..2 {
         let rows = server.runtime.block_on(snapshot.read(vec![RowQuery::all(&USERS)])).unwrap();

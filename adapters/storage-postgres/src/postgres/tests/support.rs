@@ -3,7 +3,7 @@
 use reqlore_test_postgres::TestDatabase;
 use tokio::runtime::Runtime;
 
-use crate::database::{CommitOutcome, Database, WriteSession};
+use crate::database::{CommitOutcome, Database, RowSource, WriteSession};
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::schema::{migrate, migrations};
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
