@@ -27,6 +27,10 @@ use reqlore_search::LocalSearchIndex;
 use reqlore_storage_fs::{
     ConfiguredProjects, FsProjects, FsStore, create_local_state_dir, is_system_folder,
 };
+use reqlore_storage_postgres::{
+    PostgresConfig, PostgresStore, SchemaStatus, ServerReport, inspect_schema, inspect_server,
+    migrate_schema,
+};
 use reqlore_storage_sled::{DatabaseState, SledStore};
 use reqlore_storage_sqlite::{ReadOnlyOpen, SqliteStore};
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
@@ -138,9 +142,17 @@ pub(crate) fn open_project_store(
 }
 
 fn check_exists(storage: &StorageSpec, advice: &str) -> Result<(), CommandError> {
+    if let StorageSpec::Postgres(database) = storage
+        && database_schema(database)?.version == 0
+    {
+        return Err(CommandError::failure(format!(
+            "{storage} has no tables of Reqlore; correct the URL, or create them with `reqlore \
+             migrate up`"
+        )));
+    }
+    let Some(path) = storage.path() else { return Ok(()) };
     // A dangling link is an error when the storage is opened, not a missing storage.
-    let metadata = std::fs::symlink_metadata(storage.path());
-    if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+    if path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         return Err(CommandError::failure(format!("{storage} does not exist; {advice}")));
     }
     Ok(())
@@ -154,6 +166,8 @@ pub(crate) enum StorageState {
     Open { store: Arc<dyn Store>, schema: Option<usize> },
     /// An older version of Reqlore wrote it. The next process that opens it upgrades it.
     Older { database: Box<dyn Archive>, schema: usize, newest: usize },
+    /// A database server needs statements that the next server runs, if its role may.
+    Pending(SchemaStatus),
     /// A change is in progress or was interrupted; the next process that opens it recovers it.
     NeedsRecovery,
     /// It cannot be opened without changing it.
@@ -163,7 +177,7 @@ pub(crate) enum StorageState {
 /// Inspects the configured storage without changing it.
 pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, CommandError> {
     let storage = &config.storage;
-    let metadata = std::fs::metadata(storage.path());
+    let metadata = storage.path().map(std::fs::metadata).transpose();
     if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         if let StorageSpec::Sqlite(file) = storage {
             let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
@@ -197,6 +211,13 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
             StorageState::Closed(SledStore::inspect(&config).map_err(CommandError::failure)?)
         }
+        StorageSpec::Postgres(database) => match database_schema(database)? {
+            status if !status.pending.is_empty() => StorageState::Pending(status),
+            status => {
+                let store = open_postgres(database).map_err(CommandError::failure)?;
+                StorageState::Open { store, schema: usize::try_from(status.version).ok() }
+            }
+        },
     })
 }
 
@@ -229,6 +250,38 @@ pub(crate) fn open_http_store(config: &AppConfig) -> Result<Arc<dyn Store>, Comm
     open_store(config, storage)
 }
 
+/// Returns the schema of a database server.
+pub(crate) fn database_schema(database: &PostgresConfig) -> Result<SchemaStatus, CommandError> {
+    block_on_thread(inspect_schema(database.clone()))?.map_err(CommandError::failure)
+}
+
+/// Runs the pending statements of a database server. Returns their number.
+pub(crate) fn migrate_database(database: &PostgresConfig) -> Result<usize, CommandError> {
+    block_on_thread(migrate_schema(database.clone()))?.map_err(CommandError::failure)
+}
+
+/// Returns what a database server says about itself.
+pub(crate) fn database_server(database: &PostgresConfig) -> Result<ServerReport, CommandError> {
+    block_on_thread(inspect_server(database.clone()))?.map_err(CommandError::failure)
+}
+
+/// Like [`block_on`], also inside a runtime.
+fn block_on_thread<T: Send>(work: impl Future<Output = T> + Send) -> Result<T, CommandError> {
+    std::thread::scope(|scope| match scope.spawn(|| block_on(work)).join() {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}
+
+/// Opens a database, and creates or updates its tables if its role may.
+fn open_postgres(database: &PostgresConfig) -> Result<Arc<dyn Store>, StoreError> {
+    let opened = block_on_thread(PostgresStore::open(database.clone()));
+    match opened {
+        Ok(store) => Ok(Arc::new(store?)),
+        Err(error) => Err(StoreError::Internal(error.message)),
+    }
+}
+
 fn storage_error(storage: &StorageSpec, error: &StoreError) -> CommandError {
     CommandError::failure(format!("storage {}: {error}", storage.name()))
 }
@@ -256,6 +309,10 @@ pub(crate) fn open_source(
         StorageSpec::Sled(folder) => {
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
             SledStore::open_source(&config)
+        }
+        StorageSpec::Postgres(_) => {
+            check_exists(storage, "correct the storage")?;
+            return Ok(open_store(config, storage)?);
         }
     };
     opened.map_err(|error| storage_error(storage, &error))
@@ -290,6 +347,7 @@ fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn St
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
             Arc::new(SledStore::open_with_progress(&config, &ProgressDisplay::on_terminal())?)
         }
+        StorageSpec::Postgres(database) => open_postgres(database)?,
     })
 }
 
@@ -316,6 +374,11 @@ pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandErr
         StorageSpec::Sled(folder) => {
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
             SledStore::accept_loss(&config, context)
+        }
+        StorageSpec::Postgres(_) => {
+            return Err(CommandError::usage_error(
+                "--accept-loss: a database server finds lost commits itself; restore a backup",
+            ));
         }
     };
     accepted.map_err(|error| storage_error(storage, &error))

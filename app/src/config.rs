@@ -13,6 +13,7 @@ use reqlore_application::RetentionDays;
 use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_storage_postgres::PasswordSources;
 
 use crate::exit::CommandError;
 use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
@@ -199,7 +200,7 @@ impl AppConfig {
         }
         for name in ["sqlite", "sled"] {
             if let Ok(storage) = StorageSpec::parse(name, &self.root, &self.root)
-                && storage.path().symlink_metadata().is_ok()
+                && storage.path().is_some_and(|path| path.symlink_metadata().is_ok())
             {
                 return Some(storage);
             }
@@ -343,12 +344,32 @@ fn resolve_storage(
     base: &Path,
 ) -> Result<StorageSpec, CommandError> {
     let Some(value) = value else { return Ok(StorageSpec::Fs(root.to_owned())) };
+    if value.source.starts_with("flag") {
+        return StorageSpec::parse(&value.text, root, base);
+    }
     let base = match (value.is_from_file(), file.is_explicit) {
         (false, _) => base,
         (true, true) => file.base_folder(),
         (true, false) => root,
     };
-    StorageSpec::parse(&value.text, root, base)
+    let storage = StorageSpec::parse_private(&value.text, root, base)?;
+    if storage.has_password() && value.is_from_file() && !file.is_private() {
+        return Err(CommandError::usage_error(format!(
+            "storage: the URL in {} has a password, and other users can read the file; run `chmod \
+             600` on it, or set PGPASSFILE to the path of a password file",
+            file.path.display()
+        )));
+    }
+    Ok(storage)
+}
+
+/// Passwords of databases, from the variables that their own programs use.
+pub(crate) fn password_sources() -> PasswordSources {
+    PasswordSources {
+        password: env_variable("PGPASSWORD"),
+        password_file: env_variable("PGPASSFILE").map(PathBuf::from),
+        home: env_variable("HOME").map(PathBuf::from),
+    }
 }
 
 /// The folders that requests may name as project roots. An invalid folder is an error: without it

@@ -147,6 +147,7 @@ fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8,
         ConfiguredCommand::Restore(options) => {
             block_on(commands::transfer::run_restore(config, options))?
         }
+        ConfiguredCommand::Migrate(command) => commands::migrate::run(config, command),
         ConfiguredCommand::Docsets(command) => commands::docsets::run(config, command),
         ConfiguredCommand::Index(command) => commands::index::run(config, command),
         #[cfg(feature = "semantic")]

@@ -99,7 +99,9 @@ const SETTINGS: [Setting; 22] = [
         "fs",
         "Storage of the documents: `fs` (Markdown below the root) or `fs:DIR`, `sqlite` \
          (.reqlore/local/reqlore.db below the root) or `sqlite:FILE`, `sled` (.reqlore/local/sled, \
-         for one process) or `sled:DIR`.",
+         for one process) or `sled:DIR`, or `postgres://HOST/NAME` with the parameters of \
+         libpq and `pool_size` (connections that read). The password comes from PGPASSWORD or the \
+         file that PGPASSFILE names.",
     )
     .with_flag("--storage")
     .with_variable("REQLORE_STORAGE")
@@ -379,7 +381,8 @@ pub(crate) struct SettingFlags {
         long,
         global = true,
         value_name = "STORAGE",
-        help = "Storage of the documents: fs[:DIR] (Markdown files), sqlite[:FILE] or sled[:DIR]"
+        help = "Storage of the documents: fs[:DIR] (Markdown files), sqlite[:FILE], sled[:DIR] or \
+                postgres://HOST/NAME"
     )]
     pub(crate) storage: Option<String>,
 

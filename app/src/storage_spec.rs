@@ -1,20 +1,22 @@
-//! Storage arguments: `fs[:DIR]`, `sqlite[:FILE]`, `sled[:DIR]`.
+//! Storage arguments: `fs[:DIR]`, `sqlite[:FILE]`, `sled[:DIR]`, `postgres://HOST/NAME`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::identity::redact_echo;
 use reqlore_durable_fs::find_special_file;
+use reqlore_storage_postgres::PostgresConfig;
 
-use crate::config::{check_no_url, is_inside};
+use crate::config::{self, check_no_url, is_inside};
 use crate::exit::CommandError;
 
-/// A storage and its absolute path.
+/// A storage and its place: an absolute path, or the URL of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StorageSpec {
     Fs(PathBuf),
     Sqlite(PathBuf),
     Sled(PathBuf),
+    Postgres(Box<PostgresConfig>),
 }
 
 /// The local state directory, below the root.
@@ -23,9 +25,31 @@ pub(crate) const LOCAL: &str = ".reqlore/local";
 const SQLITE_FILE_SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", "-commits"];
 
 impl StorageSpec {
-    /// Parses a setting or an argument. A relative path is relative to `base`; without a path the
-    /// default below the root is used.
+    /// Parses an argument, which other users of the machine can read. A relative path is relative
+    /// to `base`; without a path the default below the root is used.
     pub(crate) fn parse(text: &str, root: &Path, base: &Path) -> Result<Self, CommandError> {
+        let storage = Self::parse_private(text, root, base)?;
+        if storage.has_password() {
+            return Err(CommandError::usage_error(
+                "storage: other users can read a password on the command line; remove it from the \
+                 URL and set PGPASSWORD, or PGPASSFILE to the path of a password file",
+            ));
+        }
+        Ok(storage)
+    }
+
+    /// Like [`Self::parse`], for a text that only this user can read.
+    pub(crate) fn parse_private(
+        text: &str,
+        root: &Path,
+        base: &Path,
+    ) -> Result<Self, CommandError> {
+        if PostgresConfig::is_url(text) {
+            return match PostgresConfig::parse(text, &config::password_sources()) {
+                Ok(database) => Ok(Self::Postgres(Box::new(database))),
+                Err(error) => Err(CommandError::usage_error(format!("storage: {error}"))),
+            };
+        }
         let (name, path) = text.split_once(':').unwrap_or((text, ""));
         check_no_url("storage", path)?;
         let default = match name {
@@ -57,7 +81,7 @@ impl StorageSpec {
                 let other = redact_echo(other);
                 return Err(CommandError::usage_error(format!(
                     "storage: {other:?} is not built into this version; use fs[:DIR], \
-                     sqlite[:FILE] or sled[:DIR]"
+                     sqlite[:FILE], sled[:DIR] or postgres://HOST/NAME"
                 )));
             }
         })
@@ -68,13 +92,21 @@ impl StorageSpec {
             Self::Fs(_) => "fs",
             Self::Sqlite(_) => "sqlite",
             Self::Sled(_) => "sled",
+            Self::Postgres(_) => "postgres",
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// `None` for a database server.
+    pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::Fs(place) | Self::Sqlite(place) | Self::Sled(place) => place,
+            Self::Fs(place) | Self::Sqlite(place) | Self::Sled(place) => Some(place),
+            Self::Postgres(_) => None,
         }
+    }
+
+    /// True if its URL contains a password.
+    pub(crate) fn has_password(&self) -> bool {
+        matches!(self, Self::Postgres(database) if database.has_url_password())
     }
 
     /// True if the setting names no path.
@@ -103,7 +135,7 @@ impl StorageSpec {
 
     /// True if it is in the local state directory, which Git ignores.
     pub(crate) fn is_local(&self, root: &Path) -> bool {
-        self.path().starts_with(root.join(LOCAL))
+        self.path().is_some_and(|path| path.starts_with(root.join(LOCAL)))
     }
 }
 
@@ -120,7 +152,12 @@ pub(crate) fn resolve_links(place: &Path) -> PathBuf {
 
 impl fmt::Display for StorageSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.name(), self.path().display())
+        match self {
+            Self::Postgres(database) => database.fmt(f),
+            Self::Fs(place) | Self::Sqlite(place) | Self::Sled(place) => {
+                write!(f, "{}:{}", self.name(), place.display())
+            }
+        }
     }
 }
 
@@ -140,6 +177,9 @@ mod tests {
         assert_eq!(read("sled:"), "sled:/root/p/.reqlore/local/sled");
         assert_eq!(read("sqlite:a/b.db"), "sqlite:/nowhere/a/b.db");
         assert!(read("sqlite:a.db-wal").contains("choose another name"));
-        assert!(read("redis").contains("use fs[:DIR], sqlite[:FILE] or sled[:DIR]"));
+        assert!(read("redis").contains("use fs[:DIR], sqlite[:FILE], sled[:DIR] or postgres://"));
+        assert_eq!(read("postgresql://u@db/n?sslmode=require"), "postgres://u@db:5432/n");
+        assert!(read("postgres://u:s3cret@db/n").contains("set PGPASSWORD"));
+        assert!(!read("postgres://u:s3cret@db/n").contains("s3cret"));
     }
 }

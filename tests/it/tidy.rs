@@ -70,6 +70,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "reqlore-probe",
             "reqlore-search",
             "reqlore-storage-fs",
+            "reqlore-storage-postgres",
             "reqlore-storage-sled",
             "reqlore-storage-sqlite",
             "reqlore-transport-http",

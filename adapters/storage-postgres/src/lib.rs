@@ -43,7 +43,8 @@ use counters::WriterCounters;
 use database::Database;
 use postgres::PostgresDatabase;
 pub use postgres::{
-    PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, inspect_schema, migrate_schema,
+    PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, ServerReport, inspect_schema,
+    inspect_server, migrate_schema,
 };
 use read::{changes, documents, entities, history, items, team};
 use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};

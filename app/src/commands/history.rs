@@ -111,9 +111,16 @@ fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8, CommandEr
     }
     let noun = if report.erased == 1 { "version" } else { "versions" };
     let mut text = format!("Erased the text of {} {noun} of {}.\n", report.erased, report.document);
-    if matches!(config.storage, StorageSpec::Sled(_)) {
-        text += "The bytes stay in the folder until sled reuses their space; to be sure, copy the \
-                 database to a new folder and remove this one.\n";
+    match config.storage {
+        StorageSpec::Sled(_) => {
+            text += "The bytes stay in the folder until sled reuses their space; to be sure, copy \
+                     the database to a new folder and remove this one.\n";
+        }
+        StorageSpec::Postgres(_) => {
+            text += "The bytes stay in the files of the database until VACUUM, and in its write-\
+                     ahead log and backups as long as you keep them.\n";
+        }
+        StorageSpec::Fs(_) | StorageSpec::Sqlite(_) => {}
     }
     print(&text)
 }

@@ -22,6 +22,7 @@ pub(crate) mod init;
 mod item_fields;
 pub(crate) mod link;
 pub(crate) mod list;
+pub(crate) mod migrate;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
 mod output;
@@ -146,6 +147,9 @@ pub(crate) enum ConfiguredCommand {
     /// List and verify the audit log
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    /// Show and update the schema of a PostgreSQL database
+    #[command(subcommand)]
+    Migrate(migrate::MigrateCommand),
     /// Import a docset configuration into a database
     #[command(subcommand)]
     Docsets(docsets::DocsetsCommand),

@@ -25,7 +25,7 @@ pub(crate) struct CopyOptions {
     #[arg(
         long,
         value_name = "STORAGE",
-        help = "The source: fs[:DIR], sqlite[:FILE] or sled[:DIR]"
+        help = "The source: fs[:DIR], sqlite[:FILE], sled[:DIR] or postgres://HOST/NAME"
     )]
     from: String,
 
@@ -137,8 +137,9 @@ fn existing_source(
     config: &AppConfig,
     storage: &StorageSpec,
 ) -> Result<Arc<dyn Archive>, CommandError> {
+    let Some(path) = storage.path() else { return composition::open_source(config, storage) };
     // Opening a missing database would create it.
-    let found = std::fs::metadata(storage.path())
+    let found = std::fs::metadata(path)
         .map_err(|error| CommandError::failure(format!("{storage} can't be read: {error}")))?;
     if found.is_file() && found.len() == 0 {
         let message = format!("{storage} is an empty file, not a database; name another one");

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_durable_fs::is_private;
 use serde::Deserialize;
 
 use super::{check_no_url, env_variable, is_inside};
@@ -130,6 +131,11 @@ impl ConfigFile {
             folders.insert(key, folder);
         }
         Ok(folders)
+    }
+
+    /// True if only its owner can read it.
+    pub(super) fn is_private(&self) -> bool {
+        self.path.metadata().is_ok_and(|metadata| is_private(&metadata))
     }
 
     /// Rejects unknown settings.

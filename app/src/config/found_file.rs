@@ -94,7 +94,8 @@ pub(super) fn check_storage_settings(
     storage: &StorageSpec,
 ) -> Result<(), CommandError> {
     let project = resolve_links(file.base_folder());
-    if file.is_explicit || is_inside(storage.path(), &project) {
+    let is_own = storage.path().is_some_and(|path| is_inside(path, &project));
+    if file.is_explicit || is_own {
         return Ok(());
     }
     for value in &values.0 {

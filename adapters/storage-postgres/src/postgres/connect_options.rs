@@ -15,7 +15,7 @@ use super::session::WriteIsolation;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// Parameters that tokio-postgres reads, with the same meaning as libpq.
-const CLIENT_PARAMETERS: [&str; 14] = [
+const CLIENT_PARAMETERS: [&str; 13] = [
     "application_name",
     "channel_binding",
     "connect_timeout",
@@ -26,7 +26,6 @@ const CLIENT_PARAMETERS: [&str; 14] = [
     "keepalives_interval",
     "load_balance_hosts",
     "options",
-    "password",
     "port",
     "sslnegotiation",
     "user",
@@ -45,7 +44,7 @@ const OWN_PARAMETERS: [&str; 10] = [
 ];
 const DEFAULT_SOCKET_FOLDER: &str = "/var/run/postgresql";
 const DEFAULT_PORT: u16 = 5432;
-const MAX_POOL_SIZE: usize = 1_000;
+const MAX_POOL_SIZE: u32 = 1_000;
 /// For one host, from its name to an authenticated session.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server that vanished is noticed after about a minute on an idle connection.
@@ -55,8 +54,8 @@ const DEFAULT_KEEPALIVE_COUNT: u32 = 3;
 /// And after this time while something is sent.
 const DEFAULT_TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a database is, and how both sides prove who they are. Its text form names the database
-/// for operators and holds no password.
+/// The place of a database and the proofs of both sides. Its text form names the database for
+/// operators and contains no password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresConfig {
     /// One for each host, in the order of the URL.
@@ -125,7 +124,7 @@ impl PostgresConfig {
         for target in &mut config.targets {
             set_defaults(target, &parts, sources.password.as_deref());
         }
-        if config.targets.iter().all(is_local) {
+        if config.is_local() {
             config.tls.mode = TlsMode::Disable;
         }
         for (name, value) in &parts.own {
@@ -145,14 +144,9 @@ impl PostgresConfig {
         self.has_url_password
     }
 
-    /// How connections are protected, for operators.
-    pub fn tls_description(&self) -> &'static str {
-        match self.tls.mode {
-            TlsMode::Disable => "not encrypted",
-            TlsMode::Require => "encrypted, but the server is not verified (sslmode=require)",
-            TlsMode::VerifyCa => "encrypted; the server's certificate is verified, not its name",
-            TlsMode::VerifyFull => "encrypted; the server's certificate and name are verified",
-        }
+    /// True if the traffic stays on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.targets.iter().all(is_local)
     }
 
     fn set_parameter(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -168,7 +162,7 @@ impl PostgresConfig {
             }
             "passfile" => self.password_file = Some(PasswordFile::required(value.into())),
             "pool_size" => {
-                self.pool_size = parse_number(name, value, 1, MAX_POOL_SIZE as u32)? as usize;
+                self.pool_size = parse_number(name, value, 1, MAX_POOL_SIZE)? as usize;
             }
             "sslmode" => {
                 self.tls.mode = match value {
@@ -323,6 +317,9 @@ impl<'a> UrlParts<'a> {
                 return Err(format!("{name}: its value is not UTF-8"));
             };
             self.own.push((name, value.into_owned()));
+        } else if name == "password" {
+            // Only a password before the host is hidden wherever a URL is shown.
+            return Err("password: set PGPASSWORD or PGPASSFILE instead".to_owned());
         } else {
             let mut names = [&CLIENT_PARAMETERS[..], &OWN_PARAMETERS].concat();
             names.sort_unstable();
@@ -338,9 +335,12 @@ impl<'a> UrlParts<'a> {
     fn client_config(&self, host: &str) -> Result<Config, String> {
         let mut url = SCHEMES[0].to_owned();
         if let Some(credentials) = self.credentials {
-            url += &format!("{credentials}@");
+            url += credentials;
+            url += "@";
         }
-        url += &format!("{host}/{}?{}", self.path, self.client.join("&"));
+        for part in [host, "/", self.path, "?", &self.client.join("&")] {
+            url += part;
+        }
         let mut config: Config = url.parse().map_err(|error: Error| match error.into_source() {
             Some(reason) => reason.to_string(),
             None => "it is not a valid URL".to_owned(),

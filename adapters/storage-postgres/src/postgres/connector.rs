@@ -78,10 +78,14 @@ impl From<ConnectError> for DatabaseError {
 
 /// The error with its causes: `tokio_postgres` keeps the text of the server in the cause.
 fn describe(error: &tokio_postgres::Error) -> String {
+    if let Some(reported) = error.as_db_error() {
+        return reported.to_string();
+    }
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text += &format!(": {error}");
+        text += ": ";
+        text += &error.to_string();
         cause = error.source();
     }
     text

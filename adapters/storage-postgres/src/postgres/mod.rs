@@ -3,6 +3,7 @@
 mod connect_options;
 mod connector;
 mod errors;
+mod inspect;
 mod password_file;
 mod pool;
 mod rows;
@@ -14,5 +15,6 @@ mod tests;
 mod tls;
 
 pub use connect_options::{PasswordSources, PostgresConfig};
+pub use inspect::{ServerReport, inspect_server};
 pub use schema::{PendingStatement, SchemaStatus, inspect_schema, migrate_schema};
 pub(crate) use session::PostgresDatabase;

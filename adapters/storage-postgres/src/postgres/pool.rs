@@ -12,7 +12,7 @@ use deadpool::managed::{
     Hook, HookError, Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult,
 };
 use deadpool_postgres::ClientWrapper;
-use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::DatabaseStatistics;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
@@ -44,7 +44,7 @@ pub(crate) struct ConnectionPool {
 
 impl ConnectionPool {
     /// Opens no connection yet.
-    pub(crate) fn new(config: PostgresConfig) -> Result<Self, DatabaseError> {
+    pub(crate) fn new(config: PostgresConfig) -> StoreResult<Self> {
         let runtime = Arc::new(OwnRuntime::start()?);
         let config = Arc::new(config);
         let manager =
@@ -79,7 +79,7 @@ impl ConnectionPool {
         match waiting.await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(PoolError::Backend(error))) => Err(error.into()),
-            Ok(Err(error)) => Err(internal(&error)),
+            Ok(Err(error)) => Err(DatabaseError::report(internal(&error))),
             Err(_) => Err(DatabaseError::report(StoreError::Busy {
                 reason: format!(
                     "{PLACE}: all {} connections to it are in use; try again, or raise pool_size \
@@ -152,8 +152,8 @@ impl DerefMut for OwnClient {
     }
 }
 
-fn internal(error: &dyn fmt::Display) -> DatabaseError {
-    DatabaseError::report(StoreError::Internal(format!("{PLACE}: connection pool: {error}")))
+fn internal(error: &dyn fmt::Display) -> StoreError {
+    StoreError::Internal(format!("{PLACE}: connection pool: {error}"))
 }
 
 /// True if a connection that was opened at this time should be replaced.
@@ -209,7 +209,7 @@ struct OwnRuntime {
 }
 
 impl OwnRuntime {
-    fn start() -> Result<Self, DatabaseError> {
+    fn start() -> StoreResult<Self> {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(RUNTIME_THREADS).thread_name("database").enable_all();
         let runtime = builder.build().map_err(|error| internal(&error))?;

@@ -18,6 +18,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_durable_fs::is_private;
 use reqlore_search::inspect::{self, CacheStatus};
 use reqlore_storage_fs::check_writable;
+use reqlore_storage_postgres::{PostgresConfig, SchemaStatus, ServerReport};
 use reqlore_storage_sled::DatabaseState;
 
 use super::report::{AreaReport, DoctorReport, ReportArea};
@@ -69,11 +70,17 @@ pub(super) fn check_all(mut config: AppConfig, report: &mut DoctorReport) {
 /// Returns the storage if it can be read without being changed.
 fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<dyn Store>> {
     let storage = &config.storage;
+    if let StorageSpec::Postgres(database) = storage
+        && !check_server(database, report)
+    {
+        return None;
+    }
     match composition::inspect_storage(config) {
         Err(failure) => {
             // The message may begin with the path, which the name of the storage contains too.
-            let place = format!("{}: ", storage.path().display());
-            let message = failure.message.strip_prefix(&place).unwrap_or(&failure.message);
+            let place = storage.path().map(|path| format!("{}: ", path.display()));
+            let message = failure.message.strip_prefix(&*place.unwrap_or_default());
+            let message = message.unwrap_or(&failure.message);
             let next = "fix this, or select another storage with --storage";
             report.problem(format!("{storage}: {message}"), next);
         }
@@ -98,6 +105,7 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
                 ),
             );
         }
+        Ok(StorageState::Pending(status)) => note_pending(&status, report),
         Ok(StorageState::NeedsRecovery) => report.note(
             format!("{storage} was not checked: a change is in progress or was interrupted"),
             "nothing to do; the next server or command recovers it",
@@ -125,6 +133,39 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
         }
     }
     None
+}
+
+fn note_pending(status: &SchemaStatus, report: &mut AreaReport<'_>) {
+    let SchemaStatus { version, latest, pending } = status;
+    report.note(
+        format!("schema {version}: {} statements lead to schema {latest}", pending.len()),
+        "run `reqlore migrate up`; the next server does it too, if its role may",
+    );
+}
+
+/// Returns false if the server of a database can't be used.
+fn check_server(database: &PostgresConfig, report: &mut AreaReport<'_>) -> bool {
+    let server = match composition::database_server(database) {
+        Ok(server) => server,
+        Err(failure) => {
+            let next = "start it, or correct the URL, the password or the server's pg_hba.conf";
+            report.problem(format!("the database at {}", failure.message), next);
+            return false;
+        }
+    };
+    let ServerReport { version, role, protection, .. } = &server;
+    report.ok(format!("{version}, as the role {role}, {protection}"));
+    if !server.is_verified {
+        report.warning(
+            "the database server is not verified, so another machine could take its place",
+            "use sslmode=verify-full, and sslrootcert=FILE for an authority of your own",
+        );
+    }
+    if server.can_create == Some(false) {
+        let next = "run `reqlore migrate up` with a role that may, after each update of Reqlore";
+        report.note(format!("the role {role} may not create tables"), next);
+    }
+    true
 }
 
 /// Reads all records and counts the documents of the default project.
@@ -297,10 +338,12 @@ fn check_index(config: &AppConfig, mut report: AreaReport<'_>) {
 
 fn check_permissions(config: &AppConfig, mut report: AreaReport<'_>) {
     let folder = match &config.storage {
-        StorageSpec::Sqlite(file) => file.parent().unwrap_or(file),
-        StorageSpec::Fs(folder) | StorageSpec::Sled(folder) => folder,
+        StorageSpec::Sqlite(file) => Some(file.parent().unwrap_or(file)),
+        StorageSpec::Fs(folder) | StorageSpec::Sled(folder) => Some(folder.as_path()),
+        StorageSpec::Postgres(_) => None,
     };
     if !config.read_only
+        && let Some(folder) = folder
         && let Err(error) = check_folder(folder)
     {
         report.problem(

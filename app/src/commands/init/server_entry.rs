@@ -186,9 +186,11 @@ fn setting_arguments(
     if let Some(storage) = &flags.storage {
         let parsed =
             StorageSpec::parse(storage, &environment.project, &absolute_path(Path::new("."))?)?;
-        let value = match storage.split_once(':') {
-            Some((name, place)) if !place.is_empty() => {
-                format!("{name}:{}", relative_path(parsed.path(), base))
+        let value = match (parsed.path(), storage.split_once(':')) {
+            // A URL, which has no password.
+            (None, _) => storage.clone(),
+            (Some(path), Some((name, place))) if !place.is_empty() => {
+                format!("{name}:{}", relative_path(path, base))
             }
             _ => parsed.name().to_owned(),
         };

@@ -1,3 +1,5 @@
+//! Pool, sessions and passwords on real servers.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

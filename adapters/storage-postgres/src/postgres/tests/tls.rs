@@ -1,3 +1,5 @@
+//! TLS, client certificates and several hosts on real servers.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
