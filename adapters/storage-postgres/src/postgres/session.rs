@@ -34,9 +34,7 @@ const LOCK: &str = "UPDATE group_lock SET turn = turn + 1 WHERE id = 1";
 /// The state of a transaction at this isolation level is that of its first query.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// At a timeout, PostgreSQL stops to wait for the synchronous standby and reports success,
-/// although a failover would lose the commit.
-const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
+const COMMIT: &str = "COMMIT";
 
 /// Isolation of the transactions of writers. Each level is safe, because all writers change one row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -180,7 +178,7 @@ impl RowSource for PostgresDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let pool = self.pool.clone();
         let is_plain = queries.len() == 1;
-        let bounds = if is_plain { (None, None) } else { (Some(BEGIN_READ), Some("COMMIT")) };
+        let bounds = if is_plain { (None, None) } else { (Some(BEGIN_READ), Some(COMMIT)) };
         self.run(async move {
             let (_, rows) = read_pooled(&pool, bounds, &queries).await?;
             Ok(rows)
@@ -404,9 +402,6 @@ impl PostgresSession {
             self.disconnect();
             return CommitOutcome::Unknown(error.error.to_string());
         }
-        // The first statement of the two may have failed.
-        self.is_open = true;
-        self.end_transaction().await;
         match error.next {
             NextStep::Repeat => CommitOutcome::Retry(error.error.to_string()),
             _ => CommitOutcome::Failed(*error.error),

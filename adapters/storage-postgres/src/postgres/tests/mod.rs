@@ -2,6 +2,7 @@
 
 mod connect_options;
 mod connections;
+mod failures;
 mod schema;
 mod seam;
 mod session;

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 
-use super::support::{TestServer, open_pool};
+use super::support::{TestServer, commit, key_of, open_pool, put, row_of};
+use crate::database::Database;
 use crate::postgres::schema::{Migration, migrate, migrations, status};
-use crate::tables::{ColumnType, INDEXES, TABLES, Table};
+use crate::row::RowQuery;
+use crate::tables::{ColumnType, DOCUMENTS, INDEXES, TABLES, Table};
 
 /// CRC32 of the published files.
 const PUBLISHED: [(&str, u32); 1] = [(include_str!("../migrations/0001.sql"), 4_000_039_218)];
@@ -187,4 +189,30 @@ fn database_in_another_encoding_is_refused() {
     server.database.query(&format!("DROP DATABASE {name} WITH (FORCE)")).unwrap();
     let message = result.unwrap_err().error.to_string();
     assert!(message.contains("SQL_ASCII") && message.contains("ENCODING 'UTF8'"), "{message}");
+}
+
+#[test]
+fn old_server_works_while_and_after_the_schema_is_extended() {
+    let server = TestServer::new();
+    let database = server.open();
+    let mut session = database.open_session();
+    let mut write = |seed: i64| {
+        session.begin(&[RowQuery::all(&DOCUMENTS)]).unwrap();
+        put(&mut *session, &DOCUMENTS, vec![row_of(&DOCUMENTS, seed)]);
+        commit(&mut *session);
+        let key = key_of(&DOCUMENTS, &row_of(&DOCUMENTS, seed));
+        assert_eq!(server.read(RowQuery::keys(&DOCUMENTS, vec![key])).len(), 1);
+    };
+    // More often than it takes to keep a plan.
+    (0..10).for_each(&mut write);
+    let all = second_version(1);
+    for step in &all[1].steps {
+        server.database.query(step).unwrap();
+        (10..20).for_each(&mut write);
+    }
+    server.database.query("UPDATE documents SET rank = 7").unwrap();
+    (0..30).for_each(&mut write);
+    let ranks = server.database.query("SELECT DISTINCT rank FROM documents ORDER BY rank").unwrap();
+    // A replaced row keeps the value that the old server does not know.
+    assert_eq!(ranks, ["7", ""]);
 }

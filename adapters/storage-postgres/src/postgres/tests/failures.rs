@@ -1,0 +1,160 @@
+//! Failures of the database and of its connections.
+
+use std::thread;
+
+use reqlore_domain::ports::documents::StoreError;
+use reqlore_test_postgres::{PostgresCluster, StopMode};
+
+use super::support::{TestServer, commit, open_pool, put};
+use crate::database::{CommitOutcome, Database, SessionError};
+use crate::postgres::errors::{DatabaseError, NextStep};
+use crate::postgres::schema::update_schema;
+use crate::postgres::session::{PostgresDatabase, WriteIsolation};
+use crate::row::{RowQuery, TableRow};
+use crate::tables::USERS;
+
+fn user(key: &str) -> TableRow {
+    vec![key.into(), "text".into()]
+}
+
+fn open(url: &str) -> PostgresDatabase {
+    PostgresDatabase::new(open_pool(url), WriteIsolation::default())
+}
+
+fn with_timeout(url: &str, milliseconds: u32) -> String {
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}options=-c%20statement_timeout%3D{milliseconds}")
+}
+
+#[test]
+fn error_codes_lead_to_next_steps_and_messages() {
+    use NextStep::{Reconnect, Repeat, Report};
+    let server = TestServer::empty();
+    let client = server.runtime.block_on(server.pool.get()).unwrap();
+    for (code, next, part) in [
+        ("08006", Reconnect, "the connection was lost; check that it runs"),
+        ("0A000", Report, "error 0A000: the cause"),
+        ("25006", Reconnect, "can only be read, so nothing was written; connect to the primary"),
+        ("25P03", Reconnect, "too long; raise its timeouts"),
+        ("26000", Reconnect, "connect without a pooler"),
+        ("28P01", Report, "rejected the login; check user, password"),
+        ("3D000", Report, "does not exist; create it"),
+        ("40001", Repeat, "nothing was written; try again"),
+        ("40003", Reconnect, "the connection was lost"),
+        ("40P01", Repeat, "nothing was written; try again"),
+        ("42501", Report, "a permission is missing (the cause); grant it"),
+        ("42P01", Report, "its schema is incomplete (the cause); run `reqlore migrate up`"),
+        ("53100", Report, "no space is left on its disk, so nothing was written; free some"),
+        ("53200", Report, "is short of a resource (the cause); raise its limit"),
+        ("53300", Reconnect, "accepts no more connections; raise its `max_connections`"),
+        ("54000", Report, "cannot store a change of this size (the cause); split"),
+        ("55P03", Repeat, "other writers kept it locked, so nothing was written; try again"),
+        ("57014", Report, "longer than its `statement_timeout`, so nothing was written"),
+        ("57P01", Reconnect, "is starting or shutting down; try again"),
+        ("57P03", Reconnect, "is starting or shutting down; try again"),
+        ("58030", Report, "cannot access its files (the cause); check its disk"),
+        ("OC000", Repeat, "nothing was written; try again"),
+        ("XX002", Report, "is damaged (the cause); create an empty database and restore"),
+    ] {
+        let raise =
+            format!("DO $$ BEGIN RAISE EXCEPTION 'the cause' USING ERRCODE = '{code}'; END $$");
+        let error = server.runtime.block_on(client.batch_execute(&raise)).unwrap_err();
+        let error = DatabaseError::from(error);
+        let message = error.error.to_string();
+        assert_eq!((error.next, error.has_code(&[code])), (next, true), "{code}");
+        assert!(message.starts_with("the database: "), "{code}: {message}");
+        assert!(message.contains(part), "{code}: {message}");
+    }
+}
+
+/// A failover would lose the commit. A timeout ends no wait for a standby.
+#[test]
+fn commit_without_its_standby_is_not_acknowledged() {
+    let cluster = PostgresCluster::start();
+    let server = open(&cluster.url("postgres"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(update_schema(&open_pool(&cluster.url("postgres")))).unwrap();
+    let waiting = open(&with_timeout(&cluster.url("postgres"), 1000));
+    cluster.configure("synchronous_standby_names", "missing");
+    cluster.reload();
+    while cluster.query("SHOW synchronous_standby_names") != ["missing"] {}
+    let mut session = waiting.open_session();
+    session.begin(&[]).unwrap();
+    put(&mut *session, &USERS, vec![user("a")]);
+    let outcome = thread::scope(|scope| {
+        let writer = scope.spawn(|| session.commit());
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE wait_event = 'SyncRep' AND now() - query_start > interval '2 s'";
+        while !writer.is_finished() && cluster.query(end).is_empty() {}
+        writer.join().unwrap()
+    });
+    assert!(matches!(outcome, CommitOutcome::Unknown(_)), "{outcome:?}");
+    assert!(session.was_interrupted());
+    // It was written indeed, and the next writer sees it.
+    let mut session = server.open_session();
+    let rows = session.begin(&[RowQuery::all(&USERS)]).unwrap();
+    assert_eq!(rows, [[user("a")]]);
+    session.roll_back();
+}
+
+#[test]
+fn writer_that_waits_too_long_is_busy() {
+    let server = TestServer::new();
+    let mut holder = server.open().open_session();
+    holder.begin(&[]).unwrap();
+    let mut waiting = open(&with_timeout(&server.database.url(), 200)).open_session();
+    let error = waiting.begin(&[]).unwrap_err();
+    assert!(matches!(error, SessionError::Failed(StoreError::Busy { .. })), "{error:?}");
+    holder.roll_back();
+    waiting.begin(&[]).unwrap();
+    commit(&mut *waiting);
+    assert!(!waiting.was_interrupted());
+}
+
+#[test]
+fn read_is_repeated_after_its_connection_was_lost() {
+    let server = TestServer::new();
+    server.put(&USERS, vec![user("a")]);
+    let lock = server.runtime.block_on(server.pool.get()).unwrap();
+    server.runtime.block_on(lock.batch_execute("BEGIN; LOCK TABLE users")).unwrap();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| server.read(RowQuery::all(&USERS)));
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while !reader.is_finished() && server.database.query(end).unwrap().is_empty() {}
+        server.runtime.block_on(lock.batch_execute("ROLLBACK")).unwrap();
+        assert_eq!(reader.join().unwrap(), [user("a")]);
+    });
+}
+
+#[test]
+fn restart_of_the_database_is_survived() {
+    let cluster = PostgresCluster::start();
+    let url = cluster.url("postgres");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(update_schema(&open_pool(&url))).unwrap();
+    let database = open(&url);
+    let mut session = database.open_session();
+    for mode in [StopMode::Fast, StopMode::Immediate] {
+        session.begin(&[]).unwrap();
+        put(&mut *session, &USERS, vec![user("a")]);
+        commit(&mut *session);
+        session.begin(&[]).unwrap();
+        put(&mut *session, &USERS, vec![user("b")]);
+        runtime.block_on(database.read(vec![RowQuery::all(&USERS)])).unwrap();
+        cluster.stop(mode);
+        let error = runtime.block_on(database.read(vec![RowQuery::all(&USERS)])).unwrap_err();
+        let expected = "the database: cannot be reached; check that it runs, then try again";
+        assert_eq!(error.to_string(), expected);
+        let outcome = session.commit();
+        assert!(!matches!(outcome, CommitOutcome::Committed), "{outcome:?}");
+        let error = session.begin(&[]).unwrap_err();
+        assert!(matches!(error, SessionError::Retry(_)), "{error:?}");
+        cluster.start_again();
+        let rows = runtime.block_on(database.read(vec![RowQuery::all(&USERS)])).unwrap();
+        assert_eq!(rows, [[user("a")]]);
+        assert_eq!(session.begin(&[RowQuery::all(&USERS)]).unwrap(), [[user("a")]]);
+        session.roll_back();
+        assert!(session.was_interrupted());
+    }
+}
