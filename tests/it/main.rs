@@ -43,6 +43,7 @@ mod model;
 mod output_limits;
 mod pagination;
 mod pictures;
+mod postgres_commands;
 mod readme;
 mod refusals;
 mod refused_places;
