@@ -6,7 +6,7 @@ use reqlore_domain::ports::documents::StoreError;
 use reqlore_test_postgres::{PostgresCluster, StopMode};
 
 use super::support::{TestServer, commit, open_pool, put};
-use crate::database::{CommitOutcome, Database, SessionError};
+use crate::database::{CommitOutcome, Database, RowSource, SessionError};
 use crate::postgres::errors::{DatabaseError, NextStep};
 use crate::postgres::schema::update_schema;
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
