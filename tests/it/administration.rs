@@ -5,7 +5,7 @@ use std::path::Path;
 use reqlore_domain::identity::PresentedToken;
 use serde_json::Value;
 
-use crate::client::{project, reqlore};
+use crate::client::{project, reqlore, storage_argument};
 use crate::copy_and_backup::{run, run_ok, run_split};
 use crate::http::STORAGES;
 use crate::init::output;
@@ -28,6 +28,7 @@ pub(crate) fn create_token(folder: &Path, command: &str) -> PresentedToken {
 #[test]
 fn token_create_prints_only_the_token() {
     for storage in STORAGES {
+        let storage = storage_argument(storage);
         let scratch = project();
         let folder = scratch.path();
         let with_storage = |command: &str| format!("--storage {storage} {command}");
@@ -90,6 +91,7 @@ fn admin_commands_invalid_arguments_name_the_fix() {
 #[test]
 fn admin_last_administrator_is_guarded_and_users_enabled() {
     for storage in STORAGES {
+        let storage = storage_argument(storage);
         let scratch = project();
         let folder = scratch.path();
         let with_storage = |command: &str| format!("--storage {storage} {command}");
@@ -118,6 +120,7 @@ fn admin_last_administrator_is_guarded_and_users_enabled() {
 #[test]
 fn audit_verify_admin_changes_names_user_and_chain() {
     for storage in STORAGES {
+        let storage = storage_argument(storage);
         let scratch = project();
         let folder = scratch.path();
         let with_storage = |command: &str| format!("--storage {storage} {command}");

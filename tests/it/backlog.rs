@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::client::{Server, call, project, request, text};
+use crate::client::{Server, call, project, request, storage_argument, text};
 use crate::copy_and_backup::run;
 
 /// Asserts that the answer is not an error and returns its structured content.
@@ -116,8 +116,10 @@ fn check_concurrent_processes(storage: &str, processes: usize, per_process: usiz
 
 #[test]
 fn references_concurrent_processes_are_unique() {
-    for (storage, processes, per_process) in [("fs", 3, 20), ("sqlite", 3, 20), ("sled", 1, 60)] {
-        check_concurrent_processes(storage, processes, per_process);
+    for (storage, processes, per_process) in
+        [("fs", 3, 20), ("sqlite", 3, 20), ("sled", 1, 60), ("postgres", 3, 20)]
+    {
+        check_concurrent_processes(&storage_argument(storage), processes, per_process);
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
+use reqlore_test_postgres::TestDatabase;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -28,6 +29,20 @@ pub(crate) struct Server {
     pub(crate) input: Option<ChildStdin>,
     pub(crate) output: BufReader<ChildStdout>,
     root: PathBuf,
+}
+
+/// The value of `--storage` for a new project: for `postgres` the URL of a new database with empty
+/// tables, which lives as long as the process of the test.
+pub(crate) fn storage_argument(storage: &str) -> String {
+    if storage != "postgres" {
+        return storage.to_owned();
+    }
+    let database = TestDatabase::new();
+    let url = database.command_url();
+    drop(crate::transcripts::open_postgres(&url));
+    // The next test drops it.
+    std::mem::forget(database);
+    url
 }
 
 /// A new, empty project.

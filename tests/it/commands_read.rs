@@ -74,7 +74,7 @@ fn team(storage: &'static str) -> TestTeam {
     if storage != "fs" {
         let mut copy = reqlore();
         copy.current_dir(team.root()).args(["--config", "reqlore.toml", "copy"]);
-        copy.args(["--from", "fs", "--to", storage]);
+        copy.args(["--from", "fs", "--to", &team.storage_argument]);
         let (code, _, errors) = output(&mut copy);
         assert_eq!(code, 0, "{errors}");
     }

@@ -9,7 +9,7 @@ use expect_test::expect_file;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::client::{BINARY, project, reqlore};
+use crate::client::{BINARY, project, reqlore, storage_argument};
 use crate::http::{STORAGES, Server, TestTeam};
 use crate::init::output;
 
@@ -29,7 +29,7 @@ impl WriteProject {
         fs::create_dir(&root).unwrap();
         let variables = vec![
             ("REQLORE_ROOT", root.to_str().unwrap().to_owned()),
-            ("REQLORE_STORAGE", storage.to_owned()),
+            ("REQLORE_STORAGE", storage_argument(storage)),
         ];
         Self { name: storage.to_owned(), folder, variables, server: None }
     }

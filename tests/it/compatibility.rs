@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::{Server, project, reqlore};
+use crate::client::{Server, project, reqlore, storage_argument};
 use crate::http::{self, STORAGES};
 use crate::repository;
 
@@ -122,7 +122,8 @@ fn check_tokens(root: &Path, storage: &str, expected: &Value) {
 
 #[test]
 fn storages_written_by_0_1_0_return_the_same_answers() {
-    for storage in STORAGES {
+    // It had no other storages.
+    for storage in ["fs", "sqlite", "sled"] {
         let project = unpack(storage);
         let expected = recorded_answers(storage);
         check_answers(project.path(), storage, &expected);
@@ -133,6 +134,7 @@ fn storages_written_by_0_1_0_return_the_same_answers() {
 #[test]
 fn dump_written_by_0_1_0_restores_into_every_storage() {
     for storage in STORAGES {
+        let storage = &storage_argument(storage);
         let project = project();
         let dump = fixture_path("project.dump");
         run(project.path(), storage, &["restore", dump.to_str().unwrap()]);

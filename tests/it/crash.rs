@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::apply_changes::decomposed_epic;
 use crate::backlog::{create_epic, create_story, data, requirement_arguments};
-use crate::client::{Server, call, project, section_file, text};
+use crate::client::{Server, call, project, section_file, storage_argument, text};
 use crate::copy_and_backup::run;
 use crate::database_history::check_killed_history;
 use crate::http::{self, Client, POST, TestTeam};
@@ -31,15 +31,19 @@ tests! {
     requirements_survive_kill_9_on_files: check_requirements("fs");
     requirements_survive_kill_9_on_sqlite: check_requirements("sqlite");
     requirements_survive_kill_9_on_sled: check_requirements("sled");
+    requirements_survive_kill_9_on_postgres: check_requirements("postgres");
     items_survive_kill_9_on_files: check_items("fs");
     items_survive_kill_9_on_sqlite: check_items("sqlite");
     items_survive_kill_9_on_sled: check_items("sled");
+    items_survive_kill_9_on_postgres: check_items("postgres");
     batches_survive_kill_9_as_a_whole_on_files: check_batches("fs");
     batches_survive_kill_9_as_a_whole_on_sqlite: check_batches("sqlite");
     batches_survive_kill_9_as_a_whole_on_sled: check_batches("sled");
+    batches_survive_kill_9_as_a_whole_on_postgres: check_batches("postgres");
     http_writes_survive_kill_9_with_their_audit_rows_on_files: check_http("fs");
     http_writes_survive_kill_9_with_their_audit_rows_on_sqlite: check_http("sqlite");
     http_writes_survive_kill_9_with_their_audit_rows_on_sled: check_http("sled");
+    http_writes_survive_kill_9_with_their_audit_rows_on_postgres: check_http("postgres");
 }
 
 /// Runs rounds until the time is over, at least four. Returns their number.
@@ -115,6 +119,7 @@ type TextsByIndex = BTreeMap<String, ExpectedTexts>;
 
 /// Several servers set requirements of one section. Each writer uses its own indices.
 fn check_requirements(storage: &str) {
+    let storage = &*storage_argument(storage);
     let project = project();
     let root = project.path();
     let mut texts = TextsByIndex::new();
@@ -229,6 +234,7 @@ enum ItemState {
 
 /// Several servers create stories with requirements and delete some of them in cascade.
 fn check_items(storage: &str) {
+    let storage = &*storage_argument(storage);
     let project = project();
     let root = project.path();
     let mut server = start_server(storage, root);
@@ -324,6 +330,7 @@ fn wait_for_deletion(root: &Path, story: &StoryRecord, random: &mut SeededRandom
 
 /// Several servers create whole epics, each with one `apply_changes`.
 fn check_batches(storage: &str) {
+    let storage = &*storage_argument(storage);
     let project = project();
     let root = project.path();
     let (mut acknowledged, mut stored) = (0, 0);

@@ -274,6 +274,7 @@ fn doctor_of_an_http_server_checks_users_and_tokens() {
             let root = place.root();
             let config = root.join("reqlore.toml");
             let (root, config) = (root.to_str().unwrap(), config.to_str().unwrap());
+            let storage = &place.storage_argument;
             let arguments =
                 ["--root", root, "--config", config, "--storage", storage, "--transport", "http"];
             machine.doctor(&arguments)

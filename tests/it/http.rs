@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::client::reqlore;
+use crate::client::{reqlore, storage_argument};
 
-pub(crate) const STORAGES: [&str; 3] = ["fs", "sqlite", "sled"];
+pub(crate) const STORAGES: [&str; 4] = ["fs", "sqlite", "sled", "postgres"];
 /// Time limit for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const UNLIMITED: &str = "[http.limits]\nrequests_per_second = 0\nfailed_logins_per_minute = 0\n\
@@ -22,6 +22,8 @@ const UNLIMITED: &str = "[http.limits]\nrequests_per_second = 0\nfailed_logins_p
 pub(crate) struct TestTeam {
     scratch: TempDir,
     pub(crate) storage: &'static str,
+    /// The value of `--storage`.
+    pub(crate) storage_argument: String,
 }
 
 impl TestTeam {
@@ -32,7 +34,7 @@ impl TestTeam {
         }
         let config = format!("{UNLIMITED}[projects.shop]\nroot = \"../shop\"\n");
         std::fs::write(scratch.path().join("root/reqlore.toml"), config).unwrap();
-        Self { scratch, storage }
+        Self { scratch, storage, storage_argument: storage_argument(storage) }
     }
 
     pub(crate) fn root(&self) -> std::path::PathBuf {
@@ -46,7 +48,7 @@ impl TestTeam {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = reqlore();
-        command.arg("--root").arg(self.root()).args(["--storage", self.storage]);
+        command.arg("--root").arg(self.root()).args(["--storage", &self.storage_argument]);
         // `ixchel_sync` needs the cache after a restart.
         command.env("REQLORE_CACHE", self.folder().join("cache"));
         // Over HTTP the server reads only a file that the operator names.

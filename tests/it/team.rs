@@ -17,7 +17,7 @@ fn list_status(client: &mut Client) -> u16 {
 #[test]
 fn team_revoked_token_fails_at_the_next_request() {
     // A sled store cannot be changed while its server runs.
-    for storage in ["fs", "sqlite"] {
+    for storage in ["fs", "sqlite", "postgres"] {
         let team = TestTeam::new(storage);
         let tokens = ["ann", "bob", "cay"].map(|name| {
             team.user(name, "user");

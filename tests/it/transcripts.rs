@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind, backlog_folder_of};
+use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet,
 };
@@ -31,13 +32,14 @@ use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore};
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use reqlore_storage_postgres::{PasswordSources, PostgresConfig, PostgresStore};
 use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteStore;
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use crate::client::Server;
+use crate::client::{Server, storage_argument};
 use crate::repository;
 
 macro_rules! transcripts {
@@ -56,6 +58,11 @@ macro_rules! transcripts {
             #[test]
             fn transcripts_over_pipes_on_sqlite() {
                 super::check(stringify!($name), false, super::transcripts_over_pipes_on_sqlite);
+            }
+
+            #[test]
+            fn transcripts_over_pipes_on_postgres() {
+                super::check(stringify!($name), false, super::transcripts_over_pipes_on_postgres);
             }
 
             #[test]
@@ -245,6 +252,23 @@ fn transcripts_over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
         let store = SqliteStore::open(&reqlore_storage_sqlite::SqliteConfig { file }).unwrap();
         runtime.block_on(commit_document(&store, path, text));
     })
+}
+
+/// The same with a database server.
+fn transcripts_over_pipes_on_postgres(steps: &[Step]) -> Vec<Value> {
+    let storage = storage_argument("postgres");
+    play_over_pipes(&storage, steps, |_, path, text| commit_to_postgres(&storage, path, text))
+}
+
+/// Writes the document with this path into a database, as another server would.
+pub(crate) fn commit_to_postgres(url: &str, path: &str, text: &str) {
+    let store = open_postgres(url);
+    crate::schemas::block_on(commit_document(&*store, path, text));
+}
+
+pub(crate) fn open_postgres(url: &str) -> Arc<dyn Store> {
+    let config = PostgresConfig::parse(url, &PasswordSources::default()).unwrap();
+    Arc::new(crate::schemas::block_on(PostgresStore::open(config)).unwrap())
 }
 
 fn play_over_pipes(storage: &str, steps: &[Step], write: impl Fn(&Path, &str, &str)) -> Vec<Value> {

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::http::{Client, Server, TestTeam};
 use crate::transcripts::{
-    NAMES, Placeholders, Step, commit_document, mask_variable_parts, transcripts_folder, write_file,
+    NAMES, Placeholders, Step, commit_document, commit_to_postgres, mask_variable_parts,
+    transcripts_folder, write_file,
 };
 
 // S5: 2.5, 7.3, 7.4
@@ -25,6 +26,11 @@ fn transcripts_over_http_on_sqlite_match_pipes() {
 #[test]
 fn transcripts_over_http_on_sled_match_pipes() {
     check_all("sled");
+}
+
+#[test]
+fn transcripts_over_http_on_postgres_match_pipes() {
+    check_all("postgres");
 }
 
 fn check_all(storage: &'static str) {
@@ -107,6 +113,7 @@ impl HttpPlayer {
                 let store = reqlore_storage_sqlite::SqliteStore::open(&config).unwrap();
                 runtime.block_on(commit_document(&store, path, text));
             }
+            "postgres" => commit_to_postgres(&self.team.storage_argument, path, text),
             _ => {
                 self.server.take().unwrap().end();
                 let config = reqlore_storage_sled::SledConfig { folder: local.join("sled") };

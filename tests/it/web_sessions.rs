@@ -136,7 +136,7 @@ fn session_has_a_safe_cookie_and_ends_with_its_token() {
 
 #[test]
 fn revocation_by_command_ends_the_session_at_once() {
-    for storage in ["fs", "sqlite"] {
+    for storage in ["fs", "sqlite", "postgres"] {
         let team = TestTeam::new(storage);
         let token = team.administrator();
         let servers = [team.serve(), team.serve()];
