@@ -58,13 +58,6 @@ impl WriteIsolation {
     }
 }
 
-/// One of several messages that are sent without waiting for the answers.
-enum Message<'a> {
-    /// Text without parameters and rows, not prepared.
-    Text(&'static str),
-    Statement(SqlStatement<'a>),
-}
-
 #[derive(Debug, Default)]
 struct Response {
     rows: Vec<TableRow>,
@@ -72,25 +65,18 @@ struct Response {
     count: u64,
 }
 
-/// Sends all messages at once and waits for all responses: one round trip, and one more if a
+/// Sends all statements at once and waits for all responses: one round trip, and one more if a
 /// statement is new to the connection. Returns the first error. The database ignores what follows
-/// an error in a transaction, so a message that ends one must not be sent with its writes.
+/// an error in a transaction, so `COMMIT` must not be sent with writes.
 async fn send_all(
     client: &ClientWrapper,
-    messages: Vec<Message<'_>>,
+    statements: Vec<SqlStatement<'_>>,
 ) -> Result<Vec<Response>, DatabaseError> {
-    let mut prepares = Vec::with_capacity(messages.len());
-    for message in &messages {
-        prepares.push(async move {
-            match message {
-                Message::Text(_) => Ok(None),
-                Message::Statement(sql) => client.prepare_cached(&sql.text).await.map(Some),
-            }
-        });
-    }
-    let mut calls = Vec::with_capacity(messages.len());
-    for (prepared, message) in join_all(prepares).await.into_iter().zip(messages) {
-        calls.push(send(client, prepared?, message));
+    let texts = statements.iter().map(|sql| client.prepare_cached(&sql.text));
+    let prepared = join_all(texts).await;
+    let mut calls = Vec::with_capacity(statements.len());
+    for (statement, sql) in prepared.into_iter().zip(statements) {
+        calls.push(send(client, statement?, sql));
     }
     // All futures are polled in their order before one is polled again.
     let mut responses = Vec::with_capacity(calls.len());
@@ -102,33 +88,27 @@ async fn send_all(
 
 async fn send(
     client: &ClientWrapper,
-    prepared: Option<Statement>,
-    message: Message<'_>,
+    prepared: Statement,
+    sql: SqlStatement<'_>,
 ) -> Result<Response, DatabaseError> {
     let mut response = Response::default();
-    match (message, prepared) {
-        (Message::Statement(sql), Some(prepared)) => {
-            let stream = client.query_raw(&prepared, sql.parameters).await?;
-            pin_mut!(stream);
-            while let Some(row) = stream.try_next().await? {
-                if let Some(table) = sql.table {
-                    response.rows.push(decode(table, &row)?);
-                }
-            }
-            response.count = stream.rows_affected().unwrap_or_default();
+    let stream = client.query_raw(&prepared, sql.parameters).await?;
+    pin_mut!(stream);
+    while let Some(row) = stream.try_next().await? {
+        if let Some(table) = sql.table {
+            response.rows.push(decode(table, &row)?);
         }
-        (Message::Text(text), _) => client.batch_execute(text).await?,
-        (Message::Statement(_), None) => {}
     }
+    response.count = stream.rows_affected().unwrap_or_default();
     Ok(response)
 }
 
 fn selects<'a>(
-    messages: &mut Vec<Message<'a>>,
+    statements: &mut Vec<SqlStatement<'a>>,
     queries: &'a [RowQuery],
 ) -> Result<(), DatabaseError> {
     for query in queries {
-        messages.push(Message::Statement(SqlStatement::select(query)?));
+        statements.push(SqlStatement::select(query)?);
     }
     Ok(())
 }
@@ -227,12 +207,12 @@ async fn read_pooled(
     let mut attempt = 1;
     loop {
         let client = pool.get().await?;
-        let mut messages = Vec::with_capacity(queries.len() + 2);
-        messages.extend(begin.map(Message::Text));
-        let first = messages.len();
-        selects(&mut messages, queries)?;
-        messages.extend(end.map(Message::Text));
-        let error = match send_all(&client, messages).await {
+        let mut statements = Vec::with_capacity(queries.len() + 2);
+        statements.extend(begin.map(SqlStatement::fixed));
+        let first = statements.len();
+        selects(&mut statements, queries)?;
+        statements.extend(end.map(SqlStatement::fixed));
+        let error = match send_all(&client, statements).await {
             Ok(responses) => return Ok((client, rows_of(responses, first, queries.len()))),
             Err(error) => error,
         };
@@ -255,9 +235,9 @@ struct PostgresSnapshot {
 impl RowSource for PostgresSnapshot {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let Some(client) = &self.client else { return Ok(Vec::new()) };
-        let mut messages = Vec::with_capacity(queries.len());
-        selects(&mut messages, &queries)?;
-        let responses = send_all(client, messages).await?;
+        let mut statements = Vec::with_capacity(queries.len());
+        selects(&mut statements, &queries)?;
+        let responses = send_all(client, statements).await?;
         Ok(rows_of(responses, 0, queries.len()))
     }
 }
@@ -319,11 +299,11 @@ impl PostgresSession {
             self.connection = Some(self.pool.connect_writer().await?);
         }
         self.is_open = true;
-        let mut messages = Vec::with_capacity(queries.len() + 2);
-        messages.push(Message::Text(self.isolation.begin()));
-        messages.push(Message::Statement(SqlStatement::fixed(LOCK)));
-        selects(&mut messages, queries)?;
-        let responses = self.send_all(messages).await?;
+        let mut statements = Vec::with_capacity(queries.len() + 2);
+        statements.push(SqlStatement::fixed(self.isolation.begin()));
+        statements.push(SqlStatement::fixed(LOCK));
+        selects(&mut statements, queries)?;
+        let responses = self.send_all(statements).await?;
         if responses.get(1).is_none_or(|lock| lock.count != 1) {
             self.end_transaction().await;
             return Err(DatabaseError::damaged_row("group_lock"));
@@ -334,12 +314,12 @@ impl PostgresSession {
     /// Ends the transaction after an error.
     async fn send_all(
         &mut self,
-        messages: Vec<Message<'_>>,
+        statements: Vec<SqlStatement<'_>>,
     ) -> Result<Vec<Response>, DatabaseError> {
         let Some(connection) = self.connection.as_ref().filter(|_| self.is_open) else {
             return Err(DatabaseError::internal("no transaction is open"));
         };
-        let result = send_all(connection, messages).await;
+        let result = send_all(connection, statements).await;
         if let Err(error) = &result {
             if error.next == NextStep::Reconnect {
                 self.disconnect();
@@ -415,9 +395,9 @@ impl WriteSession for PostgresSession {
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
-        let mut messages = Vec::with_capacity(queries.len());
-        selects(&mut messages, queries)?;
-        let responses = self.block_on(async |session| session.send_all(messages).await)?;
+        let mut statements = Vec::with_capacity(queries.len());
+        selects(&mut statements, queries)?;
+        let responses = self.block_on(async |session| session.send_all(statements).await)?;
         Ok(rows_of(responses, 0, queries.len()))
     }
 
@@ -425,7 +405,7 @@ impl WriteSession for PostgresSession {
         &mut self,
         changes: Vec<(&'static Table, Vec<RowChange>)>,
     ) -> Result<(), SessionError> {
-        let mut messages = Vec::with_capacity(2 * changes.len());
+        let mut statements = Vec::with_capacity(2 * changes.len());
         for (table, changes) in &changes {
             let (mut rows, mut keys) = (Vec::with_capacity(changes.len()), Vec::new());
             for change in changes {
@@ -435,7 +415,7 @@ impl WriteSession for PostgresSession {
                 }
             }
             if !keys.is_empty() {
-                messages.push(Message::Statement(SqlStatement::delete(table, &keys)?));
+                statements.push(SqlStatement::delete(table, &keys)?);
             }
             if !rows.is_empty() {
                 let growth = self
@@ -443,10 +423,10 @@ impl WriteSession for PostgresSession {
                     .entry(table.name)
                     .or_insert(TableGrowth { written: 0, limit: FIRST_ANALYSIS });
                 growth.written += rows.len();
-                messages.push(Message::Statement(SqlStatement::upsert(table, &rows)?));
+                statements.push(SqlStatement::upsert(table, &rows)?);
             }
         }
-        self.block_on(async |session| session.send_all(messages).await)?;
+        self.block_on(async |session| session.send_all(statements).await)?;
         Ok(())
     }
 
