@@ -129,7 +129,12 @@ pub(crate) fn open_project_store(
 ) -> Result<Arc<dyn Store>, CommandError> {
     let storage = &config.storage;
     let is_default = storage.is_default(&config.root);
-    let may_be_missing = matches!(storage, StorageSpec::Fs(_)) || (is_adding && is_default);
+    let may_be_missing = match storage {
+        StorageSpec::Fs(_) => true,
+        // Only its tables may be missing: a misspelt name is an error of the server.
+        StorageSpec::Postgres(_) => is_adding,
+        StorageSpec::Sqlite(_) | StorageSpec::Sled(_) => is_adding && is_default,
+    };
     if !may_be_missing {
         let advice = if is_default {
             "pass --storage, or create it with `reqlore add`"

@@ -116,6 +116,11 @@ pub(crate) fn command_calls(command: &str) -> Vec<Vec<String>> {
             words("audit verify"),
             with("audit list --user", &hostile()),
         ],
+        "migrate" => vec![
+            words("migrate status"),
+            with("migrate up --storage", &format!("postgres://127.0.0.1:1/{}", hostile())),
+            with("migrate status --storage", &format!("postgres://{}/name", hostile())),
+        ],
         "docsets" => list(&["docsets import .knowledge/config.yaml"]),
         "index" => list(&["index rebuild", "index rebuild --json"]),
         "model" => vec![words("model list"), with("model install", &hostile())],

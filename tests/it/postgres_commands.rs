@@ -157,6 +157,12 @@ fn postgres_copies_come_back_unchanged() {
     let (folder, database, other) = (project(), TestDatabase::new(), TestDatabase::new());
     let (url, other) = (database.command_url(), other.command_url());
     run_ok(folder.path(), "add epic One --storage sqlite", &[]);
+    let third = TestDatabase::new();
+    run_ok(
+        folder.path(),
+        &format!("--log off add epic One --storage {}", third.command_url()),
+        &[],
+    );
     for line in [
         format!("--log off copy --from sqlite --to {url} --verify"),
         format!("--log off backup all.dump --storage {url}"),
