@@ -106,6 +106,25 @@ fn postgres_password_in_a_settings_file_needs_privacy() {
 }
 
 #[test]
+fn postgres_files_that_cannot_be_used_are_in_the_log() {
+    let folder = project();
+    fs::write(folder.path().join("pgpass"), "*:*:*:*:s3cret\n").unwrap();
+    let public = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(folder.path().join("pgpass"), public).unwrap();
+    let url = "postgres://u@127.0.0.1:1/n";
+    for (parameters, reason) in [
+        ("sslmode=verify-full&sslrootcert=missing.pem", "missing.pem: it can't be read"),
+        ("passfile=pgpass", "pgpass: other users can read it; run `chmod 600` on it"),
+    ] {
+        let (code, text) = run(folder.path(), &format!("list --storage {url}?{parameters}"), &[]);
+        assert_eq!(code, 1, "{text}");
+        assert!(text.contains(&format!("WARN database: {reason}")), "{text}");
+        assert!(text.contains("a file of its connection can't be used"), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+}
+
+#[test]
 fn postgres_roles_can_be_separated() {
     let (folder, database) = (project(), TestDatabase::new());
     let role = format!("role_{}", database.name());

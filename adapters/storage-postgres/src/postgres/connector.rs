@@ -1,6 +1,8 @@
 //! Opens connections: tries the hosts of a URL in turn and prepares the session.
 
 use std::error::Error as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::join_all;
@@ -13,6 +15,9 @@ use tracing::{debug, warn};
 use super::connect_options::{PostgresConfig, address_of};
 use super::errors::DatabaseError;
 use super::tls;
+
+/// Between two warnings of the same text.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The job of a connection, which decides its timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,19 +102,41 @@ pub(crate) async fn connect(
     config: &PostgresConfig,
     kind: SessionKind,
 ) -> Result<ClientWrapper, ConnectError> {
-    let tls = tls::client_config(&config.tls).map_err(ConnectError::File)?;
-    let tls = MakeRustlsConnect::new(tls);
+    let tls = match tls::client_config(&config.tls) {
+        Ok(tls) => MakeRustlsConnect::new(tls),
+        Err(message) => {
+            let error = ConnectError::File(message);
+            log_failure(&error);
+            return Err(error);
+        }
+    };
     let mut failure = ConnectError::Stopped;
     for target in &config.targets {
         match connect_target(config, target, tls.clone(), kind).await {
             Ok(client) => return Ok(client),
             Err(error) => {
-                warn!("database: {error}");
+                log_failure(&error);
                 failure = error;
             }
         }
     }
     Err(failure)
+}
+
+/// Logs for the operator. While a database is down, each request fails for the same reason.
+fn log_failure(error: &ConnectError) {
+    static LAST_WARNING: Mutex<Option<(String, Instant)>> = Mutex::new(None);
+    let text = error.to_string();
+    let mut last = LAST_WARNING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((earlier, at)) = &*last
+        && *earlier == text
+        && at.elapsed() < WARNING_INTERVAL
+    {
+        debug!("database: {text}");
+        return;
+    }
+    warn!("database: {text}");
+    *last = Some((text, Instant::now()));
 }
 
 async fn connect_target(
