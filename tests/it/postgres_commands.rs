@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use reqlore_test_postgres::TestDatabase;
+use reqlore_test_postgres::{PostgresCluster, TestDatabase};
 
 use crate::client::{project, reqlore};
 use crate::init::output;
+use crate::repository;
 
 /// Exit code and both outputs of a command line.
 fn run(folder: &Path, line: &str, variables: &[(&str, &str)]) -> (i32, String) {
@@ -169,6 +170,44 @@ fn postgres_roles_can_be_separated() {
     assert!(report.contains("backlog items: 1"), "{report}");
     database.query(&format!("DROP OWNED BY {role}")).unwrap();
     database.query(&format!("DROP ROLE {role}")).unwrap();
+}
+
+#[test]
+fn postgres_roles_of_the_documentation_suffice() {
+    let read = |path| fs::read_to_string(repository().join(path)).unwrap();
+    let (page, script) = (read("docs/postgresql.md"), read("deploy/postgres/roles.sh"));
+    let (_, block) = page.split_once("```text\nCREATE ROLE").unwrap();
+    let block = format!("CREATE ROLE{}", block.split_once("```").unwrap().0);
+    let (cluster, mut database) = (PostgresCluster::start(), "postgres");
+    let mut statement = String::new();
+    for line in block.lines() {
+        if let Some(command) = line.strip_prefix('\\') {
+            database = command.strip_prefix("connect ").unwrap_or(database);
+            continue;
+        }
+        let part = line.strip_suffix(';').unwrap_or(line);
+        assert!(script.contains(part), "deploy/postgres/roles.sh: {line}");
+        statement += &format!("{line}\n");
+        if line.ends_with(';') {
+            cluster.query_in(database, &std::mem::take(&mut statement)).unwrap();
+        }
+    }
+    let folder = project();
+    let url = |role| format!("postgres://{role}@127.0.0.1:{}/reqlore", cluster.port());
+    let [owner, server] = ["reqlore_owner", "reqlore_server"].map(|role| {
+        cluster.execute(&format!("ALTER ROLE {role} PASSWORD 's3cret'"));
+        [("REQLORE_STORAGE", url(role)), ("PGPASSWORD", "s3cret".to_owned())]
+    });
+    let [owner, server] = [&owner, &server].map(|pairs| pairs.each_ref().map(|(n, v)| (*n, &**v)));
+    let (code, text) = run(folder.path(), "migrate up", &server);
+    assert_eq!(code, 1);
+    assert!(text.contains("this role may not change it; run `reqlore migrate up`"), "{text}");
+    run_ok(folder.path(), "migrate up", &owner);
+    run_ok(folder.path(), "migrate status", &server);
+    run_ok(folder.path(), "add epic Checkout", &server);
+    run_ok(folder.path(), "delete EP-001 --yes", &server);
+    run_ok(folder.path(), "user add ann --role administrator", &server);
+    run_ok(folder.path(), "check", &server);
 }
 
 #[test]
