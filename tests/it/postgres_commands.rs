@@ -149,6 +149,9 @@ fn postgres_roles_can_be_separated() {
     assert!(script.starts_with("-- version 1, step 1\nCREATE TABLE IF NOT EXISTS"), "{script}");
     let status = run_ok(folder.path(), "migrate status", &owner);
     assert!(status.contains("schema version 0 of 1; pending statements: "), "{status}");
+    let (_, report) = run(folder.path(), "doctor", &owner);
+    assert!(report.contains("statements lead to schema 1"), "{report}");
+    assert_eq!(run_ok(folder.path(), "migrate status", &owner), status, "doctor changes nothing");
     let (code, text) = run(folder.path(), "migrate up --read-only", &owner);
     assert_eq!(code, 1, "{text}");
     let done = run_ok(folder.path(), "--log off migrate up", &owner);
