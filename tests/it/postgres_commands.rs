@@ -190,7 +190,8 @@ fn postgres_roles_of_the_documentation_suffice() {
         }
         let part = line.strip_suffix(';').unwrap_or(line);
         assert!(script.contains(part), "deploy/postgres/roles.sh: {line}");
-        statement += &format!("{line}\n");
+        statement.push_str(line);
+        statement.push('\n');
         if line.ends_with(';') {
             cluster.query_in(database, &std::mem::take(&mut statement)).unwrap();
         }
