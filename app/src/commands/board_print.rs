@@ -62,14 +62,19 @@ impl BoardPrintOptions {
 
     /// The path of the same board in a browser.
     pub(super) fn page(&self, config: &AppConfig) -> Result<String, CommandError> {
-        let kind = self.item_kind()?.name();
-        if self.filters.arguments(kind).as_object().is_some_and(|given| given.len() > 1) {
+        let kind = self.item_kind()?;
+        if self.filters.arguments(kind.name()).as_object().is_some_and(|given| given.len() > 1) {
             let message = "board: filters need --print; without it, set them on the page";
             return Err(CommandError::usage_error(message));
         }
         let project = self.project.project.as_deref().unwrap_or(ProjectKey::DEFAULT);
         let project = configured_project(config, project)?;
-        Ok(format!("/p/{project}/board?kind={kind}"))
+        // The page has the same default.
+        let query = match kind {
+            ItemKind::UserStory => String::new(),
+            kind => format!("?kind={}", kind.name()),
+        };
+        Ok(format!("/p/{project}/board{query}"))
     }
 }
 
