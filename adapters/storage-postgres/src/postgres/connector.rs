@@ -178,8 +178,8 @@ async fn connect_target(
     }
 }
 
-/// Statements are planned once, maybe while a table is small. Such a plan must not read a large table
-/// from its beginning. The choice of the index still needs statistics. Disabled plans look
+/// Statements are planned once, maybe while a table is small. Such a plan must not read all of a
+/// large table. The choice of the index still needs statistics. Disabled plans look
 /// expensive, so compilation must be off as well.
 const PLANNER_SETTINGS: [&str; 4] =
     ["enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"];
