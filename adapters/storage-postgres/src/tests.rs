@@ -5,6 +5,7 @@ mod change_reader;
 mod contract;
 mod damage;
 mod faulty;
+mod lost_commits;
 pub(crate) mod seam;
 mod seeded_random;
 mod simulated;

@@ -12,6 +12,7 @@ use reqlore_test_postgres::TestDatabase;
 use super::faulty::{FaultPlan, FaultyDatabase};
 use super::simulated::SimulatedDatabase;
 use crate::database::Database;
+use crate::postgres::PostgresDatabase;
 use crate::tables::TABLES;
 use crate::{PasswordSources, PostgresConfig, PostgresStore};
 
@@ -102,6 +103,28 @@ mod on_a_simulated_database_with_faults {
 
     reqlore_contract::suite!(storage_on(faulty()));
     reqlore_contract::history_suite!(storage_on(faulty()));
+}
+
+/// Some cases are enough, because the other suites cover each half. The model test would create a
+/// database for each history.
+mod on_a_real_database_with_faults {
+    use super::*;
+
+    async fn open() -> Storage {
+        let database = TestDatabase::new();
+        let config = PostgresConfig::parse(&database.url(), &PasswordSources::default()).unwrap();
+        let real = PostgresDatabase::open(config).await.unwrap();
+        let faulty = FaultyDatabase::new(Arc::new(real), FaultPlan::HIDDEN, 1);
+        Storage { guard: Box::new(database), ..storage_on(Arc::new(faulty)).await }
+    }
+
+    reqlore_contract::cases! { open();
+        commit: concurrent_commits_lose_no_update commits_survive_restart;
+        changes: concurrent_commits_skip_no_change;
+        items: numbers_are_never_reused;
+        audit: rows_are_chained_in_recording_order change_row_and_key_are_atomic
+            keys_are_used_once;
+    }
 }
 
 mod on_a_real_database {

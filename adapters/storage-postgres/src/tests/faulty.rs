@@ -268,7 +268,8 @@ impl WriteSession for FaultySession {
                 }
                 let FaultPlan { rate, is_visible, .. } = state.plan;
                 if is_visible && state.random.per_mille(rate / 10) {
-                    state.standby = state.random.within(1..20);
+                    // Sometimes for longer than the store repeats a group.
+                    state.standby = state.random.within(1..80);
                 }
                 state.waiting += 1;
             }

@@ -16,9 +16,11 @@ use crate::tables::{STORE, TABLES, Table};
 
 /// The rows of a table by their key.
 pub(crate) type Rows = BTreeMap<RowKey, TableRow>;
+/// The committed rows by table.
+pub(crate) type CommittedRows = BTreeMap<&'static str, Arc<Rows>>;
 /// The rows of a transaction by table and key, `None` for a deleted one.
 type PendingRows = BTreeMap<&'static str, BTreeMap<RowKey, Option<TableRow>>>;
-/// Called again and again while a writer waits for another one.
+/// Called repeatedly while a writer waits for another one.
 pub(crate) type WaitTurn = Arc<dyn Fn() + Send + Sync>;
 
 /// Servers share it by `Arc`.
@@ -31,9 +33,9 @@ pub(crate) struct SimulatedDatabase {
     myself: std::sync::Weak<Self>,
 }
 
-/// What is committed, and whether a writer has the row on which writers queue.
+/// The committed rows, and whether a writer has the row on which writers queue.
 struct SharedState {
-    tables: BTreeMap<&'static str, Arc<Rows>>,
+    tables: CommittedRows,
     is_locked: bool,
 }
 
@@ -80,13 +82,23 @@ impl SimulatedDatabase {
         Arc::clone(&self.lock().tables[table.name])
     }
 
+    /// The committed rows of all tables.
+    pub(crate) fn copy(&self) -> CommittedRows {
+        self.lock().tables.clone()
+    }
+
+    /// Continues from an older state, like a standby that lacked the newest commits.
+    pub(crate) fn restore(&self, tables: CommittedRows) {
+        self.lock().tables = tables;
+    }
+
     fn lock(&self) -> MutexGuard<'_, SharedState> {
         self.state.lock().unwrap()
     }
 
     fn run(
         &self,
-        tables: &BTreeMap<&'static str, Arc<Rows>>,
+        tables: &CommittedRows,
         pending: &PendingRows,
         queries: &[RowQuery],
     ) -> StoreResult<Vec<Vec<TableRow>>> {
@@ -127,7 +139,7 @@ impl Database for SimulatedDatabase {
 
 struct SimulatedSnapshot {
     database: Arc<SimulatedDatabase>,
-    tables: BTreeMap<&'static str, Arc<Rows>>,
+    tables: CommittedRows,
 }
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What must be true after a simulation.
+//! Checks after a simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ fn check_writes(journal: &Journal, pasts: &Pasts) -> BTreeSet<String> {
             decision.sort();
             decision == *effect
         });
-        assert!(is_decided, "{tag}: nobody decided {effect:?}: {write:?}");
+        assert!(is_decided, "{tag}: no decision has {effect:?}: {write:?}");
         applied.insert(tag.clone());
     }
     applied

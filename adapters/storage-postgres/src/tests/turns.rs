@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::seeded_random::SeededRandom;
@@ -72,7 +72,8 @@ impl TurnKeeper {
     }
 
     fn lock(&self) -> MutexGuard<'_, Turns> {
-        self.state.lock().unwrap()
+        // A failed check must not keep the writers from their ends.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Called by the writer of a server: waits for its turn.
@@ -145,7 +146,7 @@ impl TurnKeeper {
             if turns.clients.iter().all(|client| *client == ClientState::Finished) {
                 return;
             }
-            assert!(!ready.is_empty(), "nobody can continue: {turns:?}");
+            assert!(!ready.is_empty(), "no client and no writer can continue: {turns:?}");
             let (is_client, number) = ready[random.within(0..ready.len())];
             if !is_client {
                 turns.writers[number] = WriterState::Running;
