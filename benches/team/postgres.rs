@@ -36,10 +36,13 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
     let project = create_project(&cluster, &folder.join("commits"), COMMIT_SIZE)?;
     for (count, bar) in COMMIT_BARS {
         cluster.execute("CHECKPOINT");
+        let groups_before = group_count(&cluster)?;
         let rate = measure_commits(&project, &cluster, count)?;
+        let groups = (group_count(&cluster)? - groups_before) / RUN_TIME.as_secs_f64();
         let (simple, rows) = (rate / simple_rate, rate / rows_rate);
         let note = format!(
-            "{simple:.2} of pgbench; bar {bar}: {}; {rows:.2} of its run with the same rows",
+            "{simple:.2} of pgbench; bar {bar}: {}; {rows:.2} of its run with the same rows; \
+             {groups:.0} groups/s",
             verdict(simple >= bar)
         );
         println!("{}", Row::new(format!("commits, servers: {count}")).per_second(rate).note(note));
@@ -94,6 +97,12 @@ fn measure_commits(project: &Project, cluster: &PostgresCluster, count: usize) -
         Result::Ok(commits)
     })?;
     Ok(per_second(commits, clock.elapsed()))
+}
+
+/// The number of transactions of writers so far.
+fn group_count(cluster: &PostgresCluster) -> Result<f64> {
+    let turns = cluster.query_in(DATABASE, "SELECT turn FROM group_lock")?;
+    Ok(turns.concat().parse()?)
 }
 
 fn measure_reads(project: &Project, storage: &str) -> Result<Times> {
