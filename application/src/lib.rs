@@ -102,7 +102,6 @@ impl Default for ApplicationSettings {
 
 /// The state that all calls share.
 pub(crate) struct SharedContext {
-    pub(crate) ports: ApplicationPorts,
     /// The enabled tools, sorted by name.
     pub(crate) tools: Vec<(ToolSpec, Box<dyn Tool>)>,
     pub(crate) indexes: ProjectIndexes,
@@ -115,6 +114,7 @@ pub(crate) struct SharedContext {
 #[derive(Clone)]
 pub(crate) struct ToolContext {
     shared: Arc<SharedContext>,
+    pub(crate) ports: Arc<ApplicationPorts>,
     /// Set for an audited tool call.
     pub(crate) audit: Option<AuditScope>,
     /// Set for a write with an idempotency key.
@@ -145,14 +145,18 @@ impl Application {
         tools.sort_by_key(|(spec, _)| spec.name);
         let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));
         let shared = SharedContext {
-            ports,
             tools,
             indexes: ProjectIndexes::default(),
             configurations: docsets::ConfigCache::default(),
             recorder,
             key_locks: KeyLocks::default(),
         };
-        let context = ToolContext { shared: Arc::new(shared), audit: None, idempotency_key: None };
+        let context = ToolContext {
+            shared: Arc::new(shared),
+            ports: Arc::new(ports),
+            audit: None,
+            idempotency_key: None,
+        };
         Self { context }
     }
 
@@ -162,7 +166,7 @@ impl Application {
         identities: Arc<dyn IdentityRepository>,
         max_access: Access,
     ) -> TokenAuthenticator {
-        let ApplicationPorts { projects, clock, .. } = self.context.ports.clone();
+        let ApplicationPorts { projects, clock, .. } = (*self.context.ports).clone();
         let recorder = Arc::clone(&self.context.recorder);
         TokenAuthenticator::new(identities, projects, clock, recorder, max_access)
     }
@@ -175,7 +179,7 @@ impl Application {
 
     /// Administration of users, tokens and the audit log by people with a page.
     pub fn administration(&self, identities: Arc<dyn IdentityRepository>) -> Administration {
-        let ApplicationPorts { projects, clock, ids, .. } = self.context.ports.clone();
+        let ApplicationPorts { projects, clock, ids, .. } = (*self.context.ports).clone();
         let recorder = Arc::clone(&self.context.recorder);
         Administration { identities, projects, clock, ids, recorder }
     }

@@ -18,7 +18,7 @@ use tracing::Instrument;
 use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
 use crate::tool::{self, Tool};
-use crate::{Application, SharedContext, ToolContext, address, idempotency};
+use crate::{Application, ApplicationPorts, SharedContext, ToolContext, address, idempotency};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -32,7 +32,9 @@ impl SharedContext {
     pub(crate) fn find_tool(&self, name: &str) -> Option<&(ToolSpec, Box<dyn Tool>)> {
         self.tools.iter().find(|(spec, _)| spec.name == name)
     }
+}
 
+impl ToolContext {
     /// Returns a `Forbidden` error if the caller may not perform `operation`, which needs `access`.
     ///
     /// A caller whose token has no project on this server is rejected too. Each tool checks the
@@ -67,6 +69,13 @@ impl SharedContext {
                        for a new token.";
         Err(Error::new(ErrorKind::Forbidden, message))
     }
+
+    /// Reads documents for one call from now on.
+    fn read_for_call(&mut self) {
+        if let Some(documents) = self.ports.documents.for_call() {
+            self.ports = Arc::new(ApplicationPorts { documents, ..(*self.ports).clone() });
+        }
+    }
 }
 
 impl Application {
@@ -96,7 +105,12 @@ impl Application {
         self.context.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
         // A read may run twice, so its response need not be stored.
-        let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
+        let key = if spec.access == Access::Write {
+            idempotency::request_key(&call)
+        } else {
+            context.read_for_call();
+            None
+        };
         let Some(key) = key else {
             let notes = tool::correct_arguments(&mut call, spec);
             let mut reply = run_tool(context, spec, &**handler, call).instrument(span).await?;
@@ -247,7 +261,9 @@ impl ApplicationService for Application {
         let span = tracing::error_span!("read", uri = name, id = %correlation_id);
         let reading = async {
             self.authorize_read(caller, READ_METHOD)?;
-            resources::read(&self.context, self.has_backlog(), caller, name).await
+            let mut context = self.context.clone();
+            context.read_for_call();
+            resources::read(&context, self.has_backlog(), caller, name).await
         };
         let access = || request_access(&request, READ_METHOD);
         self.record_call(request.is_poll, access, reading.instrument(span)).await

@@ -34,6 +34,9 @@ pub(crate) trait Database: RowSource + fmt::Debug + 'static {
         DatabaseStatistics::default()
     }
 
+    /// Ends what [`CallDatabase`](crate::call_reads::CallDatabase) remembers.
+    fn forget_reads(&self) {}
+
     /// A session for a writer. Connects when its first transaction begins.
     fn open_session(&self) -> Box<dyn WriteSession>;
 }

@@ -5,6 +5,7 @@
 //! state that another one needs.
 
 mod archive;
+mod call_reads;
 mod counters;
 mod database;
 mod error;
@@ -39,6 +40,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::GroupWriter;
 
+use call_reads::{CallDatabase, RowCache};
 use counters::WriterCounters;
 use database::Database;
 use postgres::PostgresDatabase;
@@ -53,6 +55,7 @@ use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     database: Arc<dyn Database>,
+    cache: Arc<RowCache>,
     writer: Arc<GroupWriter<GroupWriterEngine>>,
     counters: Arc<WriterCounters>,
 }
@@ -72,7 +75,7 @@ impl PostgresStore {
         let writer = GroupWriter::start("postgres-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
-        Ok(Self { database, writer: Arc::new(writer), counters })
+        Ok(Self { database, cache: Arc::default(), writer: Arc::new(writer), counters })
     }
 
     /// Runs a job in a group. It may run several times.
@@ -81,7 +84,10 @@ impl PostgresStore {
         plan: ReadPlan,
         mut work: impl FnMut(&mut GroupWriterEngine) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await
+        let outcome =
+            self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await;
+        self.database.forget_reads();
+        outcome
     }
 
     async fn write<T: Send + 'static>(
@@ -94,6 +100,11 @@ impl PostgresStore {
 
 #[async_trait]
 impl DocumentRepository for PostgresStore {
+    fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
+        let database = CallDatabase::new(Arc::clone(&self.database), Arc::clone(&self.cache));
+        Some(Arc::new(Self { database: Arc::new(database), ..self.clone() }))
+    }
+
     async fn get(
         &self,
         project: &ProjectKey,

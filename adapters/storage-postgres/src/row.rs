@@ -16,6 +16,18 @@ pub(crate) enum Value {
     Binary(Bytes),
 }
 
+impl Value {
+    /// The approximate memory.
+    pub(crate) fn size_bytes(&self) -> usize {
+        let content = match self {
+            Self::Null | Self::Integer(_) => 0,
+            Self::Text(text) => text.len(),
+            Self::Binary(bytes) => bytes.len(),
+        };
+        size_of::<Self>() + content
+    }
+}
+
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
@@ -53,7 +65,7 @@ pub(crate) type TableRow = Vec<Value>;
 pub(crate) type RowKey = Vec<Value>;
 
 /// Selects the rows of one table that meet all conditions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RowQuery {
     pub(crate) table: &'static Table,
     /// The columns that [`Self::tuples`] compare.

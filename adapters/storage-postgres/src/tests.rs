@@ -1,6 +1,7 @@
 //! The contract suite on a simulated database and on a real one, and tests of what only this
 //! storage does.
 
+mod call_reads;
 mod change_reader;
 mod contract;
 mod damage;

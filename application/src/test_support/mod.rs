@@ -95,7 +95,8 @@ impl TestApplication {
     }
 
     /// An application on a mock. Calls without an expectation panic.
-    pub(crate) fn on(store: MockDocumentRepository) -> Self {
+    pub(crate) fn on(mut store: MockDocumentRepository) -> Self {
+        store.expect_for_call().returning(|| None);
         Self { store: Arc::new(store), ..Self::new() }
     }
 

@@ -31,6 +31,13 @@ use crate::project_key::ProjectKey;
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait DocumentRepository: Send + Sync {
+    /// Returns a repository for one call, if fewer reads of a database are worth it. Its first
+    /// read sees every commit before it (`reads_of_a_call_see_earlier_commits`). Later ones need
+    /// not see newer commits of others, except after [`Self::changes_since`].
+    fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
+        None
+    }
+
     /// Returns documents in the order of `ids` (`get_keeps_the_order`), `None` for a missing
     /// document (`missing_documents_are_none`). Bodies are returned byte for byte
     /// (`bytes_survive_a_round_trip`).

@@ -292,6 +292,9 @@ fn run_seed(seed: u64) -> String {
     story
 }
 
+/// The number of documents that a call reads.
+const READS_OF_CALL: usize = 3;
+
 async fn run_client(world: Rc<World>, client: usize) {
     for number in 0..OPERATIONS {
         let tag = format!("{client}-{number}");
@@ -304,20 +307,24 @@ async fn run_client(world: Rc<World>, client: usize) {
     }
 }
 
+/// Reads documents in one call. What it reads later may come from the cache of its server.
 async fn read(world: &World) {
-    let (project, id, _) = pick_document(world);
     let server = world.server();
     let started = world.time();
-    let ids = [id];
-    let found = world.call(&server, server.store.get(&world.projects[project], &ids)).await;
-    let [id] = ids;
-    let Ok(mut found) = found else { return };
-    let version = found.remove(0).map(|document| document.version);
-    let ended = world.time();
-    let read = ReadRecord { project, id: id.clone(), started, ended, version };
-    let mut journal = world.journal.borrow_mut();
-    journal.reads.push(read);
-    journal.documents.push((project, id, version));
+    let call = server.store.for_call().unwrap();
+    for _ in 0..READS_OF_CALL {
+        let (project, id, _) = pick_document(world);
+        let ids = [id];
+        let found = world.call(&server, call.get(&world.projects[project], &ids)).await;
+        let [id] = ids;
+        let Ok(mut found) = found else { return };
+        let version = found.remove(0).map(|document| document.version);
+        let ended = world.time();
+        let read = ReadRecord { project, id: id.clone(), started, ended, version };
+        let mut journal = world.journal.borrow_mut();
+        journal.reads.push(read);
+        journal.documents.push((project, id, version));
+    }
 }
 
 /// A document, and a version that some client saw.
