@@ -55,7 +55,7 @@ impl ServerState {
             // Only logs the attempt.
             return Err(match self.config.authenticator.authenticate(credentials).await {
                 Err(AuthenticationError::Failed(error)) => {
-                    authenticator_unavailable(&error, request_id)
+                    self.authenticator_unavailable(&error, request_id)
                 }
                 _ => self.deny_login(TokenError::Missing, address, request_id),
             });
@@ -98,9 +98,21 @@ impl ServerState {
                 Err(ErrorResponse::new(StatusCode::NOT_FOUND, NOT_FOUND, error.message))
             }
             Err(AuthenticationError::Failed(error)) => {
-                Err(authenticator_unavailable(&error, request_id))
+                Err(self.authenticator_unavailable(&error, request_id))
             }
         }
+    }
+
+    fn authenticator_unavailable(&self, error: &Error, request_id: &str) -> ErrorResponse {
+        // While the storage cannot be reached, all requests fail.
+        if self.anonymous_lines.allows_line() {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            tracing::error!(id = request_id, %error, cause, "token look-up failed");
+        }
+        let message = "The token could not be looked up. Nothing was changed; try again.";
+        // Not a 401, which would declare the token invalid.
+        let response = ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message);
+        response.with_retry_after(1).with_correlation_id(&request_id.into())
     }
 
     fn deny_login(&self, denial: TokenError, address: IpAddr, request_id: &str) -> ErrorResponse {
@@ -204,13 +216,4 @@ fn requested_project(headers: &HeaderMap) -> Result<Option<&str>, ErrorResponse>
             Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
         }
     }
-}
-
-fn authenticator_unavailable(error: &Error, request_id: &str) -> ErrorResponse {
-    let cause = std::error::Error::source(error).map(ToString::to_string);
-    tracing::error!(id = request_id, %error, cause, "token look-up failed");
-    let message = "The token could not be looked up. Nothing was changed; try again.";
-    // Not a 401, which would declare the token invalid.
-    let response = ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE, message);
-    response.with_retry_after(1).with_correlation_id(&request_id.into())
 }

@@ -234,7 +234,7 @@ impl ServerState {
 pub(crate) struct LineLimit(AtomicU64);
 
 impl LineLimit {
-    fn allows_line(&self) -> bool {
+    pub(crate) fn allows_line(&self) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) < MAX_LINES
     }
 

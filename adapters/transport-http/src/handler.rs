@@ -207,7 +207,10 @@ pub(crate) fn complete_response(
         response.headers_mut().insert(REQUEST_ID_HEADER, value);
     }
     count_response(&shared.config.counters, response.status().as_u16());
-    log_request(request_id, caller, response.status(), started);
+    // Nor must all requests while the storage cannot be reached.
+    let is_visible = response.status().is_server_error()
+        && (caller.is_some() || shared.anonymous_lines.allows_line());
+    log_request(request_id, caller, response.status(), started, is_visible);
     response
 }
 
@@ -223,7 +226,13 @@ pub(crate) fn count_response(counters: &TrafficCounters, status: u16) {
 
 /// Logs all responses at debug level and those of a failed server visibly. [`log_failure`] has
 /// logged the other errors, and the authenticator failed logins, whose number it limits.
-fn log_request(request_id: &str, caller: Option<&Caller>, status: StatusCode, started: Instant) {
+fn log_request(
+    request_id: &str,
+    caller: Option<&Caller>,
+    status: StatusCode,
+    started: Instant,
+    is_visible: bool,
+) {
     // A macro, because tracing requires a constant level.
     macro_rules! event {
         ($level:ident) => {
@@ -237,7 +246,7 @@ fn log_request(request_id: &str, caller: Option<&Caller>, status: StatusCode, st
             )
         };
     }
-    if status.is_server_error() {
+    if is_visible {
         event!(warn);
     } else {
         event!(debug);
