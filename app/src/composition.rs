@@ -33,6 +33,7 @@ use reqlore_storage_postgres::{
 };
 use reqlore_storage_sled::{DatabaseState, SledStore};
 use reqlore_storage_sqlite::{ReadOnlyOpen, SqliteStore};
+use reqlore_transport_http::Readiness;
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use tokio::runtime::{Builder, Runtime};
 
@@ -114,11 +115,8 @@ pub(crate) fn open_administration(
 
 /// Opens the configured storage, which must exist.
 pub(crate) fn open_existing_store(config: &AppConfig) -> Result<Arc<dyn Store>, CommandError> {
-    check_exists(
-        &config.storage,
-        "pass --storage, or start with `reqlore user add NAME --role administrator`",
-    )?;
-    open_store(config, &config.storage)
+    let advice = "pass --storage, or start with `reqlore user add NAME --role administrator`";
+    open_existing(config, &config.storage, advice)
 }
 
 /// Opens the configured storage for a command about a project. A database must exist, because a
@@ -141,20 +139,32 @@ pub(crate) fn open_project_store(
         } else {
             "correct the storage, or create it with `reqlore serve` or `reqlore copy`"
         };
-        check_exists(storage, advice)?;
+        return open_existing(config, storage, advice);
     }
     open_store(config, storage)
 }
 
-fn check_exists(storage: &StorageSpec, advice: &str) -> Result<(), CommandError> {
-    if let StorageSpec::Postgres(database) = storage
-        && database_schema(database)?.version == 0
-    {
-        return Err(CommandError::failure(format!(
-            "{storage} has no tables of Reqlore; correct the URL, or create them with `reqlore \
-             migrate up`"
-        )));
+fn open_existing(
+    config: &AppConfig,
+    storage: &StorageSpec,
+    advice: &str,
+) -> Result<Arc<dyn Store>, CommandError> {
+    if let StorageSpec::Postgres(database) = storage {
+        check_place(config, storage)?;
+        let opened = PostgresStore::open_if((**database).clone(), |schema| schema.version > 0);
+        return match block_on_thread(opened)?.map_err(CommandError::failure)? {
+            (_, Some(store)) => Ok(Arc::new(store)),
+            (_, None) => Err(CommandError::failure(format!(
+                "{storage} has no tables of Reqlore that this role may use; correct the URL or \
+                 the role, or create them with `reqlore migrate up`"
+            ))),
+        };
     }
+    check_exists(storage, advice)?;
+    open_store(config, storage)
+}
+
+fn check_exists(storage: &StorageSpec, advice: &str) -> Result<(), CommandError> {
     let Some(path) = storage.path() else { return Ok(()) };
     // A dangling link is an error when the storage is opened, not a missing storage.
     if path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
@@ -216,13 +226,17 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
             StorageState::Closed(SledStore::inspect(&config).map_err(CommandError::failure)?)
         }
-        StorageSpec::Postgres(database) => match database_schema(database)? {
-            status if !status.pending.is_empty() => StorageState::Pending(status),
-            status => {
-                let store = open_postgres(database).map_err(CommandError::failure)?;
-                StorageState::Open { store, schema: usize::try_from(status.version).ok() }
+        StorageSpec::Postgres(database) => {
+            let opened =
+                PostgresStore::open_if((**database).clone(), |schema| schema.pending.is_empty());
+            match block_on_thread(opened)?.map_err(CommandError::failure)? {
+                (schema, Some(store)) => {
+                    let schema = usize::try_from(schema.version).ok();
+                    StorageState::Open { store: Arc::new(store), schema }
+                }
+                (schema, None) => StorageState::Pending(schema),
             }
-        },
+        }
     })
 }
 
@@ -243,16 +257,26 @@ fn check_folder(setting: &str, folder: &Path) -> Result<(), CommandError> {
     )))
 }
 
-/// Opens the storage of an HTTP server and migrates the team data of version 0.1.0.
-pub(crate) fn open_http_store(config: &AppConfig) -> Result<Arc<dyn Store>, CommandError> {
+/// Opens the storage of an HTTP server and migrates the team data of version 0.1.0. A database that
+/// cannot be reached yet is not ready.
+pub(crate) fn open_http_store(
+    config: &AppConfig,
+) -> Result<(Arc<dyn Store>, Readiness), CommandError> {
     let storage = &config.storage;
+    if let StorageSpec::Postgres(database) = storage {
+        check_place(config, storage)?;
+        let opened = block_on_thread(PostgresStore::open_for_server((**database).clone()))?;
+        let (store, is_reached) = opened.map_err(CommandError::failure)?;
+        let readiness = if is_reached { Readiness::Ready } else { Readiness::Unavailable };
+        return Ok((Arc::new(store), readiness));
+    }
     if let StorageSpec::Fs(place) = storage {
         let files = files_config(config, place);
         FsStore::open(&files)
             .and_then(|store| store.migrate_team())
             .map_err(|error| storage_error(storage, &error))?;
     }
-    open_store(config, storage)
+    Ok((open_store(config, storage)?, Readiness::Ready))
 }
 
 /// Returns the schema of a database server.
@@ -288,6 +312,10 @@ fn open_postgres(database: &PostgresConfig) -> Result<Arc<dyn Store>, StoreError
 }
 
 fn storage_error(storage: &StorageSpec, error: &StoreError) -> CommandError {
+    if let StorageSpec::Postgres(_) = storage {
+        // It names the database.
+        return CommandError::failure(error);
+    }
     CommandError::failure(format!("storage {}: {error}", storage.name()))
 }
 
@@ -316,8 +344,7 @@ pub(crate) fn open_source(
             SledStore::open_source(&config)
         }
         StorageSpec::Postgres(_) => {
-            check_exists(storage, "correct the storage")?;
-            return Ok(open_store(config, storage)?);
+            return Ok(open_existing(config, storage, "correct the storage")?);
         }
     };
     opened.map_err(|error| storage_error(storage, &error))

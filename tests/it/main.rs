@@ -44,6 +44,7 @@ mod output_limits;
 mod pagination;
 mod pictures;
 mod postgres_commands;
+mod postgres_connection;
 mod readme;
 mod refusals;
 mod refused_places;

@@ -43,7 +43,7 @@ use reqlore_group_commit::GroupWriter;
 use call_reads::{CallDatabase, RowCache};
 use counters::WriterCounters;
 use database::Database;
-use postgres::PostgresDatabase;
+use postgres::{DatabaseError, NextStep, PostgresDatabase};
 pub use postgres::{
     PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, ServerReport, inspect_schema,
     inspect_server, migrate_schema,
@@ -61,15 +61,51 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to a database. Creates or migrates its tables if the role may.
+    /// Connects to a database. Creates or migrates its tables if the role may. Errors of these
+    /// functions are for operators: they may name hosts, roles and files.
     pub async fn open(config: PostgresConfig) -> StoreResult<Self> {
-        let database = PostgresDatabase::open(config).await?;
+        let database = PostgresDatabase::of_config(config)?;
+        database.update_schema().await.map_err(DatabaseError::into_operator_error)?;
         Self::start(Arc::new(database)).await
+    }
+
+    /// Inspects the schema, and opens the database if it is accepted. Otherwise changes nothing.
+    pub async fn open_if(
+        config: PostgresConfig,
+        is_accepted: impl Fn(&SchemaStatus) -> bool,
+    ) -> StoreResult<(SchemaStatus, Option<Self>)> {
+        let database = PostgresDatabase::of_config(config)?;
+        let status = database.schema_status().await;
+        let status = status.map_err(DatabaseError::into_operator_error)?;
+        if !is_accepted(&status) {
+            return Ok((status, None));
+        }
+        database.update_schema().await.map_err(DatabaseError::into_operator_error)?;
+        Ok((status, Some(Self::start(Arc::new(database)).await?)))
+    }
+
+    /// Like [`Self::open`], for a server. The second value is false if the database cannot be
+    /// reached now: all calls fail until it can, and the first of them then updates the tables.
+    pub async fn open_for_server(config: PostgresConfig) -> StoreResult<(Self, bool)> {
+        let database = PostgresDatabase::of_config(config)?;
+        match database.update_schema().await {
+            Ok(()) => Ok((Self::start(Arc::new(database)).await?, true)),
+            Err(error) if error.next == NextStep::Reconnect => {
+                database.warn_of_start(&error);
+                Ok((Self::start_writer(Arc::new(database))?, false))
+            }
+            // Waiting does not help.
+            Err(error) => Err(error.into_operator_error()),
+        }
     }
 
     /// Starts the writer of a database that has its tables. Fails if an import is filling it.
     pub(crate) async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
         changes::store_row(&*database).await?.check_complete()?;
+        Self::start_writer(database)
+    }
+
+    fn start_writer(database: Arc<dyn Database>) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
         let engine = GroupWriterEngine::new(database.open_session(), Arc::clone(&counters))?;
         let writer = GroupWriter::start("postgres-writer", engine).map_err(|error| {

@@ -67,7 +67,7 @@ fn serve_stdio(config: &AppConfig) -> Result<u8, CommandError> {
 
 fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, CommandError> {
     let is_audited = config.audit != Some(false);
-    let store = composition::open_http_store(config)?;
+    let (store, readiness) = composition::open_http_store(config)?;
     let counters = Arc::<TrafficCounters>::default();
     let (version, now) = (env!("CARGO_PKG_VERSION"), SystemClock.now());
     let metrics = Metrics::with_http(version, now, Arc::clone(&counters));
@@ -98,15 +98,16 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
             has_tls: http.behind_proxy.is_some(),
         })
     });
-    // Ready until a probe fails, because the storage was just opened.
-    let (state, readiness) = watch::channel(Readiness::Ready);
+    // Holds until the first probe.
+    let is_reached = readiness == Readiness::Ready;
+    let (state, readiness) = watch::channel(readiness);
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {
         let mut transport = bind_http(http, authenticator, readiness, &metrics, counters, pages)?;
         // Before the address is printed: a signal may follow at once.
         let address = transport.start().map_err(http_error)?;
         if let Some(address) = address {
-            print_startup_report(config, http, address, &*store).await?;
+            print_startup_report(config, http, address, is_reached.then_some(&*store)).await?;
         }
         let background = BackgroundTasks::start(maintenance, Some((store, state)));
         let served = transport.serve(service).await;
@@ -164,12 +165,13 @@ async fn count_identities(store: &dyn Store) -> Result<(usize, usize), StoreErro
     Ok((store.list_users().await?.len(), store.list_tokens().await?.len()))
 }
 
-/// Prints the address, limits and next step for the operator; with JSON logs as one event.
+/// Prints the address, limits and next step for the operator; with JSON logs as one event. Without
+/// a store, the database cannot be reached yet.
 async fn print_startup_report(
     config: &AppConfig,
     http: &config::HttpSettings,
     address: SocketAddr,
-    store: &dyn Store,
+    store: Option<&dyn Store>,
 ) -> Result<(), CommandError> {
     let pages = http.has_pages.then(|| format!("http://{address}/"));
     let serves = format!(
@@ -178,15 +180,18 @@ async fn print_startup_report(
         config.storage,
         reqlore_transport_http::PATH,
     );
-    // A damaged storage is served as far as it can be read.
-    let (users, tokens) = match count_identities(store).await {
-        Ok((users, tokens)) => (Some(users), Some(tokens)),
-        Err(error @ StoreError::Unreadable { .. }) => {
-            tracing::error!(%error, "users and tokens can't be listed");
-            (None, None)
+    let mut identities = None;
+    if let Some(store) = store {
+        match count_identities(store).await {
+            Ok(counts) => identities = Some(counts),
+            // A damaged storage is served as far as it can be read.
+            Err(error @ StoreError::Unreadable { .. }) => {
+                tracing::error!(%error, "users and tokens can't be listed");
+            }
+            Err(error) => return Err(Error::from(error).into()),
         }
-        Err(error) => return Err(Error::from(error).into()),
-    };
+    }
+    let (users, tokens) = identities.unzip();
     let (is_audited, read_only) = (config.audit != Some(false), config.read_only);
     let next = (users == Some(0)).then_some(FIRST_USER);
     if config.log_format == LogFormat::Json {
@@ -197,6 +202,7 @@ async fn print_startup_report(
     }
     let counts = match (users, tokens) {
         (Some(users), Some(tokens)) => format!("{users} user(s), {tokens} token(s)"),
+        _ if store.is_none() => "waiting for the database".to_owned(),
         _ => "users and tokens unknown, because the storage is damaged".to_owned(),
     };
     eprint_line(&serves);

@@ -1,23 +1,23 @@
 //! Opens connections: tries the hosts of a URL in turn and prepares the session.
 
-use std::error::Error as _;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::error::Error;
+use std::io;
+use std::time::Duration;
 
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::join_all;
-use thiserror::Error;
+use rustls::CertificateError;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Config, SimpleQueryMessage};
 use tokio_postgres_rustls::MakeRustlsConnect;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::connect_options::{PostgresConfig, address_of};
-use super::errors::DatabaseError;
+use super::errors::{
+    DatabaseError, NextStep, PLACE, TLS_FAILED, UNREACHABLE, unavailable, unavailable_at,
+};
+use super::password_file::PasswordFile;
 use super::tls;
-
-/// Between two warnings of the same text.
-const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The job of a connection, which decides its timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,49 +45,124 @@ impl SessionKind {
     }
 }
 
-/// Why there is no connection. The text is for operators: it may name hosts and files.
-#[derive(Debug, Error)]
-pub(crate) enum ConnectError {
-    #[error("{0}")]
-    File(String),
-    #[error("{address}: {}", describe(error))]
-    Failed { address: String, error: tokio_postgres::Error },
-    #[error("{address}: no answer within {seconds} s; correct the host, or raise connect_timeout")]
-    Timeout { address: String, seconds: u64 },
-    #[error(
-        "{address}: it is a read-only standby; name all hosts of the cluster in the URL, or wait \
-         until a standby is promoted"
-    )]
-    ReadOnly { address: String },
-    #[error("the connection's task ended")]
-    Stopped,
+/// Why a host gave no connection.
+struct HostFailure {
+    /// For clients.
+    error: DatabaseError,
+    /// For operators: may name roles and files.
+    reason: String,
 }
 
-impl From<ConnectError> for DatabaseError {
-    /// The error for clients, which names no host, role or file. The operator's log has them.
-    fn from(error: ConnectError) -> Self {
-        match error {
-            ConnectError::File(_) => {
-                Self::reconnect("a file of its connection can't be used; the server's log names it")
-            }
-            ConnectError::Failed { error, .. } => error.into(),
-            ConnectError::Timeout { .. } | ConnectError::Stopped => {
-                Self::reconnect("cannot be reached; check that it runs, then try again")
-            }
-            ConnectError::ReadOnly { .. } => {
-                Self::reconnect("only a read-only standby can be reached; try again later")
-            }
+impl HostFailure {
+    fn of_file(reason: String) -> Self {
+        let text = "a file of its connection can't be used; the server's log names it";
+        Self { error: DatabaseError::report(unavailable(text)), reason }
+    }
+
+    fn timeout(limit: Duration) -> Self {
+        let reason = format!(
+            "no answer within {} s; correct the host, or raise connect_timeout",
+            limit.as_secs()
+        );
+        Self { error: DatabaseError::reconnect(UNREACHABLE), reason }
+    }
+
+    fn read_only() -> Self {
+        let text = "only a read-only standby can be reached; try again later";
+        let reason = "it is a read-only standby; name all hosts of the cluster in the URL, or wait \
+                      until a standby is promoted";
+        Self { error: DatabaseError::reconnect(text), reason: reason.to_owned() }
+    }
+
+    fn no_password(target: &Config, file: Option<&PasswordFile>) -> Self {
+        let user = target.get_user().unwrap_or("USER");
+        let name = target.get_dbname().unwrap_or(user);
+        let line = format!("{}:{name}:{user}:PASSWORD", address_of(target));
+        let file = match file {
+            Some(file) => file.to_string(),
+            None => "a file that PGPASSFILE names".to_owned(),
+        };
+        Self {
+            error: DatabaseError::report(unavailable("rejected the login; configure a password")),
+            reason: format!(
+                "it wants a password for the user {user}, and there is none; set PGPASSWORD, or \
+                 add the line `{line}` to {file}"
+            ),
         }
     }
+
+    fn explain(error: tokio_postgres::Error, target: &Config, file: Option<&PasswordFile>) -> Self {
+        let cause = describe(&error);
+        if cause.ends_with("password missing") {
+            return Self::no_password(target, file);
+        }
+        if error.as_db_error().is_none() && error.to_string().starts_with("authentication") {
+            let error = DatabaseError::report(unavailable("rejected the login; check its URL"));
+            return Self { error, reason: format!("{cause}; check the parameters of the URL") };
+        }
+        if let Some(problem) = tls_problem(&error) {
+            let error = DatabaseError::report(unavailable(TLS_FAILED));
+            return Self { error, reason: add_cause(problem, &cause) };
+        }
+        let is_network = error.as_db_error().is_none() && error.source().is_some();
+        let error = DatabaseError::from(error);
+        if is_network && error.next == NextStep::Reconnect {
+            let reason = format!("cannot be reached ({cause}); start it, or correct the URL");
+            return Self { error, reason };
+        }
+        let text = error.error.to_string();
+        let text = text.strip_prefix(&format!("{PLACE}: ")).unwrap_or(&text);
+        Self { reason: add_cause(text, &cause), error }
+    }
 }
 
-/// The error with its causes: `tokio_postgres` keeps the text of the server in the cause.
+/// The problem of a TLS handshake, and what to do.
+fn tls_problem(error: &tokio_postgres::Error) -> Option<&'static str> {
+    use CertificateError::{NotValidForName, NotValidForNameContext, UnknownIssuer};
+    let cause = error.source()?;
+    if cause.to_string().contains("does not support TLS") {
+        return Some(
+            "it does not offer TLS; turn on `ssl` in its `postgresql.conf`, or pass \
+             sslmode=disable if you trust the network",
+        );
+    }
+    let cause = cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>()?;
+    Some(match cause {
+        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
+            "its certificate is for another name; correct the host in the URL, or the certificate"
+        }
+        rustls::Error::InvalidCertificate(UnknownIssuer) => {
+            "no trusted authority has signed its certificate; name the authority's certificate as \
+             sslrootcert in the URL"
+        }
+        rustls::Error::AlertReceived(_) => {
+            "it refused the certificate of this client; correct sslcert and sslkey in the URL"
+        }
+        _ => "TLS failed; check its certificate, and its version of TLS",
+    })
+}
+
+/// Adds a cause to a message `problem; advice`.
+fn add_cause(message: &str, cause: &str) -> String {
+    match message.split_once(';') {
+        _ if message.contains(cause) => message.to_owned(),
+        Some((problem, advice)) if cause.ends_with(problem) => format!("{cause};{advice}"),
+        Some((problem, advice)) => format!("{problem} ({cause});{advice}"),
+        None => format!("{message} ({cause})"),
+    }
+}
+
+/// The message of the server, or the error with its causes.
 fn describe(error: &tokio_postgres::Error) -> String {
     if let Some(reported) = error.as_db_error() {
-        return reported.to_string();
+        return reported.message().to_owned();
+    }
+    let mut cause: Option<&dyn Error> = error.source();
+    // Its own text adds nothing if the network failed.
+    if let Some(network) = cause.filter(|cause| cause.is::<io::Error>()) {
+        return network.to_string();
     }
     let mut text = error.to_string();
-    let mut cause = error.source();
     while let Some(error) = cause {
         text += ": ";
         text += &error.to_string();
@@ -96,47 +171,38 @@ fn describe(error: &tokio_postgres::Error) -> String {
     text
 }
 
-/// Connects to the first host that accepts. Passwords and certificates are read from their files
-/// each time, because they may rotate. Must run on a runtime that outlives the connection.
+/// Connects to the first host that accepts, and returns its address. Passwords and certificates
+/// are read from their files each time, because they may rotate. Must run on a runtime that
+/// outlives the connection.
 pub(crate) async fn connect(
     config: &PostgresConfig,
     kind: SessionKind,
-) -> Result<ClientWrapper, ConnectError> {
-    let tls = match tls::client_config(&config.tls) {
-        Ok(tls) => MakeRustlsConnect::new(tls),
-        Err(message) => {
-            let error = ConnectError::File(message);
-            log_failure(&error);
-            return Err(error);
-        }
-    };
-    let mut failure = ConnectError::Stopped;
+) -> Result<(ClientWrapper, String), DatabaseError> {
+    let tls = tls::client_config(&config.tls).map_err(|reason| {
+        let failure = HostFailure::of_file(reason);
+        let for_operators = unavailable(&failure.reason);
+        DatabaseError { for_operators: Some(Box::new(for_operators)), ..failure.error }
+    })?;
+    let tls = MakeRustlsConnect::new(tls);
+    let mut failure: Option<DatabaseError> = None;
+    let mut reasons = Vec::with_capacity(config.targets.len());
     for target in &config.targets {
+        let address = address_of(target);
         match connect_target(config, target, tls.clone(), kind).await {
-            Ok(client) => return Ok(client),
-            Err(error) => {
-                log_failure(&error);
-                failure = error;
+            Ok(client) => return Ok((client, address)),
+            Err(HostFailure { error, reason }) => {
+                reasons.push(format!("{address}: {reason}"));
+                // While one host may recover, the others do not matter.
+                let earlier = failure.take().filter(|_| error.next == NextStep::Report);
+                failure = Some(earlier.unwrap_or(error));
             }
         }
     }
-    Err(failure)
-}
-
-/// Logs for the operator. While a database is down, each request fails for the same reason.
-fn log_failure(error: &ConnectError) {
-    static LAST_WARNING: Mutex<Option<(String, Instant)>> = Mutex::new(None);
-    let text = error.to_string();
-    let mut last = LAST_WARNING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((earlier, at)) = &*last
-        && *earlier == text
-        && at.elapsed() < WARNING_INTERVAL
-    {
-        debug!("database: {text}");
-        return;
-    }
-    warn!("database: {text}");
-    *last = Some((text, Instant::now()));
+    let reasons = reasons.join(". ");
+    let (address, reason) = reasons.split_once(": ").unwrap_or_default();
+    let for_operators = unavailable_at(format!("{PLACE} {address}"), reason.to_owned());
+    let error = failure.unwrap_or_else(|| DatabaseError::reconnect(UNREACHABLE));
+    Err(DatabaseError { for_operators: Some(Box::new(for_operators)), ..error })
 }
 
 async fn connect_target(
@@ -144,22 +210,21 @@ async fn connect_target(
     target: &Config,
     tls: MakeRustlsConnect,
     kind: SessionKind,
-) -> Result<ClientWrapper, ConnectError> {
-    let address = address_of(target);
+) -> Result<ClientWrapper, HostFailure> {
     let mut target = target.clone();
+    let file = config.password_file.as_ref();
     if target.get_password().is_none()
-        && let Some(file) = &config.password_file
-        && let Some(password) = file.find_password(&target).map_err(ConnectError::File)?
+        && let Some(file) = file
+        && let Some(password) = file.find_password(&target).map_err(HostFailure::of_file)?
     {
         target.password(password);
     }
     // tokio-postgres limits only the time until the socket is connected.
     let limit = target.get_connect_timeout().copied().unwrap_or_default();
     let connecting = async {
-        let (client, connection) = match target.connect(tls).await {
-            Ok(connected) => connected,
-            Err(error) => return Err(ConnectError::Failed { address: address.clone(), error }),
-        };
+        let connected = target.connect(tls).await;
+        let (client, connection) =
+            connected.map_err(|error| HostFailure::explain(error, &target, file))?;
         let task = tokio::spawn(async move {
             if let Err(error) = connection.await {
                 debug!("database connection ended: {}", describe(&error));
@@ -168,13 +233,13 @@ async fn connect_target(
         let client = ClientWrapper::new(client, task);
         prepare_session(&client, &target, kind).await;
         if config.needs_writable && is_read_only(&client).await {
-            return Err(ConnectError::ReadOnly { address: address.clone() });
+            return Err(HostFailure::read_only());
         }
         Ok(client)
     };
     match timeout(limit, connecting).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(ConnectError::Timeout { address, seconds: limit.as_secs() }),
+        Err(_) => Err(HostFailure::timeout(limit)),
     }
 }
 

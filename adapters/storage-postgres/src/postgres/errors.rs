@@ -1,6 +1,6 @@
 //! Errors of the database: the next step of the caller, and the message for clients.
 
-use std::io;
+use std::{fmt, io};
 
 use reqlore_domain::ports::documents::StoreError;
 
@@ -8,6 +8,10 @@ use crate::database::SessionError;
 
 /// How messages name the database: never by its address.
 pub(crate) const PLACE: &str = "the database";
+
+pub(crate) const UNREACHABLE: &str = "cannot be reached; check that it runs, then try again";
+pub(crate) const TLS_FAILED: &str =
+    "TLS failed; the server's log has the reason, often a certificate or its name";
 
 const RESTORE_HINT: &str = "create an empty database and restore a backup with `reqlore restore`";
 
@@ -28,12 +32,25 @@ pub(crate) struct DatabaseError {
     pub(crate) next: NextStep,
     /// SQLSTATE, if the database reported the error.
     pub(crate) code: Option<String>,
+    /// For clients: names no host, role or file.
     pub(crate) error: Box<StoreError>,
+    /// The same for operators, if there is no connection.
+    pub(crate) for_operators: Option<Box<StoreError>>,
 }
 
 impl DatabaseError {
     pub(crate) fn report(error: StoreError) -> Self {
-        Self { next: NextStep::Report, code: None, error: Box::new(error) }
+        Self { next: NextStep::Report, code: None, error: Box::new(error), for_operators: None }
+    }
+
+    /// The error for an administrator, who may see hosts, roles and files.
+    pub(crate) fn into_operator_error(self) -> StoreError {
+        *self.for_operators.unwrap_or(self.error)
+    }
+
+    /// The text of [`Self::into_operator_error`].
+    pub(crate) fn operator_text(&self) -> String {
+        self.for_operators.as_ref().unwrap_or(&self.error).to_string()
     }
 
     pub(crate) fn reconnect(reason: &str) -> Self {
@@ -51,6 +68,12 @@ impl DatabaseError {
 
     pub(crate) fn has_code(&self, codes: &[&str]) -> bool {
         self.code.as_deref().is_some_and(|code| codes.contains(&code))
+    }
+}
+
+impl fmt::Display for DatabaseError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(formatter)
     }
 }
 
@@ -74,7 +97,11 @@ pub(crate) fn lost_connection() -> DatabaseError {
 }
 
 pub(crate) fn unavailable(reason: &str) -> StoreError {
-    StoreError::Unavailable { place: PLACE.to_owned(), reason: reason.to_owned(), source: None }
+    unavailable_at(PLACE.to_owned(), reason.to_owned())
+}
+
+pub(crate) fn unavailable_at(place: String, reason: String) -> StoreError {
+    StoreError::Unavailable { place, reason, source: None }
 }
 
 pub(crate) fn refused(reason: impl Into<String>) -> StoreError {
@@ -99,17 +126,17 @@ impl From<tokio_postgres::Error> for DatabaseError {
             return Self {
                 next: next_step(code, &message),
                 code: Some(code.to_owned()),
-                error: Box::new(store_error(code, &message)),
+                ..Self::report(store_error(code, &message))
             };
         }
         let source = std::error::Error::source(&error);
         let cause = source.and_then(|source| source.downcast_ref::<io::Error>());
         match cause {
             // The TLS library reports a certificate that it does not trust in this way.
-            Some(cause) if cause.kind() == io::ErrorKind::InvalidData => Self::report(unavailable(
-                "TLS failed; the server's log has the reason, often a certificate or its name",
-            )),
-            Some(_) => Self::reconnect("cannot be reached; check that it runs, then try again"),
+            Some(cause) if cause.kind() == io::ErrorKind::InvalidData => {
+                Self::report(unavailable(TLS_FAILED))
+            }
+            Some(_) => Self::reconnect(UNREACHABLE),
             None if error.is_closed() => lost_connection(),
             None => Self::internal(error.to_string()),
         }
@@ -156,6 +183,14 @@ fn store_error(code: &str, message: &str) -> StoreError {
         "22021" | "22P05" => {
             return refused("cannot store this text; create it with ENCODING 'UTF8'");
         }
+        "28P01" => "rejected the login; correct the user or its password",
+        "28000" if message.contains("no encryption") => {
+            "rejected the login without TLS; set sslmode=verify-full in the URL, or correct \
+             `pg_hba.conf`"
+        }
+        "28000" if message.contains("certificate") => {
+            "rejected the login; name a certificate for this role as sslcert and sslkey in the URL"
+        }
         "42501" => &format!("a permission is missing ({message}); grant it to the role"),
         "42P01" | "42703" | "3F000" => {
             &format!("its schema is incomplete ({message}); run `reqlore migrate up`")
@@ -169,7 +204,7 @@ fn store_error(code: &str, message: &str) -> StoreError {
 fn store_error_of_class(code: &str, message: &str) -> StoreError {
     match code.get(..2).unwrap_or_default() {
         "08" => *lost_connection().error,
-        "28" => unavailable("rejected the login; check user, password and `pg_hba.conf`"),
+        "28" => unavailable("rejected the login; check the role and `pg_hba.conf`"),
         "40" | "OC" => {
             busy("other writers kept changing the same rows, so nothing was written; try again")
         }

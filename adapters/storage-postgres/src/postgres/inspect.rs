@@ -30,7 +30,8 @@ pub async fn inspect_server(config: PostgresConfig) -> Result<ServerReport, Stri
         TlsMode::VerifyFull => ("encrypted, with a verified certificate and name", true),
     };
     let pool = ConnectionPool::new(config).map_err(|error| error.to_string())?;
-    let client = pool.connect(SessionKind::Reader).await.map_err(|error| error.to_string())?;
+    let connected = pool.connect(SessionKind::Reader).await;
+    let client = connected.map_err(|error| error.operator_text())?;
     let version = first_value(&client, "SELECT version()").await.unwrap_or_default();
     let allowed = "SELECT has_schema_privilege(current_schema(), 'CREATE')";
     Ok(ServerReport {

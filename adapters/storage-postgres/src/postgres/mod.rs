@@ -1,6 +1,7 @@
 //! PostgreSQL below the seam: connections, SQL, schema.
 
 mod connect_options;
+mod connection_log;
 mod connector;
 mod errors;
 mod inspect;
@@ -15,6 +16,7 @@ mod tests;
 mod tls;
 
 pub use connect_options::{PasswordSources, PostgresConfig};
+pub(crate) use errors::{DatabaseError, NextStep};
 pub use inspect::{ServerReport, inspect_server};
 pub use schema::{PendingStatement, SchemaStatus, inspect_schema, migrate_schema};
 pub(crate) use session::PostgresDatabase;

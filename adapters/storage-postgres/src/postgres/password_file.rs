@@ -1,5 +1,6 @@
 //! Password files in the format of `.pgpass`, and other files that only their owner may read.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +15,12 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(crate) struct PasswordFile {
     path: PathBuf,
     is_required: bool,
+}
+
+impl fmt::Display for PasswordFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(formatter)
+    }
 }
 
 impl PasswordFile {

@@ -18,8 +18,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
 
 use super::connect_options::PostgresConfig;
-use super::connector::{ConnectError, SessionKind, connect};
-use super::errors::{DatabaseError, PLACE};
+use super::connection_log::ConnectionLog;
+use super::connector::{SessionKind, connect};
+use super::errors::{DatabaseError, PLACE, lost_connection};
 
 /// A connection that returns to the pool when it is dropped.
 pub(crate) type Client = Object<ClientManager>;
@@ -36,7 +37,7 @@ const RUNTIME_THREADS: usize = 2;
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionPool {
     pool: Pool<ClientManager>,
-    config: Arc<PostgresConfig>,
+    connector: Arc<Connector>,
     runtime: Arc<OwnRuntime>,
     /// Connections that were opened before are not used again.
     oldest: Arc<Mutex<Instant>>,
@@ -46,13 +47,16 @@ impl ConnectionPool {
     /// Opens no connection yet.
     pub(crate) fn new(config: PostgresConfig) -> StoreResult<Self> {
         let runtime = Arc::new(OwnRuntime::start()?);
-        let config = Arc::new(config);
-        let manager =
-            ClientManager { config: Arc::clone(&config), runtime: runtime.handle.clone() };
+        let size = config.pool_size;
+        let runtime_handle = runtime.handle.clone();
+        let connector =
+            Connector { config, runtime: runtime_handle, log: ConnectionLog::default() };
+        let connector = Arc::new(connector);
+        let manager = ClientManager(Arc::clone(&connector));
         let oldest = Arc::new(Mutex::new(Instant::now()));
         let limit = Arc::clone(&oldest);
         let pool = Pool::builder(manager)
-            .max_size(config.pool_size)
+            .max_size(size)
             .pre_recycle(Hook::sync_fn(move |_, metrics: &Metrics| {
                 let oldest = *limit.lock().unwrap_or_else(PoisonError::into_inner);
                 if metrics.created < oldest || is_expired(metrics.created) {
@@ -62,7 +66,7 @@ impl ConnectionPool {
             }))
             .build()
             .map_err(|error| internal(&error))?;
-        Ok(Self { pool, config, runtime, oldest })
+        Ok(Self { pool, connector, runtime, oldest })
     }
 
     /// Returns a connection that reads. Waits while all are in use.
@@ -78,13 +82,13 @@ impl ConnectionPool {
         };
         match waiting.await {
             Ok(Ok(client)) => Ok(client),
-            Ok(Err(PoolError::Backend(error))) => Err(error.into()),
+            Ok(Err(PoolError::Backend(error))) => Err(error),
             Ok(Err(error)) => Err(DatabaseError::report(internal(&error))),
             Err(_) => Err(DatabaseError::report(StoreError::Busy {
                 reason: format!(
                     "{PLACE}: all {} connections to it are in use; try again, or raise pool_size \
                      in its URL",
-                    self.config.pool_size
+                    self.connector.config.pool_size
                 ),
             })),
         }
@@ -102,14 +106,14 @@ impl ConnectionPool {
     }
 
     /// Opens a connection outside the pool.
-    pub(crate) async fn connect(&self, kind: SessionKind) -> Result<OwnClient, ConnectError> {
-        let client = connect_on(&self.runtime.handle, &self.config, kind).await?;
+    pub(crate) async fn connect(&self, kind: SessionKind) -> Result<OwnClient, DatabaseError> {
+        let client = Connector::connect(&self.connector, kind).await?;
         Ok(OwnClient { client, created: Instant::now() })
     }
 
-    /// Opens the connection of a writer.
-    pub(crate) async fn connect_writer(&self) -> Result<OwnClient, DatabaseError> {
-        Ok(self.connect(SessionKind::Writer).await?)
+    /// Logs that a server starts without its database.
+    pub(crate) fn warn_of_start(&self, error: &DatabaseError) {
+        self.connector.log.warn(error);
     }
 
     /// The runtime of all connections, also for threads that block on them.
@@ -166,39 +170,55 @@ fn is_expired(created: Instant) -> bool {
 }
 
 #[derive(Debug)]
-pub(crate) struct ClientManager {
-    config: Arc<PostgresConfig>,
+struct Connector {
+    config: PostgresConfig,
     runtime: Handle,
+    log: ConnectionLog,
 }
+
+impl Connector {
+    async fn connect(
+        connector: &Arc<Self>,
+        kind: SessionKind,
+    ) -> Result<ClientWrapper, DatabaseError> {
+        let shared = Arc::clone(connector);
+        let task = connector.runtime.spawn(async move {
+            match connect(&shared.config, kind).await {
+                Ok((client, address)) => {
+                    shared.log.connected(&address);
+                    Ok(client)
+                }
+                Err(error) => {
+                    shared.log.failed(&error);
+                    Err(error)
+                }
+            }
+        });
+        task.await.unwrap_or_else(|_| Err(lost_connection()))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ClientManager(Arc<Connector>);
 
 impl Manager for ClientManager {
     type Type = ClientWrapper;
-    type Error = ConnectError;
+    type Error = DatabaseError;
 
-    async fn create(&self) -> Result<ClientWrapper, ConnectError> {
-        connect_on(&self.runtime, &self.config, SessionKind::Reader).await
+    async fn create(&self) -> Result<ClientWrapper, DatabaseError> {
+        Connector::connect(&self.0, SessionKind::Reader).await
     }
 
     async fn recycle(
         &self,
         client: &mut ClientWrapper,
         _: &Metrics,
-    ) -> RecycleResult<ConnectError> {
+    ) -> RecycleResult<DatabaseError> {
         if client.is_closed() {
             return Err(RecycleError::message("the connection is closed"));
         }
         Ok(())
     }
-}
-
-async fn connect_on(
-    runtime: &Handle,
-    config: &Arc<PostgresConfig>,
-    kind: SessionKind,
-) -> Result<ClientWrapper, ConnectError> {
-    let config = Arc::clone(config);
-    let task = runtime.spawn(async move { connect(&config, kind).await });
-    task.await.unwrap_or(Err(ConnectError::Stopped))
 }
 
 /// A runtime that may be dropped anywhere, also inside another one.

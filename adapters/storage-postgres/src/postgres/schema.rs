@@ -3,11 +3,13 @@
 //! A migration that adds something leaves older servers running. They verify rows, so a column of
 //! a later version is nullable and not part of the checksum.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::ClientWrapper;
 use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use tokio::sync::OnceCell;
 use tokio::time::sleep;
 
 use super::connect_options::PostgresConfig;
@@ -15,6 +17,7 @@ use super::connector::SessionKind;
 use super::errors::{DatabaseError, NextStep, refused, unavailable};
 use super::pool::ConnectionPool;
 use super::rows::row_checksum;
+use super::statements::SqlStatement;
 use crate::row::Value;
 use crate::tables::STORE;
 
@@ -22,6 +25,8 @@ use crate::tables::STORE;
 /// tables of this module. A published file never changes.
 const VERSION_1: &str = include_str!("migrations/0001.sql");
 const BOOKKEEPING_STEPS: usize = 3;
+/// The newest version that this Reqlore knows.
+const LATEST_VERSION: i64 = 1;
 
 const LEASE_MILLISECONDS: i64 = 30_000;
 const LEASE_RENEWAL: Duration = Duration::from_secs(10);
@@ -39,11 +44,17 @@ const TAKE_LEASE: &str = "INSERT INTO leases (name, holder, expires) \
      OR leases.expires <= (extract(epoch FROM now()) * 1000)::bigint";
 const RELEASE_LEASE: &str = "DELETE FROM leases WHERE name = 'schema' AND holder = $1";
 const READ_VERSION: &str = "SELECT version, oldest_reader FROM schema_version WHERE id = 1";
+/// Returns a row if this version of Reqlore can work with the schema.
+const CHECK_READER: &str = "SELECT id FROM schema_version WHERE id = 1 AND oldest_reader <= $1";
 const READ_STEPS: &str = "SELECT version, step FROM migrations";
 const RECORD_STEP: &str = "INSERT INTO migrations (version, step, statement) VALUES ($1, $2, $3) \
      ON CONFLICT (version, step) DO NOTHING";
 
-/// Statements that lead from one version of the schema to the next. Each can be repeated.
+/// Between two checks of a server that only reads. A writer checks in each transaction.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Statements that lead from one version of the schema to the next. Each can be repeated. If one
+/// removes something, the first raises `oldest_reader`, so that older servers stop before.
 #[derive(Debug, Clone)]
 pub(crate) struct Migration {
     pub(crate) version: i64,
@@ -74,21 +85,73 @@ pub struct SchemaStatus {
 /// nothing.
 pub async fn inspect_schema(config: PostgresConfig) -> StoreResult<SchemaStatus> {
     let pool = ConnectionPool::new(config)?;
-    Ok(status(&pool, &migrations()?).await?)
+    status(&pool, &migrations()?).await.map_err(DatabaseError::into_operator_error)
 }
 
 /// Brings the schema of a database to the newest version. Returns the number of statements: 0 if
 /// there is nothing to do, or another server did it.
 pub async fn migrate_schema(config: PostgresConfig) -> StoreResult<usize> {
-    update_schema(&ConnectionPool::new(config)?).await
+    let pool = ConnectionPool::new(config)?;
+    update_schema(&pool).await.map_err(DatabaseError::into_operator_error)
 }
 
 /// Like [`migrate_schema`]. The work goes on if the caller gives up.
-pub(crate) async fn update_schema(pool: &ConnectionPool) -> StoreResult<usize> {
-    let (worker, migrations) = (pool.clone(), migrations()?);
+pub(crate) async fn update_schema(pool: &ConnectionPool) -> Result<usize, DatabaseError> {
+    let migrations = migrations().map_err(DatabaseError::report)?;
+    let worker = pool.clone();
     let task = pool.runtime().spawn(async move { migrate(&worker, &migrations).await });
-    let result = task.await.map_err(|error| DatabaseError::internal(error.to_string()))?;
-    Ok(result?)
+    task.await.map_err(|error| DatabaseError::internal(error.to_string()))?
+}
+
+/// The schema of a database in use. Servers of other versions may change it at any time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SchemaGuard {
+    /// Set when the schema was brought to the newest version.
+    is_current: Arc<OnceCell<()>>,
+    last_check: Arc<Mutex<Option<Instant>>>,
+}
+
+impl SchemaGuard {
+    /// Updates the schema before the first use of the database.
+    pub(crate) async fn update_once(&self, pool: &ConnectionPool) -> Result<(), DatabaseError> {
+        if !self.is_current.initialized() {
+            // While the database is down, no caller waits for another one.
+            drop(pool.get().await?);
+            let update = || async { update_schema(pool).await.map(drop) };
+            self.is_current.get_or_try_init(update).await?;
+        }
+        Ok(())
+    }
+
+    /// The schema needs no update.
+    pub(crate) fn skip_update(&self) {
+        // Another caller may have set it.
+        let _ = self.is_current.set(());
+    }
+
+    /// The statement of a read that also checks the schema, if the last check is too old.
+    pub(crate) fn check_if_due(&self) -> Option<SqlStatement<'static>> {
+        let last = *self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL);
+        is_due.then(check_statement)
+    }
+
+    /// Fails if [`check_statement`] returned no row.
+    pub(crate) fn finish_check(&self, row_count: u64) -> Result<(), DatabaseError> {
+        if row_count == 0 {
+            return Err(DatabaseError::report(unavailable(
+                "its schema needs a newer version of Reqlore; update this server",
+            )));
+        }
+        let mut last = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(Instant::now());
+        Ok(())
+    }
+}
+
+/// Returns a row while this version of Reqlore can work with the schema.
+pub(crate) fn check_statement() -> SqlStatement<'static> {
+    SqlStatement { parameters: vec![Box::new(LATEST_VERSION)], ..SqlStatement::fixed(CHECK_READER) }
 }
 
 /// The migrations of this version of Reqlore.
@@ -98,7 +161,7 @@ pub(crate) fn migrations() -> StoreResult<Vec<Migration>> {
         getrandom::fill(random).map_err(|error| StoreError::Internal(error.to_string()))?;
     }
     let epoch = i64::from_le_bytes(epoch) & i64::MAX;
-    Ok(vec![Migration { version: 1, steps: read_steps(VERSION_1, store_id, epoch) }])
+    Ok(vec![Migration { version: LATEST_VERSION, steps: read_steps(VERSION_1, store_id, epoch) }])
 }
 
 /// Splits a file into its statements and completes the row that identifies the database.
@@ -180,10 +243,15 @@ pub(crate) async fn migrate(
     let mut holder = [0; 16];
     getrandom::fill(&mut holder).map_err(|error| DatabaseError::internal(error.to_string()))?;
     let holder = format!("{:032x}", u128::from_be_bytes(holder));
-    let mut count = 0;
+    let (mut count, mut is_waiting) = (0, false);
     loop {
-        let pending = status(pool, migrations).await?.pending;
-        let Some(first) = pending.first() else { return Ok(count) };
+        let SchemaStatus { version, pending, .. } = status(pool, migrations).await?;
+        let Some(first) = pending.first() else {
+            if count > 0 {
+                tracing::info!(version, statements = count, "updated the schema of the database");
+            }
+            return Ok(count);
+        };
         let client = pool.connect(SessionKind::Migration).await?;
         if (first.version, first.step) == (1, 1) {
             check_encoding(&client).await?;
@@ -195,7 +263,9 @@ pub(crate) async fn migrate(
             count += run_pending(pool, &client, migrations, &holder).await?;
             client.execute(RELEASE_LEASE, &[&holder]).await?;
         } else {
-            tracing::info!("another server changes the schema of the database");
+            if !std::mem::replace(&mut is_waiting, true) {
+                tracing::info!("waiting for another server that updates the schema");
+            }
             sleep(LEASE_POLL).await;
         }
     }
@@ -213,7 +283,8 @@ async fn run_pending(
         if !take_lease(client, holder).await? {
             break;
         }
-        tracing::info!(step.version, step.step, "changing the schema of the database");
+        let (version, number) = (step.version, step.step);
+        tracing::debug!(version, statement = number, "changing the schema of the database");
         run_step(pool, client, &step.text, Some(holder)).await.map_err(explain)?;
         client.execute(RECORD_STEP, &[&step.version, &step.step, &step.text]).await?;
         count += 1;

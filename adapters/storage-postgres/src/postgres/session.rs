@@ -13,10 +13,11 @@ use tokio::runtime::Handle;
 use tokio_postgres::Statement;
 
 use super::connect_options::PostgresConfig;
+use super::connector::SessionKind;
 use super::errors::{DatabaseError, NextStep, lost_connection};
 use super::pool::{Client, ConnectionPool, OwnClient};
 use super::rows::decode;
-use super::schema::update_schema;
+use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, status};
 use super::statements::SqlStatement;
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::row::{RowChange, RowQuery, TableRow, Value};
@@ -125,19 +126,38 @@ fn rows_of(responses: Vec<Response>, first: usize, count: usize) -> Vec<Vec<Tabl
 pub(crate) struct PostgresDatabase {
     pool: ConnectionPool,
     isolation: WriteIsolation,
+    schema: SchemaGuard,
 }
 
 impl PostgresDatabase {
-    /// Migrates the schema if it must, and if the role may.
-    pub(crate) async fn open(config: PostgresConfig) -> StoreResult<Self> {
-        let isolation = config.write_isolation;
-        let pool = ConnectionPool::new(config)?;
-        update_schema(&pool).await?;
-        Ok(Self::new(pool, isolation))
+    /// Opens no connection yet. The first use migrates the schema if it must, and if the role may.
+    pub(crate) fn new(pool: ConnectionPool, isolation: WriteIsolation) -> Self {
+        Self { pool, isolation, schema: SchemaGuard::default() }
     }
 
-    pub(crate) fn new(pool: ConnectionPool, isolation: WriteIsolation) -> Self {
-        Self { pool, isolation }
+    pub(crate) fn of_config(config: PostgresConfig) -> StoreResult<Self> {
+        let isolation = config.write_isolation;
+        Ok(Self::new(ConnectionPool::new(config)?, isolation))
+    }
+
+    /// Connects, and migrates the schema if it must, and if the role may.
+    pub(crate) async fn update_schema(&self) -> Result<(), DatabaseError> {
+        self.schema.update_once(&self.pool).await
+    }
+
+    /// Connects and inspects the schema.
+    pub(crate) async fn schema_status(&self) -> Result<SchemaStatus, DatabaseError> {
+        let migrations = migrations().map_err(DatabaseError::report)?;
+        let status = status(&self.pool, &migrations).await?;
+        if status.pending.is_empty() {
+            self.schema.skip_update();
+        }
+        Ok(status)
+    }
+
+    /// Logs that a server starts without its database.
+    pub(crate) fn warn_of_start(&self, error: &DatabaseError) {
+        self.pool.warn_of_start(error);
     }
 
     /// Runs on the runtime of the connections, to the end even if the caller gives up: a
@@ -151,16 +171,53 @@ impl PostgresDatabase {
             Err(error) => Err(DatabaseError::internal(error.to_string()).into()),
         }
     }
+
+    /// Reads between two statements, on a connection of the pool. Repeats it on another connection
+    /// if that one was lost.
+    async fn read_pooled(
+        &self,
+        (begin, end): (Option<&'static str>, Option<&'static str>),
+        queries: &[RowQuery],
+    ) -> Result<(Client, Vec<Vec<TableRow>>), DatabaseError> {
+        self.update_schema().await?;
+        let mut attempt = 1;
+        loop {
+            let client = self.pool.get().await?;
+            let mut statements = Vec::with_capacity(queries.len() + 3);
+            statements.extend(self.schema.check_if_due());
+            let is_checked = !statements.is_empty();
+            statements.extend(begin.map(SqlStatement::fixed));
+            let first = statements.len();
+            selects(&mut statements, queries)?;
+            statements.extend(end.map(SqlStatement::fixed));
+            let outcome = send_all(&client, statements).await.and_then(|responses| {
+                if is_checked {
+                    self.schema.finish_check(responses.first().map_or(0, |check| check.count))?;
+                }
+                Ok(rows_of(responses, first, queries.len()))
+            });
+            let error = match outcome {
+                Ok(rows) => return Ok((client, rows)),
+                Err(error) => error,
+            };
+            // It is lost, or a transaction may be open.
+            drop(Client::take(client));
+            if error.next == NextStep::Report || attempt == READ_ATTEMPTS {
+                return Err(error);
+            }
+            attempt += 1;
+        }
+    }
 }
 
 #[async_trait]
 impl RowSource for PostgresDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
-        let pool = self.pool.clone();
+        let database = self.clone();
         let is_plain = queries.len() == 1;
         let bounds = if is_plain { (None, None) } else { (Some(BEGIN_READ), Some(COMMIT)) };
         self.run(async move {
-            let (_, rows) = read_pooled(&pool, bounds, &queries).await?;
+            let (_, rows) = database.read_pooled(bounds, &queries).await?;
             Ok(rows)
         })
         .await
@@ -170,10 +227,10 @@ impl RowSource for PostgresDatabase {
 #[async_trait]
 impl Database for PostgresDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
-        let pool = self.pool.clone();
+        let database = self.clone();
         let queries = vec![RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)])];
         let (client, _) = self
-            .run(async move { read_pooled(&pool, (Some(BEGIN_READ), None), &queries).await })
+            .run(async move { database.read_pooled((Some(BEGIN_READ), None), &queries).await })
             .await?;
         Ok(Box::new(PostgresSnapshot {
             client: Some(client),
@@ -189,39 +246,12 @@ impl Database for PostgresDatabase {
         Box::new(PostgresSession {
             pool: self.pool.clone(),
             isolation: self.isolation,
+            schema: self.schema.clone(),
             connection: None,
             is_open: false,
             was_interrupted: false,
             growth: BTreeMap::new(),
         })
-    }
-}
-
-/// Reads between two statements, on a connection of the pool. Repeats it on another connection if
-/// that one was lost.
-async fn read_pooled(
-    pool: &ConnectionPool,
-    (begin, end): (Option<&'static str>, Option<&'static str>),
-    queries: &[RowQuery],
-) -> Result<(Client, Vec<Vec<TableRow>>), DatabaseError> {
-    let mut attempt = 1;
-    loop {
-        let client = pool.get().await?;
-        let mut statements = Vec::with_capacity(queries.len() + 2);
-        statements.extend(begin.map(SqlStatement::fixed));
-        let first = statements.len();
-        selects(&mut statements, queries)?;
-        statements.extend(end.map(SqlStatement::fixed));
-        let error = match send_all(&client, statements).await {
-            Ok(responses) => return Ok((client, rows_of(responses, first, queries.len()))),
-            Err(error) => error,
-        };
-        // It is lost, or a transaction may be open.
-        drop(Client::take(client));
-        if error.next == NextStep::Report || attempt == READ_ATTEMPTS {
-            return Err(error);
-        }
-        attempt += 1;
     }
 }
 
@@ -258,6 +288,7 @@ impl Drop for PostgresSnapshot {
 struct PostgresSession {
     pool: ConnectionPool,
     isolation: WriteIsolation,
+    schema: SchemaGuard,
     connection: Option<OwnClient>,
     /// True if a transaction is open, and none of its statements failed.
     is_open: bool,
@@ -296,19 +327,26 @@ impl PostgresSession {
         }
         self.connection = self.connection.take().filter(|connection| !connection.is_expired());
         if self.connection.is_none() {
-            self.connection = Some(self.pool.connect_writer().await?);
+            self.schema.update_once(&self.pool).await?;
+            self.connection = Some(self.pool.connect(SessionKind::Writer).await?);
         }
         self.is_open = true;
-        let mut statements = Vec::with_capacity(queries.len() + 2);
+        let mut statements = Vec::with_capacity(queries.len() + 3);
         statements.push(SqlStatement::fixed(self.isolation.begin()));
         statements.push(SqlStatement::fixed(LOCK));
+        statements.push(check_statement());
         selects(&mut statements, queries)?;
         let responses = self.send_all(statements).await?;
-        if responses.get(1).is_none_or(|lock| lock.count != 1) {
+        let count = |index| responses.get(index).map_or(0, |response: &Response| response.count);
+        let checked = match count(1) {
+            1 => self.schema.finish_check(count(2)),
+            _ => Err(DatabaseError::damaged_row("group_lock")),
+        };
+        if let Err(error) = checked {
             self.end_transaction().await;
-            return Err(DatabaseError::damaged_row("group_lock"));
+            return Err(error);
         }
-        Ok(rows_of(responses, 2, queries.len()))
+        Ok(rows_of(responses, 3, queries.len()))
     }
 
     /// Ends the transaction after an error.

@@ -113,7 +113,7 @@ mod on_a_real_database_with_faults {
     async fn open() -> Storage {
         let database = TestDatabase::new();
         let config = PostgresConfig::parse(&database.url(), &PasswordSources::default()).unwrap();
-        let real = PostgresDatabase::open(config).await.unwrap();
+        let real = PostgresDatabase::of_config(config).unwrap();
         let faulty = FaultyDatabase::new(Arc::new(real), FaultPlan::HIDDEN, 1);
         Storage { guard: Box::new(database), ..storage_on(Arc::new(faulty)).await }
     }

@@ -37,7 +37,7 @@ fn error_codes_lead_to_next_steps_and_messages() {
         ("25006", Reconnect, "can only be read, so nothing was written; connect to the primary"),
         ("25P03", Reconnect, "too long; raise its timeouts"),
         ("26000", Reconnect, "connect without a pooler"),
-        ("28P01", Report, "rejected the login; check user, password"),
+        ("28P01", Report, "rejected the login; correct the user or its password"),
         ("3D000", Report, "does not exist; create it"),
         ("40001", Repeat, "nothing was written; try again"),
         ("40003", Reconnect, "the connection was lost"),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 
 use super::support::{TestServer, commit, key_of, open_pool, put, row_of};
-use crate::database::Database;
+use crate::database::{Database, RowSource};
 use crate::postgres::schema::{Migration, migrate, migrations, status};
 use crate::row::RowQuery;
 use crate::tables::{ColumnType, DOCUMENTS, INDEXES, TABLES, Table};
@@ -215,4 +215,32 @@ fn old_server_works_while_and_after_the_schema_is_extended() {
     let ranks = server.database.query("SELECT DISTINCT rank FROM documents ORDER BY rank").unwrap();
     // A replaced row keeps the value that the old server does not know.
     assert_eq!(ranks, ["7", ""]);
+}
+
+#[test]
+fn outdated_server_stops_reading_and_writing() {
+    let server = TestServer::new();
+    let database = server.open();
+    let mut session = database.open_session();
+    session.begin(&[]).unwrap();
+    put(&mut *session, &DOCUMENTS, vec![row_of(&DOCUMENTS, 1)]);
+    commit(&mut *session);
+    let read = || server.runtime.block_on(database.read(vec![RowQuery::all(&DOCUMENTS)]));
+    assert_eq!(read().unwrap()[0].len(), 1);
+
+    server.database.query("UPDATE schema_version SET version = 3, oldest_reader = 2").unwrap();
+    let expected = "its schema needs a newer version of Reqlore; update this server";
+    let error = session.begin(&[]).unwrap_err().to_store_error().to_string();
+    assert!(error.ends_with(expected), "{error}");
+    // It checks once a second.
+    let error = loop {
+        if let Err(error) = read() {
+            break error.to_string();
+        }
+    };
+    assert!(error.ends_with(expected), "{error}");
+    assert!(read().is_err());
+    server.database.query("UPDATE schema_version SET oldest_reader = 1").unwrap();
+    read().unwrap();
+    session.begin(&[]).unwrap();
 }

@@ -14,7 +14,8 @@ use crate::postgres::pool::ConnectionPool;
 fn tls_version(url: &str) -> Result<String, String> {
     let pool = ConnectionPool::new(parse(url)).unwrap();
     small_runtime().block_on(async {
-        let client = pool.connect(SessionKind::Reader).await.map_err(|error| error.to_string())?;
+        let client =
+            pool.connect(SessionKind::Reader).await.map_err(|error| error.operator_text())?;
         let query = "SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
         let row = client.query_one(query, &[]).await.unwrap();
         Ok(row.get::<_, Option<String>>(0).unwrap_or_default())
@@ -109,7 +110,7 @@ fn several_hosts_lead_to_the_one_that_can_be_written() {
     primary.stop(StopMode::Immediate);
     pool.expire_connections();
     let message = connect_error(parse(&url));
-    assert!(message.contains("error connecting to server"), "{message}");
+    assert!(message.contains("cannot be reached"), "{message}");
     let only_standby = url.replace(&format!(",127.0.0.1:{}", primary.port()), "");
     assert!(connect_error(parse(&only_standby)).contains("it is a read-only standby"));
     standby.promote();
