@@ -258,14 +258,15 @@ fn check_folder(setting: &str, folder: &Path) -> Result<(), CommandError> {
 }
 
 /// Opens the storage of an HTTP server and migrates the team data of version 0.1.0. A database that
-/// cannot be reached yet is not ready.
+/// cannot be reached yet is not ready. Its connections belong to the server's runtime.
 pub(crate) fn open_http_store(
     config: &AppConfig,
+    runtime: &Runtime,
 ) -> Result<(Arc<dyn Store>, Readiness), CommandError> {
     let storage = &config.storage;
     if let StorageSpec::Postgres(database) = storage {
         check_place(config, storage)?;
-        let opened = block_on_thread(PostgresStore::open_for_server((**database).clone()))?;
+        let opened = runtime.block_on(PostgresStore::open_for_server((**database).clone()));
         let (store, is_reached) = opened.map_err(CommandError::failure)?;
         let readiness = if is_reached { Readiness::Ready } else { Readiness::Unavailable };
         return Ok((Arc::new(store), readiness));

@@ -103,13 +103,16 @@ impl<Port: ?Sized> std::fmt::Debug for MeasuredStore<Port> {
 }
 
 /// Implements a port: each method calls the inner port, timed under its label if it has one.
+/// Methods in braces are implemented as they are.
 macro_rules! measured_port {
     (
-        $port:ident;
+        $port:ident $({ $($method_as_is:tt)* })?;
         $($($label:literal:)? $method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*
     ) => {
         #[async_trait]
         impl $port for MeasuredStore<dyn $port> {
+            $($($method_as_is)*)?
+
             $(async fn $method(&self, $($arg: $type),*) -> StoreResult<$result> {
                 measured_port!(@call self, self.inner.$method($($arg),*) $(, $label)?)
             })*
@@ -121,7 +124,12 @@ macro_rules! measured_port {
     };
 }
 
-measured_port! { DocumentRepository;
+measured_port! { DocumentRepository {
+        fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
+            let inner = self.inner.for_call()?;
+            Some(Arc::new(Self { inner, metrics: self.metrics.clone() }))
+        }
+    };
     "get": get(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Document>>;
     "versions": versions(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Option<Version>>;
     "find": find(project: &ProjectKey, filter: &DocumentFilter) -> MetadataPage;

@@ -124,6 +124,17 @@ impl RowQuery {
         Self { limit: Some(limit), ..self }
     }
 
+    /// Sorts rows of the table as the database does.
+    pub(crate) fn sort(&self, rows: &mut [TableRow]) {
+        let mut order = Vec::with_capacity(self.order.len());
+        order.extend(self.order.iter().filter_map(|name| self.table.index_of(name)));
+        rows.sort_by(|a, b| {
+            let ascending =
+                order.iter().map(|&column| &a[column]).cmp(order.iter().map(|&column| &b[column]));
+            if self.is_descending { ascending.reverse() } else { ascending }
+        });
+    }
+
     pub(crate) fn within(self, column: &'static str, range: Range<Value>) -> Self {
         Self { range: Some((column, range)), ..self }
     }

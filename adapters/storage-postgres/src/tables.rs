@@ -44,9 +44,12 @@ impl Hash for Table {
     }
 }
 
+impl ColumnType {
+    pub(crate) const ALL: [Self; 3] = [Self::Integer, Self::Text, Self::Binary];
+}
+
 impl Table {
     /// The position of a column in a row.
-    #[cfg(test)]
     pub(crate) fn index_of(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|one| one.name == column)
     }

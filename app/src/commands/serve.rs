@@ -67,7 +67,8 @@ fn serve_stdio(config: &AppConfig) -> Result<u8, CommandError> {
 
 fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, CommandError> {
     let is_audited = config.audit != Some(false);
-    let (store, readiness) = composition::open_http_store(config)?;
+    let runtime = composition::multi_thread_runtime()?;
+    let (store, readiness) = composition::open_http_store(config, &runtime)?;
     let counters = Arc::<TrafficCounters>::default();
     let (version, now) = (env!("CARGO_PKG_VERSION"), SystemClock.now());
     let metrics = Metrics::with_http(version, now, Arc::clone(&counters));
@@ -101,7 +102,6 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     // Holds until the first probe.
     let is_reached = readiness == Readiness::Ready;
     let (state, readiness) = watch::channel(readiness);
-    let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {
         let mut transport = bind_http(http, authenticator, readiness, &metrics, counters, pages)?;
         // Before the address is printed: a signal may follow at once.

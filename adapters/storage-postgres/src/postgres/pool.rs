@@ -1,5 +1,5 @@
-//! The connections of one store, on a runtime of their own: the runtime of a caller may have one
-//! thread and end before the store.
+//! The connections of one store. They run on the runtime of the server, or on one of their own:
+//! the runtime of another caller has one thread and may end before the store.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +14,7 @@ use deadpool::managed::{
 use deadpool_postgres::ClientWrapper;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::DatabaseStatistics;
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::time::timeout;
 
 use super::connect_options::PostgresConfig;
@@ -116,9 +116,9 @@ impl ConnectionPool {
         self.connector.log.warn(error);
     }
 
-    /// The runtime of all connections, also for threads that block on them.
-    pub(crate) fn runtime(&self) -> &Handle {
-        &self.runtime.handle
+    /// The runtime for connections and for threads that block on them.
+    pub(crate) fn runtime(&self) -> Handle {
+        callers_runtime().unwrap_or_else(|| self.runtime.handle.clone())
     }
 
     /// Replaces all connections before their next use. After a failover they may lead to a server
@@ -182,7 +182,8 @@ impl Connector {
         kind: SessionKind,
     ) -> Result<ClientWrapper, DatabaseError> {
         let shared = Arc::clone(connector);
-        let task = connector.runtime.spawn(async move {
+        let runtime = callers_runtime().unwrap_or_else(|| connector.runtime.clone());
+        let task = runtime.spawn(async move {
             match connect(&shared.config, kind).await {
                 Ok((client, address)) => {
                     shared.log.connected(&address);
@@ -219,6 +220,13 @@ impl Manager for ClientManager {
         }
         Ok(())
     }
+}
+
+/// The runtime of a server, which has several threads and lives as long as the store. Messages to
+/// the threads of another runtime would take longer than the work.
+pub(super) fn callers_runtime() -> Option<Handle> {
+    let handle = Handle::try_current().ok()?;
+    (handle.runtime_flavor() == RuntimeFlavor::MultiThread).then_some(handle)
 }
 
 /// A runtime that may be dropped anywhere, also inside another one.

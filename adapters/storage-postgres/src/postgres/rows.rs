@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 
 use super::errors::DatabaseError;
-use crate::row::{TableRow, Value};
+use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{ColumnType, Table};
 
 /// Escapes NUL, which PostgreSQL cannot store in a text. The order of texts stays the same.
@@ -24,22 +24,76 @@ fn unescape(text: &str) -> String {
     text.replace("\u{1}0", "\0").replace("\u{1}1", "\u{1}")
 }
 
-/// Reads a row, whose last column is the checksum of the others.
-pub(crate) fn decode(table: &Table, row: &Row) -> Result<TableRow, DatabaseError> {
-    let mut values = Vec::with_capacity(table.columns.len());
-    for (index, column) in table.columns.iter().enumerate() {
-        values.push(match column.kind {
-            ColumnType::Integer => row.try_get::<_, Option<i64>>(index)?.into(),
-            ColumnType::Text => row.try_get::<_, Option<&str>>(index)?.map(unescape).into(),
-            ColumnType::Binary => {
-                row.try_get::<_, Option<&[u8]>>(index)?.map(Bytes::copy_from_slice).into()
+/// The columns of the rows that several queries return together: the number of the query, and for
+/// each type as many columns as the table with the most of them. A checksum is the first integer.
+#[derive(Debug)]
+pub(crate) struct UnionLayout {
+    tables: Vec<&'static Table>,
+    /// The number of columns of each type.
+    widths: [usize; 3],
+}
+
+impl UnionLayout {
+    pub(crate) fn new(queries: &[RowQuery]) -> Self {
+        let (mut tables, mut widths) = (Vec::with_capacity(queries.len()), [0; 3]);
+        for query in queries {
+            tables.push(query.table);
+            for (width, kind) in widths.iter_mut().zip(ColumnType::ALL) {
+                *width = columns_of(query.table, kind).len().max(*width);
             }
-        });
+        }
+        Self { tables, widths }
     }
-    if row.try_get::<_, Option<i64>>(values.len())? != Some(row_checksum(table.name, &values)) {
-        return Err(DatabaseError::damaged_row(table.name));
+
+    /// The terms of a table's columns. All of them are named, because a later version may have
+    /// more.
+    pub(crate) fn columns(&self, table: &Table) -> Vec<String> {
+        let mut terms = Vec::new();
+        for (width, kind) in self.widths.iter().zip(ColumnType::ALL) {
+            let columns = columns_of(table, kind);
+            let missing = width - columns.len();
+            terms.extend(columns.into_iter().map(str::to_owned));
+            terms.extend((0..missing).map(|_| format!("NULL::{}", kind.sql())));
+        }
+        terms
     }
-    Ok(values)
+
+    /// Reads a row. Returns the number of its query.
+    pub(crate) fn decode(&self, row: &Row) -> Result<(usize, TableRow), DatabaseError> {
+        let number = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
+        let Some(table) = self.tables.get(number) else {
+            return Err(DatabaseError::internal(format!("a row of query {number}")));
+        };
+        let [integers, texts, _] = self.widths;
+        let checksum = row.try_get::<_, Option<i64>>(1)?;
+        let mut next = [2, 1 + integers, 1 + integers + texts];
+        let mut values = Vec::with_capacity(table.columns.len());
+        for column in table.columns {
+            let next = &mut next[column.kind as usize];
+            values.push(match column.kind {
+                ColumnType::Integer => row.try_get::<_, Option<i64>>(*next)?.into(),
+                ColumnType::Text => row.try_get::<_, Option<&str>>(*next)?.map(unescape).into(),
+                ColumnType::Binary => {
+                    row.try_get::<_, Option<&[u8]>>(*next)?.map(Bytes::copy_from_slice).into()
+                }
+            });
+            *next += 1;
+        }
+        if checksum != Some(row_checksum(table.name, &values)) {
+            return Err(DatabaseError::damaged_row(table.name));
+        }
+        Ok((number, values))
+    }
+}
+
+/// The columns of a type, also the checksum.
+fn columns_of(table: &Table, kind: ColumnType) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    if kind == ColumnType::Integer {
+        names.push("checksum");
+    }
+    names.extend(table.columns.iter().filter(|column| column.kind == kind).map(|one| one.name));
+    names
 }
 
 /// The CRC32 of the table's name and of all values. Each has its type and its length in front, so

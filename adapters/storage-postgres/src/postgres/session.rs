@@ -15,8 +15,8 @@ use tokio_postgres::Statement;
 use super::connect_options::PostgresConfig;
 use super::connector::SessionKind;
 use super::errors::{DatabaseError, NextStep, lost_connection};
-use super::pool::{Client, ConnectionPool, OwnClient};
-use super::rows::decode;
+use super::pool::{Client, ConnectionPool, OwnClient, callers_runtime};
+use super::rows::UnionLayout;
 use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, status};
 use super::statements::SqlStatement;
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
@@ -61,7 +61,8 @@ impl WriteIsolation {
 
 #[derive(Debug, Default)]
 struct Response {
-    rows: Vec<TableRow>,
+    /// The rows of each query.
+    rows: Vec<Vec<TableRow>>,
     /// Number of rows that were changed or returned.
     count: u64,
 }
@@ -92,33 +93,31 @@ async fn send(
     prepared: Statement,
     sql: SqlStatement<'_>,
 ) -> Result<Response, DatabaseError> {
-    let mut response = Response::default();
+    let (queries, layout) = (sql.queries, UnionLayout::new(sql.queries));
+    let mut rows = vec![Vec::new(); queries.len()];
     let stream = client.query_raw(&prepared, sql.parameters).await?;
     pin_mut!(stream);
     while let Some(row) = stream.try_next().await? {
-        if let Some(table) = sql.table {
-            response.rows.push(decode(table, &row)?);
+        if !queries.is_empty() {
+            let (number, row) = layout.decode(&row)?;
+            rows[number].push(row);
         }
     }
-    response.count = stream.rows_affected().unwrap_or_default();
-    Ok(response)
-}
-
-fn selects<'a>(
-    statements: &mut Vec<SqlStatement<'a>>,
-    queries: &'a [RowQuery],
-) -> Result<(), DatabaseError> {
-    for query in queries {
-        statements.push(SqlStatement::select(query)?);
+    for (query, rows) in queries.iter().zip(&mut rows) {
+        // The rows of several queries may arrive in any order.
+        query.sort(rows);
     }
-    Ok(())
+    Ok(Response { rows, count: stream.rows_affected().unwrap_or_default() })
 }
 
-/// Keeps the rows of `count` responses, from the one at `first` on.
-fn rows_of(responses: Vec<Response>, first: usize, count: usize) -> Vec<Vec<TableRow>> {
-    let mut rows = Vec::with_capacity(count);
-    rows.extend(responses.into_iter().skip(first).take(count).map(|response| response.rows));
-    rows
+/// The statement for these queries, if there are any.
+fn select(queries: &[RowQuery]) -> Result<Option<SqlStatement<'_>>, DatabaseError> {
+    if queries.is_empty() { Ok(None) } else { SqlStatement::select(queries).map(Some) }
+}
+
+/// The rows of each query of [`select`].
+fn rows_of(response: Option<Response>) -> Vec<Vec<TableRow>> {
+    response.unwrap_or_default().rows
 }
 
 /// The tables of this storage in a real database.
@@ -172,29 +171,28 @@ impl PostgresDatabase {
         }
     }
 
-    /// Reads between two statements, on a connection of the pool. Repeats it on another connection
-    /// if that one was lost.
+    /// Reads on a connection of the pool, after a first statement. Repeats it on a new connection if
+    /// that one was lost.
     async fn read_pooled(
         &self,
-        (begin, end): (Option<&'static str>, Option<&'static str>),
+        first: Option<&'static str>,
         queries: &[RowQuery],
     ) -> Result<(Client, Vec<Vec<TableRow>>), DatabaseError> {
         self.update_schema().await?;
         let mut attempt = 1;
         loop {
             let client = self.pool.get().await?;
-            let mut statements = Vec::with_capacity(queries.len() + 3);
+            let mut statements = Vec::with_capacity(3);
             statements.extend(self.schema.check_if_due());
             let is_checked = !statements.is_empty();
-            statements.extend(begin.map(SqlStatement::fixed));
-            let first = statements.len();
-            selects(&mut statements, queries)?;
-            statements.extend(end.map(SqlStatement::fixed));
-            let outcome = send_all(&client, statements).await.and_then(|responses| {
+            statements.extend(first.map(SqlStatement::fixed));
+            statements.extend(select(queries)?);
+            let outcome = send_all(&client, statements).await.and_then(|mut responses| {
+                let rows = rows_of(responses.pop());
                 if is_checked {
                     self.schema.finish_check(responses.first().map_or(0, |check| check.count))?;
                 }
-                Ok(rows_of(responses, first, queries.len()))
+                Ok(rows)
             });
             let error = match outcome {
                 Ok(rows) => return Ok((client, rows)),
@@ -205,6 +203,10 @@ impl PostgresDatabase {
             if error.next == NextStep::Report || attempt == READ_ATTEMPTS {
                 return Err(error);
             }
+            if error.next == NextStep::Reconnect {
+                // The others may be lost as well.
+                self.pool.expire_connections();
+            }
             attempt += 1;
         }
     }
@@ -213,14 +215,19 @@ impl PostgresDatabase {
 #[async_trait]
 impl RowSource for PostgresDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+        if queries.is_empty() {
+            return Ok(Vec::new());
+        }
         let database = self.clone();
-        let is_plain = queries.len() == 1;
-        let bounds = if is_plain { (None, None) } else { (Some(BEGIN_READ), Some(COMMIT)) };
-        self.run(async move {
-            let (_, rows) = database.read_pooled(bounds, &queries).await?;
+        let work = async move {
+            let (_, rows) = database.read_pooled(None, &queries).await?;
             Ok(rows)
-        })
-        .await
+        };
+        match callers_runtime() {
+            // A caller may give up: one statement leaves no transaction open.
+            Some(_) => work.await.map_err(StoreError::from),
+            None => self.run(work).await,
+        }
     }
 }
 
@@ -229,13 +236,9 @@ impl Database for PostgresDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         let database = self.clone();
         let queries = vec![RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)])];
-        let (client, _) = self
-            .run(async move { database.read_pooled((Some(BEGIN_READ), None), &queries).await })
-            .await?;
-        Ok(Box::new(PostgresSnapshot {
-            client: Some(client),
-            runtime: self.pool.runtime().clone(),
-        }))
+        let (client, _) =
+            self.run(async move { database.read_pooled(Some(BEGIN_READ), &queries).await }).await?;
+        Ok(Box::new(PostgresSnapshot { client: Some(client), runtime: self.pool.runtime() }))
     }
 
     fn connection_statistics(&self) -> DatabaseStatistics {
@@ -265,10 +268,8 @@ struct PostgresSnapshot {
 impl RowSource for PostgresSnapshot {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let Some(client) = &self.client else { return Ok(Vec::new()) };
-        let mut statements = Vec::with_capacity(queries.len());
-        selects(&mut statements, &queries)?;
-        let responses = send_all(client, statements).await?;
-        Ok(rows_of(responses, 0, queries.len()))
+        let statements = Vec::from_iter(select(&queries)?);
+        Ok(rows_of(send_all(client, statements).await?.pop()))
     }
 }
 
@@ -305,7 +306,7 @@ struct TableGrowth {
 
 impl PostgresSession {
     fn block_on<T>(&mut self, work: impl AsyncFnOnce(&mut Self) -> T) -> T {
-        let runtime = self.pool.runtime().clone();
+        let runtime = self.pool.runtime();
         runtime.block_on(work(self))
     }
 
@@ -331,12 +332,13 @@ impl PostgresSession {
             self.connection = Some(self.pool.connect(SessionKind::Writer).await?);
         }
         self.is_open = true;
-        let mut statements = Vec::with_capacity(queries.len() + 3);
-        statements.push(SqlStatement::fixed(self.isolation.begin()));
-        statements.push(SqlStatement::fixed(LOCK));
-        statements.push(check_statement());
-        selects(&mut statements, queries)?;
-        let responses = self.send_all(statements).await?;
+        let mut statements = vec![
+            SqlStatement::fixed(self.isolation.begin()),
+            SqlStatement::fixed(LOCK),
+            check_statement(),
+        ];
+        statements.extend(select(queries)?);
+        let mut responses = self.send_all(statements).await?;
         let count = |index| responses.get(index).map_or(0, |response: &Response| response.count);
         let checked = match count(1) {
             1 => self.schema.finish_check(count(2)),
@@ -346,7 +348,7 @@ impl PostgresSession {
             self.end_transaction().await;
             return Err(error);
         }
-        Ok(rows_of(responses, 3, queries.len()))
+        Ok(rows_of(responses.pop().filter(|_| !queries.is_empty())))
     }
 
     /// Ends the transaction after an error.
@@ -433,10 +435,9 @@ impl WriteSession for PostgresSession {
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
-        let mut statements = Vec::with_capacity(queries.len());
-        selects(&mut statements, queries)?;
-        let responses = self.block_on(async |session| session.send_all(statements).await)?;
-        Ok(rows_of(responses, 0, queries.len()))
+        let statements = Vec::from_iter(select(queries)?);
+        let mut responses = self.block_on(async |session| session.send_all(statements).await)?;
+        Ok(rows_of(responses.pop()))
     }
 
     fn write(

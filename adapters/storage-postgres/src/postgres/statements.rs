@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use tokio_postgres::types::ToSql;
 
 use super::errors::DatabaseError;
-use super::rows::{escape, row_checksum};
+use super::rows::{UnionLayout, escape, row_checksum};
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{Column, ColumnType, Table};
 
@@ -19,54 +19,38 @@ pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 pub(crate) struct SqlStatement<'a> {
     pub(crate) text: Cow<'static, str>,
     pub(crate) parameters: Vec<Parameter<'a>>,
-    /// The table of the rows that it returns.
-    pub(crate) table: Option<&'static Table>,
+    /// The queries whose rows it returns.
+    pub(crate) queries: &'a [RowQuery],
 }
 
 impl<'a> SqlStatement<'a> {
     /// A statement without parameters and rows.
     pub(crate) fn fixed(text: &'static str) -> Self {
-        Self { text: Cow::Borrowed(text), parameters: Vec::new(), table: None }
+        Self { text: Cow::Borrowed(text), parameters: Vec::new(), queries: &[] }
     }
 
-    pub(crate) fn select(query: &'a RowQuery) -> Result<Self, DatabaseError> {
-        let mut select = SelectText { text: select_from(query.table), parameters: Vec::new() };
-        match query.tuples.as_slice() {
-            [] => select.condition("FALSE"),
-            [tuple] => {
-                for (column, value) in query.columns.iter().zip(tuple) {
-                    select.compare(column, "=", scalar(value));
-                }
+    /// All rows of one or more queries. One statement reads one state without a transaction, and
+    /// its answer arrives at once.
+    pub(crate) fn select(queries: &'a [RowQuery]) -> Result<Self, DatabaseError> {
+        let layout = UnionLayout::new(queries);
+        let mut select = SelectText::default();
+        for (number, query) in queries.iter().enumerate() {
+            if number > 0 {
+                select.text.push_str(" UNION ALL ");
             }
-            tuples => {
-                let condition = is_in(query.table, &query.columns)?;
-                let tuples: Vec<_> = tuples.iter().collect();
-                select.parameters = arrays(query.table, &query.columns, &tuples)?;
-                select.condition(&condition);
+            if queries.len() > 1 {
+                select.text.push('(');
+            }
+            let columns = layout.columns(query.table).join(", ");
+            let _ =
+                write!(select.text, "SELECT {number}::bigint, {columns} FROM {}", query.table.name);
+            select.restrict(query)?;
+            if queries.len() > 1 {
+                select.text.push(')');
             }
         }
-        if let Some((column, range)) = &query.range {
-            select.compare(column, ">=", scalar(&range.start));
-            select.compare(column, "<", scalar(&range.end));
-        }
-        if let Some(column) = query.not_null {
-            select.condition(&format!("{column} IS NOT NULL"));
-        }
-        let mut word = " ORDER BY ";
-        for column in &query.order {
-            select.text.push_str(word);
-            select.text.push_str(column);
-            if query.is_descending {
-                select.text.push_str(" DESC");
-            }
-            word = ", ";
-        }
-        if let Some(limit) = query.limit {
-            select.parameters.push(Box::new(i64::try_from(limit).unwrap_or(i64::MAX)));
-            let _ = write!(select.text, " LIMIT ${}", select.parameters.len());
-        }
-        let SelectText { text, parameters } = select;
-        Ok(Self { text: text.into(), parameters, table: Some(query.table) })
+        let SelectText { text, parameters, .. } = select;
+        Ok(Self { text: text.into(), parameters, queries })
     }
 
     /// Inserts rows, or replaces those with the same keys.
@@ -74,13 +58,14 @@ impl<'a> SqlStatement<'a> {
         table: &'static Table,
         rows: &[&'a TableRow],
     ) -> Result<Self, DatabaseError> {
-        let mut parameters = arrays(table, &names(table.columns), rows)?;
+        let mut parameters = Vec::new();
+        push_arrays(&mut parameters, table, &names(table.columns), rows)?;
         let mut checksums = Vec::with_capacity(rows.len());
         for row in rows {
             checksums.push(row_checksum(table.name, row));
         }
         parameters.push(Box::new(checksums));
-        Ok(Self { text: upsert_text(table).into(), parameters, table: None })
+        Ok(Self { text: upsert_text(table).into(), parameters, queries: &[] })
     }
 
     pub(crate) fn delete(
@@ -88,21 +73,64 @@ impl<'a> SqlStatement<'a> {
         keys: &[&'a RowKey],
     ) -> Result<Self, DatabaseError> {
         let columns = names(&table.columns[..table.key_width]);
-        let condition = is_in(table, &columns)?;
+        let mut parameters = Vec::new();
+        let condition = is_in(&mut parameters, table, &columns, keys)?;
         let text = format!("DELETE FROM {} WHERE {condition}", table.name).into();
-        Ok(Self { text, parameters: arrays(table, &columns, keys)?, table: None })
+        Ok(Self { text, parameters, queries: &[] })
     }
 }
 
+#[derive(Default)]
 struct SelectText<'a> {
     text: String,
     parameters: Vec<Parameter<'a>>,
+    /// `WHERE` or `AND`.
+    conjunction: &'static str,
 }
 
 impl<'a> SelectText<'a> {
+    /// Adds the conditions, the order and the limit of a query.
+    fn restrict(&mut self, query: &'a RowQuery) -> Result<(), DatabaseError> {
+        self.conjunction = "WHERE";
+        match query.tuples.as_slice() {
+            [] => self.condition("FALSE"),
+            [tuple] => {
+                for (column, value) in query.columns.iter().zip(tuple) {
+                    self.compare(column, "=", scalar(value));
+                }
+            }
+            tuples => {
+                let tuples: Vec<_> = tuples.iter().collect();
+                let condition = is_in(&mut self.parameters, query.table, &query.columns, &tuples)?;
+                self.condition(&condition);
+            }
+        }
+        if let Some((column, range)) = &query.range {
+            self.compare(column, ">=", scalar(&range.start));
+            self.compare(column, "<", scalar(&range.end));
+        }
+        if let Some(column) = query.not_null {
+            self.condition(&format!("{column} IS NOT NULL"));
+        }
+        let mut word = " ORDER BY ";
+        for column in &query.order {
+            self.text.push_str(word);
+            self.text.push_str(column);
+            if query.is_descending {
+                self.text.push_str(" DESC");
+            }
+            word = ", ";
+        }
+        if let Some(limit) = query.limit {
+            self.parameters.push(Box::new(i64::try_from(limit).unwrap_or(i64::MAX)));
+            let _ = write!(self.text, " LIMIT ${}", self.parameters.len());
+        }
+        Ok(())
+    }
+
     fn condition(&mut self, condition: &str) {
-        self.text.push_str(if self.text.contains(" WHERE ") { " AND " } else { " WHERE " });
-        self.text.push_str(condition);
+        let _ = write!(self.text, " {} {condition}", self.conjunction);
+        self.conjunction = "AND";
     }
 
     fn compare(&mut self, column: &str, operator: &str, value: Parameter<'a>) {
@@ -116,11 +144,6 @@ fn names(columns: &[Column]) -> Vec<&'static str> {
     let mut names = Vec::with_capacity(columns.len());
     names.extend(columns.iter().map(|column| column.name));
     names
-}
-
-/// Names all columns, because a later version may have more of them.
-fn select_from(table: &Table) -> String {
-    format!("SELECT {}, checksum FROM {}", names(table.columns).join(", "), table.name)
 }
 
 fn upsert_text(table: &Table) -> String {
@@ -152,12 +175,18 @@ fn upsert_text(table: &Table) -> String {
 
 /// The condition that columns have the values of one of the tuples, which are passed as one array
 /// per column.
-fn is_in(table: &Table, columns: &[&str]) -> Result<String, DatabaseError> {
+fn is_in<'a>(
+    parameters: &mut Vec<Parameter<'a>>,
+    table: &Table,
+    columns: &[&str],
+    tuples: &[&'a Vec<Value>],
+) -> Result<String, DatabaseError> {
     let mut arrays = Vec::with_capacity(columns.len());
     for (index, column) in columns.iter().enumerate() {
         let kind = column_of(table, column)?.kind.sql();
-        arrays.push(format!("${}::{kind}[]", index + 1));
+        arrays.push(format!("${}::{kind}[]", parameters.len() + index + 1));
     }
+    push_arrays(parameters, table, columns, tuples)?;
     if let [column] = columns {
         return Ok(format!("{column} = ANY({})", arrays[0]));
     }
@@ -175,13 +204,13 @@ fn scalar(value: &Value) -> Parameter<'_> {
     }
 }
 
-/// One array per column.
-fn arrays<'a>(
+/// Adds one array per column.
+fn push_arrays<'a>(
+    parameters: &mut Vec<Parameter<'a>>,
     table: &Table,
     columns: &[&str],
     tuples: &[&'a Vec<Value>],
-) -> Result<Vec<Parameter<'a>>, DatabaseError> {
-    let mut parameters = Vec::with_capacity(columns.len());
+) -> Result<(), DatabaseError> {
     for (index, name) in columns.iter().enumerate() {
         let mut values = Vec::with_capacity(tuples.len());
         for tuple in tuples {
@@ -189,7 +218,7 @@ fn arrays<'a>(
         }
         parameters.push(array(table, column_of(table, name)?, &values)?);
     }
-    Ok(parameters)
+    Ok(())
 }
 
 fn array<'a>(

@@ -100,11 +100,7 @@ pub(crate) fn select(
             return Err(bug(format!("{}: the order of null", query.table.name)));
         }
     }
-    found.sort_by(|a, b| {
-        let a = order.iter().map(|&column| &a[column]);
-        let ascending = a.cmp(order.iter().map(|&column| &b[column]));
-        if query.is_descending { ascending.reverse() } else { ascending }
-    });
+    query.sort(&mut found);
     found.truncate(query.limit.unwrap_or(usize::MAX));
     Ok(found)
 }

@@ -207,11 +207,10 @@ fn lost_connection_of_a_writer_is_reported_and_replaced() {
 fn reads_survive_the_end_of_all_connections() {
     let server = TestServer::new();
     server.put(&USERS, vec![vec!["a".into(), "one".into()]]);
+    let database = server.open();
     for _ in 0..5 {
-        assert_eq!(server.read(RowQuery::all(&USERS)).len(), 1);
-        server.database.terminate_backends();
         let queries = vec![RowQuery::all(&USERS), RowQuery::all(&STORE)];
-        let rows = server.runtime.block_on(server.open().read(queries)).unwrap();
+        let rows = server.runtime.block_on(database.read(queries)).unwrap();
         assert_eq!((rows[0].len(), rows[1].len()), (1, 1));
         server.database.terminate_backends();
     }
@@ -296,8 +295,8 @@ fn lookups_use_the_primary_key_of_an_analyzed_table() {
             let many = RowQuery::keys(table, keys.clone());
             let all_keys: Vec<_> = keys.iter().collect();
             for sql in [
-                SqlStatement::select(&one).unwrap(),
-                SqlStatement::select(&many).unwrap(),
+                SqlStatement::select(std::slice::from_ref(&one)).unwrap(),
+                SqlStatement::select(std::slice::from_ref(&many)).unwrap(),
                 SqlStatement::delete(table, &all_keys).unwrap(),
             ] {
                 let plan = generic_plan(&server, &sql);

@@ -90,9 +90,10 @@ fn sql_is_within_the_common_subset() {
         query.not_null = Some(order);
         let many = RowQuery::keys(table, keys.to_vec());
         let (rows, keys) = (rows.each_ref(), keys.each_ref());
+        let queries = [query, many];
         for sql in [
-            SqlStatement::select(&query).unwrap(),
-            SqlStatement::select(&many).unwrap(),
+            SqlStatement::select(&queries[..1]).unwrap(),
+            SqlStatement::select(&queries).unwrap(),
             SqlStatement::upsert(table, &rows).unwrap(),
             SqlStatement::delete(table, &keys).unwrap(),
         ] {
