@@ -38,7 +38,7 @@ impl ListRows {
         let project = || project_value(project);
         let (kind, name) = (meta.id.kind.name(), meta.id.name.as_str());
         for (relation, target) in meta.links() {
-            let (target, relation) = (key_text(&target), key_text(&relation));
+            let (target, relation) = (key_text(&target), key_text(relation));
             let key = vec![project(), target, kind.into(), name.into(), relation];
             rows.keys.insert((LINKS.name, key));
         }

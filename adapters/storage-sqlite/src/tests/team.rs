@@ -166,13 +166,13 @@ async fn assert_group_lost(
     engine: &mut SqliteEngine,
     bad: &str,
 ) -> (StoreError, String) {
-    engine.begin_group().unwrap();
+    engine.begin_group(&[]).unwrap();
     engine.apply_commit(&s.project, commit(&[("first", "text")])).unwrap();
     let failed = error_text(engine.apply_commit(&s.project, commit(&[("bad", bad)])));
     error_text(engine.apply_commit(&s.project, commit(&[("last", "text")])));
     error_text(engine.finish_group());
     assert_rolled_back(s, &["first", "bad", "last"]).await;
-    engine.begin_group().unwrap();
+    engine.begin_group(&[]).unwrap();
     engine.apply_commit(&s.project, commit(&[("next", "text")])).unwrap();
     engine.finish_group().unwrap();
     assert!(s.read_body(&DocumentId::section("next")).await.is_some());
@@ -187,7 +187,7 @@ fn failed_steps_of_a_group_leave_the_others() {
         put(&s, "old", "text").await.unwrap();
         reject_bad_body(&file, "ABORT");
         let mut engine = engine(&file);
-        engine.begin_group().unwrap();
+        engine.begin_group(&[]).unwrap();
         // The first steps have no savepoint, the last ones have.
         for (name, body) in
             [("one", "bad"), ("two", "bad"), ("three", "text"), ("four", "bad"), ("five", "text")]
