@@ -15,7 +15,7 @@ pub const MAX_GROUP_JOBS: usize = 64;
 
 /// The writer's view of a database. After every error it must be ready for the next group.
 pub trait GroupEngine: Send + 'static {
-    /// What a job will read, so that an engine can read for all jobs of a group at once.
+    /// The reads of a job, so that an engine can read for all jobs of a group at once.
     type ReadPlan: Default + Send + 'static;
 
     /// Begins a group.

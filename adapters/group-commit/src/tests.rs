@@ -139,7 +139,7 @@ fn engine_panic_fails_and_aborts_its_group() {
     assert_eq!(log.lock().unwrap().last(), Some(&"abort"));
 }
 
-/// Ends the first groups as told, and all later ones as durable.
+/// Ends the first groups as `ends` says, and all later ones as durable.
 struct RepeatingEngine {
     ends: Vec<GroupEnd>,
     groups: Arc<Mutex<Vec<usize>>>,

@@ -54,23 +54,22 @@ fn newest_package() -> Option<PathBuf> {
     found.pop().map(|(_, folder)| folder)
 }
 
+/// User and group without rights on Linux, in case no package has created `postgres`.
+const UNPRIVILEGED_ID: u32 = 65_534;
+
 /// User and group that run the server: it refuses to run as root.
 fn server_account(folder: &Path) -> Option<(u32, u32)> {
     if fs::metadata(folder).unwrap().uid() != 0 {
         return None;
     }
     let accounts = fs::read_to_string("/etc/passwd").unwrap();
-    for name in ["postgres", "nobody"] {
-        for line in accounts.lines() {
-            let fields = line.split(':').collect::<Vec<_>>();
-            if let [account, _, user, group, ..] = fields[..]
-                && account == name
-            {
-                return Some((user.parse().unwrap(), group.parse().unwrap()));
-            }
+    for line in accounts.lines() {
+        let fields = line.split(':').collect::<Vec<_>>();
+        if let ["postgres", _, user, group, ..] = fields[..] {
+            return Some((user.parse().unwrap(), group.parse().unwrap()));
         }
     }
-    panic!("neither postgres nor nobody is a user of this machine");
+    Some((UNPRIVILEGED_ID, UNPRIVILEGED_ID))
 }
 
 /// A folder of a cluster. Its owner is the user of this process.

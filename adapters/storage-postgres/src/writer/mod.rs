@@ -36,7 +36,7 @@ const RETRY_TIME: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What a job reads first.
+/// The first reads of a job.
 #[derive(Debug, Default)]
 pub(crate) struct ReadPlan {
     project: Option<ProjectKey>,
