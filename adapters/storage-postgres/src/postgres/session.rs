@@ -171,8 +171,8 @@ impl PostgresDatabase {
         }
     }
 
-    /// Reads on a connection of the pool, after a first statement. Repeats it on a new connection if
-    /// that one was lost.
+    /// Reads on a connection of the pool, after a first statement. If the connection was lost, a
+    /// new one repeats it.
     async fn read_pooled(
         &self,
         first: Option<&'static str>,
