@@ -102,6 +102,8 @@ impl Default for ApplicationSettings {
 
 /// The state that all calls share.
 pub(crate) struct SharedContext {
+    /// The ports outside of calls. Background tasks use them, because they may outlive their call.
+    pub(crate) server_ports: Arc<ApplicationPorts>,
     /// The enabled tools, sorted by name.
     pub(crate) tools: Vec<(ToolSpec, Box<dyn Tool>)>,
     pub(crate) indexes: ProjectIndexes,
@@ -144,19 +146,17 @@ impl Application {
         // Clients show tools in this order, independent of their toolsets.
         tools.sort_by_key(|(spec, _)| spec.name);
         let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));
+        let ports = Arc::new(ports);
         let shared = SharedContext {
+            server_ports: Arc::clone(&ports),
             tools,
             indexes: ProjectIndexes::default(),
             configurations: docsets::ConfigCache::default(),
             recorder,
             key_locks: KeyLocks::default(),
         };
-        let context = ToolContext {
-            shared: Arc::new(shared),
-            ports: Arc::new(ports),
-            audit: None,
-            idempotency_key: None,
-        };
+        let context =
+            ToolContext { shared: Arc::new(shared), ports, audit: None, idempotency_key: None };
         Self { context }
     }
 

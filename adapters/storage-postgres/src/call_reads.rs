@@ -124,12 +124,27 @@ impl CallDatabase {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cached results of these queries in the state that the call has seen; `None` for others.
-    fn known_results(&self, project: &Value, queries: &[RowQuery]) -> Vec<Option<Vec<TableRow>>> {
-        match &*self.lock_seen() {
-            Some((seen, state)) if seen == project => self.cache.find(project, state, queries),
-            _ => vec![None; queries.len()],
+    /// The state of the project that the call has seen.
+    fn seen_state(&self, project: &Value) -> Option<ProjectState> {
+        let seen = self.lock_seen();
+        seen.as_ref().filter(|(seen, _)| seen == project).map(|(_, state)| state.clone())
+    }
+
+    /// Asks the database for results and for the state of the project.
+    async fn ask(
+        &self,
+        project: &Value,
+        queries: &[RowQuery],
+    ) -> StoreResult<(ProjectState, Vec<Vec<TableRow>>)> {
+        let mut reads = queries.to_vec();
+        reads.push(RowQuery::keys(&PROJECTS, vec![vec![project.clone()]]));
+        let mut results = self.database.read(reads).await?;
+        let state = results.pop().unwrap_or_default().pop();
+        for (query, result) in queries.iter().zip(&results) {
+            self.cache.insert(project, &state, query.clone(), result);
         }
+        *self.lock_seen() = Some((project.clone(), state.clone()));
+        Ok((state, results))
     }
 }
 
@@ -152,7 +167,10 @@ impl RowSource for CallDatabase {
             self.forget_reads();
             return self.database.read(queries).await;
         };
-        let mut results = self.known_results(&project, &queries);
+        let Some(seen) = self.seen_state(&project) else {
+            return Ok(self.ask(&project, &queries).await?.1);
+        };
+        let mut results = self.cache.find(&project, &seen, &queries);
         let mut missing = Vec::new();
         for (query, result) in queries.iter().zip(&results) {
             if result.is_none() {
@@ -160,14 +178,11 @@ impl RowSource for CallDatabase {
             }
         }
         if !missing.is_empty() {
-            let mut reads = missing.clone();
-            reads.push(RowQuery::keys(&PROJECTS, vec![vec![project.clone()]]));
-            let mut found = self.database.read(reads).await?;
-            let state = found.pop().unwrap_or_default().pop();
-            for (query, result) in missing.into_iter().zip(&found) {
-                self.cache.insert(&project, &state, query, result);
+            let (state, found) = self.ask(&project, &missing).await?;
+            if state != seen && missing.len() < queries.len() {
+                // The project changed, so the other results are of an earlier state.
+                return Ok(self.ask(&project, &queries).await?.1);
             }
-            *self.lock_seen() = Some((project, state));
             let mut found = found.into_iter();
             for result in results.iter_mut().filter(|result| result.is_none()) {
                 *result = found.next();

@@ -59,6 +59,9 @@ pub(crate) trait WriteSession: Send {
     /// Undoes the transaction, if there is one. If the connection is lost, the database does it.
     fn roll_back(&mut self);
 
+    /// False after the connection was lost, until the next transaction begins.
+    fn is_connected(&self) -> bool;
+
     /// True if the connection was lost since the last call, so that commits of other writers may
     /// be lost as well: a standby may have taken over.
     fn was_interrupted(&mut self) -> bool;

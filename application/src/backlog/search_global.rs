@@ -119,7 +119,7 @@ impl Tool for SearchGlobal {
             semantic_mode: SemanticMode::Best,
         };
         let (ports, observer) = (&context.ports, &*call.progress_sink);
-        let page = context.indexes.search(ports, project, &query, observer).await?;
+        let page = context.indexes.search(&context.server_ports, project, &query, observer).await?;
         let found = HitCounts::of_page(&page, position.offset);
         let mut reply =
             SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;

@@ -94,7 +94,10 @@ impl Tool for SearchRequirements {
             semantic_mode: SemanticMode::Best,
         };
         let observer = &*call.progress_sink;
-        let page = context.indexes.search(backlog.ports, backlog.project, &query, observer).await?;
+        let page = context
+            .indexes
+            .search(&context.server_ports, backlog.project, &query, observer)
+            .await?;
         let found = HitCounts::of_page(&page, position.offset);
         let mut reply =
             SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;

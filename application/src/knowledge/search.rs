@@ -116,7 +116,8 @@ impl Tool for SearchTool {
             },
         };
         let (ports, observer) = (&context.ports, &*call.progress_sink);
-        let found = context.indexes.search(ports, &project, &query, observer).await?;
+        let found =
+            context.indexes.search(&context.server_ports, &project, &query, observer).await?;
         let mut reply = search_reply(&found, arguments.max_tokens)?;
         let counts = HitCounts::of_page(&found, query.offset);
         let excluded = "No text matches the query and the kind.";

@@ -66,6 +66,12 @@ impl DatabaseError {
         Self::report(damaged(&format!("a row does not match its checksum: table {table}")))
     }
 
+    /// True if the server ended or cannot be reached, and not only this connection or statement.
+    pub(crate) fn is_lost_server(&self) -> bool {
+        let code = self.code.as_deref().unwrap_or("08");
+        self.next == NextStep::Reconnect && (code.starts_with("08") || code.starts_with("57P"))
+    }
+
     pub(crate) fn has_code(&self, codes: &[&str]) -> bool {
         self.code.as_deref().is_some_and(|code| codes.contains(&code))
     }

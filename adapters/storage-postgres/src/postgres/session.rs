@@ -203,8 +203,8 @@ impl PostgresDatabase {
             if error.next == NextStep::Report || attempt == READ_ATTEMPTS {
                 return Err(error);
             }
-            if error.next == NextStep::Reconnect {
-                // The others may be lost as well.
+            if error.is_lost_server() {
+                // The other connections may be lost as well.
                 self.pool.expire_connections();
             }
             attempt += 1;
@@ -236,9 +236,13 @@ impl Database for PostgresDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         let database = self.clone();
         let queries = vec![RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)])];
-        let (client, _) =
-            self.run(async move { database.read_pooled(Some(BEGIN_READ), &queries).await }).await?;
-        Ok(Box::new(PostgresSnapshot { client: Some(client), runtime: self.pool.runtime() }))
+        let runtime = self.pool.runtime();
+        // Made by the task, so that its transaction ends even if the caller gives up.
+        let snapshot = self.run(async move {
+            let (client, _) = database.read_pooled(Some(BEGIN_READ), &queries).await?;
+            Ok(PostgresSnapshot { client: Some(client), runtime })
+        });
+        Ok(Box::new(snapshot.await?))
     }
 
     fn connection_statistics(&self) -> DatabaseStatistics {
@@ -326,7 +330,11 @@ impl PostgresSession {
         if self.connection.as_ref().is_some_and(|connection| connection.is_closed()) {
             self.disconnect();
         }
-        self.connection = self.connection.take().filter(|connection| !connection.is_expired());
+        if self.connection.as_ref().is_some_and(OwnClient::is_expired) {
+            // Another server may have taken over since it was opened.
+            self.connection = None;
+            self.was_interrupted = true;
+        }
         if self.connection.is_none() {
             self.schema.update_once(&self.pool).await?;
             self.connection = Some(self.pool.connect(SessionKind::Writer).await?);
@@ -475,6 +483,10 @@ impl WriteSession for PostgresSession {
 
     fn roll_back(&mut self) {
         self.block_on(async |session| session.end_transaction().await);
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connection.is_some()
     }
 
     fn was_interrupted(&mut self) -> bool {

@@ -73,3 +73,20 @@ fn repeated_call_takes_one_round_trip() {
         assert_eq!(counting.reads.load(Ordering::Relaxed), first);
     });
 }
+
+#[test]
+fn results_of_an_earlier_state_are_not_mixed_with_newer_ones() {
+    reqlore_contract::run(async {
+        let store = PostgresStore::start(SimulatedDatabase::new(1, None)).await.unwrap();
+        let storage = Storage::in_memory(store);
+        let (project, id) = (&storage.project, DocumentId::section("a"));
+        let ids = std::slice::from_ref(&id);
+        storage.put(&id, "one").await;
+        let call = storage.store.for_call().unwrap();
+        // Reads the row of the document, but not its text.
+        call.versions(project, ids).await.unwrap();
+        storage.put(&id, "two").await;
+        let document = call.get(project, ids).await.unwrap().remove(0).unwrap();
+        assert_eq!(document.body, "two");
+    });
+}

@@ -51,10 +51,26 @@ struct FaultState {
     random: SeededRandom,
     /// A session that lost its client while it committed. Its transaction ends later.
     limbo: Option<Box<dyn WriteSession>>,
+    /// The same in a database without locks, in which no transaction waits for it.
+    late: Option<LateCommit>,
+    /// True if the database has no locks: a commit fails if there was another one since it began.
+    is_optimistic: bool,
+    /// Number of commits.
+    commits: u64,
     /// Writers that wait until their transactions begin.
     waiting: usize,
+    /// Number of open transactions.
+    open: usize,
     /// Number of transactions that find a read-only standby.
     standby: usize,
+}
+
+type TableChanges = Vec<(&'static Table, Vec<RowChange>)>;
+
+/// The changes of a transaction, and the number of commits when it began.
+struct LateCommit {
+    changes: TableChanges,
+    begun: u64,
 }
 
 impl std::fmt::Debug for FaultyDatabase {
@@ -66,7 +82,17 @@ impl std::fmt::Debug for FaultyDatabase {
 impl FaultyDatabase {
     pub(crate) fn new(inner: Arc<dyn Database>, plan: FaultPlan, seed: u64) -> Self {
         let random = SeededRandom::new(seed);
-        let state = FaultState { plan, random, limbo: None, waiting: 0, standby: 0 };
+        let state = FaultState {
+            plan,
+            random,
+            limbo: None,
+            late: None,
+            is_optimistic: seed.is_multiple_of(2),
+            commits: 0,
+            waiting: 0,
+            open: 0,
+            standby: 0,
+        };
         let faults = Arc::new(Faults { state: Mutex::new(state) });
         Self { inner, faults, pause: Arc::new(std::thread::yield_now), is_dead: Arc::default() }
     }
@@ -81,6 +107,7 @@ impl FaultyDatabase {
     pub(crate) fn end_faults(&self) {
         let mut state = self.faults.lock();
         state.end_unknown();
+        state.late = None;
         state.plan = FaultPlan { rate: 0, ..state.plan };
         state.standby = 0;
     }
@@ -128,6 +155,21 @@ impl FaultState {
             }
         }
     }
+
+    /// Sometimes commits the late transaction. No other one may be open.
+    fn end_late(&mut self, database: &dyn Database) {
+        if self.random.per_mille(600) {
+            return;
+        }
+        let Some(LateCommit { changes, begun }) = self.late.take() else { return };
+        if begun == self.commits {
+            let mut session = database.open_session();
+            session.begin(&[]).unwrap();
+            session.write(changes).unwrap();
+            assert!(matches!(session.commit(), CommitOutcome::Committed));
+            self.commits += 1;
+        }
+    }
 }
 
 fn unreachable_database() -> StoreError {
@@ -162,6 +204,10 @@ impl Database for FaultyDatabase {
             inner: self.inner.open_session(),
             series: 0,
             was_interrupted: false,
+            changes: Vec::new(),
+            begun: 0,
+            is_open: false,
+            is_connected: true,
         })
     }
 }
@@ -172,9 +218,20 @@ struct FaultySession {
     /// Number of faults since the last commit.
     series: usize,
     was_interrupted: bool,
+    /// The changes of the transaction.
+    changes: TableChanges,
+    /// Number of commits when the transaction began.
+    begun: u64,
+    is_open: bool,
+    is_connected: bool,
 }
 
 impl FaultySession {
+    /// Counts the end of the transaction.
+    fn end(&mut self) {
+        self.database.faults.lock().open -= usize::from(std::mem::take(&mut self.is_open));
+    }
+
     /// Returns true for a fault. A dead server has no others.
     fn draw(&mut self) -> bool {
         (self.database.pause)();
@@ -190,8 +247,10 @@ impl FaultySession {
 
     /// Ends the connection, as a killed server or a lost network does.
     fn disconnect(&mut self) {
+        self.end();
         self.inner = self.database.inner.open_session();
         self.was_interrupted = true;
+        self.is_connected = false;
     }
 
     fn check_alive(&mut self) -> Result<(), SessionError> {
@@ -231,6 +290,17 @@ impl FaultySession {
         result
     }
 
+    /// Returns true if the late transaction was committed first, so that this one is undone.
+    fn ends_after_late_commit(&mut self) -> bool {
+        let faults = Arc::clone(&self.database.faults);
+        if faults.lock().late.is_none() || !self.chance(300) {
+            return false;
+        }
+        self.roll_back();
+        faults.lock().end_late(&*self.database.inner);
+        true
+    }
+
     /// Loses the connection during the commit.
     fn lose_outcome(&mut self) -> CommitOutcome {
         let message = "08006: the connection was lost at the commit".to_owned();
@@ -239,12 +309,17 @@ impl FaultySession {
         match state.random.within(0..3) {
             0 => self.inner.roll_back(),
             // No writer waits for it, so that the next one can end it.
+            1 if state.is_optimistic => {
+                self.inner.roll_back();
+                let changes = std::mem::take(&mut self.changes);
+                state.late = Some(LateCommit { changes, begun: self.begun });
+            }
             1 if state.waiting == 0 => {
                 let session = self.database.inner.open_session();
                 state.limbo = Some(std::mem::replace(&mut self.inner, session));
             }
             _ => match self.inner.commit() {
-                CommitOutcome::Committed => {}
+                CommitOutcome::Committed => state.commits += 1,
                 other => return other,
             },
         }
@@ -254,13 +329,25 @@ impl FaultySession {
     }
 }
 
+impl Drop for FaultySession {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl WriteSession for FaultySession {
     fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
         let faults = Arc::clone(&self.database.faults);
+        let database = Arc::clone(&self.database.inner);
+        self.changes.clear();
+        let (mut is_open, mut commits) = (false, 0);
         let begun = self.disturb(|inner| {
             {
                 let mut state = faults.lock();
                 state.end_unknown();
+                if state.waiting + state.open == 0 {
+                    state.end_late(&*database);
+                }
                 if state.standby > 0 {
                     state.standby -= 1;
                     let message = "25006: cannot execute UPDATE in a read-only transaction";
@@ -274,11 +361,17 @@ impl WriteSession for FaultySession {
                 state.waiting += 1;
             }
             let begun = inner.begin(queries);
-            faults.lock().waiting -= 1;
+            let mut state = faults.lock();
+            state.waiting -= 1;
+            is_open = begun.is_ok();
+            state.open += usize::from(is_open);
+            commits = state.commits;
             begun
         });
+        (self.is_open, self.begun) = (is_open, commits);
+        self.is_connected |= is_open;
         if begun.is_err() {
-            self.inner.roll_back();
+            self.roll_back();
         }
         begun
     }
@@ -291,6 +384,7 @@ impl WriteSession for FaultySession {
         &mut self,
         changes: Vec<(&'static Table, Vec<RowChange>)>,
     ) -> Result<(), SessionError> {
+        self.changes.extend(changes.iter().cloned());
         self.disturb(|inner| inner.write(changes))
     }
 
@@ -299,23 +393,33 @@ impl WriteSession for FaultySession {
         if let Err(SessionError::Failed(error)) = self.check_alive() {
             return CommitOutcome::Failed(error);
         }
+        if self.ends_after_late_commit() {
+            return CommitOutcome::Retry("40001: could not serialize access".to_owned());
+        }
         if is_fault && self.chance(600) {
             return self.lose_outcome();
         }
         if is_fault {
-            self.inner.roll_back();
+            self.roll_back();
             return match self.fail() {
                 SessionError::Retry(message) => CommitOutcome::Retry(message),
                 SessionError::Failed(error) => CommitOutcome::Failed(error),
             };
         }
         let outcome = self.inner.commit();
+        self.end();
+        self.database.faults.lock().commits += 1;
         self.series = 0;
         outcome
     }
 
     fn roll_back(&mut self) {
         self.inner.roll_back();
+        self.end();
+    }
+
+    fn is_connected(&self) -> bool {
+        self.is_connected
     }
 
     fn was_interrupted(&mut self) -> bool {

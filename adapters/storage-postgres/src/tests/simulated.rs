@@ -261,6 +261,10 @@ impl WriteSession for SimulatedSession {
         }
     }
 
+    fn is_connected(&self) -> bool {
+        true
+    }
+
     fn was_interrupted(&mut self) -> bool {
         false
     }

@@ -154,9 +154,10 @@ impl GroupWriterEngine {
     fn wait_to_repeat(&mut self, reason: &str) -> StoreResult<()> {
         count(&self.counters.retries, 1);
         let mut repetition = self.repetition.take().unwrap_or_else(Repetition::begin);
+        let is_connected = self.transaction.is_connected();
         // While the database is down, callers should not wait for each group.
-        if self.is_down || repetition.is_over() {
-            self.is_down = true;
+        if repetition.is_over() || (self.is_down && !is_connected) {
+            self.is_down = !is_connected;
             return Err(unavailable(format!(
                 "it did not accept the change: {reason}; nothing was written, try again later"
             )));
@@ -173,13 +174,7 @@ impl GroupWriterEngine {
         tracing::warn!(reason, "the connection was lost at a commit; asking for its outcome");
         let mut repetition = Repetition::begin();
         loop {
-            let query = RowQuery::keys(&SERVER_GROUPS, vec![self.server_key()]);
-            // Waits for the lost transaction, if it has not ended yet.
-            let last_group = self
-                .begin_transaction(vec![query])
-                .and_then(|()| self.last_group().map_err(SessionError::Failed));
-            self.transaction.roll_back();
-            match last_group {
+            match self.read_last_group() {
                 Ok(last_group) if last_group == Some(binary(&group)) => {
                     return Ok(GroupEnd::Durable);
                 }
@@ -187,7 +182,7 @@ impl GroupWriterEngine {
                 Err(error) if repetition.is_over() => {
                     self.is_down = true;
                     // Its own text may say that nothing was written, which holds for the question.
-                    tracing::error!(reason = %error.to_store_error(), "no answer");
+                    tracing::error!(reason = %error, "no answer");
                     return Err(unavailable(
                         "it is unknown whether the change was written, because the connection was \
                          lost at the commit; read the items again, or repeat the call with the \
@@ -195,6 +190,29 @@ impl GroupWriterEngine {
                     ));
                 }
                 Err(_) => self.transaction.wait(repetition.next_pause()),
+            }
+        }
+    }
+
+    /// Reads the last group of this server in a transaction that writes, and commits it. The commit
+    /// waits until a standby has everything that was read. In a database without locks, it makes
+    /// the lost transaction fail if that has not ended yet.
+    fn read_last_group(&mut self) -> StoreResult<Option<Value>> {
+        let query = RowQuery::keys(&SERVER_GROUPS, vec![self.server_key()]);
+        let last_group = self
+            .begin_transaction(vec![query])
+            .map_err(|error| error.to_store_error())
+            .and_then(|()| self.last_group());
+        let outcome = match &last_group {
+            Ok(_) => self.transaction.commit(),
+            Err(_) => CommitOutcome::Committed,
+        };
+        self.transaction.roll_back();
+        match outcome {
+            CommitOutcome::Committed => last_group,
+            CommitOutcome::Failed(error) => Err(error),
+            CommitOutcome::Retry(reason) | CommitOutcome::Unknown(reason) => {
+                Err(StoreError::Busy { reason })
             }
         }
     }
@@ -263,6 +281,11 @@ impl GroupEngine for GroupWriterEngine {
             }
             CommitOutcome::Failed(error) => {
                 self.transaction.roll_back();
+                // No single job causes these.
+                if matches!(error, StoreError::Unavailable { .. } | StoreError::Busy { .. }) {
+                    self.repetition = None;
+                    return Err(error);
+                }
                 GroupEnd::Separate(error)
             }
             CommitOutcome::Unknown(reason) => self.resolve(group, &reason)?,

@@ -244,6 +244,11 @@ impl GroupTransaction {
         self.forget();
     }
 
+    /// False after the connection was lost.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.session.is_connected()
+    }
+
     /// True if the connection was lost since the last call.
     pub(crate) fn was_interrupted(&mut self) -> bool {
         self.session.was_interrupted()

@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use reqlore_contract::Storage;
+use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_test_postgres::{PostgresCluster, StopMode};
 
@@ -12,6 +14,7 @@ use crate::postgres::schema::update_schema;
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
 use crate::row::{RowQuery, TableRow};
 use crate::tables::USERS;
+use crate::{PasswordSources, PostgresConfig, PostgresStore};
 
 fn user(key: &str) -> TableRow {
     vec![key.into(), "text".into()]
@@ -95,6 +98,39 @@ fn commit_without_its_standby_is_not_acknowledged() {
     let rows = session.begin(&[RowQuery::all(&USERS)]).unwrap();
     assert_eq!(rows, [[user("a")]]);
     session.roll_back();
+}
+
+/// The store finds the lost commit, and waits for the standby again.
+#[test]
+fn found_commit_is_not_acknowledged_without_its_standby() {
+    let cluster = PostgresCluster::start();
+    let config = PostgresConfig::parse(&cluster.url("postgres"), &PasswordSources::default());
+    let store = reqlore_contract::run(PostgresStore::open(config.unwrap())).unwrap();
+    let storage = Storage::in_memory(store);
+    cluster.configure("synchronous_standby_names", "missing");
+    cluster.reload();
+    while cluster.query("SHOW synchronous_standby_names") != ["missing"] {}
+    let id = DocumentId::section("a");
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| reqlore_contract::run(storage.put(&id, "text")));
+        let waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        let wait_for = |other: &str| loop {
+            let found = cluster.query(waiting);
+            assert!(!writer.is_finished());
+            if let [pid] = &found[..]
+                && pid != other
+            {
+                return pid.clone();
+            }
+        };
+        let first = wait_for("");
+        cluster.query(&format!("SELECT pg_terminate_backend({first})"));
+        wait_for(&first);
+        cluster.configure("synchronous_standby_names", "");
+        cluster.reload();
+        writer.join().unwrap();
+    });
+    assert_eq!(reqlore_contract::run(storage.read_body(&id)).unwrap(), "text");
 }
 
 #[test]
