@@ -3,9 +3,10 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
-use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
+use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::service::{ToolCall, ToolReply};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -36,8 +37,9 @@ impl KeyLocks {
     }
 }
 
-/// A call without a stored response is assumed to be running for this long.
-const IN_FLIGHT_SECONDS: i64 = 60;
+/// A call without a stored response is assumed to be running for this long. After that, its server
+/// was probably killed.
+const IN_FLIGHT_SECONDS: i64 = 10;
 
 #[derive(Serialize, Deserialize)]
 struct StoredResponse {
@@ -72,7 +74,18 @@ pub(crate) async fn replay_response(
     key: &IdempotencyKey,
     now: Timestamp,
 ) -> Result<Option<ToolReply>> {
-    let Some(record) = store.find_record(&key.key).await? else { return Ok(None) };
+    match store.find_record(&key.key).await? {
+        Some(record) => replay_record(&record, key, now),
+        None => Ok(None),
+    }
+}
+
+/// Like [`replay_response`], for the record of the key.
+pub(crate) fn replay_record(
+    record: &IdempotencyRecord,
+    key: &IdempotencyKey,
+    now: Timestamp,
+) -> Result<Option<ToolReply>> {
     // Expired records are removed only hourly, so one may still be stored.
     if !record.is_valid_at(now) {
         return Ok(None);
@@ -93,13 +106,22 @@ pub(crate) async fn replay_response(
                        with the same key.";
         return Err(Error::new(ErrorKind::Busy, message));
     }
-    let names: Vec<&str> = record.targets.iter().map(|target| target.name.as_str()).collect();
+    let names: Vec<String> = record.targets.iter().map(|target| name_of(&target.name)).collect();
     let names = names.join(", ");
     let message = format!(
         "A request with this idempotency key already succeeded; its response is no longer stored. \
          It changed {names}. Read {names} instead of retrying."
     );
     Err(Error::new(ErrorKind::Conflict, message))
+}
+
+/// The reference of an item, or the name of another document.
+fn name_of(target: &str) -> String {
+    let file = target.rsplit('/').next().and_then(|file| file.strip_suffix(".md"));
+    match file.and_then(Reference::from_document_name) {
+        Some(reference) => reference.to_string(),
+        None => target.to_owned(),
+    }
 }
 
 /// Stores the response of a write. The write is committed, so a failure is only logged.

@@ -138,15 +138,13 @@ impl Application {
             }
             // Another server may have done the same write first: a deleted item, for example, is
             // not found again. The key also decides whether a write of unknown outcome is stored.
-            Err(error) => {
-                match idempotency::replay_response(store, &key, ports.clock.now()).await {
-                    Ok(Some(reply)) => Ok(reply),
-                    Err(found) if matches!(found.kind, ErrorKind::Conflict | ErrorKind::Busy) => {
-                        Err(found)
-                    }
-                    Ok(None) | Err(_) => Err(error),
+            Err(error) => match store.find_record(&key.key).await {
+                Ok(Some(record)) => {
+                    let replayed = idempotency::replay_record(&record, &key, ports.clock.now())?;
+                    replayed.ok_or(error)
                 }
-            }
+                Ok(None) | Err(_) => Err(error),
+            },
         }
     }
 
