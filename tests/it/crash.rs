@@ -103,6 +103,11 @@ impl SeededRandom {
         self.0 ^= self.0 << 17;
         self.0
     }
+
+    /// A number below the limit.
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
 }
 
 const IN_FLIGHT: usize = 4;
@@ -433,11 +438,11 @@ fn check_stories(storage: &str, root: &Path, stories: &mut [StoryRecord]) -> usi
 
 /// All writes over HTTP, each with its own request ID.
 #[derive(Default)]
-struct WriteLog {
+pub(crate) struct WriteLog {
     /// Titles by request ID.
-    sent: BTreeMap<String, String>,
+    pub(crate) sent: BTreeMap<String, String>,
     /// References by request ID.
-    acknowledged: BTreeMap<String, String>,
+    pub(crate) acknowledged: BTreeMap<String, String>,
 }
 
 /// Several clients of one HTTP server create epics. The audit log has exactly one row per change.
@@ -511,7 +516,7 @@ fn create_epics(mut client: Client, writer: &str, events: &mpsc::Sender<WriteEve
 }
 
 /// Compares documents and audit log with the write log. Unacknowledged writes may be stored.
-fn check_audit(team: &TestTeam, token: &str, log: &WriteLog) {
+pub(crate) fn check_audit(team: &TestTeam, token: &str, log: &WriteLog) {
     let server = team.serve();
     let stored = stored_titles(&mut server.client(token));
     server.end();

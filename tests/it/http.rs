@@ -28,13 +28,22 @@ pub(crate) struct TestTeam {
 
 impl TestTeam {
     pub(crate) fn new(storage: &'static str) -> Self {
+        Self::at(storage, storage_argument(storage))
+    }
+
+    /// A team in the PostgreSQL database of this URL, which has no password.
+    pub(crate) fn on_postgres(url: String) -> Self {
+        Self::at("postgres", url)
+    }
+
+    fn at(storage: &'static str, storage_argument: String) -> Self {
         let scratch = crate::client::project();
         for folder in ["root", "shop"] {
             std::fs::create_dir(scratch.path().join(folder)).unwrap();
         }
         let config = format!("{UNLIMITED}[projects.shop]\nroot = \"../shop\"\n");
         std::fs::write(scratch.path().join("root/reqlore.toml"), config).unwrap();
-        Self { scratch, storage, storage_argument: storage_argument(storage) }
+        Self { scratch, storage, storage_argument }
     }
 
     pub(crate) fn root(&self) -> std::path::PathBuf {

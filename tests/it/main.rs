@@ -45,6 +45,7 @@ mod pagination;
 mod pictures;
 mod postgres_commands;
 mod postgres_connection;
+mod postgres_crash;
 mod readme;
 mod refusals;
 mod refused_places;

@@ -102,7 +102,7 @@ fn server_ends_if_waiting_for_its_database_is_futile() {
     let newer = cluster.url("newer");
     let (code, text) = run(folder.path(), "migrate up", &[("REQLORE_STORAGE", &newer)]);
     assert_eq!(code, 0, "{text}");
-    cluster.query_in("newer", "UPDATE schema_version SET oldest_reader = 99").unwrap();
+    cluster.query_in("newer", "UPDATE schema_version SET min_server_version = 99").unwrap();
     let bare = format!("postgres://server:s3cret@127.0.0.1:{}/bare", cluster.port());
     let encrypted = url.replace("sslmode=disable", "sslmode=require");
     let down = "postgres://u:s3cret@127.0.0.1:1/n";

@@ -35,6 +35,7 @@ use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use reqlore_storage_postgres::{PasswordSources, PostgresConfig, PostgresStore};
 use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteStore;
+use reqlore_test_postgres::FaultyProxy;
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -63,6 +64,12 @@ macro_rules! transcripts {
             #[test]
             fn transcripts_over_pipes_on_postgres() {
                 super::check(stringify!($name), false, super::transcripts_over_pipes_on_postgres);
+            }
+
+            #[test]
+            fn transcripts_over_pipes_on_postgres_with_faults() {
+                let play = super::transcripts_over_pipes_on_postgres_with_faults;
+                super::check(stringify!($name), false, play);
             }
 
             #[test]
@@ -258,6 +265,17 @@ fn transcripts_over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
 fn transcripts_over_pipes_on_postgres(steps: &[Step]) -> Vec<Value> {
     let storage = storage_argument("postgres");
     play_over_pipes(&storage, steps, |_, path, text| commit_to_postgres(&storage, path, text))
+}
+
+/// Lost connections, conflicts and delays change no answer.
+fn transcripts_over_pipes_on_postgres_with_faults(steps: &[Step]) -> Vec<Value> {
+    let storage = storage_argument("postgres");
+    let seed = crate::crash::env_number("REQLORE_CRASH_SEED").unwrap_or(0x5EED);
+    let proxy = FaultyProxy::start(&storage, seed);
+    let write = |_: &Path, path: &str, text: &str| commit_to_postgres(&storage, path, text);
+    let answers = play_over_pipes(&proxy.url(&storage), steps, write);
+    println!("seed {seed}: {} faults", proxy.injected());
+    answers
 }
 
 /// Writes the document with this path into a database, as another server would.

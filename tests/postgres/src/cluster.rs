@@ -129,10 +129,10 @@ impl PostgresCluster {
         kill(text.lines().next().unwrap());
     }
 
-    /// Kills the server's process of one connection to the database with SIGKILL, after which the
-    /// server ends all connections and recovers. False if there is none.
+    /// Kills the server's process of a random connection to the database with SIGKILL, after which
+    /// the server ends all connections and recovers. False if there is none.
     pub fn kill_backend(&self, database: &str) -> bool {
-        let found = self.query(&format!("{} LIMIT 1", backends("pid", database)));
+        let found = self.query(&format!("{} ORDER BY random() LIMIT 1", backends("pid", database)));
         if let Some(process) = found.first() {
             kill(process);
         }

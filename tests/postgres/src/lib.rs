@@ -14,6 +14,7 @@
 mod certificates;
 mod cluster;
 mod database;
+mod faulty_proxy;
 mod programs;
 mod shared;
 mod sql;
@@ -21,3 +22,4 @@ mod sql;
 pub use certificates::TestCertificates;
 pub use cluster::{PostgresCluster, StopMode};
 pub use database::TestDatabase;
+pub use faulty_proxy::FaultyProxy;
