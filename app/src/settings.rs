@@ -99,9 +99,9 @@ const SETTINGS: [Setting; 22] = [
         "fs",
         "Storage of the documents: `fs` (Markdown below the root) or `fs:DIR`, `sqlite` \
          (.reqlore/local/reqlore.db below the root) or `sqlite:FILE`, `sled` (.reqlore/local/sled, \
-         for one process) or `sled:DIR`, or `postgres://HOST/NAME` with the parameters of \
-         libpq and `pool_size` (connections that read). The password comes from PGPASSWORD or the \
-         file that PGPASSFILE names.",
+         for one process) or `sled:DIR`, or `postgres://HOST/NAME` with parameters of libpq. \
+         The password comes from PGPASSWORD, a password file (`passfile`, PGPASSFILE or \
+         ~/.pgpass), or a URL outside the command line.",
     )
     .with_flag("--storage")
     .with_variable("REQLORE_STORAGE")

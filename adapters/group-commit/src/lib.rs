@@ -26,24 +26,29 @@ pub trait GroupEngine: Send + 'static {
         let _ = plans;
     }
 
+    /// True if the group is large enough: its other jobs run in the next one.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Makes the group durable. After an error no job of it is acknowledged. An engine that cannot
     /// undo the group must reject all later writes.
-    fn finish_group(&mut self) -> StoreResult<GroupEnd>;
+    fn finish_group(&mut self) -> StoreResult<GroupOutcome>;
 
     /// Undoes the current group after a panic.
     fn abort_group(&mut self);
 }
 
-/// The end of a group without an error of the whole group.
+/// The outcome of a group without an error of the whole group.
 #[derive(Debug)]
-pub enum GroupEnd {
+pub enum GroupOutcome {
     Durable,
     /// Nothing was written, and the same jobs run again. Only for jobs of
     /// [`GroupWriter::run_repeatable`].
     Retry,
     /// Nothing was written because of this error, which one job may have caused: each job runs
     /// again in a group of its own. The error is that of a single job.
-    Separate(StoreError),
+    RetryEachAlone(StoreError),
 }
 
 /// Runs an engine on its own thread. Dropping it writes all queued jobs and ends the thread.
@@ -75,8 +80,8 @@ impl<E: GroupEngine> GroupWriter<E> {
         self.run_repeatable(E::ReadPlan::default(), once).await
     }
 
-    /// Like [`Self::run`], for engines that repeat a group. Work may run several times, and the
-    /// last outcome counts.
+    /// Like [`Self::run`], for engines that repeat a group. Work may run several times. The result
+    /// of the last attempt is returned.
     pub async fn run_repeatable<T: Send + 'static>(
         &self,
         plan: E::ReadPlan,
@@ -118,7 +123,7 @@ trait WriteJob<E: GroupEngine>: Send {
     fn plan(&self) -> &E::ReadPlan;
     fn run(&mut self, engine: &mut E);
     /// Sends the outcome to the caller. `group` is the outcome of the group.
-    fn answer(self: Box<Self>, group: &StoreResult<()>);
+    fn respond(self: Box<Self>, group: &StoreResult<()>);
 }
 
 struct QueuedJob<P, W, T> {
@@ -142,7 +147,7 @@ where
         self.outcome = Some((self.work)(engine));
     }
 
-    fn answer(self: Box<Self>, group: &StoreResult<()>) {
+    fn respond(self: Box<Self>, group: &StoreResult<()>) {
         // A refusal fails with its group: it may depend on changes of the group.
         let outcome = match (group, self.outcome) {
             (Ok(()), Some(outcome)) => outcome,
@@ -191,41 +196,53 @@ fn run_group<E: GroupEngine>(
     mut group: JobGroup<E>,
     jobs: Option<&Receiver<Box<dyn WriteJob<E>>>>,
 ) {
-    let outcome = loop {
-        match run_once(engine, &mut group, jobs) {
-            Ok(GroupEnd::Durable) => break Ok(()),
-            Ok(GroupEnd::Retry) => {}
-            Ok(GroupEnd::Separate(_)) if group.len() > 1 => {
+    while !group.is_empty() {
+        let (attempt, count) = attempt_group(engine, &mut group, jobs);
+        let rest = match attempt {
+            Ok(GroupOutcome::Retry) => continue,
+            _ => group.split_off(count),
+        };
+        match attempt {
+            Ok(GroupOutcome::RetryEachAlone(_)) if count > 1 => {
                 for job in group {
                     run_group(engine, vec![job], None);
                 }
-                return;
             }
-            Ok(GroupEnd::Separate(error)) | Err(error) => break Err(error),
+            Ok(GroupOutcome::RetryEachAlone(error)) | Err(error) => respond(group, &Err(error)),
+            Ok(GroupOutcome::Durable | GroupOutcome::Retry) => respond(group, &Ok(())),
         }
-    };
-    for job in group {
-        job.answer(&outcome);
+        group = rest;
     }
 }
 
-fn run_once<E: GroupEngine>(
+fn respond<E: GroupEngine>(group: JobGroup<E>, outcome: &StoreResult<()>) {
+    for job in group {
+        job.respond(outcome);
+    }
+}
+
+/// Runs jobs until the engine is full. Returns the outcome and the number of jobs that have it.
+fn attempt_group<E: GroupEngine>(
     engine: &mut E,
     group: &mut JobGroup<E>,
     jobs: Option<&Receiver<Box<dyn WriteJob<E>>>>,
-) -> StoreResult<GroupEnd> {
-    engine.begin_group(&plans_of(group))?;
-    let count = group.len();
+) -> (StoreResult<GroupOutcome>, usize) {
+    if let Err(error) = engine.begin_group(&plans_of(group)) {
+        return (Err(error), group.len());
+    }
+    let begun = group.len();
     if let Some(jobs) = jobs {
         collect_jobs(group, jobs);
     }
-    if group.len() > count {
-        engine.extend_group(&plans_of(&group[count..]));
+    if group.len() > begun {
+        engine.extend_group(&plans_of(&group[begun..]));
     }
-    for job in group {
-        job.run(engine);
+    let mut count = 0;
+    while count < group.len() && (count == 0 || !engine.is_full()) {
+        group[count].run(engine);
+        count += 1;
     }
-    engine.finish_group()
+    (engine.finish_group(), count)
 }
 
 fn plans_of<E: GroupEngine>(group: &[Box<dyn WriteJob<E>>]) -> Vec<&E::ReadPlan> {

@@ -17,7 +17,7 @@ type EventLog = Arc<Mutex<Vec<&'static str>>>;
 struct LoggingEngine {
     log: EventLog,
     gate: Receiver<()>,
-    end: fn() -> StoreResult<GroupEnd>,
+    end: fn() -> StoreResult<GroupOutcome>,
 }
 
 impl GroupEngine for LoggingEngine {
@@ -29,7 +29,7 @@ impl GroupEngine for LoggingEngine {
         Ok(())
     }
 
-    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
+    fn finish_group(&mut self) -> StoreResult<GroupOutcome> {
         self.log.lock().unwrap().push("end");
         (self.end)()
     }
@@ -67,7 +67,9 @@ fn commit(decide: impl FnMut() + Send + 'static) -> CommitRequest {
     }
 }
 
-fn start(end: fn() -> StoreResult<GroupEnd>) -> (GroupWriter<LoggingEngine>, EventLog, Sender<()>) {
+fn start(
+    end: fn() -> StoreResult<GroupOutcome>,
+) -> (GroupWriter<LoggingEngine>, EventLog, Sender<()>) {
     let (open, gate) = channel();
     let log = EventLog::default();
     let engine = LoggingEngine { log: Arc::clone(&log), gate, end };
@@ -103,7 +105,7 @@ fn run_all(
 
 #[test]
 fn jobs_that_arrive_at_the_begin_share_one_sync() {
-    let (writer, log, open) = start(|| Ok(GroupEnd::Durable));
+    let (writer, log, open) = start(|| Ok(GroupOutcome::Durable));
     let outcomes = run_all(&writer, &open, (0..11).map(|_| commit(|| ())).collect());
     assert!(outcomes.iter().all(Result::is_ok));
     let log = log.lock().unwrap();
@@ -113,7 +115,7 @@ fn jobs_that_arrive_at_the_begin_share_one_sync() {
 
 #[test]
 fn decision_panic_fails_only_its_commit() {
-    let (writer, _, open) = start(|| Ok(GroupEnd::Durable));
+    let (writer, _, open) = start(|| Ok(GroupOutcome::Durable));
     let commits = vec![commit(|| ()), commit(|| panic!("on purpose")), commit(|| ())];
     let outcomes = run_all(&writer, &open, commits);
     assert!(matches!(outcomes[1], Err(StoreError::Internal(_))), "{outcomes:?}");
@@ -141,7 +143,8 @@ fn engine_panic_fails_and_aborts_its_group() {
 
 /// Ends the first groups as `ends` says, and all later ones as durable.
 struct RepeatingEngine {
-    ends: Vec<GroupEnd>,
+    ends: Vec<GroupOutcome>,
+    is_full: bool,
     groups: Arc<Mutex<Vec<usize>>>,
 }
 
@@ -153,17 +156,21 @@ impl GroupEngine for RepeatingEngine {
         Ok(())
     }
 
-    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
-        Ok(self.ends.pop().unwrap_or(GroupEnd::Durable))
+    fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    fn finish_group(&mut self) -> StoreResult<GroupOutcome> {
+        Ok(self.ends.pop().unwrap_or(GroupOutcome::Durable))
     }
 
     fn abort_group(&mut self) {}
 }
 
 /// Runs two jobs in one group. Returns how often each ran, and the size of each group.
-fn run_repeatedly(ends: Vec<GroupEnd>) -> (Vec<u32>, Vec<usize>) {
+fn run_repeatedly(ends: Vec<GroupOutcome>, is_full: bool) -> (Vec<u32>, Vec<usize>) {
     let groups = Arc::default();
-    let mut engine = RepeatingEngine { ends, groups: Arc::clone(&groups) };
+    let mut engine = RepeatingEngine { ends, is_full, groups: Arc::clone(&groups) };
     let (mut group, mut answers): (Vec<Box<dyn WriteJob<RepeatingEngine>>>, _) =
         (Vec::new(), Vec::new());
     for _ in 0..2 {
@@ -184,11 +191,19 @@ fn run_repeatedly(ends: Vec<GroupEnd>) -> (Vec<u32>, Vec<usize>) {
 
 #[test]
 fn retried_group_runs_all_jobs_again() {
-    assert_eq!(run_repeatedly(vec![GroupEnd::Retry, GroupEnd::Retry]), (vec![3, 3], vec![2; 3]));
+    assert_eq!(
+        run_repeatedly(vec![GroupOutcome::Retry, GroupOutcome::Retry], false),
+        (vec![3, 3], vec![2; 3])
+    );
 }
 
 #[test]
 fn group_with_a_failed_job_is_separated() {
-    let end = GroupEnd::Separate(StoreError::Internal("one job".to_owned()));
-    assert_eq!(run_repeatedly(vec![end]), (vec![2, 2], vec![2, 1, 1]));
+    let end = GroupOutcome::RetryEachAlone(StoreError::Internal("one job".to_owned()));
+    assert_eq!(run_repeatedly(vec![end], false), (vec![2, 2], vec![2, 1, 1]));
+}
+
+#[test]
+fn jobs_after_a_full_group_run_in_the_next_one() {
+    assert_eq!(run_repeatedly(vec![GroupOutcome::Retry], true), (vec![2, 1], vec![2, 2, 1]));
 }

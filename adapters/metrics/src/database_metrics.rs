@@ -31,9 +31,9 @@ impl Collector for DatabaseCollector {
         }
         let writes = database.writes;
         for (name, help, value) in [
-            ("transactions", "Transactions that wrote, with repetitions", writes.transactions),
-            ("commits", "Commits in the transactions", writes.commits),
-            ("retries", "Repetitions after a conflict or a lost connection", writes.retries),
+            ("transactions", "Transactions of the writer, with retries", writes.transactions),
+            ("writes", "Writes in these transactions, with retries", writes.writes),
+            ("retries", "Retries after a conflict or a lost connection", writes.retries),
             ("unknown_outcomes", "Connections lost at a commit", writes.unknown_outcomes),
         ] {
             let (name, counter) = (format!("reqlore_database_{name}"), ConstCounter::new(value));
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn metrics_text_has_the_numbers_of_the_database() {
         let writes =
-            WriteStatistics { transactions: 5, commits: 6, retries: 7, unknown_outcomes: 8 };
+            WriteStatistics { transactions: 5, writes: 6, retries: 7, unknown_outcomes: 8 };
         let statistics = DatabaseStatistics {
             max_connections: 1,
             idle_connections: 2,
@@ -87,7 +87,7 @@ mod tests {
             ("connections_used", 3.0),
             ("waiting_reads", 4.0),
             ("transactions_total", 5.0),
-            ("commits_total", 6.0),
+            ("writes_total", 6.0),
             ("retries_total", 7.0),
             ("unknown_outcomes_total", 8.0),
         ] {

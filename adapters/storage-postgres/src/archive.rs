@@ -15,13 +15,14 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::PostgresStore;
 use crate::database::{Database, RowSource};
+use crate::error::{damaged, refused};
 use crate::read::documents::{AFTER_TEXTS, document_id, metas_of_kind, verified_body};
 use crate::read::history::{text_query, verified_text};
 use crate::read::team::audit_query;
 use crate::records::{
-    DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, damaged, decode_audit_row,
+    DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, decode_audit_row,
     decode_token, decode_user, document_key, encode_audit_row, encode_token, encode_user,
-    join_parts, project_value, refused,
+    join_parts, project_value,
 };
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{
@@ -32,7 +33,8 @@ use crate::writer::{GroupWriterEngine, ReadPlan};
 /// A batch of records ends when it reaches one of these sizes.
 const BATCH_RECORDS: usize = 200;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
-/// Maximum number of parts of texts in a batch, which are read before their sizes are known.
+/// Maximum number of parts in a batch after the first ones of its texts. Parts are read before their
+/// sizes are known, and only a first one is usually small.
 const BATCH_PARTS: usize = BATCH_BYTES / PART_BYTES;
 
 #[async_trait]
@@ -130,8 +132,8 @@ impl SnapshotReader {
                 let (key, id) = (row[..DOCUMENTS.key_width].to_vec(), document_id(&row)?);
                 let DocumentRow { number, present, .. } = DocumentRow::decode(row)?;
                 let Some(present) = present else { continue };
-                parts += present.parts;
-                if parts > BATCH_PARTS.max(BATCH_RECORDS) && !records.is_empty() {
+                parts += present.parts - present.parts.min(1);
+                if parts > BATCH_PARTS && !records.is_empty() {
                     break;
                 }
                 self.last_key = Some(key.clone());
@@ -399,6 +401,7 @@ impl GroupWriterEngine {
                         revisions.insert(project.clone(), revision);
                         revision
                     };
+                    check_name(&document.id)?;
                     self.raise_sequence_to(project, &document.id)?;
                     let written = (revision, entry.number);
                     let place = (*modified, path.clone());
@@ -410,6 +413,7 @@ impl GroupWriterEngine {
                     self.keep_project(project)?;
                 }
                 ArchiveRecord::History(HistoryRecord { project, document, entry }) => {
+                    check_name(document)?;
                     self.keep_project(project)?;
                     self.check_number(project, document, entry)?;
                     self.put_entry(project, document, entry);
@@ -448,8 +452,9 @@ impl GroupWriterEngine {
         let row = self.transaction.row(&DOCUMENTS, key)?.map(DocumentRow::decode).transpose()?;
         match row {
             Some(row) if row.present.is_some() && row.number <= entry.number => {
-                let reason =
-                    format!("has earlier versions of {id} with later numbers; it is damaged");
+                let reason = format!(
+                    "the history of {id} has a number above its current version; run `reqlore check` on it"
+                );
                 Err(StoreError::Refused { place: "the source".to_owned(), reason })
             }
             Some(row) if row.present.is_some() => Ok(()),

@@ -164,7 +164,7 @@ impl RowSource for CallDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let Some(project) = project_of(&queries) else {
             // After reading the changes of a project, a call must not see an earlier state.
-            self.forget_reads();
+            self.invalidate_call_cache();
             return self.database.read(queries).await;
         };
         let Some(seen) = self.seen_state(&project) else {
@@ -202,7 +202,7 @@ impl Database for CallDatabase {
         self.database.open_session()
     }
 
-    fn forget_reads(&self) {
+    fn invalidate_call_cache(&self) {
         *self.lock_seen() = None;
     }
 }

@@ -17,7 +17,7 @@ impl WriterCounters {
     pub(crate) fn read(&self) -> WriteStatistics {
         WriteStatistics {
             transactions: self.groups.load(Ordering::Relaxed),
-            commits: self.jobs.load(Ordering::Relaxed),
+            writes: self.jobs.load(Ordering::Relaxed),
             retries: self.retries.load(Ordering::Relaxed),
             unknown_outcomes: self.unknown_outcomes.load(Ordering::Relaxed),
         }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::DatabaseStatistics;
 
+use crate::error::busy;
 use crate::row::{RowChange, RowQuery, TableRow};
 use crate::tables::Table;
 
@@ -34,8 +35,9 @@ pub(crate) trait Database: RowSource + fmt::Debug + 'static {
         DatabaseStatistics::default()
     }
 
-    /// Ends what [`CallDatabase`](crate::call_reads::CallDatabase) remembers.
-    fn forget_reads(&self) {}
+    /// Later reads of this call ask the database. No effect outside a
+    /// [`CallDatabase`](crate::call_reads::CallDatabase).
+    fn invalidate_call_cache(&self) {}
 
     /// A session for a writer. Connects when its first transaction begins.
     fn open_session(&self) -> Box<dyn WriteSession>;
@@ -76,7 +78,7 @@ pub(crate) trait WriteSession: Send {
 #[derive(Debug)]
 pub(crate) enum SessionError {
     /// A conflict with another transaction, or the connection was lost before the commit: nothing
-    /// was written, and the transaction can be repeated. The text is for logs and for the error
+    /// was written, and the transaction can be repeated. The problem is for logs and for the error
     /// after the last attempt.
     Retry(String),
     /// Repeating does not help.
@@ -87,7 +89,7 @@ impl SessionError {
     /// The error for a caller, if the transaction is not repeated.
     pub(crate) fn to_store_error(&self) -> StoreError {
         match self {
-            Self::Retry(reason) => StoreError::Busy { reason: reason.clone() },
+            Self::Retry(problem) => busy(&format!("{problem}; try again")),
             Self::Failed(error) => error.clone_for_group(),
         }
     }

@@ -1,5 +1,5 @@
-//! Documents in PostgreSQL, or in a distributed database that understands it, for any number of
-//! servers at once.
+//! Document store on PostgreSQL or a compatible distributed database, shared by any number of
+//! servers.
 //!
 //! One thread of each server writes groups of commits; reads run concurrently. No server keeps
 //! state that another one needs.
@@ -49,6 +49,7 @@ pub use postgres::{
     inspect_server, migrate_schema,
 };
 use read::{changes, documents, entities, history, items, team};
+use records::METADATA_FORMAT;
 use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 
 /// An open database. Clones share it.
@@ -101,8 +102,17 @@ impl PostgresStore {
 
     /// Starts the writer of a database that has its tables. Fails if an import is filling it.
     pub(crate) async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
-        changes::store_row(&*database).await?.check_complete()?;
-        Self::start_writer(database)
+        let row = changes::store_row(&*database).await?;
+        row.check_complete()?;
+        let store = Self::start_writer(database)?;
+        if row.metadata_format < METADATA_FORMAT {
+            tracing::info!("updating the metadata of all documents");
+            let rebuild = |engine: &mut GroupWriterEngine| engine.rebuild_metadata();
+            store.run(ReadPlan::of_import(), rebuild).await?;
+        } else {
+            row.check_usable()?;
+        }
+        Ok(store)
     }
 
     fn start_writer(database: Arc<dyn Database>) -> StoreResult<Self> {
@@ -122,7 +132,7 @@ impl PostgresStore {
     ) -> StoreResult<T> {
         let outcome =
             self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await;
-        self.database.forget_reads();
+        self.database.invalidate_call_cache();
         outcome
     }
 
@@ -310,8 +320,8 @@ impl IdentityRepository for PostgresStore {
 
     async fn identity_epoch(&self) -> StoreResult<u64> {
         let row = changes::store_row(&*self.database).await?;
-        // Read on every request, so an import by another server is noticed here.
-        row.check_complete()?;
+        // Read on every request, so an import or update by another server is noticed here.
+        row.check_usable()?;
         Ok(row.epoch.cast_unsigned())
     }
 
@@ -350,15 +360,7 @@ impl AuditLog for PostgresStore {
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        let mut removed = 0;
-        // Each step is one job, so that other commits run in between.
-        loop {
-            let step = self.write(move |engine| engine.prune_rows(older_than, now)).await?;
-            removed += step as u64;
-            if step < STEP_ROWS {
-                return Ok(removed);
-            }
-        }
+        Ok(self.write(move |engine| engine.prune_rows(older_than, now)).await? as u64)
     }
 }
 

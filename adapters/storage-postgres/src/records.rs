@@ -1,5 +1,6 @@
 //! Encoding of domain values as rows.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,29 +14,17 @@ use reqlore_domain::ports::item_list::ItemPage;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::error::{damaged, refused, unavailable};
 use crate::row::{RowKey, TableRow, Value};
-
-pub(crate) const DATABASE_NAME: &str = "the database";
 
 /// Maximum size of a part of a text in bytes. Some databases limit a value to 1 MiB.
 pub(crate) const PART_BYTES: usize = 512 * 1024;
 /// Maximum size of a document's name in bytes: some databases limit all values of a key to 1 KiB.
 pub(crate) const MAX_NAME_BYTES: usize = 512;
 /// Longer derived keys are shortened.
-const MAX_KEY_BYTES: usize = 384;
-
-pub(crate) fn damaged(object: &str) -> StoreError {
-    StoreError::Unreadable {
-        place: DATABASE_NAME.to_owned(),
-        reason: format!(
-            "{object} is damaged; restore a backup into a new database with `reqlore restore`"
-        ),
-    }
-}
-
-pub(crate) fn refused(reason: impl Into<String>) -> StoreError {
-    StoreError::Refused { place: DATABASE_NAME.to_owned(), reason: reason.into() }
-}
+const MAX_KEY_BYTES: usize = 192;
+/// The format of metadata and lists in the database.
+pub(crate) const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
 
 /// Reads the values of a row in the order of the columns.
 pub(crate) struct RowReader {
@@ -206,6 +195,19 @@ const VALUES_OF_PRESENT: usize = 13;
 
 impl DocumentRow {
     pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
+        const META: usize = 8;
+        let meta = row.get(META).cloned();
+        Self::decode_with(row, |_, _, _| match meta {
+            Some(Value::Text(meta)) => from_json(&meta, "document metadata"),
+            _ => Err(damaged("document metadata")),
+        })
+    }
+
+    /// Decodes a row with metadata that is derived from version, time and number of parts.
+    pub(crate) fn decode_with(
+        row: TableRow,
+        derive_meta: impl FnOnce(Version, Timestamp, usize) -> StoreResult<DocumentMeta>,
+    ) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, "a document's row");
         reader.skip(3);
         let (revision, number) = (reader.number()?, reader.number()?);
@@ -214,7 +216,8 @@ impl DocumentRow {
         };
         let version = Version::parse(&version).ok_or_else(|| damaged("a document's version"))?;
         let (modified, parts) = (Timestamp(reader.integer()?), reader.number()?);
-        let meta = from_json(&reader.text()?, "document metadata")?;
+        let meta = derive_meta(version, modified, parts)?;
+        reader.skip(1);
         let path = reader.optional_text()?.map(Into::into);
         reader.skip(DERIVED_COLUMNS);
         let origin = reader.origin()?;
@@ -397,6 +400,7 @@ pub(crate) struct StoreRow {
     pub(crate) store_id: [u8; 16],
     pub(crate) epoch: i64,
     pub(crate) newest_audit: ChainHead,
+    pub(crate) metadata_format: i64,
 }
 
 impl StoreRow {
@@ -411,14 +415,15 @@ impl StoreRow {
 
     /// Decodes the result of a query for the only row.
     pub(crate) fn decode(rows: Vec<TableRow>) -> StoreResult<Self> {
-        let row = rows.into_iter().next().ok_or_else(|| damaged("its description"))?;
-        let mut reader = RowReader::new(row, "its description");
+        let row = rows.into_iter().next().ok_or_else(|| damaged("the row of table store"))?;
+        let mut reader = RowReader::new(row, "the row of table store");
         reader.skip(1);
         Ok(Self {
             state: reader.text()?,
             store_id: reader.binary()?,
             epoch: reader.integer()?,
             newest_audit: ChainHead { number: reader.number()?, hash: RowHash(reader.binary()?) },
+            metadata_format: reader.integer()?,
         })
     }
 
@@ -431,7 +436,22 @@ impl StoreRow {
             self.epoch.into(),
             integer(number),
             binary(&hash.0),
+            self.metadata_format.into(),
         ]
+    }
+
+    /// Refuses a database that an import is filling, or whose metadata has another format.
+    pub(crate) fn check_usable(&self) -> StoreResult<()> {
+        self.check_complete()?;
+        match self.metadata_format.cmp(&METADATA_FORMAT) {
+            Ordering::Equal => Ok(()),
+            Ordering::Less => Err(unavailable(
+                "its metadata has an older format; restart this server to update it",
+            )),
+            Ordering::Greater => Err(unavailable(
+                "its metadata was updated by a newer version of Reqlore; update this server",
+            )),
+        }
     }
 
     /// Refuses a database that an import is filling.
@@ -440,8 +460,8 @@ impl StoreRow {
             return Ok(());
         }
         Err(refused(
-            "is incomplete, because a copy or restore into it was interrupted or is running; \
-             repeat that with a new database",
+            "is incomplete: a copy or restore into it is running or was interrupted; wait for it, or \
+             drop the database and copy again",
         ))
     }
 }

@@ -80,14 +80,16 @@ pub(crate) static STORE: Table = Table {
         // The newest row of the audit log.
         column("audit_number", Integer),
         column("audit_hash", Binary),
+        // The `DocumentMeta::FORMAT` of all metadata and lists.
+        column("metadata_format", Integer),
     ],
 };
 
-/// The last group that each server committed.
+/// The last group that each server committed, and the time of its newest change, or 0.
 pub(crate) static SERVER_GROUPS: Table = Table {
     name: "server_groups",
     key_width: 1,
-    columns: &[column("server", Binary), column("group_id", Binary)],
+    columns: &[column("server", Binary), column("group_id", Binary), column("at", Integer)],
 };
 
 pub(crate) static PROJECTS: Table = Table {

@@ -19,7 +19,7 @@ use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::{GroupEnd, GroupEngine, catch_panic};
+use reqlore_group_commit::{GroupEngine, GroupOutcome, catch_panic};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OwnedRwLockWriteGuard;
 use tokio::time::timeout;
@@ -184,7 +184,7 @@ impl GroupEngine for CommitGroup {
         Ok(())
     }
 
-    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
+    fn finish_group(&mut self) -> StoreResult<GroupOutcome> {
         let mut result = self.write_pending();
         if result.is_ok() && self.is_dirty {
             result = self.database.sync();
@@ -192,7 +192,7 @@ impl GroupEngine for CommitGroup {
         self.is_dirty = false;
         // Readers continue only after the sync.
         self.gate = None;
-        result.map(|()| GroupEnd::Durable)
+        result.map(|()| GroupOutcome::Durable)
     }
 
     fn abort_group(&mut self) {

@@ -17,7 +17,7 @@ use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry, Prese
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::{GroupEnd, GroupEngine, catch_panic};
+use reqlore_group_commit::{GroupEngine, GroupOutcome, catch_panic};
 use reqlore_sqlite_team::error::{refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
@@ -65,7 +65,7 @@ impl GroupEngine for SqliteEngine {
         result
     }
 
-    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
+    fn finish_group(&mut self) -> StoreResult<GroupOutcome> {
         if let Some(error) = self.group_error.take() {
             return Err(error);
         }
@@ -80,7 +80,7 @@ impl GroupEngine for SqliteEngine {
         if let Some(count) = count {
             self.file.record_commit(count);
         }
-        Ok(GroupEnd::Durable)
+        Ok(GroupOutcome::Durable)
     }
 
     fn abort_group(&mut self) {

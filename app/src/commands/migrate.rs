@@ -28,22 +28,22 @@ pub(crate) enum MigrateCommand {
 pub(crate) fn run(config: &AppConfig, command: &MigrateCommand) -> Result<u8, CommandError> {
     let StorageSpec::Postgres(database) = &config.storage else {
         return Err(CommandError::usage_error(format!(
-            "migrate: {} needs none, because it is upgraded when it is opened; name a \
-             postgres:// URL as --storage",
+            "migrate: the storage {} is upgraded when it is opened; pass --storage \
+             postgres://HOST/NAME to migrate a database",
             config.storage.name()
         )));
     };
     match command {
         MigrateCommand::Status { json } => show_status(database, *json),
         MigrateCommand::Up { dry_run: true } => print(&script(&status_of(database)?)),
-        MigrateCommand::Up { dry_run: false } if config.read_only => {
-            Err(CommandError::failure("migrate up changes the storage, which --read-only forbids"))
-        }
+        MigrateCommand::Up { dry_run: false } if config.read_only => Err(CommandError::failure(
+            "migrate up: changes the storage; run it without --read-only",
+        )),
         MigrateCommand::Up { dry_run: false } => {
             let count = composition::migrate_database(database)?;
             let SchemaStatus { version, .. } = status_of(database)?;
             let noun = if count == 1 { "statement" } else { "statements" };
-            print(&format!("Schema version {version}; {count} {noun} run.\n"))
+            print(&format!("Schema version {version}; ran {count} {noun}.\n"))
         }
     }
 }

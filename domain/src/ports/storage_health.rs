@@ -22,7 +22,7 @@ pub struct WriteStatistics {
     /// Transactions, with repetitions.
     pub transactions: u64,
     /// Commits in these transactions.
-    pub commits: u64,
+    pub writes: u64,
     /// Repetitions after a conflict or a lost connection.
     pub retries: u64,
     /// Connections lost at a commit, so that the next transaction had to find the outcome.

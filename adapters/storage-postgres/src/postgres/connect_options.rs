@@ -47,15 +47,15 @@ const DEFAULT_PORT: u16 = 5432;
 const MAX_POOL_SIZE: u32 = 1_000;
 /// For one host, from its name to an authenticated session.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A server that vanished is noticed after about a minute on an idle connection.
-const DEFAULT_KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-const DEFAULT_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// A server that vanished is noticed after about 20 seconds on an idle connection.
+const DEFAULT_KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const DEFAULT_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(3);
 const DEFAULT_KEEPALIVE_COUNT: u32 = 3;
-/// And after this time while something is sent.
-const DEFAULT_TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit for data that the server does not acknowledge.
+const DEFAULT_TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The place of a database and the proofs of both sides. Its text form names the database for
-/// operators and contains no password.
+/// Connection target, TLS settings and credentials of a database. Its text form names the database
+/// for operators and contains no password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresConfig {
     /// One for each host, in the order of the URL.
@@ -170,7 +170,7 @@ impl PostgresConfig {
                     "require" => TlsMode::Require,
                     "verify-ca" => TlsMode::VerifyCa,
                     "verify-full" => TlsMode::VerifyFull,
-                    // These protect from nothing: an attacker in between can turn them off.
+                    // `allow` and `prefer` permit a downgrade to plain text.
                     _ => {
                         return Err(invalid(
                             name,
@@ -205,6 +205,11 @@ impl PostgresConfig {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The time that a connection takes at most: that of all hosts.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.targets.iter().filter_map(Config::get_connect_timeout).sum()
     }
 
     fn each_target(&mut self, mut change: impl FnMut(&mut Config) -> &mut Config) {

@@ -7,7 +7,7 @@ use tracing::{debug, info, warn};
 
 use super::errors::DatabaseError;
 
-/// Between two warnings. A database that refuses some connections is lost and back all the time.
+/// Minimum interval between warnings, so that intermittent failures do not flood the log.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct ConnectionLog {
 struct LogState {
     /// The host of the last connection. `None` before the first one.
     address: Option<String>,
-    /// Since the last connection, a warning said that there is none.
+    /// True after a warning, until the next connection.
     is_lost: bool,
     last_warning: Option<Instant>,
 }

@@ -13,11 +13,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::debug;
 
 use super::connect_options::{PostgresConfig, address_of};
-use super::errors::{
-    DatabaseError, NextStep, PLACE, TLS_FAILED, UNREACHABLE, unavailable, unavailable_at,
-};
+use super::errors::{DatabaseError, NextStep, TLS_FAILED, UNREACHABLE};
 use super::password_file::PasswordFile;
 use super::tls;
+use crate::error::{DATABASE_LABEL, unavailable, unavailable_at};
 
 /// The job of a connection, which decides its timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +54,7 @@ struct HostFailure {
 
 impl HostFailure {
     fn of_file(reason: String) -> Self {
-        let text = "a file of its connection can't be used; the server's log names it";
+        let text = "a file for its connection cannot be read; see Reqlore's log";
         Self { error: DatabaseError::report(unavailable(text)), reason }
     }
 
@@ -85,8 +84,8 @@ impl HostFailure {
         Self {
             error: DatabaseError::report(unavailable("rejected the login; configure a password")),
             reason: format!(
-                "it wants a password for the user {user}, and there is none; set PGPASSWORD, or \
-                 add the line `{line}` to {file}"
+                "it requires a password for the role {user}, but none is configured; set \
+                 PGPASSWORD, or add the line `{line}` to {file}"
             ),
         }
     }
@@ -111,7 +110,7 @@ impl HostFailure {
             return Self { error, reason };
         }
         let text = error.error.to_string();
-        let text = text.strip_prefix(&format!("{PLACE}: ")).unwrap_or(&text);
+        let text = text.strip_prefix(&format!("{DATABASE_LABEL}: ")).unwrap_or(&text);
         Self { reason: add_cause(text, &cause), error }
     }
 }
@@ -138,7 +137,7 @@ fn tls_problem(error: &tokio_postgres::Error) -> Option<&'static str> {
         rustls::Error::AlertReceived(_) => {
             "it refused the certificate of this client; correct sslcert and sslkey in the URL"
         }
-        _ => "TLS failed; check its certificate, and its version of TLS",
+        _ => "TLS handshake failed; check its certificate, and its versions of TLS",
     })
 }
 
@@ -171,13 +170,15 @@ fn describe(error: &tokio_postgres::Error) -> String {
     text
 }
 
-/// Connects to the first host that accepts, and returns its address. Passwords and certificates
+/// Connects to the first host that accepts, beginning with the one at `first`, and returns its place
+/// in the list. Passwords and certificates
 /// are read from their files each time, because they may rotate. Must run on a runtime that
 /// outlives the connection.
 pub(crate) async fn connect(
     config: &PostgresConfig,
+    first: usize,
     kind: SessionKind,
-) -> Result<(ClientWrapper, String), DatabaseError> {
+) -> Result<(ClientWrapper, usize), DatabaseError> {
     let tls = tls::client_config(&config.tls).map_err(|reason| {
         let failure = HostFailure::of_file(reason);
         let for_operators = unavailable(&failure.reason);
@@ -186,10 +187,12 @@ pub(crate) async fn connect(
     let tls = MakeRustlsConnect::new(tls);
     let mut failure: Option<DatabaseError> = None;
     let mut reasons = Vec::with_capacity(config.targets.len());
-    for target in &config.targets {
+    let count = config.targets.len();
+    for index in (0..count).map(|offset| (first + offset) % count) {
+        let target = &config.targets[index];
         let address = address_of(target);
         match connect_target(config, target, tls.clone(), kind).await {
-            Ok(client) => return Ok((client, address)),
+            Ok(client) => return Ok((client, index)),
             Err(HostFailure { error, reason }) => {
                 reasons.push(format!("{address}: {reason}"));
                 // While one host may recover, the others do not matter.
@@ -200,7 +203,7 @@ pub(crate) async fn connect(
     }
     let reasons = reasons.join(". ");
     let (address, reason) = reasons.split_once(": ").unwrap_or_default();
-    let for_operators = unavailable_at(format!("{PLACE} {address}"), reason.to_owned());
+    let for_operators = unavailable_at(format!("{DATABASE_LABEL} {address}"), reason.to_owned());
     let error = failure.unwrap_or_else(|| DatabaseError::reconnect(UNREACHABLE));
     Err(DatabaseError { for_operators: Some(Box::new(for_operators)), ..error })
 }
@@ -232,7 +235,9 @@ async fn connect_target(
         });
         let client = ClientWrapper::new(client, task);
         prepare_session(&client, &target, kind).await;
-        if config.needs_writable && is_read_only(&client).await {
+        // A standby may serve reads, if the URL allows it.
+        let needs_writable = config.needs_writable || kind != SessionKind::Reader;
+        if needs_writable && is_read_only(&client).await {
             return Err(HostFailure::read_only());
         }
         Ok(client)

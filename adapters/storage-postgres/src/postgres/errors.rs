@@ -5,15 +5,10 @@ use std::{fmt, io};
 use reqlore_domain::ports::documents::StoreError;
 
 use crate::database::SessionError;
-
-/// How messages name the database: never by its address.
-pub(crate) const PLACE: &str = "the database";
+use crate::error::{DATABASE_LABEL, busy, damaged, refused, unavailable};
 
 pub(crate) const UNREACHABLE: &str = "cannot be reached; check that it runs, then try again";
-pub(crate) const TLS_FAILED: &str =
-    "TLS failed; the server's log has the reason, often a certificate or its name";
-
-const RESTORE_HINT: &str = "create an empty database and restore a backup with `reqlore restore`";
+pub(crate) const TLS_FAILED: &str = "TLS handshake failed; see Reqlore's log for the reason";
 
 /// The step that can follow an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +43,13 @@ impl DatabaseError {
         *self.for_operators.unwrap_or(self.error)
     }
 
+    /// The message without the name of the database and without advice.
+    pub(crate) fn problem(&self) -> String {
+        let text = self.error.to_string();
+        let text = text.strip_prefix(DATABASE_LABEL).unwrap_or(&text);
+        text.trim_start_matches(": ").split(';').next().unwrap_or_default().to_owned()
+    }
+
     /// The text of [`Self::into_operator_error`].
     pub(crate) fn operator_text(&self) -> String {
         self.for_operators.as_ref().unwrap_or(&self.error).to_string()
@@ -59,7 +61,7 @@ impl DatabaseError {
 
     /// A bug.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::report(StoreError::Internal(format!("{PLACE}: {}", message.into())))
+        Self::report(StoreError::Internal(format!("{DATABASE_LABEL}: {}", message.into())))
     }
 
     pub(crate) fn damaged_row(table: &str) -> Self {
@@ -92,7 +94,7 @@ impl From<DatabaseError> for StoreError {
 impl From<DatabaseError> for SessionError {
     fn from(error: DatabaseError) -> Self {
         match error.next {
-            NextStep::Repeat | NextStep::Reconnect => Self::Retry(error.error.to_string()),
+            NextStep::Repeat | NextStep::Reconnect => Self::Retry(error.problem()),
             NextStep::Report => Self::Failed(*error.error),
         }
     }
@@ -100,27 +102,6 @@ impl From<DatabaseError> for SessionError {
 
 pub(crate) fn lost_connection() -> DatabaseError {
     DatabaseError::reconnect("the connection was lost; check that it runs, then try again")
-}
-
-pub(crate) fn unavailable(reason: &str) -> StoreError {
-    unavailable_at(PLACE.to_owned(), reason.to_owned())
-}
-
-pub(crate) fn unavailable_at(place: String, reason: String) -> StoreError {
-    StoreError::Unavailable { place, reason, source: None }
-}
-
-pub(crate) fn refused(reason: impl Into<String>) -> StoreError {
-    StoreError::Refused { place: PLACE.to_owned(), reason: reason.into() }
-}
-
-fn damaged(object: &str) -> StoreError {
-    let reason = format!("is damaged ({object}); {RESTORE_HINT}");
-    StoreError::Unreadable { place: PLACE.to_owned(), reason }
-}
-
-fn busy(reason: &str) -> StoreError {
-    StoreError::Busy { reason: format!("{PLACE}: {reason}") }
 }
 
 impl From<tokio_postgres::Error> for DatabaseError {
@@ -158,8 +139,8 @@ fn next_step(code: &str, message: &str) -> NextStep {
         // A migration changed a column that a prepared statement uses.
         "0A000" if message.contains("cached plan") => NextStep::Reconnect,
         _ if code.starts_with("08") => NextStep::Reconnect,
-        // CockroachDB, YugabyteDB and Aurora DSQL report their conflicts as 40001. The latter names
-        // them OC000 and OC001.
+        // CockroachDB, YugabyteDB and Aurora DSQL report conflicts as 40001. The documentation of
+        // Aurora DSQL also names OC000 and OC001.
         "55P03" => NextStep::Repeat,
         _ if code.starts_with("40") || code.starts_with("OC") => NextStep::Repeat,
         _ => NextStep::Report,
@@ -169,9 +150,14 @@ fn next_step(code: &str, message: &str) -> NextStep {
 fn store_error(code: &str, message: &str) -> StoreError {
     let reason = match code {
         "40003" => return *lost_connection().error,
-        "57P01" | "57P02" | "57P03" | "57P05" => "is starting or shutting down; try again",
-        "25P03" | "25P04" => "ended a transaction that took too long; raise its timeouts",
-        "26000" => "lost a prepared statement; connect without a pooler of transactions",
+        "57P03" => "is starting or shutting down; try again",
+        "57P01" | "57P02" => "ended the connection, for example for a restart; try again",
+        "57P05" => "ended an idle session; try again",
+        "25P03" | "25P04" => {
+            "ended a session that was too long in a transaction; raise its \
+             `idle_in_transaction_session_timeout` or `transaction_timeout`"
+        }
+        "26000" => "lost a prepared statement; connect directly, or through a pooler of sessions",
         "25006" => {
             "can only be read, so nothing was written; connect to the primary, or wait until a \
              standby is promoted"
@@ -179,15 +165,20 @@ fn store_error(code: &str, message: &str) -> StoreError {
         "53300" => "accepts no more connections; raise its `max_connections`, or lower `pool_size`",
         "53100" => "no space is left on its disk, so nothing was written; free some space",
         "3D000" => "does not exist; create it, or correct its name in the URL",
-        "55P03" => return busy("other writers kept it locked, so nothing was written; try again"),
+        "55P03" => {
+            return busy(
+                "a statement waited for a lock longer than its `lock_timeout`, so nothing was \
+                 written; try again",
+            );
+        }
         "57014" => {
             return busy(
-                "a statement took longer than its `statement_timeout`, so nothing was written; \
-                 try again, or raise the timeout",
+                "a statement was cancelled, so nothing was written; try again, or raise its \
+                 `statement_timeout`",
             );
         }
         "22021" | "22P05" => {
-            return refused("cannot store this text; create it with ENCODING 'UTF8'");
+            return refused("has an encoding without this text; create it with ENCODING 'UTF8'");
         }
         "28P01" => "rejected the login; correct the user or its password",
         "28000" if message.contains("no encryption") => {
@@ -214,11 +205,17 @@ fn store_error_of_class(code: &str, message: &str) -> StoreError {
         "40" | "OC" => {
             busy("other writers kept changing the same rows, so nothing was written; try again")
         }
-        "53" => unavailable(&format!("is short of a resource ({message}); raise its limit")),
+        "53" => unavailable(format!("is short of a resource ({message}); raise its limit")),
         "54" => {
             refused(format!("cannot store a change of this size ({message}); split or shorten it"))
         }
-        "58" => unavailable(&format!("cannot access its files ({message}); check its disk")),
-        _ => StoreError::Internal(format!("{PLACE}: error {code}: {message}")),
+        class => {
+            // The message may name files and values.
+            tracing::warn!(code, message, "error of the database");
+            if class == "58" {
+                return unavailable("cannot access its files; check its disk and its log");
+            }
+            StoreError::Internal(format!("{DATABASE_LABEL}: error {code}; see Reqlore's log"))
+        }
     }
 }

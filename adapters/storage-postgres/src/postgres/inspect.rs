@@ -4,7 +4,7 @@ use tokio_postgres::SimpleQueryMessage;
 
 use super::connect_options::{PostgresConfig, TlsMode};
 use super::connector::SessionKind;
-use super::pool::{ConnectionPool, OwnClient};
+use super::pool::{ConnectionPool, UnpooledClient};
 
 /// A server's description of itself and of the role of this connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub async fn inspect_server(config: PostgresConfig) -> Result<ServerReport, Stri
 }
 
 /// `None` if the server does not understand the statement.
-async fn first_value(client: &OwnClient, statement: &str) -> Option<String> {
+async fn first_value(client: &UnpooledClient, statement: &str) -> Option<String> {
     let messages = client.simple_query(statement).await.ok()?;
     messages.iter().find_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),

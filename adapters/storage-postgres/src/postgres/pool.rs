@@ -4,6 +4,7 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,10 +18,11 @@ use reqlore_domain::ports::storage_health::DatabaseStatistics;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::time::timeout;
 
-use super::connect_options::PostgresConfig;
+use super::connect_options::{PostgresConfig, address_of};
 use super::connection_log::ConnectionLog;
 use super::connector::{SessionKind, connect};
-use super::errors::{DatabaseError, PLACE, lost_connection};
+use super::errors::{DatabaseError, lost_connection};
+use crate::error::DATABASE_LABEL;
 
 /// A connection that returns to the pool when it is dropped.
 pub(crate) type Client = Object<ClientManager>;
@@ -29,6 +31,7 @@ pub(crate) type Client = Object<ClientManager>;
 /// the connections of a restarted server are not renewed all at once.
 const MIN_CONNECTION_AGE: Duration = Duration::from_secs(45 * 60);
 const CONNECTION_AGE_SPREAD: u64 = 10 * 60;
+/// Limit of the wait for a connection that is in use. A new one takes as long as its hosts may.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Threads that move bytes between connections and callers.
 const RUNTIME_THREADS: usize = 2;
@@ -39,8 +42,8 @@ pub(crate) struct ConnectionPool {
     pool: Pool<ClientManager>,
     connector: Arc<Connector>,
     runtime: Arc<OwnRuntime>,
-    /// Connections that were opened before are not used again.
-    oldest: Arc<Mutex<Instant>>,
+    /// Connections that were opened before this time are not used again.
+    not_before: Arc<Mutex<Instant>>,
 }
 
 impl ConnectionPool {
@@ -49,29 +52,33 @@ impl ConnectionPool {
         let runtime = Arc::new(OwnRuntime::start()?);
         let size = config.pool_size;
         let runtime_handle = runtime.handle.clone();
-        let connector =
-            Connector { config, runtime: runtime_handle, log: ConnectionLog::default() };
+        let connector = Connector {
+            config,
+            last_target: AtomicUsize::new(0),
+            runtime: runtime_handle,
+            log: ConnectionLog::default(),
+        };
         let connector = Arc::new(connector);
         let manager = ClientManager(Arc::clone(&connector));
-        let oldest = Arc::new(Mutex::new(Instant::now()));
-        let limit = Arc::clone(&oldest);
+        let not_before = Arc::new(Mutex::new(Instant::now()));
+        let limit = Arc::clone(&not_before);
         let pool = Pool::builder(manager)
             .max_size(size)
             .pre_recycle(Hook::sync_fn(move |_, metrics: &Metrics| {
-                let oldest = *limit.lock().unwrap_or_else(PoisonError::into_inner);
-                if metrics.created < oldest || is_expired(metrics.created) {
+                let not_before = *limit.lock().unwrap_or_else(PoisonError::into_inner);
+                if metrics.created < not_before || is_expired(metrics.created) {
                     return Err(HookError::message("the connection is too old"));
                 }
                 Ok(())
             }))
             .build()
             .map_err(|error| internal(&error))?;
-        Ok(Self { pool, connector, runtime, oldest })
+        Ok(Self { pool, connector, runtime, not_before })
     }
 
     /// Returns a connection that reads. Waits while all are in use.
     pub(crate) async fn get(&self) -> Result<Client, DatabaseError> {
-        self.get_within(WAIT_TIMEOUT).await
+        self.get_within(WAIT_TIMEOUT + self.connector.config.connect_timeout()).await
     }
 
     pub(super) async fn get_within(&self, limit: Duration) -> Result<Client, DatabaseError> {
@@ -86,7 +93,7 @@ impl ConnectionPool {
             Ok(Err(error)) => Err(DatabaseError::report(internal(&error))),
             Err(_) => Err(DatabaseError::report(StoreError::Busy {
                 reason: format!(
-                    "{PLACE}: all {} connections to it are in use; try again, or raise pool_size \
+                    "{DATABASE_LABEL}: all {} connections to it are in use; try again, or raise pool_size \
                      in its URL",
                     self.connector.config.pool_size
                 ),
@@ -106,9 +113,9 @@ impl ConnectionPool {
     }
 
     /// Opens a connection outside the pool.
-    pub(crate) async fn connect(&self, kind: SessionKind) -> Result<OwnClient, DatabaseError> {
+    pub(crate) async fn connect(&self, kind: SessionKind) -> Result<UnpooledClient, DatabaseError> {
         let client = Connector::connect(&self.connector, kind).await?;
-        Ok(OwnClient { client, created: Instant::now() })
+        Ok(UnpooledClient { client, created: Instant::now() })
     }
 
     /// Logs that a server starts without its database.
@@ -124,25 +131,25 @@ impl ConnectionPool {
     /// Replaces all connections before their next use. After a failover they may lead to a server
     /// that no longer gets the newest commits.
     pub(crate) fn expire_connections(&self) {
-        *self.oldest.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.not_before.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 }
 
 /// A connection outside the pool.
 #[derive(Debug)]
-pub(crate) struct OwnClient {
+pub(crate) struct UnpooledClient {
     client: ClientWrapper,
     created: Instant,
 }
 
-impl OwnClient {
+impl UnpooledClient {
     /// True if it should be replaced before the next transaction.
     pub(crate) fn is_expired(&self) -> bool {
         is_expired(self.created)
     }
 }
 
-impl Deref for OwnClient {
+impl Deref for UnpooledClient {
     type Target = ClientWrapper;
 
     fn deref(&self) -> &ClientWrapper {
@@ -150,14 +157,14 @@ impl Deref for OwnClient {
     }
 }
 
-impl DerefMut for OwnClient {
+impl DerefMut for UnpooledClient {
     fn deref_mut(&mut self) -> &mut ClientWrapper {
         &mut self.client
     }
 }
 
 fn internal(error: &dyn fmt::Display) -> StoreError {
-    StoreError::Internal(format!("{PLACE}: connection pool: {error}"))
+    StoreError::Internal(format!("{DATABASE_LABEL}: connection pool: {error}"))
 }
 
 /// True if a connection that was opened at this time should be replaced.
@@ -172,6 +179,8 @@ fn is_expired(created: Instant) -> bool {
 #[derive(Debug)]
 struct Connector {
     config: PostgresConfig,
+    /// The target of the last connection: while a host is lost, others should not wait for it.
+    last_target: AtomicUsize,
     runtime: Handle,
     log: ConnectionLog,
 }
@@ -184,9 +193,11 @@ impl Connector {
         let shared = Arc::clone(connector);
         let runtime = callers_runtime().unwrap_or_else(|| connector.runtime.clone());
         let task = runtime.spawn(async move {
-            match connect(&shared.config, kind).await {
-                Ok((client, address)) => {
-                    shared.log.connected(&address);
+            let first = shared.last_target.load(Ordering::Relaxed);
+            match connect(&shared.config, first, kind).await {
+                Ok((client, target)) => {
+                    shared.last_target.store(target, Ordering::Relaxed);
+                    shared.log.connected(&address_of(&shared.config.targets[target]));
                     Ok(client)
                 }
                 Err(error) => {

@@ -1,7 +1,9 @@
 //! The schema: numbered migrations, run by one server at a time.
 //!
 //! A migration that adds something leaves older servers running. They verify rows, so a column of
-//! a later version is nullable and not part of the checksum.
+//! a later version is nullable and not part of the checksum. An older server that replaces a row
+//! keeps the value of such a column: the later version must store `checksum` with it, and ignore it
+//! if they differ.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,10 +16,12 @@ use tokio::time::sleep;
 
 use super::connect_options::PostgresConfig;
 use super::connector::SessionKind;
-use super::errors::{DatabaseError, NextStep, refused, unavailable};
+use super::errors::{DatabaseError, NextStep};
 use super::pool::ConnectionPool;
 use super::rows::row_checksum;
 use super::statements::SqlStatement;
+use crate::error::{refused, unavailable};
+use crate::records::METADATA_FORMAT;
 use crate::row::Value;
 use crate::tables::STORE;
 
@@ -32,8 +36,8 @@ const LEASE_MILLISECONDS: i64 = 30_000;
 const LEASE_RENEWAL: Duration = Duration::from_secs(10);
 const LEASE_POLL: Duration = Duration::from_millis(200);
 
-/// While a statement that changes tables waits for a lock, all others wait for it. So it gives up
-/// early, and is repeated.
+/// Maximum attempts of a migration statement. DDL that waits for a lock blocks all later statements
+/// on the table, so each attempt has a short `lock_timeout`.
 const STEP_ATTEMPTS: usize = 100;
 
 /// In the time of the database, because the clocks of servers differ.
@@ -43,18 +47,19 @@ const TAKE_LEASE: &str = "INSERT INTO leases (name, holder, expires) \
      WHERE leases.holder = excluded.holder \
      OR leases.expires <= (extract(epoch FROM now()) * 1000)::bigint";
 const RELEASE_LEASE: &str = "DELETE FROM leases WHERE name = 'schema' AND holder = $1";
-const READ_VERSION: &str = "SELECT version, oldest_reader FROM schema_version WHERE id = 1";
+const READ_VERSION: &str = "SELECT version, min_server_version FROM schema_version WHERE id = 1";
 /// Returns a row if this version of Reqlore can work with the schema.
-const CHECK_READER: &str = "SELECT id FROM schema_version WHERE id = 1 AND oldest_reader <= $1";
+const CHECK_VERSION: &str =
+    "SELECT id FROM schema_version WHERE id = 1 AND min_server_version <= $1";
 const READ_STEPS: &str = "SELECT version, step FROM migrations";
 const RECORD_STEP: &str = "INSERT INTO migrations (version, step, statement) VALUES ($1, $2, $3) \
      ON CONFLICT (version, step) DO NOTHING";
 
-/// Between two checks of a server that only reads. A writer checks in each transaction.
+/// Interval of schema checks by reads. A writer checks in each transaction.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Statements that lead from one version of the schema to the next. Each can be repeated. If one
-/// removes something, the first raises `oldest_reader`, so that older servers stop before.
+/// removes something, the first raises `min_server_version`, so that older servers stop before.
 #[derive(Debug, Clone)]
 pub(crate) struct Migration {
     pub(crate) version: i64,
@@ -85,7 +90,7 @@ pub struct SchemaStatus {
 /// nothing.
 pub async fn inspect_schema(config: PostgresConfig) -> StoreResult<SchemaStatus> {
     let pool = ConnectionPool::new(config)?;
-    status(&pool, &migrations()?).await.map_err(DatabaseError::into_operator_error)
+    read_schema_status(&pool, &migrations()?).await.map_err(DatabaseError::into_operator_error)
 }
 
 /// Brings the schema of a database to the newest version. Returns the number of statements: 0 if
@@ -113,7 +118,7 @@ pub(crate) struct SchemaGuard {
 
 impl SchemaGuard {
     /// Updates the schema before the first use of the database.
-    pub(crate) async fn update_once(&self, pool: &ConnectionPool) -> Result<(), DatabaseError> {
+    pub(crate) async fn ensure_current(&self, pool: &ConnectionPool) -> Result<(), DatabaseError> {
         if !self.is_current.initialized() {
             // While the database is down, no caller waits for another one.
             drop(pool.get().await?);
@@ -123,8 +128,8 @@ impl SchemaGuard {
         Ok(())
     }
 
-    /// The schema needs no update.
-    pub(crate) fn skip_update(&self) {
+    /// Records that the schema is current.
+    pub(crate) fn mark_current(&self) {
         // Another caller may have set it.
         let _ = self.is_current.set(());
     }
@@ -151,7 +156,10 @@ impl SchemaGuard {
 
 /// Returns a row while this version of Reqlore can work with the schema.
 pub(crate) fn check_statement() -> SqlStatement<'static> {
-    SqlStatement { parameters: vec![Box::new(LATEST_VERSION)], ..SqlStatement::fixed(CHECK_READER) }
+    SqlStatement {
+        parameters: vec![Box::new(LATEST_VERSION)],
+        ..SqlStatement::fixed(CHECK_VERSION)
+    }
 }
 
 /// The migrations of this version of Reqlore.
@@ -161,11 +169,11 @@ pub(crate) fn migrations() -> StoreResult<Vec<Migration>> {
         getrandom::fill(random).map_err(|error| StoreError::Internal(error.to_string()))?;
     }
     let epoch = i64::from_le_bytes(epoch) & i64::MAX;
-    Ok(vec![Migration { version: LATEST_VERSION, steps: read_steps(VERSION_1, store_id, epoch) }])
+    Ok(vec![Migration { version: LATEST_VERSION, steps: render_steps(VERSION_1, store_id, epoch) }])
 }
 
 /// Splits a file into its statements and completes the row that identifies the database.
-fn read_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
+fn render_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
     let head = ChainHead::default();
     let row = [
         Value::Integer(1),
@@ -174,6 +182,7 @@ fn read_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
         epoch.into(),
         Value::Integer(0),
         Value::Binary(head.hash.0.to_vec().into()),
+        METADATA_FORMAT.into(),
     ];
     let id = format!("{:032x}", u128::from_be_bytes(store_id));
     let checksum = row_checksum(STORE.name, &row);
@@ -182,6 +191,7 @@ fn read_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
         if !step.trim().is_empty() {
             let step = step.trim().replace("{store_id}", &id);
             let step = step.replace("{epoch}", &epoch.to_string());
+            let step = step.replace("{metadata_format}", &METADATA_FORMAT.to_string());
             steps.push(step.replace("{checksum}", &checksum.to_string()));
         }
     }
@@ -189,7 +199,7 @@ fn read_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
 }
 
 /// Inspects the schema and changes nothing. Fails if only a newer Reqlore can work with it.
-pub(crate) async fn status(
+pub(crate) async fn read_schema_status(
     pool: &ConnectionPool,
     migrations: &[Migration],
 ) -> Result<SchemaStatus, DatabaseError> {
@@ -198,8 +208,8 @@ pub(crate) async fn status(
     let mut version = 0;
     for row in rows_or_none(&client, READ_VERSION).await? {
         version = row.try_get(0)?;
-        let oldest_reader: i64 = row.try_get(1)?;
-        if oldest_reader > latest {
+        let min_server_version: i64 = row.try_get(1)?;
+        if min_server_version > latest {
             return Err(DatabaseError::report(refused(format!(
                 "was written by a newer version of Reqlore (schema {version}, this one knows \
                  {latest}); update Reqlore"
@@ -245,7 +255,7 @@ pub(crate) async fn migrate(
     let holder = format!("{:032x}", u128::from_be_bytes(holder));
     let (mut count, mut is_waiting) = (0, false);
     loop {
-        let SchemaStatus { version, pending, .. } = status(pool, migrations).await?;
+        let SchemaStatus { version, pending, .. } = read_schema_status(pool, migrations).await?;
         let Some(first) = pending.first() else {
             if count > 0 {
                 tracing::info!(version, statements = count, "updated the schema of the database");
@@ -256,7 +266,9 @@ pub(crate) async fn migrate(
         if (first.version, first.step) == (1, 1) {
             check_encoding(&client).await?;
             for step in pending.iter().take(BOOKKEEPING_STEPS) {
-                run_step(pool, &client, &step.text, None).await.map_err(explain)?;
+                run_step(pool, &client, &step.text, None)
+                    .await
+                    .map_err(explain_missing_privilege)?;
             }
         }
         if take_lease(&client, &holder).await? {
@@ -279,13 +291,15 @@ async fn run_pending(
     holder: &str,
 ) -> Result<usize, DatabaseError> {
     let mut count = 0;
-    for step in status(pool, migrations).await?.pending {
+    for step in read_schema_status(pool, migrations).await?.pending {
         if !take_lease(client, holder).await? {
             break;
         }
         let (version, number) = (step.version, step.step);
         tracing::debug!(version, statement = number, "changing the schema of the database");
-        run_step(pool, client, &step.text, Some(holder)).await.map_err(explain)?;
+        run_step(pool, client, &step.text, Some(holder))
+            .await
+            .map_err(explain_missing_privilege)?;
         client.execute(RECORD_STEP, &[&step.version, &step.step, &step.text]).await?;
         count += 1;
     }
@@ -293,7 +307,7 @@ async fn run_pending(
 }
 
 /// The error of a role that may not change the schema.
-fn explain(error: DatabaseError) -> DatabaseError {
+fn explain_missing_privilege(error: DatabaseError) -> DatabaseError {
     if !error.has_code(&["42501"]) {
         return error;
     }
@@ -311,6 +325,10 @@ async fn check_encoding(client: &ClientWrapper) -> Result<(), DatabaseError> {
     }
     let reason = format!("has the encoding {encoding}; create it with ENCODING 'UTF8'");
     Err(DatabaseError::report(refused(reason)))
+}
+
+async fn renew_lease(pool: &ConnectionPool, holder: &str) -> Result<(), DatabaseError> {
+    take_lease(&*pool.get().await?, holder).await.map(drop)
 }
 
 async fn take_lease(client: &ClientWrapper, holder: &str) -> Result<bool, DatabaseError> {
@@ -334,8 +352,11 @@ async fn run_step(
             tokio::select! {
                 result = &mut step => break result,
                 () = sleep(LEASE_RENEWAL) => {
-                    if let Some(holder) = holder {
-                        take_lease(&*pool.get().await?, holder).await?;
+                    if let Some(holder) = holder
+                        && let Err(error) = renew_lease(pool, holder).await
+                    {
+                        // The statement continues, and another server may wait for it.
+                        tracing::warn!(%error, "could not renew the lease of a migration");
                     }
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::ClientWrapper;
@@ -10,24 +11,30 @@ use futures_util::{TryStreamExt, pin_mut};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::DatabaseStatistics;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 use tokio_postgres::Statement;
 
 use super::connect_options::PostgresConfig;
 use super::connector::SessionKind;
 use super::errors::{DatabaseError, NextStep, lost_connection};
-use super::pool::{Client, ConnectionPool, OwnClient, callers_runtime};
+use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
 use super::rows::UnionLayout;
-use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, status};
+use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
 use super::statements::SqlStatement;
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::row::{RowChange, RowQuery, TableRow, Value};
 use crate::tables::{STORE, Table};
 
-/// Number of times that a read is tried. It has no effect, so it can be repeated.
+/// Maximum attempts of a read. It has no side effects, so it can be repeated.
 const READ_ATTEMPTS: usize = 3;
 
 /// Number of written rows after which a table is analyzed for the first time.
 const FIRST_ANALYSIS: usize = 500;
+
+/// Limits for a server that is connected but does not answer. Statements have a limit of their own
+/// there, and a commit may wait for a standby.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 15 });
 
 /// Writers queue on this row, so that each of them reads the state that the one before left.
 const LOCK: &str = "UPDATE group_lock SET turn = turn + 1 WHERE id = 1";
@@ -43,9 +50,9 @@ pub(crate) enum WriteIsolation {
     /// After the wait for [`LOCK`], statements see the newest state: writers queue.
     #[default]
     ReadCommitted,
-    /// Writers that meet are repeated. The only level of Aurora DSQL.
+    /// Conflicting transactions fail and are retried. The only level of Aurora DSQL.
     RepeatableRead,
-    /// The same. The default of CockroachDB.
+    /// As [`Self::RepeatableRead`]. The default of CockroachDB.
     Serializable,
 }
 
@@ -141,15 +148,15 @@ impl PostgresDatabase {
 
     /// Connects, and migrates the schema if it must, and if the role may.
     pub(crate) async fn update_schema(&self) -> Result<(), DatabaseError> {
-        self.schema.update_once(&self.pool).await
+        self.schema.ensure_current(&self.pool).await
     }
 
     /// Connects and inspects the schema.
     pub(crate) async fn schema_status(&self) -> Result<SchemaStatus, DatabaseError> {
         let migrations = migrations().map_err(DatabaseError::report)?;
-        let status = status(&self.pool, &migrations).await?;
+        let status = read_schema_status(&self.pool, &migrations).await?;
         if status.pending.is_empty() {
-            self.schema.skip_update();
+            self.schema.mark_current();
         }
         Ok(status)
     }
@@ -198,7 +205,7 @@ impl PostgresDatabase {
                 Ok(rows) => return Ok((client, rows)),
                 Err(error) => error,
             };
-            // It is lost, or a transaction may be open.
+            // The connection is lost or in a transaction, so it must not return to the pool.
             drop(Client::take(client));
             if error.next == NextStep::Report || attempt == READ_ATTEMPTS {
                 return Err(error);
@@ -288,13 +295,17 @@ impl Drop for PostgresSnapshot {
     }
 }
 
+fn no_answer() -> DatabaseError {
+    DatabaseError::reconnect("does not answer; check its disk and its standby, then try again")
+}
+
 /// The connection of a writer.
 #[derive(Debug)]
 struct PostgresSession {
     pool: ConnectionPool,
     isolation: WriteIsolation,
     schema: SchemaGuard,
-    connection: Option<OwnClient>,
+    connection: Option<UnpooledClient>,
     /// True if a transaction is open, and none of its statements failed.
     is_open: bool,
     was_interrupted: bool,
@@ -330,13 +341,13 @@ impl PostgresSession {
         if self.connection.as_ref().is_some_and(|connection| connection.is_closed()) {
             self.disconnect();
         }
-        if self.connection.as_ref().is_some_and(OwnClient::is_expired) {
+        if self.connection.as_ref().is_some_and(UnpooledClient::is_expired) {
             // Another server may have taken over since it was opened.
             self.connection = None;
             self.was_interrupted = true;
         }
         if self.connection.is_none() {
-            self.schema.update_once(&self.pool).await?;
+            self.schema.ensure_current(&self.pool).await?;
             self.connection = Some(self.pool.connect(SessionKind::Writer).await?);
         }
         self.is_open = true;
@@ -367,7 +378,10 @@ impl PostgresSession {
         let Some(connection) = self.connection.as_ref().filter(|_| self.is_open) else {
             return Err(DatabaseError::internal("no transaction is open"));
         };
-        let result = send_all(connection, statements).await;
+        let result = match timeout(REPLY_TIMEOUT, send_all(connection, statements)).await {
+            Ok(result) => result,
+            Err(_) => Err(no_answer()),
+        };
         if let Err(error) = &result {
             if error.next == NextStep::Reconnect {
                 self.disconnect();
@@ -383,7 +397,8 @@ impl PostgresSession {
         }
         self.is_open = false;
         let Some(connection) = &self.connection else { return };
-        if connection.batch_execute("ROLLBACK").await.is_err() {
+        let roll_back = timeout(REPLY_TIMEOUT, connection.batch_execute("ROLLBACK"));
+        if !matches!(roll_back.await, Ok(Ok(()))) {
             self.disconnect();
         }
     }
@@ -419,21 +434,22 @@ impl PostgresSession {
         self.is_open = false;
         if connection.is_closed() {
             self.disconnect();
-            return CommitOutcome::Retry(lost_connection().error.to_string());
+            return CommitOutcome::Retry(lost_connection().problem());
         }
-        let Err(error) = connection.batch_execute(COMMIT).await else {
-            self.analyze_grown_tables();
-            return CommitOutcome::Committed;
+        let error = match timeout(COMMIT_TIMEOUT, connection.batch_execute(COMMIT)).await {
+            Ok(Ok(())) => {
+                self.analyze_grown_tables();
+                return CommitOutcome::Committed;
+            }
+            Ok(Err(error)) => DatabaseError::from(error),
+            Err(_) => no_answer(),
         };
-        let error = DatabaseError::from(error);
-        if error.next == NextStep::Reconnect || error.code.is_none() {
-            self.disconnect();
-            return CommitOutcome::Unknown(error.error.to_string());
+        if error.next == NextStep::Repeat {
+            return CommitOutcome::Retry(error.problem());
         }
-        match error.next {
-            NextStep::Repeat => CommitOutcome::Retry(error.error.to_string()),
-            _ => CommitOutcome::Failed(*error.error),
-        }
+        // On some engines, another error does not tell whether the transaction was committed.
+        self.disconnect();
+        CommitOutcome::Unknown(error.problem())
     }
 }
 

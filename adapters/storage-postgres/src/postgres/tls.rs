@@ -41,7 +41,7 @@ pub(crate) fn client_config(options: &TlsOptions) -> Result<ClientConfig, String
         }
         chain => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(NamelessVerifier { chain, provider })),
+            .with_custom_certificate_verifier(Arc::new(NoHostnameVerifier { chain, provider })),
     };
     let Some((certificate, key)) = &options.client_files else {
         return Ok(builder.with_no_client_auth());
@@ -84,12 +84,12 @@ fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String
 /// Accepts a server with any name, and without `chain` any certificate. The server must have the
 /// certificate's key in both cases.
 #[derive(Debug)]
-struct NamelessVerifier {
+struct NoHostnameVerifier {
     chain: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for NamelessVerifier {
+impl ServerCertVerifier for NoHostnameVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

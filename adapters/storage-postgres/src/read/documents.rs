@@ -10,8 +10,9 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::read_one;
 use crate::database::RowSource;
+use crate::error::damaged;
 use crate::records::{
-    DocumentRow, PresentRow, damaged, document_key, join_parts, key_text, parse_kind, project_value,
+    DocumentRow, PresentRow, document_key, join_parts, key_text, parse_kind, project_value,
 };
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{BODIES, DOCUMENTS, LINKS};
@@ -143,16 +144,25 @@ pub(crate) fn metas_of_kind(project: &ProjectKey, kind: DocumentKind) -> RowQuer
     RowQuery { not_null: Some("version"), ..query }
 }
 
+/// The present documents of a kind in the order of their names, after the last one of a page.
+pub(crate) fn documents_after(
+    project: &ProjectKey,
+    kind: DocumentKind,
+    last: Option<&str>,
+) -> RowQuery {
+    // The next name in the order of bytes.
+    let first = last.map(|name| format!("{name}\0")).unwrap_or_default();
+    metas_of_kind(project, kind)
+        .within("name", Value::Text(first)..AFTER_TEXTS.into())
+        .sorted_by(&["name"])
+}
+
 pub(crate) async fn metadata_page(
     source: &dyn RowSource,
     project: &ProjectKey,
     filter: &DocumentFilter,
 ) -> StoreResult<MetadataPage> {
-    // The next name in the order of bytes.
-    let first = filter.after_name.as_ref().map(|name| format!("{name}\0")).unwrap_or_default();
-    let query = metas_of_kind(project, filter.kind)
-        .within("name", Value::Text(first)..AFTER_TEXTS.into())
-        .sorted_by(&["name"])
+    let query = documents_after(project, filter.kind, filter.after_name.as_deref())
         // One row beyond the limit shows whether there is another page.
         .limited_to(filter.limit.saturating_add(1));
     let mut metadata = decode_metas(read_one(source, query).await?)?;

@@ -9,7 +9,8 @@ use reqlore_domain::project_key::ProjectKey;
 use super::documents::documents;
 use super::read_one;
 use crate::database::RowSource;
-use crate::records::{DocumentRow, EntryRow, binary, damaged, document_key, integer, join_parts};
+use crate::error::damaged;
+use crate::records::{DocumentRow, EntryRow, binary, document_key, integer, join_parts};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, HISTORY, TEXTS};
 

@@ -7,9 +7,8 @@ use reqlore_domain::ports::idempotency::IdempotencyRecord;
 
 use super::read_one;
 use crate::database::RowSource;
-use crate::records::{
-    damaged, decode_audit_row, decode_record, decode_token, decode_user, integer,
-};
+use crate::error::damaged;
+use crate::records::{decode_audit_row, decode_record, decode_token, decode_user, integer};
 use crate::row::{RowQuery, Value};
 use crate::tables::{AUDIT, IDEMPOTENCY, TOKENS, USERS};
 

@@ -1,9 +1,16 @@
 //! Damage that `reqlore check` finds.
 
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_test_postgres::TestDatabase;
 
 use super::contract::open_on;
+use crate::database::{CommitOutcome, Database};
+use crate::postgres::PostgresDatabase;
+use crate::records::METADATA_FORMAT;
+use crate::row::{RowChange, RowQuery};
+use crate::tables::STORE;
+use crate::{PasswordSources, PostgresConfig, PostgresStore};
 
 /// Puts a section, runs a statement, and returns the damage that is found.
 fn damage_after(statement: &str) -> Vec<String> {
@@ -40,4 +47,45 @@ fn lost_row_of_a_list_is_found() {
 fn lost_text_is_found() {
     let damage = damage_after("DELETE FROM bodies");
     assert!(damage.len() == 1 && damage[0].contains("text"), "{damage:?}");
+}
+
+/// A server with another format of metadata derives it again when it starts.
+#[test]
+fn metadata_of_an_older_format_is_derived_again() {
+    use reqlore_contract::run;
+    let database = TestDatabase::new();
+    let config = PostgresConfig::parse(&database.url(), &PasswordSources::default()).unwrap();
+    let storage = run(open_on(&database.url()));
+    run(async {
+        for number in 1..=150 {
+            let id = DocumentId::section(format!("s{number}"));
+            storage.put(&id, "# Section\n\nSee REQ-001.").await;
+        }
+        storage.delete(&DocumentId::section("s7")).await;
+    });
+    database.query("DELETE FROM links; DELETE FROM counts").unwrap();
+    set_metadata_format(&config, METADATA_FORMAT - 1);
+    let outdated = run(storage.store.identity_epoch()).unwrap_err().to_string();
+    assert!(outdated.contains("restart this server to update it"), "{outdated}");
+
+    let store = run(PostgresStore::open(config.clone())).unwrap();
+    assert_eq!(run(store.find_damage()).unwrap(), Vec::<String>::new());
+    assert_eq!(run(storage.read_body(&DocumentId::section("s7"))), None);
+    let body = run(storage.read_body(&DocumentId::section("s150"))).unwrap();
+    assert_eq!(body, "# Section\n\nSee REQ-001.");
+    run(storage.store.identity_epoch()).unwrap();
+
+    set_metadata_format(&config, METADATA_FORMAT + 1);
+    let newer = run(PostgresStore::open(config)).unwrap_err().to_string();
+    assert!(newer.contains("update this server"), "{newer}");
+}
+
+/// Makes the database one of another version of Reqlore.
+fn set_metadata_format(config: &PostgresConfig, format: i64) {
+    let mut session = PostgresDatabase::of_config(config.clone()).unwrap().open_session();
+    let mut row = session.begin(&[RowQuery::all(&STORE)]).unwrap().remove(0).remove(0);
+    row.pop();
+    row.push(format.into());
+    session.write(vec![(&STORE, vec![RowChange::Put(row)])]).unwrap();
+    assert!(matches!(session.commit(), CommitOutcome::Committed));
 }

@@ -11,6 +11,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use super::seeded_random::SeededRandom;
 use super::simulated_query::{check_query, check_value, select};
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use crate::records::METADATA_FORMAT;
 use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{STORE, TABLES, Table};
 
@@ -59,6 +60,7 @@ impl SimulatedDatabase {
             Value::Integer(i64::try_from(random.next_number() >> 1).unwrap()),
             Value::Integer(i64::try_from(head.number).unwrap()),
             Value::Binary(Bytes::copy_from_slice(&head.hash.0)),
+            Value::Integer(METADATA_FORMAT),
         ];
         let mut tables = BTreeMap::new();
         for table in TABLES {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow};
 use reqlore_domain::backlog::Reference;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Revision,
     Snapshot, StoreResult,
@@ -29,9 +29,11 @@ use crate::writer::GroupWriterEngine;
 /// How many revisions of a project the change log covers, at least.
 const LOGGED_REVISIONS: u64 = if cfg!(test) { 50 } else { 1_000_000 };
 /// The log is shortened once in this many revisions.
-const PRUNE_INTERVAL: u64 = if cfg!(test) { 10 } else { 10_000 };
-/// Maximum number of rows that one commit removes from the log.
-const PRUNE_LIMIT: usize = 1_000;
+const PRUNE_INTERVAL: u64 = if cfg!(test) { 10 } else { 1_000 };
+/// Maximum number of rows that one commit removes from the log: at least as many as revisions of an
+/// interval can add, so that the log does not grow.
+const PRUNE_LIMIT: usize = 2_000;
+const _: () = assert!(PRUNE_INTERVAL < PRUNE_LIMIT as u64);
 
 impl GroupWriterEngine {
     /// Applies a commit with its audit row and its idempotency record.
@@ -40,6 +42,7 @@ impl GroupWriterEngine {
         project: &ProjectKey,
         commit: &mut CommitRequest,
     ) -> StoreResult<CommitResult> {
+        self.last_time = self.last_time.max(commit.context.at);
         // A repeated key must not run the decision again.
         if let Some(key) = commit.context.idempotency_key.clone() {
             let row = self.transaction.row(&IDEMPOTENCY, vec![key.key.into()])?;
@@ -119,8 +122,8 @@ impl GroupWriterEngine {
     /// Returns a document as it is after the changes of the group so far.
     fn document(&mut self, project: &ProjectKey, id: &DocumentId) -> StoreResult<Option<Document>> {
         let Some(old) = self.present_row(project, id)? else { return Ok(None) };
-        let body = self.body(project, id, &old)?;
-        Ok(Some(Document::new(id.clone(), body)))
+        let body = self.body(project, id, old.version, old.parts)?;
+        Ok(Some(Document { id: id.clone(), version: old.version, body }))
     }
 
     pub(crate) fn present_row(
@@ -139,15 +142,16 @@ impl GroupWriterEngine {
         &mut self,
         project: &ProjectKey,
         id: &DocumentId,
-        row: &PresentRow,
+        version: Version,
+        parts: usize,
     ) -> StoreResult<Bytes> {
-        let keys = body_keys(project, id, row.parts);
+        let keys = body_keys(&document_key(project, id), parts);
         self.transaction.load(&BODIES, keys.clone())?;
         let mut parts = Vec::with_capacity(keys.len());
         for key in keys {
             parts.extend(self.transaction.row(&BODIES, key)?);
         }
-        crate::read::documents::verified_body(id, row.version, join_parts(parts)?)
+        crate::read::documents::verified_body(id, version, join_parts(parts)?)
     }
 
     /// Increments the revision of a project as this writer.
@@ -211,7 +215,7 @@ impl GroupWriterEngine {
             DocumentChange::Put { document } => {
                 if let Some(old) = &old {
                     if old.version == document.version
-                        && self.body(project, id, old)? == document.body
+                        && self.body(project, id, old.version, old.parts)? == document.body
                     {
                         // The same text is no new version.
                         let present = Some(old.clone());
@@ -241,7 +245,7 @@ impl GroupWriterEngine {
                             content: PastContent::Deleted,
                         },
                     );
-                    for key in body_keys(project, id, old.parts) {
+                    for key in body_keys(&document_key(project, id), old.parts) {
                         self.transaction.delete(&BODIES, key);
                     }
                     self.replace_lists(project, Some(&old.meta), None)?;
@@ -261,7 +265,7 @@ impl GroupWriterEngine {
         (number, old): (u64, &PresentRow),
         ended: Timestamp,
     ) -> StoreResult<()> {
-        let body = self.body(project, id, old)?;
+        let body = self.body(project, id, old.version, old.parts)?;
         let (at, origin) = (old.modified, old.origin.clone());
         let content = PastContent::Text(body);
         self.put_entry(project, id, &PastEntry { number, at, ended, origin, content });
@@ -287,7 +291,7 @@ impl GroupWriterEngine {
             self.transaction.put(&BODIES, part);
         }
         let old_parts = old.map_or(0, |old| old.parts);
-        for key in body_keys(project, id, old_parts).into_iter().skip(count) {
+        for key in body_keys(&key, old_parts).into_iter().skip(count) {
             self.transaction.delete(&BODIES, key);
         }
         let version = document.version;
@@ -340,6 +344,7 @@ impl GroupWriterEngine {
         }
         let mut store = self.store_row()?;
         for event in events {
+            self.last_time = self.last_time.max(event.at);
             let row = AuditRow::seal_after(store.newest_audit, event);
             store.newest_audit = row.head();
             self.transaction.put(&AUDIT, encode_audit_row(&row));
@@ -353,10 +358,10 @@ impl GroupWriterEngine {
     }
 }
 
-fn body_keys(project: &ProjectKey, id: &DocumentId, parts: usize) -> Vec<RowKey> {
+pub(crate) fn body_keys(document: &[Value], parts: usize) -> Vec<RowKey> {
     let mut keys: Vec<TableRow> = Vec::with_capacity(parts);
     for part in 0..parts {
-        let mut key = document_key(project, id);
+        let mut key = document.to_vec();
         key.push(integer(part));
         keys.push(key);
     }

@@ -7,6 +7,7 @@
 mod commit;
 mod history;
 mod lists;
+mod rebuild;
 mod team;
 mod transaction;
 
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{CommitRequest, StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_group_commit::{GroupEnd, GroupEngine};
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_group_commit::{GroupEngine, GroupOutcome};
 
 use crate::counters::{WriterCounters, count};
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
@@ -28,13 +30,14 @@ use crate::records::{StoreRow, binary, document_key, project_value};
 use crate::row::{RowKey, RowQuery, Value};
 use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
 use crate::tables::{SERVER_GROUPS, STORE};
+use commit::body_keys;
 use transaction::GroupTransaction;
 
-/// How long a group is repeated. A failover takes a few seconds.
-const RETRY_TIME: Duration = Duration::from_secs(10);
-/// The pause before the first repetition, which doubles with each one up to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Maximum time for the attempts of a group. A failover takes a few seconds.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
+/// The pause before the first retry. It doubles with each one.
+const MIN_BACKOFF: Duration = Duration::from_millis(2);
+const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
 /// The first reads of a job.
 #[derive(Debug, Default)]
@@ -47,7 +50,7 @@ pub(crate) struct ReadPlan {
 }
 
 impl ReadPlan {
-    /// An import writes while the database is incomplete.
+    /// For an import, which writes while the database is incomplete, and for a rebuild.
     pub(crate) fn of_import() -> Self {
         Self { is_import: true, ..Self::default() }
     }
@@ -68,28 +71,28 @@ impl ReadPlan {
     }
 }
 
-/// Repeated attempts, with longer and longer pauses.
+/// Exponential backoff with jitter.
 #[derive(Debug)]
-struct Repetition {
+struct RetryBackoff {
     begin: Instant,
     /// The sum of the pauses. A database that refuses connections answers in no time.
     waited: Duration,
     pause: Duration,
 }
 
-impl Repetition {
+impl RetryBackoff {
     fn begin() -> Self {
-        Self { begin: Instant::now(), waited: Duration::ZERO, pause: FIRST_PAUSE }
+        Self { begin: Instant::now(), waited: Duration::ZERO, pause: MIN_BACKOFF }
     }
 
     fn is_over(&self) -> bool {
-        self.begin.elapsed().max(self.waited) > RETRY_TIME
+        self.begin.elapsed().max(self.waited) > MAX_RETRY_TIME
     }
 
-    fn next_pause(&mut self) -> Duration {
+    fn next_backoff(&mut self) -> Duration {
         let pause = self.pause;
         self.waited += pause;
-        self.pause = (pause * 2).min(LONGEST_PAUSE);
+        self.pause = (pause * 2).min(MAX_BACKOFF);
         with_jitter(pause)
     }
 }
@@ -103,8 +106,10 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
-    /// The repetition of the current group.
-    repetition: Option<Repetition>,
+    /// The newest time of a change that this writer was told.
+    last_time: Timestamp,
+    /// The backoff of the current group, after its first attempt.
+    backoff: Option<RetryBackoff>,
     /// The last group failed because the database could not be reached.
     is_down: bool,
     counters: Arc<WriterCounters>,
@@ -119,7 +124,8 @@ impl GroupWriterEngine {
             transaction: GroupTransaction::new(session),
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
-            repetition: None,
+            last_time: Timestamp::default(),
+            backoff: None,
             is_down: false,
             counters,
         })
@@ -150,46 +156,49 @@ impl GroupWriterEngine {
         Ok(())
     }
 
-    /// Waits before the group is repeated. Fails when it was repeated for too long.
-    fn wait_to_repeat(&mut self, reason: &str) -> StoreResult<()> {
+    /// Waits before the group is retried. Fails after [`MAX_RETRY_TIME`].
+    fn back_off(&mut self, reason: &str) -> StoreResult<()> {
         count(&self.counters.retries, 1);
-        let mut repetition = self.repetition.take().unwrap_or_else(Repetition::begin);
+        let mut backoff = self.backoff.take().unwrap_or_else(RetryBackoff::begin);
         let is_connected = self.transaction.is_connected();
         // While the database is down, callers should not wait for each group.
-        if repetition.is_over() || (self.is_down && !is_connected) {
+        if backoff.is_over() || (self.is_down && !is_connected) {
             self.is_down = !is_connected;
-            return Err(unavailable(format!(
-                "it did not accept the change: {reason}; nothing was written, try again later"
-            )));
+            // Some problems say it already.
+            let problem = reason.trim_end_matches(", so nothing was written");
+            return Err(unavailable(format!("{problem}, so nothing was written; try again later")));
         }
         tracing::debug!(reason, "a group of commits is repeated");
-        self.transaction.wait(repetition.next_pause());
-        self.repetition = Some(repetition);
+        self.transaction.wait(backoff.next_backoff());
+        self.backoff = Some(backoff);
         Ok(())
     }
 
-    /// Finds out whether a group was committed after the connection was lost at its commit.
-    fn resolve(&mut self, group: GroupId, reason: &str) -> StoreResult<GroupEnd> {
+    fn retry(&mut self, reason: &str) -> StoreResult<GroupOutcome> {
+        self.transaction.roll_back();
+        self.back_off(reason)?;
+        Ok(GroupOutcome::Retry)
+    }
+
+    /// Returns true if a group was committed although its commit failed.
+    fn resolve(&mut self, group: GroupId, reason: &str) -> StoreResult<bool> {
         count(&self.counters.unknown_outcomes, 1);
         tracing::warn!(reason, "the connection was lost at a commit; asking for its outcome");
-        let mut repetition = Repetition::begin();
+        let mut backoff = RetryBackoff::begin();
         loop {
             match self.read_last_group() {
-                Ok(last_group) if last_group == Some(binary(&group)) => {
-                    return Ok(GroupEnd::Durable);
-                }
-                Ok(_) => return Ok(GroupEnd::Retry),
-                Err(error) if repetition.is_over() => {
-                    self.is_down = true;
-                    // Its own text may say that nothing was written, which holds for the question.
-                    tracing::error!(reason = %error, "no answer");
+                Ok(last_group) => return Ok(last_group == Some(binary(&group))),
+                Err(error) if backoff.is_over() => {
+                    (self.is_down, self.backoff) = (true, None);
+                    // The error may say that nothing was written. That is true of this query only.
+                    tracing::error!(reason = %error, "could not determine the outcome of a commit");
                     return Err(unavailable(
                         "it is unknown whether the change was written, because the connection was \
                          lost at the commit; read the items again, or repeat the call with the \
                          same idempotency key",
                     ));
                 }
-                Err(_) => self.transaction.wait(repetition.next_pause()),
+                Err(_) => self.transaction.wait(backoff.next_backoff()),
             }
         }
     }
@@ -223,7 +232,7 @@ impl GroupWriterEngine {
 
     fn last_group(&mut self) -> StoreResult<Option<Value>> {
         let key = self.server_key();
-        Ok(self.transaction.row(&SERVER_GROUPS, key)?.and_then(|mut row| row.pop()))
+        Ok(self.transaction.row(&SERVER_GROUPS, key)?.and_then(|row| row.into_iter().nth(1)))
     }
 }
 
@@ -237,9 +246,9 @@ impl GroupEngine for GroupWriterEngine {
         loop {
             match self.begin_transaction(queries.clone()) {
                 Ok(()) => break,
-                Err(SessionError::Retry(reason)) => self.wait_to_repeat(&reason)?,
+                Err(SessionError::Retry(reason)) => self.back_off(&reason)?,
                 Err(SessionError::Failed(error)) => {
-                    self.repetition = None;
+                    self.backoff = None;
                     return Err(error);
                 }
             }
@@ -247,8 +256,8 @@ impl GroupEngine for GroupWriterEngine {
         if plans.iter().all(|plan| plan.is_import) {
             return Ok(());
         }
-        let complete = self.store_row().and_then(|row| row.check_complete());
-        complete.inspect_err(|_| self.transaction.roll_back())
+        let usable = self.store_row().and_then(|row| row.check_usable());
+        usable.inspect_err(|_| self.transaction.roll_back())
     }
 
     fn extend_group(&mut self, plans: &[&ReadPlan]) {
@@ -257,13 +266,17 @@ impl GroupEngine for GroupWriterEngine {
         let _ = self.transaction.prefetch(plan_queries(plans));
     }
 
-    fn finish_group(&mut self) -> StoreResult<GroupEnd> {
+    fn is_full(&self) -> bool {
+        self.transaction.is_full()
+    }
+
+    fn finish_group(&mut self) -> StoreResult<GroupOutcome> {
         let group: GroupId = random()?;
         let outcome = match self.transaction.failure.take() {
             Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
             Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
             None if self.transaction.has_changes() => {
-                let row = vec![binary(&self.server), binary(&group)];
+                let row = vec![binary(&self.server), binary(&group), self.last_time.0.into()];
                 self.transaction.put(&SERVER_GROUPS, row);
                 self.transaction.commit()
             }
@@ -273,41 +286,43 @@ impl GroupEngine for GroupWriterEngine {
             }
         };
         let end = match outcome {
-            CommitOutcome::Committed => GroupEnd::Durable,
-            CommitOutcome::Retry(reason) => {
-                self.transaction.roll_back();
-                self.wait_to_repeat(&reason)?;
-                return Ok(GroupEnd::Retry);
-            }
+            CommitOutcome::Committed => GroupOutcome::Durable,
             CommitOutcome::Failed(error) => {
                 self.transaction.roll_back();
                 // No single job causes these.
                 if matches!(error, StoreError::Unavailable { .. } | StoreError::Busy { .. }) {
-                    self.repetition = None;
+                    self.backoff = None;
                     return Err(error);
                 }
-                GroupEnd::Separate(error)
+                GroupOutcome::RetryEachAlone(error)
             }
-            CommitOutcome::Unknown(reason) => self.resolve(group, &reason)?,
+            CommitOutcome::Unknown(reason) if self.resolve(group, &reason)? => {
+                GroupOutcome::Durable
+            }
+            CommitOutcome::Retry(reason) | CommitOutcome::Unknown(reason) => {
+                return self.retry(&reason);
+            }
         };
-        self.repetition = None;
+        self.backoff = None;
         self.is_down = false;
         Ok(end)
     }
 
     fn abort_group(&mut self) {
         self.transaction.roll_back();
-        self.repetition = None;
+        self.backoff = None;
     }
 }
 
 /// The queries that read everything the jobs of a group need, usually.
 fn plan_queries(plans: &[&ReadPlan]) -> Vec<RowQuery> {
     let mut projects: Vec<RowKey> = Vec::new();
-    let (mut documents, mut sequences, mut records) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut documents, mut bodies) = (Vec::new(), Vec::new());
+    let (mut sequences, mut records) = (Vec::new(), Vec::new());
     for plan in plans {
         projects.extend(plan.project.as_ref().map(|project| vec![project_value(project)]));
         documents.extend(plan.documents.iter().cloned());
+        bodies.extend(plan.documents.iter().flat_map(|key| body_keys(key, 1)));
         sequences.extend(plan.sequences.iter().cloned());
         records.extend(plan.idempotency_key.as_deref().map(|key| vec![key.into()]));
     }
@@ -315,8 +330,9 @@ fn plan_queries(plans: &[&ReadPlan]) -> Vec<RowQuery> {
     for (table, mut keys) in [
         (&PROJECTS, projects.clone()),
         (&ITEM_COUNTS, projects),
-        (&DOCUMENTS, documents.clone()),
-        (&BODIES, documents),
+        (&DOCUMENTS, documents),
+        // Only the first parts: the sizes of the texts are not known yet.
+        (&BODIES, bodies),
         (&SEQUENCES, sequences),
         (&IDEMPOTENCY, records),
     ] {

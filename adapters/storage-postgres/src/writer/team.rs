@@ -13,7 +13,7 @@ use crate::records::{
     encode_user, integer,
 };
 use crate::row::{RowKey, RowQuery, Value};
-use crate::tables::{AUDIT, IDEMPOTENCY, TOKENS, USERS};
+use crate::tables::{AUDIT, IDEMPOTENCY, SERVER_GROUPS, TOKENS, USERS};
 use crate::writer::history::STEP_ROWS;
 use crate::writer::{GroupWriterEngine, random};
 
@@ -125,8 +125,15 @@ impl GroupWriterEngine {
     }
 
     /// Deletes the oldest records of writes before this time, at most [`STEP_ROWS`]. Returns their
-    /// number.
+    /// number. Also deletes the last groups of writers that ended before this time.
     pub(crate) fn expire_records(&mut self, before: Timestamp) -> StoreResult<usize> {
+        // A group without a time has no newer one to compare with, so it stays.
+        let groups = RowQuery::all(&SERVER_GROUPS)
+            .within("at", Value::Integer(1)..before.0.into())
+            .limited_to(STEP_ROWS);
+        for row in self.transaction.select(&[groups])?.into_iter().flatten() {
+            self.transaction.delete(&SERVER_GROUPS, row[..SERVER_GROUPS.key_width].to_vec());
+        }
         let query = RowQuery::all(&IDEMPOTENCY)
             .within("at", Value::Integer(i64::MIN)..before.0.into())
             .sorted_by(&["at"])

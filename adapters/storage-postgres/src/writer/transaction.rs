@@ -9,8 +9,13 @@ use std::time::Duration;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use crate::database::{CommitOutcome, SessionError, WriteSession};
-use crate::row::{RowChange, RowKey, RowQuery, TableRow};
+use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{TABLES, Table};
+
+/// A group ends with the job that reaches one of these, because databases limit transactions, and
+/// writers of all servers wait for it.
+const FULL_CHANGES: usize = 1_000;
+const FULL_BYTES: usize = 4 << 20;
 
 /// A row by its table and key.
 type RowAddress = (&'static str, RowKey);
@@ -31,6 +36,9 @@ pub(crate) struct GroupTransaction {
     is_flushed: bool,
     /// The transaction wrote rows to the database.
     has_writes: bool,
+    /// Number and size of the changes so far.
+    change_count: usize,
+    change_bytes: usize,
     /// Why the transaction cannot continue.
     pub(crate) failure: Option<SessionError>,
 }
@@ -51,6 +59,8 @@ impl GroupTransaction {
             undo: Vec::new(),
             is_flushed: false,
             has_writes: false,
+            change_count: 0,
+            change_bytes: 0,
             failure: None,
         }
     }
@@ -85,13 +95,19 @@ impl GroupTransaction {
         }
     }
 
-    /// Forgets everything about the last transaction.
-    fn forget(&mut self) {
+    /// Forgets the rows that were read and written, to limit the memory of a large job.
+    pub(crate) fn forget_rows(&mut self) {
         self.known.clear();
         self.known_prefixes.clear();
+    }
+
+    /// Forgets everything about the last transaction.
+    fn forget(&mut self) {
+        self.forget_rows();
         self.pending.clear();
         self.undo.clear();
         self.has_writes = false;
+        (self.change_count, self.change_bytes) = (0, 0);
         self.failure = None;
     }
 
@@ -169,6 +185,8 @@ impl GroupTransaction {
         row: Option<TableRow>,
         change: RowChange,
     ) {
+        self.change_count += 1;
+        self.change_bytes += row.iter().flatten().map(Value::size_bytes).sum::<usize>();
         let address = (table.name, key);
         let pending = self.pending.entry(table.name).or_default();
         let change_before = pending.insert(address.1.clone(), change);
@@ -221,6 +239,10 @@ impl GroupTransaction {
         self.has_writes = true;
         let written = self.session.write(changes);
         written.map_err(|error| self.fail(error))
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.change_count >= FULL_CHANGES || self.change_bytes >= FULL_BYTES
     }
 
     pub(crate) fn has_changes(&self) -> bool {

@@ -138,8 +138,8 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
 fn note_pending(status: &SchemaStatus, report: &mut AreaReport<'_>) {
     let SchemaStatus { version, latest, pending } = status;
     report.note(
-        format!("schema {version}: {} statements lead to schema {latest}", pending.len()),
-        "run `reqlore migrate up`; the next server does it too, if its role may",
+        format!("schema version {version} of {latest}: {} pending statements", pending.len()),
+        "run `reqlore migrate up`; a server whose role owns the tables also does it at its start",
     );
 }
 
@@ -149,7 +149,7 @@ fn check_server(database: &PostgresConfig, report: &mut AreaReport<'_>) -> bool 
         Ok(server) => server,
         Err(failure) => {
             let next = "start it, or correct the URL, the password or the server's pg_hba.conf";
-            report.problem(format!("the database at {}", failure.message), next);
+            report.problem(failure.message, next);
             return false;
         }
     };

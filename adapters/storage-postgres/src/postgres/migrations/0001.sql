@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS migrations (
 CREATE TABLE IF NOT EXISTS schema_version (
     id BIGINT NOT NULL,
     version BIGINT NOT NULL,
-    oldest_reader BIGINT NOT NULL,
+    min_server_version BIGINT NOT NULL,
     PRIMARY KEY (id)
 );
 
@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS store (
     epoch BIGINT NOT NULL,
     audit_number BIGINT NOT NULL,
     audit_hash BYTEA NOT NULL,
+    metadata_format BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (id)
 );
@@ -39,6 +40,7 @@ CREATE TABLE IF NOT EXISTS store (
 CREATE TABLE IF NOT EXISTS server_groups (
     server BYTEA NOT NULL,
     group_id BYTEA NOT NULL,
+    at BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (server)
 );
@@ -234,11 +236,13 @@ CREATE INDEX IF NOT EXISTS idempotency_by_age ON idempotency (at);
 
 INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING;
 
-INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, checksum)
+INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, metadata_format,
+    checksum)
     VALUES (1, 'complete', '\x{store_id}', {epoch}, 0,
-    '\x0000000000000000000000000000000000000000000000000000000000000000', {checksum})
+    '\x0000000000000000000000000000000000000000000000000000000000000000', {metadata_format},
+    {checksum})
     ON CONFLICT (id) DO NOTHING;
 
-INSERT INTO schema_version (id, version, oldest_reader) VALUES (1, 1, 1)
+INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 1, 1)
     ON CONFLICT (id) DO UPDATE SET version = excluded.version,
-    oldest_reader = excluded.oldest_reader;
+    min_server_version = excluded.min_server_version;

@@ -83,7 +83,7 @@ fn parameters_have_the_meaning_of_libpq() {
     assert_eq!(target.get_tcp_user_timeout(), Some(&Duration::from_millis(1500)));
     assert_eq!(target.get_keepalives_retries(), Some(7));
     assert_eq!(target.get_keepalives_idle(), Duration::from_secs(9));
-    assert_eq!(target.get_keepalives_interval(), Some(Duration::from_secs(10)));
+    assert_eq!(target.get_keepalives_interval(), Some(Duration::from_secs(3)));
     assert_eq!(target.get_connect_timeout(), Some(&Duration::from_secs(2)));
     assert_eq!(config.tls.client_files, Some(("c.pem".into(), "k.pem".into())));
     assert_eq!(parse("postgres://db/n").targets[0].get_application_name(), Some("reqlore"));

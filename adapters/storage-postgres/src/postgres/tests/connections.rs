@@ -133,6 +133,28 @@ fn missing_host_reports_its_address_to_operators_only() {
     assert!(!error.to_string().contains("127.0.0.1"), "{error}");
 }
 
+/// A host that accepts connections and never answers delays only the first connection.
+#[test]
+fn last_host_that_worked_is_tried_first() {
+    let database = TestDatabase::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_port = silent.local_addr().unwrap().port();
+    let url = database.url();
+    let (account, place) = url.split_once('@').unwrap();
+    let url = format!("{account}@127.0.0.1:{silent_port},{place}&connect_timeout=1");
+    let config = parse(&url);
+    assert_eq!(config.connect_timeout(), Duration::from_secs(2));
+    let pool = ConnectionPool::new(config).unwrap();
+    for _ in 0..3 {
+        // Each needs a new connection.
+        pool.expire_connections();
+        show(&pool, "port").unwrap();
+    }
+    silent.set_nonblocking(true).unwrap();
+    let tried = silent.incoming().take_while(Result::is_ok).count();
+    assert_eq!(tried, 1);
+}
+
 #[test]
 fn busy_pool_names_its_size() {
     let database = TestDatabase::new();

@@ -36,10 +36,10 @@ fn error_codes_lead_to_next_steps_and_messages() {
     let client = server.runtime.block_on(server.pool.get()).unwrap();
     for (code, next, part) in [
         ("08006", Reconnect, "the connection was lost; check that it runs"),
-        ("0A000", Report, "error 0A000: the cause"),
+        ("0A000", Report, "error 0A000; see Reqlore's log"),
         ("25006", Reconnect, "can only be read, so nothing was written; connect to the primary"),
-        ("25P03", Reconnect, "too long; raise its timeouts"),
-        ("26000", Reconnect, "connect without a pooler"),
+        ("25P03", Reconnect, "too long in a transaction; raise its"),
+        ("26000", Reconnect, "through a pooler of sessions"),
         ("28P01", Report, "rejected the login; correct the user or its password"),
         ("3D000", Report, "does not exist; create it"),
         ("40001", Repeat, "nothing was written; try again"),
@@ -51,13 +51,13 @@ fn error_codes_lead_to_next_steps_and_messages() {
         ("53200", Report, "is short of a resource (the cause); raise its limit"),
         ("53300", Reconnect, "accepts no more connections; raise its `max_connections`"),
         ("54000", Report, "cannot store a change of this size (the cause); split"),
-        ("55P03", Repeat, "other writers kept it locked, so nothing was written; try again"),
-        ("57014", Report, "longer than its `statement_timeout`, so nothing was written"),
-        ("57P01", Reconnect, "is starting or shutting down; try again"),
+        ("55P03", Repeat, "longer than its `lock_timeout`, so nothing was written; try again"),
+        ("57014", Report, "was cancelled, so nothing was written; try again, or raise its"),
+        ("57P01", Reconnect, "ended the connection, for example for a restart; try again"),
         ("57P03", Reconnect, "is starting or shutting down; try again"),
-        ("58030", Report, "cannot access its files (the cause); check its disk"),
+        ("58030", Report, "cannot access its files; check its disk and its log"),
         ("OC000", Repeat, "nothing was written; try again"),
-        ("XX002", Report, "is damaged (the cause); create an empty database and restore"),
+        ("XX002", Report, "is damaged (the cause); restore a backup into a new database"),
     ] {
         let raise =
             format!("DO $$ BEGIN RAISE EXCEPTION 'the cause' USING ERRCODE = '{code}'; END $$");
@@ -98,6 +98,24 @@ fn commit_without_its_standby_is_not_acknowledged() {
     let rows = session.begin(&[RowQuery::all(&USERS)]).unwrap();
     assert_eq!(rows, [[user("a")]]);
     session.roll_back();
+}
+
+/// A commit that is not answered does not hold the writer for ever.
+#[test]
+fn commit_that_is_not_answered_has_an_unknown_outcome() {
+    let cluster = PostgresCluster::start();
+    let url = cluster.url("postgres");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(update_schema(&open_pool(&url))).unwrap();
+    let mut session = open(&url).open_session();
+    session.begin(&[]).unwrap();
+    put(&mut *session, &USERS, vec![user("a")]);
+    cluster.configure("synchronous_standby_names", "missing");
+    cluster.reload();
+    while cluster.query("SHOW synchronous_standby_names") != ["missing"] {}
+    let outcome = session.commit();
+    assert!(matches!(&outcome, CommitOutcome::Unknown(reason) if reason == "does not answer"));
+    assert!(session.was_interrupted());
 }
 
 /// The store finds the lost commit, and waits for the standby again.

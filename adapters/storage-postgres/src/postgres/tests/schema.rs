@@ -6,12 +6,12 @@ use expect_test::expect_file;
 
 use super::support::{TestServer, commit, key_of, open_pool, put, row_of};
 use crate::database::{Database, RowSource};
-use crate::postgres::schema::{Migration, migrate, migrations, status};
+use crate::postgres::schema::{Migration, migrate, migrations, read_schema_status};
 use crate::row::RowQuery;
 use crate::tables::{ColumnType, DOCUMENTS, INDEXES, TABLES, Table};
 
 /// CRC32 of the published files.
-const PUBLISHED: [(&str, u32); 1] = [(include_str!("../migrations/0001.sql"), 4_000_039_218)];
+const PUBLISHED: [(&str, u32); 1] = [(include_str!("../migrations/0001.sql"), 381_624_762)];
 
 #[test]
 fn published_migrations_never_change() {
@@ -30,7 +30,7 @@ fn first_migration_creates_all_tables() {
         "migrations (\n    version BIGINT NOT NULL,\n    step BIGINT NOT NULL,\n    \
          statement TEXT COLLATE \"C\" NOT NULL,\n    PRIMARY KEY (version, step)\n)",
         "schema_version (\n    id BIGINT NOT NULL,\n    version BIGINT NOT NULL,\n    \
-         oldest_reader BIGINT NOT NULL,\n    PRIMARY KEY (id)\n)",
+         min_server_version BIGINT NOT NULL,\n    PRIMARY KEY (id)\n)",
         "group_lock (\n    id BIGINT NOT NULL,\n    turn BIGINT NOT NULL,\n    PRIMARY KEY (id)\n)",
     ] {
         let _ = writeln!(text, "CREATE TABLE IF NOT EXISTS {table};\n");
@@ -46,13 +46,15 @@ fn first_migration_creates_all_tables() {
     let _ = write!(
         text,
         "INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING;\n\n\
-         INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, checksum)\n    \
+         INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, metadata_format,\n    \
+         checksum)\n    \
          VALUES (1, 'complete', '\\x{{store_id}}', {{epoch}}, 0,\n    \
-         '\\x{zeros}', {{checksum}})\n    \
+         '\\x{zeros}', {{metadata_format}},\n    \
+         {{checksum}})\n    \
          ON CONFLICT (id) DO NOTHING;\n\n\
-         INSERT INTO schema_version (id, version, oldest_reader) VALUES (1, 1, 1)\n    \
+         INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 1, 1)\n    \
          ON CONFLICT (id) DO UPDATE SET version = excluded.version,\n    \
-         oldest_reader = excluded.oldest_reader;\n"
+         min_server_version = excluded.min_server_version;\n"
     );
     expect_file!["../migrations/0001.sql"].assert_eq(&text);
 }
@@ -76,7 +78,7 @@ fn create_table(table: &Table) -> String {
     text
 }
 
-fn second_version(oldest_reader: i64) -> Vec<Migration> {
+fn second_version(min_server_version: i64) -> Vec<Migration> {
     let mut all = migrations().unwrap();
     all.push(Migration {
         version: 2,
@@ -84,7 +86,7 @@ fn second_version(oldest_reader: i64) -> Vec<Migration> {
             "ALTER TABLE documents ADD COLUMN IF NOT EXISTS rank BIGINT".to_owned(),
             "CREATE INDEX IF NOT EXISTS documents_by_rank ON documents (project, rank)".to_owned(),
             format!(
-                "UPDATE schema_version SET version = 2, oldest_reader = {oldest_reader} \
+                "UPDATE schema_version SET version = 2, min_server_version = {min_server_version} \
                  WHERE id = 1"
             ),
         ],
@@ -109,7 +111,7 @@ fn many_servers_at_once_migrate_each_step_once() {
     let steps: usize = all.iter().map(|migration| migration.steps.len()).sum();
     assert_eq!(counts.iter().sum::<usize>(), steps, "{counts:?}");
     assert_eq!(server.database.query("SELECT name FROM leases").unwrap(), [""; 0]);
-    let state = server.runtime.block_on(status(&server.pool, &all)).unwrap();
+    let state = server.runtime.block_on(read_schema_status(&server.pool, &all)).unwrap();
     assert_eq!((state.version, state.latest, state.pending.len()), (2, 2, 0));
 }
 
@@ -125,16 +127,19 @@ fn interrupted_migration_continues_at_its_step() {
          INSERT INTO leases (name, holder, expires) VALUES ('schema', 'dead', 1)"
     );
     server.database.query(&record).unwrap();
-    let state = server.runtime.block_on(status(&server.pool, &all)).unwrap();
+    let state = server.runtime.block_on(read_schema_status(&server.pool, &all)).unwrap();
     assert_eq!(state.pending.iter().map(|one| one.step).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(server.runtime.block_on(migrate(&server.pool, &all)).unwrap(), 2);
 }
 
 #[test]
 fn newer_schema_is_refused_unless_it_allows_this_version() {
-    for (oldest_reader, is_refused) in [(1, false), (2, true)] {
+    for (min_server_version, is_refused) in [(1, false), (2, true)] {
         let server = TestServer::empty();
-        server.runtime.block_on(migrate(&server.pool, &second_version(oldest_reader))).unwrap();
+        server
+            .runtime
+            .block_on(migrate(&server.pool, &second_version(min_server_version)))
+            .unwrap();
         let old = migrations().unwrap();
         match server.runtime.block_on(migrate(&server.pool, &old)) {
             Ok(0) => assert!(!is_refused),
@@ -228,7 +233,7 @@ fn outdated_server_stops_reading_and_writing() {
     let read = || server.runtime.block_on(database.read(vec![RowQuery::all(&DOCUMENTS)]));
     assert_eq!(read().unwrap()[0].len(), 1);
 
-    server.database.query("UPDATE schema_version SET version = 3, oldest_reader = 2").unwrap();
+    server.database.query("UPDATE schema_version SET version = 3, min_server_version = 2").unwrap();
     let expected = "its schema needs a newer version of Reqlore; update this server";
     let error = session.begin(&[]).unwrap_err().to_store_error().to_string();
     assert!(error.ends_with(expected), "{error}");
@@ -240,7 +245,7 @@ fn outdated_server_stops_reading_and_writing() {
     };
     assert!(error.ends_with(expected), "{error}");
     assert!(read().is_err());
-    server.database.query("UPDATE schema_version SET oldest_reader = 1").unwrap();
+    server.database.query("UPDATE schema_version SET min_server_version = 1").unwrap();
     read().unwrap();
     session.begin(&[]).unwrap();
 }

@@ -103,7 +103,7 @@ fn damaged_row_is_an_error_that_names_the_table() {
         server.database.query(&format!("UPDATE users SET {change}")).unwrap();
         let message = server.try_read(RowQuery::all(&USERS)).unwrap_err();
         let expected = "the database: is damaged (a row does not match its checksum: table \
-                        users); create an empty database and restore a backup with \
+                        users); restore a backup into a new database with \
                         `reqlore restore`";
         assert_eq!(message, expected, "{change}");
     }

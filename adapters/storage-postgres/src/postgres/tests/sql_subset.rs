@@ -63,12 +63,9 @@ fn assert_common(sql: &str) {
         assert!(!word.starts_with("PG_"), "{word} in {sql}");
     }
     assert!(!upper.contains("FOR UPDATE"), "{sql}");
-    for star in ["SELECT * FROM UNNEST(", "* 1000"] {
-        if upper.contains(star) {
-            return;
-        }
-    }
-    assert!(!sql.contains('*'), "{sql}");
+    let known_stars = ["SELECT * FROM UNNEST(", "* 1000"];
+    let rest = known_stars.iter().fold(upper.clone(), |text, star| text.replace(star, ""));
+    assert!(!rest.contains('*'), "{sql}");
 }
 
 /// All texts that the modules of this crate contain, besides those that are built.

@@ -56,7 +56,7 @@ fn tls_server_is_verified_as_the_url_says() {
         assert!(message.contains(expected), "{host} {parameters}: {message}");
         let pool = ConnectionPool::new(parse(&url(host, &parameters))).unwrap();
         let error = small_runtime().block_on(pool.get()).unwrap_err().error.to_string();
-        assert!(error.contains("server's log") && !error.contains(host), "{error}");
+        assert!(error.contains("Reqlore's log") && !error.contains(host), "{error}");
     }
     assert_eq!(tls_version(&url("localhost", "")).unwrap(), "", "this machine needs no TLS");
 }

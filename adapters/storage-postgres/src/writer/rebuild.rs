@@ -1,0 +1,81 @@
+//! Derives the metadata and the lists of all documents again, after a change of their format.
+
+use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::project_key::ProjectKey;
+
+use crate::read::documents::{document_id, documents_after};
+use crate::records::{DocumentRow, METADATA_FORMAT, RowReader};
+use crate::row::{RowQuery, TableRow};
+use crate::tables::{BODIES, DOCUMENTS, PROJECTS};
+use crate::writer::commit::body_keys;
+use crate::writer::{GroupWriterEngine, LIST_TABLES, STEP_ROWS};
+
+const BATCH_DOCUMENTS: usize = 100;
+
+impl GroupWriterEngine {
+    /// Derives everything again in one transaction: readers see all of it or nothing, and of
+    /// several servers that start at once, one does it.
+    pub(crate) fn rebuild_metadata(&mut self) -> StoreResult<()> {
+        let mut store = self.store_row()?;
+        if store.metadata_format == METADATA_FORMAT {
+            return Ok(());
+        }
+        for table in LIST_TABLES {
+            loop {
+                let some = RowQuery::all(table).limited_to(STEP_ROWS);
+                let rows = self.select_one(some)?;
+                for row in &rows {
+                    self.transaction.delete(table, row[..table.key_width].to_vec());
+                }
+                if rows.len() < STEP_ROWS {
+                    break;
+                }
+            }
+        }
+        for row in self.select_one(RowQuery::all(&PROJECTS))? {
+            let project = ProjectKey::new(RowReader::new(row, "a project").text()?);
+            for kind in DocumentKind::ALL {
+                self.rebuild_kind(&project, kind)?;
+            }
+        }
+        store.metadata_format = METADATA_FORMAT;
+        self.put_store_row(&store);
+        Ok(())
+    }
+
+    fn rebuild_kind(&mut self, project: &ProjectKey, kind: DocumentKind) -> StoreResult<()> {
+        let mut last: Option<String> = None;
+        loop {
+            let batch = documents_after(project, kind, last.as_deref());
+            let rows = self.select_one(batch.limited_to(BATCH_DOCUMENTS))?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let mut first_parts = Vec::with_capacity(rows.len());
+            for row in &rows {
+                first_parts.extend(body_keys(&row[..DOCUMENTS.key_width], 1));
+            }
+            self.transaction.load(&BODIES, first_parts)?;
+            for row in rows {
+                let id = document_id(&row)?;
+                let row = DocumentRow::decode_with(row, |version, modified, parts| {
+                    let body = self.body(project, &id, version, parts)?;
+                    let document = Document { id: id.clone(), version, body };
+                    Ok(DocumentMeta::from_document(&document, modified))
+                })?;
+                if let Some(present) = &row.present {
+                    self.transaction.put(&DOCUMENTS, row.encode(project, &id)?);
+                    self.replace_lists(project, None, Some(&present.meta))?;
+                }
+                last = Some(id.name);
+            }
+            self.transaction.flush()?;
+            self.transaction.forget_rows();
+        }
+    }
+
+    fn select_one(&mut self, query: RowQuery) -> StoreResult<Vec<TableRow>> {
+        Ok(self.transaction.select(&[query])?.pop().unwrap_or_default())
+    }
+}
