@@ -1,10 +1,11 @@
 #!/bin/sh
 # Creates the database, the role that owns its tables and the role of the servers. PostgreSQL's
-# image runs this once; docs/postgresql.md explains each statement.
+# image runs this once. The statements are those of docs/postgresql.md#roles.
 set -eu
 
-psql --quiet --set ON_ERROR_STOP=1 --username postgres \
-  --set owner_password="$(cat /run/secrets/owner)" --set server_password="$(cat /run/secrets/server)" <<'SQL'
+psql --quiet --set ON_ERROR_STOP=1 --username postgres <<'SQL'
+\set owner_password `cat /run/secrets/owner`
+\set server_password `cat /run/secrets/server`
 CREATE ROLE reqlore_owner LOGIN PASSWORD :'owner_password';
 CREATE ROLE reqlore_server LOGIN PASSWORD :'server_password';
 CREATE DATABASE reqlore OWNER reqlore_owner ENCODING 'UTF8' TEMPLATE template0;
