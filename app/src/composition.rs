@@ -410,8 +410,8 @@ pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandErr
         }
         StorageSpec::Postgres(_) => {
             return Err(CommandError::usage_error(
-                "--accept-loss: not for PostgreSQL, which recovers its own log; restore a backup if data \
-                 is missing",
+                "--accept-loss: not for PostgreSQL, which recovers its own log; restore a backup \
+                 if data is missing",
             ));
         }
     };

@@ -150,8 +150,8 @@ fn connection_errors_name_their_cause_and_remedy() {
         (
             "plain",
             format!("{server}/tables"),
-            "it wants a password for the user plain, and there is none; set PGPASSWORD, or add the \
-             line `127.0.0.1:PORT:tables:plain:PASSWORD` to /nonexistent/.pgpass",
+            "it requires a password for the role plain, but none is configured; set PGPASSWORD, or \
+             add the line `127.0.0.1:PORT:tables:plain:PASSWORD` to /nonexistent/.pgpass",
         ),
         ("unknown:s3cret", format!("{server}/tables"), "(password authentication failed for user"),
         ("closed:s3cret", format!("{server}/tables"), "(role \"closed\" is not permitted to log"),

@@ -20,14 +20,14 @@ const SERVERS: usize = 3;
 const CLIENTS: usize = 6;
 /// Items that all clients extend.
 const LISTS: usize = 3;
-/// A client gives up a call that no server answers for this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for a call that servers do not answer.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the clients of all servers know.
+/// Servers, and the expected content of their database.
 struct World {
     team: TestTeam,
     token: String,
-    /// Where the servers listen. One that was killed has a new address.
+    /// The addresses of the servers. One that was killed gets a new one.
     addresses: Mutex<Vec<SocketAddr>>,
     log: Mutex<WriteLog>,
     /// The references of the lists, and the entries that were acknowledged.
@@ -87,7 +87,7 @@ impl World {
         let target = self.acknowledged.load(Ordering::Relaxed) + count;
         let begin = Instant::now();
         while self.acknowledged.load(Ordering::Relaxed) < target {
-            assert!(begin.elapsed() < PATIENCE, "the servers acknowledge no writes");
+            assert!(begin.elapsed() < CALL_TIMEOUT, "the servers acknowledge no writes");
             std::thread::yield_now();
         }
     }
@@ -213,7 +213,7 @@ impl<'a> WorldClient<'a> {
                 // The server was killed.
                 Err(_) => {}
             }
-            assert!(begin.elapsed() < PATIENCE, "no server answers {tool}");
+            assert!(begin.elapsed() < CALL_TIMEOUT, "no server answers {tool}");
         }
     }
 }
@@ -266,7 +266,7 @@ fn read_list(answer: &Answer) -> ListState {
 }
 
 #[test]
-fn postgres_writes_survive_kill_9_of_servers_connections_and_database() {
+fn postgres_and_servers_killed_lose_no_write() {
     let kills = env_number("REQLORE_POSTGRES_KILLS").unwrap_or(4);
     let cluster = PostgresCluster::start();
     let (world, mut servers) = World::start(cluster.command_url("postgres"));
@@ -293,7 +293,7 @@ fn postgres_writes_survive_kill_9_of_servers_connections_and_database() {
 }
 
 #[test]
-fn postgres_failover_to_a_synchronous_standby_loses_nothing() {
+fn postgres_failover_to_its_standby_loses_no_write() {
     let primary = PostgresCluster::start();
     let standby = primary.start_standby();
     let both = format!("127.0.0.1:{},127.0.0.1:{}", primary.port(), standby.port());

@@ -33,8 +33,8 @@ use crate::writer::{GroupWriterEngine, ReadPlan};
 /// A batch of records ends when it reaches one of these sizes.
 const BATCH_RECORDS: usize = 200;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
-/// Maximum number of parts in a batch after the first ones of its texts. Parts are read before their
-/// sizes are known, and only a first one is usually small.
+/// Maximum number of parts in a batch, besides the first parts of its texts. Parts are read before
+/// their sizes are known, and only a first one is usually small.
 const BATCH_PARTS: usize = BATCH_BYTES / PART_BYTES;
 
 #[async_trait]
@@ -453,7 +453,8 @@ impl GroupWriterEngine {
         match row {
             Some(row) if row.present.is_some() && row.number <= entry.number => {
                 let reason = format!(
-                    "the history of {id} has a number above its current version; run `reqlore check` on it"
+                    "the history of {id} has a number above its current version; run \
+                     `reqlore check` on it"
                 );
                 Err(StoreError::Refused { place: "the source".to_owned(), reason })
             }

@@ -460,8 +460,8 @@ impl StoreRow {
             return Ok(());
         }
         Err(refused(
-            "is incomplete: a copy or restore into it is running or was interrupted; wait for it, or \
-             drop the database and copy again",
+            "is incomplete: a copy or restore into it is running or was interrupted; wait for it, \
+             or drop the database and copy again",
         ))
     }
 }

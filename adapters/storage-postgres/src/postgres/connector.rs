@@ -170,8 +170,8 @@ fn describe(error: &tokio_postgres::Error) -> String {
     text
 }
 
-/// Connects to the first host that accepts, beginning with the one at `first`, and returns its place
-/// in the list. Passwords and certificates
+/// Connects to the first host that accepts, beginning with the one at `first`, and returns its
+/// index. Passwords and certificates
 /// are read from their files each time, because they may rotate. Must run on a runtime that
 /// outlives the connection.
 pub(crate) async fn connect(

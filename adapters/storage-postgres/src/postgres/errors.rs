@@ -192,6 +192,7 @@ fn store_error(code: &str, message: &str) -> StoreError {
         "42P01" | "42703" | "3F000" => {
             &format!("its schema is incomplete ({message}); run `reqlore migrate up`")
         }
+        "42704" => "does not know a parameter of `options`; correct the URL",
         "XX001" | "XX002" => return damaged(message),
         _ => return store_error_of_class(code, message),
     };

@@ -93,8 +93,8 @@ impl ConnectionPool {
             Ok(Err(error)) => Err(DatabaseError::report(internal(&error))),
             Err(_) => Err(DatabaseError::report(StoreError::Busy {
                 reason: format!(
-                    "{DATABASE_LABEL}: all {} connections to it are in use; try again, or raise pool_size \
-                     in its URL",
+                    "{DATABASE_LABEL}: all {} connections to it are in use; try again, or raise \
+                     pool_size in its URL",
                     self.connector.config.pool_size
                 ),
             })),

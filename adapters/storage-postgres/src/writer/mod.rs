@@ -106,7 +106,7 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
-    /// The newest time of a change that this writer was told.
+    /// The newest time of a change by this writer.
     last_time: Timestamp,
     /// The backoff of the current group, after its first attempt.
     backoff: Option<RetryBackoff>,
