@@ -25,6 +25,11 @@ const COMMIT_SIZE: Size = Size { requirements: 10_000 };
 const READ_SIZE: Size = Size { requirements: 91_000 };
 /// Maximum median of a read as a multiple of the one on SQLite.
 const READ_BAR: f64 = 2.5;
+/// Bars of a new server: its first answer, which finds what is indexed so far, its complete index,
+/// and its memory in MiB.
+const FIRST_ANSWER_BAR: Duration = Duration::from_secs(1);
+const READY_BAR: Duration = Duration::from_secs(60);
+const MEMORY_BAR: f64 = 600.0;
 
 pub(crate) fn measure(folder: &Path) -> Result<()> {
     println!("\nPostgreSQL with fsync and its default settings, {CLIENTS} in flight");
@@ -57,6 +62,28 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
     let ratio = postgres.p50().as_secs_f64() / sqlite.p50().as_secs_f64();
     let note = format!("{ratio:.2} times; bar {READ_BAR}: {}", verdict(ratio <= READ_BAR));
     println!("{}", Row::new("postgres").times(&postgres).rate(&postgres).note(note));
+    measure_new_server(&project, &cluster)
+}
+
+/// A server without a search index.
+fn measure_new_server(project: &Project, cluster: &PostgresCluster) -> Result<()> {
+    project.delete_cache()?;
+    let clock = Instant::now();
+    let server = project.start(&cluster.command_url(DATABASE), Limits::Off)?;
+    let first_pending = server.pending_texts()?;
+    let first_answer = clock.elapsed();
+    while server.pending_texts()? > 0 {
+        thread::sleep(Duration::from_millis(100));
+    }
+    let ready = clock.elapsed();
+    let peak = server.mebibytes("VmHWM")?;
+    println!(
+        "\nnew server: first answer after {first_answer:.2?} ({first_pending} texts pending; bar 1 s: \
+         {}), search ready after {ready:.1?} (bar 60 s: {}), {peak:.0} MiB (bar 600: {})",
+        verdict(first_answer <= FIRST_ANSWER_BAR),
+        verdict(ready <= READY_BAR),
+        verdict(peak <= MEMORY_BAR),
+    );
     Ok(())
 }
 

@@ -64,6 +64,11 @@ impl Project {
         self.size
     }
 
+    /// Deletes the search index, so that the next server is like a new one.
+    pub(crate) fn delete_cache(&self) -> Result<()> {
+        Ok(fs::remove_dir_all(&self.cache)?)
+    }
+
     /// Creates a token.
     pub(crate) fn token(&self, storage: &str) -> Result<String> {
         Ok(self.run(storage, &["token", "create", "--user", "bench"])?.trim().to_owned())
@@ -155,6 +160,17 @@ impl Server {
             Ok(RecordedCall { request, answer: answer.1 })
         };
         (0..count).map(&mut ask).collect()
+    }
+
+    /// Searches, and returns the number of texts that the search index lacks.
+    pub(crate) fn pending_texts(&self) -> Result<u64> {
+        let params = json!({ "name": "search_global", "arguments": { "query": "known user" } });
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let request = request(self.address, &self.token, &body.to_string());
+        let mut connection = Connection::open(self.address)?;
+        let json: Value = serde_json::from_slice(&connection.ask(&request)?.body)?;
+        let pending = json["result"]["structuredContent"]["pending"].as_u64();
+        pending.ok_or_else(|| format!("search_global was answered with {json}").into())
     }
 
     /// Calls that create requirements, each in another story.
