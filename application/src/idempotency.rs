@@ -39,7 +39,7 @@ impl KeyLocks {
 
 /// A call without a stored response is assumed to be running for this long. After that, its server
 /// was probably killed.
-const IN_FLIGHT_SECONDS: i64 = 10;
+const IN_FLIGHT_SECONDS: i64 = 20;
 
 #[derive(Serialize, Deserialize)]
 struct StoredResponse {

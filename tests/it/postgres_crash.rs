@@ -175,6 +175,9 @@ impl<'a> WorldClient<'a> {
         let number = self.random.below(LISTS);
         let (reference, acknowledged) = &self.world.lists[number];
         for attempt in 0.. {
+            if self.world.is_over.load(Ordering::Relaxed) {
+                return;
+            }
             let expected = acknowledged.lock().unwrap().clone();
             let read = self.call("", "get_item", &json!({ "reference": reference }));
             let ListState { version, mut entries } = read_list(&read);
@@ -209,13 +212,22 @@ impl<'a> WorldClient<'a> {
             }
             match send(client, key, tool, arguments.clone()) {
                 Ok(answer) if answer.status == 200 && !is_unavailable(&answer) => return answer,
-                Ok(answer) => assert!(is_unavailable(&answer), "{answer:?}"),
+                Ok(answer) => {
+                    assert!(is_unavailable(&answer), "{answer:?}");
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 // The server was killed.
-                Err(_) => {}
+                Err(error) => assert!(!is_timeout(&error), "{tool} was never answered"),
             }
             assert!(begin.elapsed() < CALL_TIMEOUT, "no server answers {tool}");
         }
     }
+}
+
+/// True if the server accepted a call and did not answer for a long time.
+fn is_timeout(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{TimedOut, WouldBlock};
+    matches!(error.kind(), TimedOut | WouldBlock)
 }
 
 /// Sends a call once. A write has an idempotency key, which is also its request ID.

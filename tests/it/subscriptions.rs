@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::backlog::create_epic;
-use crate::client::{Server, project};
+use crate::client::{Server, project, storage_argument};
 
 /// Writes an epic as an editor would.
 fn write_epic(root: &Path, number: u32, title: &str) {
@@ -103,10 +103,13 @@ fn subscription_2026_file_edit_is_notified() {
 
 #[test]
 fn subscription_change_by_another_process_is_notified() {
-    let project = project();
-    let mut server = start_with_epics(project.path());
-    listen(&mut server, &["requirements://epics"]);
-    let mut other = Server::start(project.path());
-    assert_eq!(create_epic(&mut other, "of another"), "EP-004");
-    assert_eq!(server.answer()["params"]["uri"], "requirements://epics");
+    for storage in ["fs", "sqlite", "postgres"] {
+        let project = project();
+        let storage = storage_argument(storage);
+        let start = || Server::start_with(project.path(), &["--storage", &storage]);
+        let (mut server, mut other) = (start(), start());
+        listen(&mut server, &["requirements://epics"]);
+        assert_eq!(create_epic(&mut other, "of another"), "EP-001");
+        assert_eq!(server.answer()["params"]["uri"], "requirements://epics", "{storage}");
+    }
 }

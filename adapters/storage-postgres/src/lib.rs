@@ -50,7 +50,7 @@ pub use postgres::{
 };
 use read::{changes, documents, entities, history, items, team};
 use records::METADATA_FORMAT;
-use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
+use writer::{GroupWriterEngine, MetadataUpdate, ReadPlan, STEP_ROWS};
 
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
@@ -90,34 +90,44 @@ impl PostgresStore {
     pub async fn open_for_server(config: PostgresConfig) -> StoreResult<(Self, bool)> {
         let database = PostgresDatabase::of_config(config)?;
         match database.update_schema().await {
-            Ok(()) => Ok((Self::start(Arc::new(database)).await?, true)),
+            Ok(()) => Ok((Self::start_server(Arc::new(database)).await?, true)),
             Err(error) if error.next == NextStep::Reconnect => {
                 database.warn_of_start(&error);
-                Ok((Self::start_writer(Arc::new(database))?, false))
+                Ok((Self::start_writer(Arc::new(database), MetadataUpdate::Server)?, false))
             }
             // Waiting does not help.
             Err(error) => Err(error.into_operator_error()),
         }
     }
 
-    /// Starts the writer of a database that has its tables. Fails if an import is filling it.
+    /// Starts the writer of a database that has its tables. Fails if an import is filling it, or
+    /// if its metadata has another format.
     pub(crate) async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
+        changes::store_row(&*database).await?.check_usable()?;
+        Self::start_writer(database, MetadataUpdate::None)
+    }
+
+    /// Like [`Self::start`], but updates metadata of an older format.
+    async fn start_server(database: Arc<dyn Database>) -> StoreResult<Self> {
         let row = changes::store_row(&*database).await?;
         row.check_complete()?;
-        let store = Self::start_writer(database)?;
-        if row.metadata_format < METADATA_FORMAT {
-            tracing::info!("updating the metadata of all documents");
-            let rebuild = |engine: &mut GroupWriterEngine| engine.rebuild_metadata();
-            store.run(ReadPlan::of_import(), rebuild).await?;
-        } else {
+        if row.metadata_format >= METADATA_FORMAT {
             row.check_usable()?;
+        }
+        let store = Self::start_writer(database, MetadataUpdate::Server)?;
+        if row.metadata_format < METADATA_FORMAT {
+            // Another server may be updating it now, so the next group tries again.
+            if let Err(error) = store.write(|_| Ok(())).await {
+                tracing::warn!(%error, "the metadata was not updated");
+            }
         }
         Ok(store)
     }
 
-    fn start_writer(database: Arc<dyn Database>) -> StoreResult<Self> {
+    fn start_writer(database: Arc<dyn Database>, update: MetadataUpdate) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
-        let engine = GroupWriterEngine::new(database.open_session(), Arc::clone(&counters))?;
+        let session = database.open_session();
+        let engine = GroupWriterEngine::new(session, update, Arc::clone(&counters))?;
         let writer = GroupWriter::start("postgres-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;

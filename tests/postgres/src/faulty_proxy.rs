@@ -6,7 +6,7 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -41,8 +41,8 @@ pub struct FaultyProxy {
 
 struct Faults {
     random: Mutex<u64>,
-    /// Odd after a fault, so that the next chance passes: what is repeated at once succeeds.
-    chances: AtomicUsize,
+    /// True after a fault: the next chance passes, so that a repetition succeeds.
+    skips_next: AtomicBool,
     injected: AtomicUsize,
 }
 
@@ -57,7 +57,7 @@ impl FaultyProxy {
         let port = listener.local_addr().unwrap().port();
         let faults = Faults {
             random: Mutex::new(seed | 1),
-            chances: AtomicUsize::new(0),
+            skips_next: AtomicBool::new(false),
             injected: AtomicUsize::new(0),
         };
         let faults = Arc::new(faults);
@@ -93,7 +93,7 @@ impl Faults {
     /// A random number below the limit, or `None` if the last chance was a fault.
     fn choose(&self, limit: u64) -> Option<u64> {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.chances.swap(0, Ordering::Relaxed) == 1 {
+        if self.skips_next.swap(false, Ordering::Relaxed) {
             return None;
         }
         *random ^= *random << 13;
@@ -103,7 +103,7 @@ impl Faults {
     }
 
     fn count(&self) {
-        self.chances.store(1, Ordering::Relaxed);
+        self.skips_next.store(true, Ordering::Relaxed);
         self.injected.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -74,6 +74,12 @@ impl DatabaseError {
         self.next == NextStep::Reconnect && (code.starts_with("08") || code.starts_with("57P"))
     }
 
+    /// True if the database rejected a value, a key or a size.
+    pub(crate) fn is_rejected_data(&self) -> bool {
+        let class = self.code.as_deref().and_then(|code| code.get(..2));
+        matches!(class, Some("22" | "23" | "54"))
+    }
+
     pub(crate) fn has_code(&self, codes: &[&str]) -> bool {
         self.code.as_deref().is_some_and(|code| codes.contains(&code))
     }

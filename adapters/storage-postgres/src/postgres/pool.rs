@@ -16,7 +16,7 @@ use deadpool_postgres::ClientWrapper;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::DatabaseStatistics;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
-use tokio::time::timeout;
+use tokio::time::{Timeout, timeout};
 
 use super::connect_options::{PostgresConfig, address_of};
 use super::connection_log::ConnectionLog;
@@ -54,7 +54,7 @@ impl ConnectionPool {
         let runtime_handle = runtime.handle.clone();
         let connector = Connector {
             config,
-            last_target: AtomicUsize::new(0),
+            last_targets: Default::default(),
             runtime: runtime_handle,
             log: ConnectionLog::default(),
         };
@@ -82,12 +82,7 @@ impl ConnectionPool {
     }
 
     pub(super) async fn get_within(&self, limit: Duration) -> Result<Client, DatabaseError> {
-        let waiting = {
-            // The caller's runtime may have no timer.
-            let _entered = self.runtime.handle.enter();
-            timeout(limit, self.pool.get())
-        };
-        match waiting.await {
+        match self.within(limit, self.pool.get()).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(PoolError::Backend(error))) => Err(error),
             Ok(Err(error)) => Err(DatabaseError::report(internal(&error))),
@@ -99,6 +94,13 @@ impl ConnectionPool {
                 ),
             })),
         }
+    }
+
+    /// Limits the time of work.
+    pub(crate) fn within<F: Future>(&self, limit: Duration, work: F) -> Timeout<F> {
+        // The caller's runtime may have no timer.
+        let _entered = self.runtime.handle.enter();
+        timeout(limit, work)
     }
 
     pub(crate) fn statistics(&self) -> DatabaseStatistics {
@@ -179,8 +181,9 @@ fn is_expired(created: Instant) -> bool {
 #[derive(Debug)]
 struct Connector {
     config: PostgresConfig,
-    /// The target of the last connection: while a host is lost, others should not wait for it.
-    last_target: AtomicUsize,
+    /// The targets of the last connections that read and that write: while a host is lost, others
+    /// should not wait for it.
+    last_targets: [AtomicUsize; 2],
     runtime: Handle,
     log: ConnectionLog,
 }
@@ -193,10 +196,11 @@ impl Connector {
         let shared = Arc::clone(connector);
         let runtime = callers_runtime().unwrap_or_else(|| connector.runtime.clone());
         let task = runtime.spawn(async move {
-            let first = shared.last_target.load(Ordering::Relaxed);
+            let last_target = &shared.last_targets[usize::from(kind != SessionKind::Reader)];
+            let first = last_target.load(Ordering::Relaxed);
             match connect(&shared.config, first, kind).await {
                 Ok((client, target)) => {
-                    shared.last_target.store(target, Ordering::Relaxed);
+                    last_target.store(target, Ordering::Relaxed);
                     shared.log.connected(&address_of(&shared.config.targets[target]));
                     Ok(client)
                 }

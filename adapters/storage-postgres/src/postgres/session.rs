@@ -31,10 +31,10 @@ const READ_ATTEMPTS: usize = 3;
 /// Number of written rows after which a table is analyzed for the first time.
 const FIRST_ANALYSIS: usize = 500;
 
-/// Limits for a server that is connected but does not answer. Statements have a limit of their own
-/// there, and a commit may wait for a standby.
+/// Limits for a server that is connected but does not answer. The database limits statements
+/// itself, but no wait of a commit for a standby.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 15 });
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 15 });
 
 /// Writers queue on this row, so that each of them reads the state that the one before left.
 const LOCK: &str = "UPDATE group_lock SET turn = turn + 1 WHERE id = 1";
@@ -194,7 +194,12 @@ impl PostgresDatabase {
             let is_checked = !statements.is_empty();
             statements.extend(first.map(SqlStatement::fixed));
             statements.extend(select(queries)?);
-            let outcome = send_all(&client, statements).await.and_then(|mut responses| {
+            let Ok(outcome) = self.pool.within(REPLY_TIMEOUT, send_all(&client, statements)).await
+            else {
+                drop(Client::take(client));
+                return Err(no_answer());
+            };
+            let outcome = outcome.and_then(|mut responses| {
                 let rows = rows_of(responses.pop());
                 if is_checked {
                     self.schema.finish_check(responses.first().map_or(0, |check| check.count))?;
@@ -280,7 +285,10 @@ impl RowSource for PostgresSnapshot {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let Some(client) = &self.client else { return Ok(Vec::new()) };
         let statements = Vec::from_iter(select(&queries)?);
-        Ok(rows_of(send_all(client, statements).await?.pop()))
+        match timeout(REPLY_TIMEOUT, send_all(client, statements)).await {
+            Ok(responses) => Ok(rows_of(responses?.pop())),
+            Err(_) => Err(no_answer().into()),
+        }
     }
 }
 
@@ -446,6 +454,9 @@ impl PostgresSession {
         };
         if error.next == NextStep::Repeat {
             return CommitOutcome::Retry(error.problem());
+        }
+        if error.is_rejected_data() {
+            return CommitOutcome::Failed(*error.error);
         }
         // On some engines, another error does not tell whether the transaction was committed.
         self.disconnect();

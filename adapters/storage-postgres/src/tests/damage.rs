@@ -8,8 +8,8 @@ use super::contract::open_on;
 use crate::database::{CommitOutcome, Database};
 use crate::postgres::PostgresDatabase;
 use crate::records::METADATA_FORMAT;
-use crate::row::{RowChange, RowQuery};
-use crate::tables::STORE;
+use crate::row::{RowChange, RowQuery, TableRow, Value};
+use crate::tables::{DOCUMENTS, STORE};
 use crate::{PasswordSources, PostgresConfig, PostgresStore};
 
 /// Puts a section, runs a statement, and returns the damage that is found.
@@ -63,29 +63,56 @@ fn metadata_of_an_older_format_is_derived_again() {
         }
         storage.delete(&DocumentId::section("s7")).await;
     });
+    let large: &str = Box::leak("a long text\n".repeat(100_000).into_boxed_str());
+    run(storage.put(&DocumentId::section("large"), large));
+    let all = RowQuery::all(&DOCUMENTS).sorted_by(&["name"]);
+    let before = replace_rows(&config, &all, |_| ());
+    replace_rows(&config, &all, |row| row[META] = "{}".into());
     database.query("DELETE FROM links; DELETE FROM counts").unwrap();
-    set_metadata_format(&config, METADATA_FORMAT - 1);
+    let set_format = |format: i64| {
+        replace_rows(&config, &RowQuery::all(&STORE), |row| {
+            *row.last_mut().unwrap() = format.into()
+        });
+    };
+    set_format(METADATA_FORMAT - 1);
     let outdated = run(storage.store.identity_epoch()).unwrap_err().to_string();
-    assert!(outdated.contains("restart this server to update it"), "{outdated}");
+    assert!(outdated.contains("start a server of this version"), "{outdated}");
+    // Only a server updates it.
+    run(PostgresStore::open(config.clone())).unwrap_err();
 
-    let store = run(PostgresStore::open(config.clone())).unwrap();
+    let (store, _) = run(PostgresStore::open_for_server(config.clone())).unwrap();
+    assert_eq!(replace_rows(&config, &all, |_| ()), before);
     assert_eq!(run(store.find_damage()).unwrap(), Vec::<String>::new());
     assert_eq!(run(storage.read_body(&DocumentId::section("s7"))), None);
     let body = run(storage.read_body(&DocumentId::section("s150"))).unwrap();
     assert_eq!(body, "# Section\n\nSee REQ-001.");
     run(storage.store.identity_epoch()).unwrap();
 
-    set_metadata_format(&config, METADATA_FORMAT + 1);
-    let newer = run(PostgresStore::open(config)).unwrap_err().to_string();
-    assert!(newer.contains("update this server"), "{newer}");
+    set_format(METADATA_FORMAT + 1);
+    let newer = run(PostgresStore::open_for_server(config.clone())).unwrap_err().to_string();
+    assert!(newer.contains("update Reqlore"), "{newer}");
 }
 
-/// Makes the database one of another version of Reqlore.
-fn set_metadata_format(config: &PostgresConfig, format: i64) {
+/// The column of the metadata in a row of `documents`.
+const META: usize = 8;
+
+/// Changes rows, with valid checksums. Returns the rows before.
+fn replace_rows(
+    config: &PostgresConfig,
+    query: &RowQuery,
+    change: impl Fn(&mut TableRow),
+) -> Vec<TableRow> {
     let mut session = PostgresDatabase::of_config(config.clone()).unwrap().open_session();
-    let mut row = session.begin(&[RowQuery::all(&STORE)]).unwrap().remove(0).remove(0);
-    row.pop();
-    row.push(format.into());
-    session.write(vec![(&STORE, vec![RowChange::Put(row)])]).unwrap();
+    let before = session.begin(std::slice::from_ref(query)).unwrap().remove(0);
+    let mut changes = Vec::new();
+    for row in &before {
+        let mut row = row.clone();
+        if row.get(META) != Some(&Value::Null) {
+            change(&mut row);
+        }
+        changes.push(RowChange::Put(row));
+    }
+    session.write(vec![(query.table, changes)]).unwrap();
     assert!(matches!(session.commit(), CommitOutcome::Committed));
+    before
 }

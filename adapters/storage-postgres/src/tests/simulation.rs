@@ -434,7 +434,11 @@ async fn write(world: &World, tag: String, number: usize) {
             let again = request(&plan, &tag, &decisions);
             let call = server.store.commit(&world.projects[plan.project], again);
             match world.call(&server, call).await {
-                Err(StoreError::Repeated(_) | StoreError::Unavailable { .. }) => {}
+                Err(
+                    StoreError::Repeated(_)
+                    | StoreError::Unavailable { .. }
+                    | StoreError::Busy { .. },
+                ) => {}
                 other => panic!("{tag} happened again: {other:?}"),
             }
         }

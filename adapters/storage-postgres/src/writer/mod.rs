@@ -25,8 +25,8 @@ use reqlore_group_commit::{GroupEngine, GroupOutcome};
 
 use crate::counters::{WriterCounters, count};
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
-use crate::error::unavailable;
-use crate::records::{StoreRow, binary, document_key, project_value};
+use crate::error::{busy, unavailable};
+use crate::records::{METADATA_FORMAT, StoreRow, binary, document_key, project_value};
 use crate::row::{RowKey, RowQuery, Value};
 use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
 use crate::tables::{SERVER_GROUPS, STORE};
@@ -97,6 +97,13 @@ impl RetryBackoff {
     }
 }
 
+/// Whether a writer updates metadata of an older format, which older servers cannot use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MetadataUpdate {
+    None,
+    Server,
+}
+
 /// The engine of the writer.
 #[derive(Debug)]
 pub(crate) struct GroupWriterEngine {
@@ -106,6 +113,9 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
+    metadata_update: MetadataUpdate,
+    /// Jobs of the current group.
+    job_count: u64,
     /// The newest time of a change by this writer.
     last_time: Timestamp,
     /// The backoff of the current group, after its first attempt.
@@ -118,12 +128,15 @@ pub(crate) struct GroupWriterEngine {
 impl GroupWriterEngine {
     pub(crate) fn new(
         session: Box<dyn WriteSession>,
+        metadata_update: MetadataUpdate,
         counters: Arc<WriterCounters>,
     ) -> StoreResult<Self> {
         Ok(Self {
             transaction: GroupTransaction::new(session),
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
+            metadata_update,
+            job_count: 0,
             last_time: Timestamp::default(),
             backoff: None,
             is_down: false,
@@ -136,6 +149,7 @@ impl GroupWriterEngine {
         &mut self,
         work: impl FnOnce(&mut Self) -> StoreResult<T>,
     ) -> StoreResult<T> {
+        self.job_count += 1;
         self.transaction.begin_job();
         let outcome = work(self);
         self.transaction.end_job(&outcome);
@@ -166,12 +180,23 @@ impl GroupWriterEngine {
             self.is_down = !is_connected;
             // Some problems say it already.
             let problem = reason.trim_end_matches(", so nothing was written");
-            return Err(unavailable(format!("{problem}, so nothing was written; try again later")));
+            let message = format!("{problem}, so nothing was written; try again later");
+            return Err(if is_connected { busy(&message) } else { unavailable(message) });
         }
         tracing::debug!(reason, "a group of commits is repeated");
         self.transaction.wait(backoff.next_backoff());
         self.backoff = Some(backoff);
         Ok(())
+    }
+
+    /// Checks the database, and updates metadata of an older format if this writer may.
+    fn check_usable(&mut self) -> StoreResult<()> {
+        let row = self.store_row()?;
+        row.check_complete()?;
+        if row.metadata_format < METADATA_FORMAT && self.metadata_update == MetadataUpdate::Server {
+            return self.rebuild_metadata(row);
+        }
+        row.check_usable()
     }
 
     fn retry(&mut self, reason: &str) -> StoreResult<GroupOutcome> {
@@ -183,7 +208,7 @@ impl GroupWriterEngine {
     /// Returns true if a group was committed although its commit failed.
     fn resolve(&mut self, group: GroupId, reason: &str) -> StoreResult<bool> {
         count(&self.counters.unknown_outcomes, 1);
-        tracing::warn!(reason, "the connection was lost at a commit; asking for its outcome");
+        tracing::warn!(reason, "no usable answer to a commit; asking for its outcome");
         let mut backoff = RetryBackoff::begin();
         loop {
             match self.read_last_group() {
@@ -193,9 +218,9 @@ impl GroupWriterEngine {
                     // The error may say that nothing was written. That is true of this query only.
                     tracing::error!(reason = %error, "could not determine the outcome of a commit");
                     return Err(unavailable(
-                        "it is unknown whether the change was written, because the connection was \
-                         lost at the commit; read the items again, or repeat the call with the \
-                         same idempotency key",
+                        "it is unknown whether the change was written, because the commit was not \
+                         answered; read the items again, or repeat the call with the same \
+                         idempotency key",
                     ));
                 }
                 Err(_) => self.transaction.wait(backoff.next_backoff()),
@@ -241,7 +266,7 @@ impl GroupEngine for GroupWriterEngine {
 
     fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
         count(&self.counters.groups, 1);
-        count(&self.counters.jobs, plans.len() as u64);
+        self.job_count = 0;
         let queries = plan_queries(plans);
         loop {
             match self.begin_transaction(queries.clone()) {
@@ -256,12 +281,11 @@ impl GroupEngine for GroupWriterEngine {
         if plans.iter().all(|plan| plan.is_import) {
             return Ok(());
         }
-        let usable = self.store_row().and_then(|row| row.check_usable());
+        let usable = self.check_usable();
         usable.inspect_err(|_| self.transaction.roll_back())
     }
 
     fn extend_group(&mut self, plans: &[&ReadPlan]) {
-        count(&self.counters.jobs, plans.len() as u64);
         // An error fails the group, which reports it.
         let _ = self.transaction.prefetch(plan_queries(plans));
     }
@@ -271,6 +295,7 @@ impl GroupEngine for GroupWriterEngine {
     }
 
     fn finish_group(&mut self) -> StoreResult<GroupOutcome> {
+        count(&self.counters.jobs, self.job_count);
         let group: GroupId = random()?;
         let outcome = match self.transaction.failure.take() {
             Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),

@@ -1,11 +1,11 @@
 //! Derives the metadata and the lists of all documents again, after a change of their format.
 
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
-use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::read::documents::{document_id, documents_after};
-use crate::records::{DocumentRow, METADATA_FORMAT, RowReader};
+use crate::records::{DocumentRow, METADATA_FORMAT, RowReader, StoreRow};
 use crate::row::{RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, PROJECTS};
 use crate::writer::commit::body_keys;
@@ -14,13 +14,10 @@ use crate::writer::{GroupWriterEngine, LIST_TABLES, STEP_ROWS};
 const BATCH_DOCUMENTS: usize = 100;
 
 impl GroupWriterEngine {
-    /// Derives everything again in one transaction: readers see all of it or nothing, and of
-    /// several servers that start at once, one does it.
-    pub(crate) fn rebuild_metadata(&mut self) -> StoreResult<()> {
-        let mut store = self.store_row()?;
-        if store.metadata_format == METADATA_FORMAT {
-            return Ok(());
-        }
+    /// Derives everything again in the current transaction: readers see all of it or nothing, and
+    /// of several servers that start at once, one does it.
+    pub(crate) fn rebuild_metadata(&mut self, mut store: StoreRow) -> StoreResult<()> {
+        tracing::info!("updating the metadata of all documents");
         for table in LIST_TABLES {
             loop {
                 let some = RowQuery::all(table).limited_to(STEP_ROWS);
@@ -28,6 +25,8 @@ impl GroupWriterEngine {
                 for row in &rows {
                     self.transaction.delete(table, row[..table.key_width].to_vec());
                 }
+                self.transaction.flush()?;
+                self.transaction.forget_rows();
                 if rows.len() < STEP_ROWS {
                     break;
                 }
@@ -59,16 +58,25 @@ impl GroupWriterEngine {
             self.transaction.load(&BODIES, first_parts)?;
             for row in rows {
                 let id = document_id(&row)?;
+                last = Some(id.name.clone());
                 let row = DocumentRow::decode_with(row, |version, modified, parts| {
                     let body = self.body(project, &id, version, parts)?;
                     let document = Document { id: id.clone(), version, body };
                     Ok(DocumentMeta::from_document(&document, modified))
-                })?;
+                });
+                let row = match row {
+                    Ok(row) => row,
+                    Err(error @ StoreError::Unreadable { .. }) => {
+                        // `reqlore check` lists it.
+                        tracing::error!(document = %id, %error, "keeping old metadata");
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
                 if let Some(present) = &row.present {
                     self.transaction.put(&DOCUMENTS, row.encode(project, &id)?);
                     self.replace_lists(project, None, Some(&present.meta))?;
                 }
-                last = Some(id.name);
             }
             self.transaction.flush()?;
             self.transaction.forget_rows();
