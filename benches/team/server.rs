@@ -168,7 +168,7 @@ impl Server {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
         let request = request(self.address, &self.token, &body.to_string());
         let mut connection = Connection::open(self.address)?;
-        let json: Value = serde_json::from_slice(&connection.ask(&request)?.body)?;
+        let json: Value = serde_json::from_slice(connection.ask(&request)?.body)?;
         let pending = json["result"]["structuredContent"]["pending"].as_u64();
         pending.ok_or_else(|| format!("search_global was answered with {json}").into())
     }

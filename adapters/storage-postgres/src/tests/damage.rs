@@ -71,7 +71,7 @@ fn metadata_of_an_older_format_is_derived_again() {
     database.query("DELETE FROM links; DELETE FROM counts").unwrap();
     let set_format = |format: i64| {
         replace_rows(&config, &RowQuery::all(&STORE), |row| {
-            *row.last_mut().unwrap() = format.into()
+            *row.last_mut().unwrap() = format.into();
         });
     };
     set_format(METADATA_FORMAT - 1);
