@@ -446,7 +446,7 @@ impl StoreRow {
         match self.metadata_format.cmp(&METADATA_FORMAT) {
             Ordering::Equal => Ok(()),
             Ordering::Less => Err(unavailable(
-                "its metadata has an older format; start a server of this version, which updates it",
+                "its metadata has an older format; start a server of this version to update it",
             )),
             Ordering::Greater => Err(unavailable(
                 "its metadata was updated by a newer version of Reqlore; update Reqlore",

@@ -97,7 +97,8 @@ impl RetryBackoff {
     }
 }
 
-/// Whether a writer updates metadata of an older format, which older servers cannot use.
+/// The right of a writer to update metadata of an older format: servers of older versions cannot
+/// use it afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetadataUpdate {
     None,
