@@ -80,7 +80,7 @@ fn measure_new_server(project: &Project, cluster: &PostgresCluster) -> Result<()
     let (is_first, is_ready) =
         (verdict(first_answer <= FIRST_ANSWER_BAR), verdict(ready <= READY_BAR));
     println!(
-        "\nnew server: first answer after {first_answer:.2?}, {first_pending} texts pending: {is_first}"
+        "\nnew server: first answer after {first_answer:.2?}, {first_pending} pending: {is_first}"
     );
     println!("search ready after {ready:.1?}: {is_ready}");
     println!("memory {peak:.0} MiB: {}", verdict(peak <= MEMORY_BAR));
