@@ -120,12 +120,16 @@ impl Application {
         let store = &*ports.idempotency;
         // A retry waits for the first attempt, so that it finds the stored response.
         let _key_guard = self.context.key_locks.lock_key(&key.key).await;
-        let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
-        if let Some(reply) = replayed {
-            if let Some(audit) = &context.audit {
+        let audit = context.audit.clone();
+        let mark_replayed = |reply: ToolReply| {
+            if let Some(audit) = &audit {
                 audit.mark_replayed();
             }
-            return Ok(reply);
+            reply
+        };
+        let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
+        if let Some(reply) = replayed {
+            return Ok(mark_replayed(reply));
         }
         // The commit stores the key together with the change.
         context.idempotency_key = Some(key.clone());
@@ -141,7 +145,7 @@ impl Application {
             Err(error) => match store.find_record(&key.key).await {
                 Ok(Some(record)) => {
                     let replayed = idempotency::replay_record(&record, &key, ports.clock.now())?;
-                    replayed.ok_or(error)
+                    replayed.map(mark_replayed).ok_or(error)
                 }
                 Ok(None) | Err(_) => Err(error),
             },
