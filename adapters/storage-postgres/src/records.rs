@@ -195,18 +195,14 @@ const VALUES_OF_PRESENT: usize = 13;
 
 impl DocumentRow {
     pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
-        const META: usize = 8;
-        let meta = row.get(META).cloned();
-        Self::decode_with(row, |_, _, _| match meta {
-            Some(Value::Text(meta)) => from_json(&meta, "document metadata"),
-            _ => Err(damaged("document metadata")),
-        })
+        Self::decode_with(row, |meta, _, _, _| from_json(meta, "document metadata"))
     }
 
-    /// Decodes a row with metadata that is derived from version, time and number of parts.
+    /// Decodes a row with metadata that is derived from the stored one, version, time and number of
+    /// parts.
     pub(crate) fn decode_with(
         row: TableRow,
-        derive_meta: impl FnOnce(Version, Timestamp, usize) -> StoreResult<DocumentMeta>,
+        derive_meta: impl FnOnce(&str, Version, Timestamp, usize) -> StoreResult<DocumentMeta>,
     ) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, "a document's row");
         reader.skip(3);
@@ -216,8 +212,7 @@ impl DocumentRow {
         };
         let version = Version::parse(&version).ok_or_else(|| damaged("a document's version"))?;
         let (modified, parts) = (Timestamp(reader.integer()?), reader.number()?);
-        let meta = derive_meta(version, modified, parts)?;
-        reader.skip(1);
+        let meta = derive_meta(&reader.text()?, version, modified, parts)?;
         let path = reader.optional_text()?.map(Into::into);
         reader.skip(DERIVED_COLUMNS);
         let origin = reader.origin()?;

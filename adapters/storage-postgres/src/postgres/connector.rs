@@ -109,9 +109,7 @@ impl HostFailure {
             let reason = format!("cannot be reached ({cause}); start it, or correct the URL");
             return Self { error, reason };
         }
-        let text = error.error.to_string();
-        let text = text.strip_prefix(&format!("{DATABASE_LABEL}: ")).unwrap_or(&text);
-        Self { reason: add_cause(text, &cause), error }
+        Self { reason: add_cause(&error.message(), &cause), error }
     }
 }
 
@@ -171,9 +169,8 @@ fn describe(error: &tokio_postgres::Error) -> String {
 }
 
 /// Connects to the first host that accepts, beginning with the one at `first`, and returns its
-/// index. Passwords and certificates
-/// are read from their files each time, because they may rotate. Must run on a runtime that
-/// outlives the connection.
+/// index. Passwords and certificates are read from their files each time, because they may rotate.
+/// Must run on a runtime that outlives the connection.
 pub(crate) async fn connect(
     config: &PostgresConfig,
     first: usize,

@@ -43,11 +43,17 @@ impl DatabaseError {
         *self.for_operators.unwrap_or(self.error)
     }
 
-    /// The message without the name of the database and without advice.
-    pub(crate) fn problem(&self) -> String {
+    /// The message for clients, without the name of the database.
+    pub(crate) fn message(&self) -> String {
         let text = self.error.to_string();
-        let text = text.strip_prefix(DATABASE_LABEL).unwrap_or(&text);
-        text.trim_start_matches(": ").split(';').next().unwrap_or_default().to_owned()
+        let label = format!("{DATABASE_LABEL}: ");
+        text.strip_prefix(&label).unwrap_or(&text).to_owned()
+    }
+
+    /// The message without advice.
+    pub(crate) fn problem(&self) -> String {
+        let message = self.message();
+        message.split_once(';').map_or(&*message, |(problem, _)| problem).to_owned()
     }
 
     /// The text of [`Self::into_operator_error`].

@@ -10,7 +10,6 @@ use futures_util::future::join_all;
 use futures_util::{TryStreamExt, pin_mut};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::DatabaseStatistics;
-use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_postgres::Statement;
 
@@ -248,11 +247,11 @@ impl Database for PostgresDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         let database = self.clone();
         let queries = vec![RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)])];
-        let runtime = self.pool.runtime();
+        let pool = self.pool.clone();
         // Made by the task, so that its transaction ends even if the caller gives up.
         let snapshot = self.run(async move {
             let (client, _) = database.read_pooled(Some(BEGIN_READ), &queries).await?;
-            Ok(PostgresSnapshot { client: Some(client), runtime })
+            Ok(PostgresSnapshot { client: Some(client), pool })
         });
         Ok(Box::new(snapshot.await?))
     }
@@ -277,7 +276,7 @@ impl Database for PostgresDatabase {
 struct PostgresSnapshot {
     /// Taken at the end only.
     client: Option<Client>,
-    runtime: Handle,
+    pool: ConnectionPool,
 }
 
 #[async_trait]
@@ -285,7 +284,7 @@ impl RowSource for PostgresSnapshot {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let Some(client) = &self.client else { return Ok(Vec::new()) };
         let statements = Vec::from_iter(select(&queries)?);
-        match timeout(REPLY_TIMEOUT, send_all(client, statements)).await {
+        match self.pool.within(REPLY_TIMEOUT, send_all(client, statements)).await {
             Ok(responses) => Ok(rows_of(responses?.pop())),
             Err(_) => Err(no_answer().into()),
         }
@@ -295,7 +294,7 @@ impl RowSource for PostgresSnapshot {
 impl Drop for PostgresSnapshot {
     fn drop(&mut self) {
         let Some(client) = self.client.take() else { return };
-        self.runtime.spawn(async move {
+        self.pool.runtime().spawn(async move {
             if client.batch_execute("ROLLBACK").await.is_err() {
                 drop(Client::take(client));
             }

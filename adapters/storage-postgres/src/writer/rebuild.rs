@@ -59,7 +59,7 @@ impl GroupWriterEngine {
             for row in rows {
                 let id = document_id(&row)?;
                 last = Some(id.name.clone());
-                let row = DocumentRow::decode_with(row, |version, modified, parts| {
+                let row = DocumentRow::decode_with(row, |_, version, modified, parts| {
                     let body = self.body(project, &id, version, parts)?;
                     let document = Document { id: id.clone(), version, body };
                     Ok(DocumentMeta::from_document(&document, modified))
