@@ -460,7 +460,9 @@ pub(crate) fn index_name(storage: &StorageSpec) -> String {
 /// Returns the transport for one client over standard input and output.
 pub(crate) fn stdio_transport(config: &AppConfig) -> Box<dyn Transport> {
     let caller = local_caller(config).through(CallChannel::Mcp);
-    Box::new(StdioTransport::new(caller, StdioLimits::default()))
+    let mut transport = StdioTransport::new(caller, StdioLimits::default());
+    transport.answers = config.answers;
+    Box::new(transport)
 }
 
 /// Returns the local user of a command, with the maximum access.

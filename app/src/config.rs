@@ -12,6 +12,7 @@ use std::str::FromStr;
 use reqlore_application::RetentionDays;
 use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::service::AnswerForm;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_postgres::PasswordSources;
 
@@ -45,6 +46,7 @@ pub(crate) struct AppConfig {
     pub(crate) wrap_columns: usize,
     pub(crate) index_memory_bytes: usize,
     pub(crate) toolsets: Vec<Toolset>,
+    pub(crate) answers: AnswerForm,
     /// For indexes and models; `None` keeps nothing.
     pub(crate) cache: Option<PathBuf>,
     pub(crate) model: String,
@@ -159,6 +161,8 @@ impl AppConfig {
             roots,
             projects: file.additional_projects(&root)?,
             toolsets: parse_toolsets(values.text_or_empty("toolsets"))?,
+            answers: values
+                .parse_choice("answers", &AnswerForm::ALL.map(|form| (form.name(), form)))?,
             cache: cache_folder(cache, &working_directory),
             model: values.text_or_empty("search.model").to_owned(),
             http: http::read_http(&values)?,

@@ -89,7 +89,7 @@ impl Setting {
     }
 }
 
-const SETTINGS: [Setting; 22] = [
+const SETTINGS: [Setting; 23] = [
     text_setting("root", "", "The default project's folder. Not set: the working directory.")
         .with_flag("--root")
         .with_variable("REQLORE_ROOT")
@@ -227,6 +227,15 @@ const SETTINGS: [Setting; 22] = [
     )
     .with_flag("--toolsets")
     .with_variable("REQLORE_TOOLSETS"),
+    text_setting(
+        "answers",
+        "text",
+        "Answers to MCP clients: `text` for models, within 1,900 tokens unless a call asks for \
+         more, or `both` for programs: whole pages, also as structured data with output schemas. A \
+         client chooses with `_meta[\"reqlore/answers\"]` in a request or in `initialize`.",
+    )
+    .with_flag("--answers")
+    .with_variable("REQLORE_ANSWERS"),
     text_setting(
         "cache",
         "",
@@ -413,6 +422,10 @@ pub(crate) struct SettingFlags {
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) toolsets: Option<String>,
 
+    /// Answers to MCP clients: text, or both text and structured data
+    #[arg(long, global = true, value_name = "FORM")]
+    pub(crate) answers: Option<String>,
+
     /// Serve only tools that read
     #[arg(long, global = true)]
     pub(crate) read_only: bool,
@@ -437,6 +450,7 @@ impl SettingFlags {
             "http.web" => self.no_web.then(|| "false".to_owned()),
             "read_only" => self.read_only.then(|| "true".to_owned()),
             "toolsets" => self.toolsets.clone(),
+            "answers" => self.answers.clone(),
             "log" => self.log.clone(),
             _ => None,
         }

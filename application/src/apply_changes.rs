@@ -14,7 +14,7 @@ use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
@@ -23,8 +23,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ToolContext;
+use crate::answer::{ToolAnswer, reply};
 use crate::change::{Action, Change, ChangeBatch, ChangeOutcome, LocalItem, LocalNames};
-use crate::tool::{Tool, decode_arguments, deserialize_flag, reply, write_tool};
+use crate::tool::{Tool, decode_arguments, deserialize_flag, write_tool};
 
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.
@@ -157,7 +158,7 @@ impl Tool for ApplyChanges {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let Arguments { changes: EntryList(entries), dry_run } = decode_arguments(&mut call, spec)?;
         // Checked here, because the deserializer does not enforce `minItems` and `maxItems`.
         let count = entries.len();
@@ -431,7 +432,7 @@ fn render_outcomes(
     project: &ProjectKey,
     outcomes: Vec<ChangeOutcome>,
     dry_run: bool,
-) -> Result<ToolReply> {
+) -> Result<ToolAnswer> {
     let count = outcomes.len();
     let noun = change_noun(count);
     let mut text = if dry_run {
@@ -452,7 +453,8 @@ fn render_outcomes(
         let subject = Subject::of(&document);
         let is_issued = !unissued.contains(&document.id);
         let rendered = render(&document)?;
-        let mut lines = rendered.text.first().map(String::as_str).unwrap_or_default().lines();
+        let rendered = rendered.whole_text();
+        let mut lines = rendered.lines();
         let done = lines.next().unwrap_or_default();
         let line = if dry_run { subject.planned_line(action, is_issued) } else { done.to_owned() };
         text = format!("{text}\n{}. {line}", position + 1);

@@ -16,12 +16,13 @@ use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta}
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, Snapshot};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::ToolContext;
+use crate::answer::ToolAnswer;
 use crate::pending_unlinks::PendingUnlinks;
 use crate::tool::Tool;
 use crate::transaction::{commit_decision, write_context};
@@ -51,7 +52,7 @@ impl<T: WriteTool> Tool for T {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         // Without local names: a single change has no earlier entry.
         let change = self.decode(&mut call, spec, &LocalNames::default())?;
         let batch = ChangeBatch {
@@ -119,7 +120,7 @@ pub(crate) enum Action {
 }
 
 /// Renders the reply of a single tool from the final document.
-pub(crate) type RenderFn = Box<dyn FnOnce(&Document) -> Result<ToolReply> + Send>;
+pub(crate) type RenderFn = Box<dyn FnOnce(&Document) -> Result<ToolAnswer> + Send>;
 
 /// The result of [`ChangePlan::decide`].
 pub(crate) struct Decision {

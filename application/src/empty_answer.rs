@@ -5,12 +5,11 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, count_documents};
-use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::SearchHits;
 
 use crate::ApplicationPorts;
-use crate::tool::add_notes;
+use crate::answer::ToolAnswer;
 
 /// With fewer hits than this, an answer mentions pending texts.
 const FEW_HITS: usize = 10;
@@ -47,7 +46,7 @@ impl HitCounts {
 /// Adds an explanation to a search answer with few or no hits. `excluded` is the reason if the
 /// query or a filter excludes all documents.
 pub(crate) async fn explain_hits(
-    reply: &mut ToolReply,
+    reply: &mut ToolAnswer,
     ports: &ApplicationPorts,
     caller: &Caller,
     project: &ProjectKey,
@@ -60,14 +59,14 @@ pub(crate) async fn explain_hits(
         let excluded = pending.as_deref().unwrap_or(excluded);
         return add_reason(reply, ports, caller, project, kinds, excluded).await;
     }
-    add_notes(reply, pending.into_iter().collect());
+    reply.add_notes(pending);
     Ok(())
 }
 
 /// Adds to an empty answer why it is empty. `excluded` is the reason if the project has documents
 /// of these kinds, so that the query or a filter excludes all of them.
 pub(crate) async fn add_reason(
-    reply: &mut ToolReply,
+    reply: &mut ToolAnswer,
     ports: &ApplicationPorts,
     caller: &Caller,
     project: &ProjectKey,
@@ -75,7 +74,7 @@ pub(crate) async fn add_reason(
     excluded: &str,
 ) -> Result<()> {
     let reason = missing_reason(ports, caller, project, kinds).await?;
-    add_notes(reply, vec![reason.unwrap_or_else(|| excluded.to_owned())]);
+    reply.add_notes(vec![reason.unwrap_or_else(|| excluded.to_owned())]);
     Ok(())
 }
 

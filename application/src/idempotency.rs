@@ -43,7 +43,7 @@ const IN_FLIGHT_SECONDS: i64 = 20;
 
 #[derive(Serialize, Deserialize)]
 struct StoredResponse {
-    text: Vec<String>,
+    text: String,
     data: Arc<Value>,
 }
 

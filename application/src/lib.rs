@@ -4,6 +4,7 @@
 
 mod address;
 mod addressed_text;
+mod answer;
 mod apply_changes;
 mod audit_recorder;
 pub mod backlog;

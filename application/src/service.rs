@@ -9,12 +9,13 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{
-    ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
-    PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
-    ToolService, ToolSpec, UNKNOWN_METHOD,
+    AnswerForm, ApplicationService, CompletionRequest, CompletionValues, ListRequest,
+    PromptContent, PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec,
+    ToolCall, ToolReply, ToolService, ToolSpec, UNKNOWN_METHOD,
 };
 use tracing::Instrument;
 
+use crate::answer::{self, ToolAnswer};
 use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
 use crate::tool::{self, Tool};
@@ -112,10 +113,12 @@ impl Application {
             None
         };
         let Some(key) = key else {
+            let form = call.answer_form;
             let notes = tool::correct_arguments(&mut call, spec);
-            let mut reply = run_tool(context, spec, &**handler, call).instrument(span).await?;
-            tool::add_notes(&mut reply, notes);
-            return Ok(reply);
+            let limit = answer::take_size_limit(&mut call, spec)?;
+            let mut answer = run_tool(context, spec, &**handler, call).instrument(span).await?;
+            answer.add_notes(notes);
+            return answer.into_reply(form, limit);
         };
         let store = &*ports.idempotency;
         // A retry waits for the first attempt, so that it finds the stored response.
@@ -134,9 +137,12 @@ impl Application {
         // The commit stores the key together with the change.
         context.idempotency_key = Some(key.clone());
         // The arguments stay uncorrected: a writing tool rejects unknown ones.
+        let limit = answer::take_size_limit(&mut call, spec)?;
         let outcome = run_tool(context, spec, &**handler, call).instrument(span).await;
         match outcome {
-            Ok(reply) => {
+            Ok(answer) => {
+                // A retry may ask for data, even if this call does not.
+                let reply = answer.into_reply(AnswerForm::Both, limit)?;
                 idempotency::save_response(store, &key, &reply).await;
                 Ok(reply)
             }
@@ -181,7 +187,7 @@ async fn run_tool(
     spec: &ToolSpec,
     tool: &dyn Tool,
     call: ToolCall,
-) -> Result<ToolReply> {
+) -> Result<ToolAnswer> {
     // Kept for the error, because the call is consumed.
     let caller = Arc::clone(&call.caller);
     match tool.call(context, spec, call).await {

@@ -1,22 +1,20 @@
 //! The `Tool` trait, the list of all tools, and the decoding and schemas of their arguments.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::{shorten, truncate_echo};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
-use reqlore_domain::untrusted_text::{encode_json, encode_line, encode_lines};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
 use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
 
+use crate::answer::{self, ToolAnswer};
 use crate::apply_changes::ApplyChanges;
 use crate::change::WriteTool;
 use crate::{ApplicationPorts, ToolContext, backlog, docsets, history, knowledge, sections};
@@ -31,7 +29,7 @@ pub(crate) trait Tool: Send + Sync {
         context: &ToolContext,
         spec: &ToolSpec,
         call: ToolCall,
-    ) -> Result<ToolReply>;
+    ) -> Result<ToolAnswer>;
 
     /// `None` for a tool whose changes cannot be combined in one commit.
     fn as_write_tool(&self) -> Option<&dyn WriteTool> {
@@ -39,8 +37,22 @@ pub(crate) trait Tool: Send + Sync {
     }
 }
 
-/// The spec of a tool that only reads.
+/// The spec of a tool that only reads. Its answer has a limit, which `max_tokens` sets.
 pub(crate) fn read_tool<Arguments: JsonSchema, Answer: JsonSchema>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+) -> ToolSpec {
+    let mut spec = whole_tool::<Arguments, Answer>(name, title, description);
+    if let Some(Value::Object(properties)) = spec.input_schema.get_mut("properties") {
+        let schema = json!({ "type": "integer", "minimum": 1 });
+        properties.insert(answer::MAX_TOKENS.to_owned(), schema);
+    }
+    ToolSpec { is_whole: false, ..spec }
+}
+
+/// The spec of a tool that only reads, and whose answer is always whole.
+pub(crate) fn whole_tool<Arguments: JsonSchema, Answer: JsonSchema>(
     name: &'static str,
     title: &'static str,
     description: &'static str,
@@ -55,6 +67,7 @@ pub(crate) fn read_tool<Arguments: JsonSchema, Answer: JsonSchema>(
         may_change: false,
         is_destructive: false,
         is_idempotent: true,
+        is_whole: true,
     }
 }
 
@@ -68,7 +81,8 @@ pub(crate) fn write_tool<Arguments: JsonSchema, Answer: JsonSchema>(
         access: Access::Write,
         may_change: true,
         is_idempotent: false,
-        ..read_tool::<Arguments, Answer>(name, title, description)
+        is_whole: false,
+        ..whole_tool::<Arguments, Answer>(name, title, description)
     }
 }
 
@@ -133,19 +147,6 @@ fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
     schema.values_mut().for_each(remove_closed_keys);
     schema.remove("additionalProperties");
     schema
-}
-
-/// A reply with one text block and structured data. Hidden characters in the text are encoded.
-///
-/// The caller encodes names that may contain line ends, with `encode_line`.
-pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolReply> {
-    reply_with_body(encode_text(text), data)
-}
-
-/// A reply whose text contains text of documents, unchanged. The caller encodes everything else.
-pub(crate) fn reply_with_body(text: String, data: &impl Serialize) -> Result<ToolReply> {
-    let data = serde_json::to_value(data).map_err(serialization_error)?;
-    Ok(ToolReply { text: vec![text], data: Arc::new(data) })
 }
 
 /// The tools of all toolsets that the settings enable.
@@ -291,43 +292,6 @@ fn is_above(value: &Value, maximum: u64) -> bool {
     // The maximum of a limit is small, so it has an exact `f64`.
     #[expect(clippy::cast_precision_loss, reason = "small")]
     number.is_some_and(|number| number > maximum as f64)
-}
-
-/// Adds notes to the data of a reply and, because many clients show a model only the text, as text
-/// blocks. A text that is the data as JSON stays equal to the data.
-pub(crate) fn add_notes(reply: &mut ToolReply, notes: Vec<String>) {
-    if notes.is_empty() {
-        return;
-    }
-    let is_json_text = reply.text.first() == pretty_json(&reply.data).ok().as_ref();
-    if let Value::Object(data) = Arc::make_mut(&mut reply.data) {
-        let listed = data.entry("notes").or_insert_with(|| Value::Array(Vec::new()));
-        if let Value::Array(listed) = listed {
-            listed.extend(notes.iter().map(|note| Value::from(note.as_str())));
-        }
-    }
-    match pretty_json(&reply.data) {
-        Ok(json) if is_json_text => reply.text[0] = json,
-        _ => reply.text.extend(notes.into_iter().map(encode_text)),
-    }
-}
-
-/// A text block without hidden characters.
-pub(crate) fn encode_text(text: String) -> String {
-    match encode_lines(&text) {
-        Cow::Owned(encoded) => encoded,
-        Cow::Borrowed(_) => text,
-    }
-}
-
-/// JSON for readers, with hidden characters escaped.
-pub(crate) fn pretty_json(value: &impl Serialize) -> Result<String> {
-    let json = serde_json::to_string_pretty(value).map_err(serialization_error)?;
-    Ok(encode_json(json))
-}
-
-pub(crate) fn serialization_error(error: serde_json::Error) -> Error {
-    Error::new(ErrorKind::Internal, "The response could not be serialized.").caused_by(error)
 }
 
 fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec) -> Error {

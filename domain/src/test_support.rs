@@ -168,12 +168,13 @@ pub fn stub_tool(name: &'static str) -> ToolSpec {
         may_change: true,
         is_destructive: false,
         is_idempotent: false,
+        is_whole: false,
     }
 }
 
-/// A reply with two texts and data.
+/// A reply with text and data.
 pub fn reply() -> ToolReply {
-    ToolReply { text: vec!["a".into(), "b".into()], data: Arc::new(json!({ "n": 1 })) }
+    ToolReply { text: "a".into(), data: Arc::new(json!({ "n": 1 })) }
 }
 
 /// An error of this kind with field, reference and hint.

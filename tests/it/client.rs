@@ -70,6 +70,8 @@ impl Server {
 
     /// Starts a server with this command, for a project at `root`.
     pub(crate) fn start_as(mut command: Command, root: &Path) -> Self {
+        // Most tests check data, which models do not get by default.
+        command.env("REQLORE_ANSWERS", "both");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take();

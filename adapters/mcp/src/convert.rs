@@ -35,10 +35,11 @@ pub fn mcp_tool(spec: &ToolSpec) -> Tool {
 }
 
 pub fn tool_result(reply: ToolReply) -> CallToolResult {
-    let mut result =
-        CallToolResult::success(reply.text.into_iter().map(ContentBlock::text).collect());
-    // Copied only if the application still holds the data.
-    result.structured_content = Some(Arc::unwrap_or_clone(reply.data));
+    let mut result = CallToolResult::success(vec![ContentBlock::text(reply.text)]);
+    if !reply.data.is_null() {
+        // Copied only if the application still holds the data.
+        result.structured_content = Some(Arc::unwrap_or_clone(reply.data));
+    }
     result
 }
 
@@ -141,14 +142,14 @@ pub(crate) fn tool_error(
         }
         _ => {
             let (message, detail) = describe_error(error, &context.request_id);
-            let mut texts = vec![ContentBlock::text(&message)];
-            // Many clients show a model only the text. A specified message has its hint apart.
+            let mut text = message;
+            // Some clients join several blocks without a line end.
             if let Some(Value::String(hint)) = detail.get("hint")
-                && !message.contains(hint)
+                && !text.contains(hint)
             {
-                texts.push(ContentBlock::text(hint));
+                text = format!("{text}\n{hint}");
             }
-            let mut result = CallToolResult::error(texts);
+            let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
             result.meta =
                 Some(MetaObject(Map::from_iter([(ERROR_META.to_owned(), Value::Object(detail))])));
             Ok(result)

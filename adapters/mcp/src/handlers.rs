@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::redact_echo;
-use reqlore_domain::ports::service::{CompletionRequest, CompletionTarget, UNKNOWN_METHOD};
+use reqlore_domain::ports::service::{
+    AnswerForm, CompletionRequest, CompletionTarget, UNKNOWN_METHOD,
+};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
     CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData, GetPromptRequestParams,
@@ -39,6 +41,8 @@ impl ServerHandler for McpServer {
         context: Context,
     ) -> Result<InitializeResult, ErrorData> {
         let lists = self.authorize_method(&context, "initialize").await?;
+        self.set_answers(&context.meta)
+            .map_err(|error| self.protocol_error(&context, "initialize", error))?;
         let mut result = self.negotiate_initialize(&request)?;
         result.instructions.clone_from(&lists.config.instructions);
         if let Some(resources) = result.capabilities.resources.as_mut()
@@ -69,7 +73,15 @@ impl ServerHandler for McpServer {
         let lists = self.authorize_method(&context, "tools/list").await?;
         reject_cursor(request, "tools")
             .map_err(|error| self.protocol_error(&context, "tools/list", error))?;
-        let mut result = ListToolsResult::with_all_items(lists.tools.clone());
+        let guarded = self.guarded_service(&context)?;
+        let form = self.answer_form(&context.meta, guarded.context.dialect);
+        let form = form.map_err(|error| self.protocol_error(&context, "tools/list", error))?;
+        let mut tools = lists.tools.clone();
+        if form == AnswerForm::Text {
+            // No model reads them, and they cost nearly half of the tokens.
+            tools.iter_mut().for_each(|tool| tool.output_schema = None);
+        }
+        let mut result = ListToolsResult::with_all_items(tools);
         add_server_info(&mut result.meta, &context);
         Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -89,10 +101,12 @@ impl ServerHandler for McpServer {
         // On a connection a response is lost only with the connection, so no retry needs a key.
         let key = if self.is_connected() { Ok(None) } else { idempotency_key(&context.meta) };
         let key = key.map_err(|error| guarded.context.protocol_error("tools/call", error))?;
+        let form = self.answer_form(&context.meta, guarded.context.dialect);
+        let form = form.map_err(|error| guarded.context.protocol_error("tools/call", error))?;
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
         let tool = name.clone();
         let outcome = run_with_progress(&context, |progress_sink| {
-            guarded.call_tool(name, arguments, key, progress_sink)
+            guarded.call_tool(name, arguments, key, form, progress_sink)
         });
         let mut result = match outcome.await {
             Ok(reply) => convert::tool_result(reply),

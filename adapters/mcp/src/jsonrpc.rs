@@ -15,7 +15,7 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value, json};
 
-use crate::server::has_only_idempotency_key;
+use crate::server::has_only_own_keys;
 
 /// Maximum nesting, which limits the stack of the recursive parser.
 const MAX_DEPTH: usize = 64;
@@ -77,7 +77,7 @@ pub struct ToolCallMessage {
 impl ToolCallMessage {
     /// True if the client speaks a protocol before 2026-07-28 and requests no progress.
     pub fn has_plain_meta(&self) -> bool {
-        has_only_idempotency_key(&self.meta)
+        has_only_own_keys(&self.meta)
     }
 
     fn into_message(self) -> ClientJsonRpcMessage {

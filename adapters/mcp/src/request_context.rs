@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::{
-    ApplicationService, CompletionRequest, CompletionValues, ListRequest, ProgressSink,
+    AnswerForm, ApplicationService, CompletionRequest, CompletionValues, ListRequest, ProgressSink,
     PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall, ToolReply,
 };
 use rmcp::RoleServer;
@@ -135,11 +135,19 @@ impl GuardedService {
         name: String,
         arguments: Map<String, Value>,
         idempotency_key: Option<String>,
+        answer_form: AnswerForm,
         progress_sink: Arc<dyn ProgressSink>,
     ) -> Result<ToolReply> {
         let (caller, correlation_id) = self.caller_and_id();
-        let call =
-            ToolCall { caller, correlation_id, name, arguments, progress_sink, idempotency_key };
+        let call = ToolCall {
+            caller,
+            correlation_id,
+            name,
+            arguments,
+            progress_sink,
+            idempotency_key,
+            answer_form,
+        };
         catch_panic(self.service.call(call)).await
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{ApplicationService, NoProgress, ToolReply};
+use reqlore_domain::ports::service::{AnswerForm, ApplicationService, NoProgress, ToolReply};
 use rmcp::model::{
     ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData, JsonRpcResponse,
     JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig, ServerJsonRpcMessage,
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::convert::{self, ProtocolEra};
 use crate::handlers::{is_modern, unknown_method};
 use crate::jsonrpc::ToolCallMessage;
-use crate::request_context::{GuardedService, RequestContext, correlation_id};
+use crate::request_context::{ClientDialect, GuardedService, RequestContext, correlation_id};
 use crate::static_lists::StaticLists;
 use crate::subscriptions::Subscriptions;
 
@@ -30,6 +30,8 @@ type Context = RmcpContext<RoleServer>;
 
 /// The `_meta` key for the idempotency key of a call.
 const IDEMPOTENCY_KEY: &str = "reqlore/idempotency-key";
+/// The `_meta` key for the form of answers: in a request, or in `initialize` for a connection.
+pub const ANSWERS_META: &str = "reqlore/answers";
 
 /// Serves MCP for one connection, or for all HTTP callers of the process. Clones share the state.
 #[derive(Clone)]
@@ -44,6 +46,8 @@ pub(crate) struct ServerState {
     pub(crate) subscriptions: Subscriptions,
     /// True after a handshake for a protocol version without batches.
     refuses_batches: AtomicBool,
+    /// True if answers have data by default: by a setting, or by the handshake of a connection.
+    answers_both: AtomicBool,
 }
 
 impl std::fmt::Debug for McpServer {
@@ -76,7 +80,38 @@ impl McpServer {
             local_caller,
             // Plain JSON-RPC clients send no handshake and may use batches.
             refuses_batches: AtomicBool::new(false),
+            answers_both: AtomicBool::new(false),
         }))
+    }
+
+    /// Sets the default form of answers.
+    #[must_use]
+    pub fn with_answers(self, form: AnswerForm) -> Self {
+        self.0.answers_both.store(form == AnswerForm::Both, Ordering::Relaxed);
+        self
+    }
+
+    /// The form that a connection chose in its handshake. Over HTTP there is no connection.
+    pub(crate) fn set_answers(&self, meta: &MetaObject) -> Result<(), ErrorData> {
+        if let (Some(form), true) = (requested_form(meta)?, self.is_connected()) {
+            self.0.answers_both.store(form == AnswerForm::Both, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The form of the answer to a request.
+    pub(crate) fn answer_form(
+        &self,
+        meta: &MetaObject,
+        dialect: ClientDialect,
+    ) -> Result<AnswerForm, ErrorData> {
+        match requested_form(meta)? {
+            // Programs: the specification of their API has data in each answer.
+            _ if dialect == ClientDialect::JsonRpc => Ok(AnswerForm::Both),
+            Some(form) => Ok(form),
+            None if self.0.answers_both.load(Ordering::Relaxed) => Ok(AnswerForm::Both),
+            None => Ok(AnswerForm::Text),
+        }
     }
 
     /// True if the client of this connection may send batches: a plain JSON-RPC client before any
@@ -116,12 +151,18 @@ impl McpServer {
         let ToolCallMessage { id, name, arguments, meta } = call;
         let guarded = GuardedService { service: Arc::clone(&self.0.service), context };
         let (context, tool) = (&guarded.context, name.clone());
+        let meta = MetaObject(meta);
         // Over HTTP a response can be lost after its write, so retries need a key.
-        let result = match idempotency_key(&MetaObject(meta)) {
-            Ok(key) => match guarded.call_tool(name, arguments, key, Arc::new(NoProgress)).await {
-                Ok(reply) => return direct_response(id, reply),
-                Err(error) => convert::tool_error(error, context, ProtocolEra::Legacy, &tool),
-            },
+        let options = idempotency_key(&meta)
+            .and_then(|key| Ok((key, self.answer_form(&meta, context.dialect)?)));
+        let result = match options {
+            Ok((key, form)) => {
+                let progress_sink = Arc::new(NoProgress);
+                match guarded.call_tool(name, arguments, key, form, progress_sink).await {
+                    Ok(reply) => return direct_response(id, reply),
+                    Err(error) => convert::tool_error(error, context, ProtocolEra::Legacy, &tool),
+                }
+            }
             Err(error) => Err(context.protocol_error("tools/call", error)),
         };
         let message = match result {
@@ -211,11 +252,15 @@ fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct DirectResult {
-        content: Vec<ContentBlock>,
+        content: [ContentBlock; 1],
+        #[serde(skip_serializing_if = "is_absent")]
         structured_content: Arc<Value>,
         is_error: bool,
     }
-    let content = reply.text.into_iter().map(ContentBlock::text).collect();
+    fn is_absent(data: &Value) -> bool {
+        data.is_null()
+    }
+    let content = [ContentBlock::text(reply.text)];
     let result = DirectResult { content, structured_content: reply.data, is_error: false };
     let response = JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result };
     serde_json::to_vec(&response).unwrap_or_default()
@@ -246,9 +291,20 @@ pub(crate) fn idempotency_key(meta: &MetaObject) -> Result<Option<String>, Error
     }
 }
 
+/// Returns the form of answers that a request asks for.
+fn requested_form(meta: &MetaObject) -> Result<Option<AnswerForm>, ErrorData> {
+    let Some(given) = meta.get(ANSWERS_META) else { return Ok(None) };
+    let name = given.as_str().unwrap_or_default();
+    let form = AnswerForm::ALL.into_iter().find(|form| form.name() == name);
+    form.map(Some).ok_or_else(|| {
+        let message = format!("_meta[{ANSWERS_META:?}]: must be \"text\" or \"both\"");
+        ErrorData::invalid_params(message, None)
+    })
+}
+
 /// True if a call with this `_meta` needs neither progress nor a newer protocol.
-pub(crate) fn has_only_idempotency_key(meta: &serde_json::Map<String, Value>) -> bool {
-    meta.keys().all(|key| key == IDEMPOTENCY_KEY)
+pub(crate) fn has_only_own_keys(meta: &serde_json::Map<String, Value>) -> bool {
+    meta.keys().all(|key| key == IDEMPOTENCY_KEY || key == ANSWERS_META)
 }
 
 /// The service that rmcp runs on a connection. It rejects methods of the other era, and reads

@@ -44,7 +44,7 @@ use crate::authentication::AuthenticatedCaller;
 use crate::error_response::{ErrorResponse, FORBIDDEN, JSON_CONTENT_TYPE, json_response};
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit, TokenLimit};
 use crate::request_body::{check_content, discard_body};
-use crate::{GaugeGuard, HttpLimits, ServerState, batch};
+use crate::{GaugeGuard, HttpConfig, HttpLimits, ServerState, batch};
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
@@ -74,9 +74,9 @@ type RmcpService =
 type ProtocolResponse = Response<BoxBody<Bytes, Infallible>>;
 
 impl ProtocolHandler {
-    pub(crate) fn new(service: Arc<dyn ApplicationService>, limits: &HttpLimits) -> Self {
-        let server = McpServer::for_requests(service);
-        Self { server: Some(server.clone()), ..Self::with_handler(server, limits) }
+    pub(crate) fn new(service: Arc<dyn ApplicationService>, config: &HttpConfig) -> Self {
+        let server = McpServer::for_requests(service).with_answers(config.answers);
+        Self { server: Some(server.clone()), ..Self::with_handler(server, &config.limits) }
     }
 
     pub(crate) fn with_handler(handler: impl ServerHandler + Clone, limits: &HttpLimits) -> Self {

@@ -28,7 +28,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{any, get};
 use reqlore_domain::ports::authenticator::Authenticator;
-use reqlore_domain::ports::service::ApplicationService;
+use reqlore_domain::ports::service::{AnswerForm, ApplicationService};
 #[cfg(doc)]
 use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
@@ -60,6 +60,8 @@ pub struct HttpConfig {
     /// `https://name:port`, `https://name:*`.
     pub origins: Vec<String>,
     pub limits: HttpLimits,
+    /// The form of answers to MCP clients, unless a request asks for another.
+    pub answers: AnswerForm,
     pub authenticator: Arc<dyn Authenticator>,
     /// The state of the storage, for `/readyz`.
     pub readiness: Arc<dyn Fn() -> Readiness + Send + Sync>,
@@ -252,7 +254,7 @@ impl Transport for HttpTransport {
     }
 
     async fn serve(self: Box<Self>, service: Arc<dyn ApplicationService>) -> io::Result<()> {
-        let protocol = ProtocolHandler::new(service, &self.config.limits);
+        let protocol = ProtocolHandler::new(service, &self.config);
         self.serve_protocol(protocol).await
     }
 }

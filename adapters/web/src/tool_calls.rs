@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolReply};
+use reqlore_domain::ports::service::{AnswerForm, NoProgress, ToolCall, ToolReply};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ impl PageSession {
     /// Calls a tool and returns its text, for answers whose data is not enough.
     pub(crate) async fn call_for_text(&self, name: &str, arguments: Value) -> Result<String> {
         let reply = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
-        Ok(reply.text.into_iter().next().unwrap_or_default())
+        Ok(reply.text)
     }
 
     /// As [`Self::call_for_text`], without the right to write. Some tools that read create a
@@ -36,7 +36,7 @@ impl PageSession {
     pub(crate) async fn read_text(&self, name: &str, arguments: Value) -> Result<String> {
         let caller = Caller { access: Access::Read, ..(*self.caller).clone() };
         let reply = self.run_tool(name, arguments, Arc::new(caller)).await?;
-        Ok(reply.text.into_iter().next().unwrap_or_default())
+        Ok(reply.text)
     }
 
     async fn run_tool(
@@ -56,6 +56,7 @@ impl PageSession {
             arguments,
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
+            answer_form: AnswerForm::Both,
         };
         self.config.service.call(call).await
     }

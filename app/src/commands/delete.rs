@@ -58,7 +58,7 @@ impl DeleteOptions {
             error
         })?;
         // The first line is about the dry run.
-        let text = reply.text.first().map(String::as_str).unwrap_or_default();
+        let text = &reply.text;
         let lines: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
         Ok(lines.join("\n").trim_start_matches("1. ").to_owned())
     }

@@ -41,7 +41,7 @@ pub(crate) fn run(config: &AppConfig, options: &DiffOptions) -> Result<u8, Comma
     if options.json {
         return print_json(&*reply.data);
     }
-    print(&format!("{}\n", reply.text.join("\n").trim_end()))
+    print(&format!("{}\n", reply.text.trim_end()))
 }
 
 /// The version before `newer`, or before the newest one.

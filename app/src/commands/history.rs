@@ -85,11 +85,7 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
     }
     let client = ToolClient::open(config, project, ClientPurpose::Read)?;
     let reply = client.call_for_reply("get_history", arguments)?;
-    if *json {
-        print_json(&*reply.data)
-    } else {
-        print(&format!("{}\n", reply.text.join("\n").trim_end()))
-    }
+    if *json { print_json(&*reply.data) } else { print(&format!("{}\n", reply.text.trim_end())) }
 }
 
 /// The storage must exist: a misspelt one would be created, without anything to erase.

@@ -266,7 +266,7 @@ fn list_sections(client: &ToolClient, limit: Option<u32>) -> Result<Value, Comma
     let reply = client.call_for_reply("reqlix_get_instructions", json!({}))?;
     let mut items = Vec::new();
     let mut is_list = false;
-    for line in reply.text.iter().flat_map(|text| text.lines()) {
+    for line in reply.text.lines() {
         if let Some(heading) = line.strip_prefix("## ") {
             is_list = heading.trim() == "Sections";
         }

@@ -11,6 +11,7 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::identity::IdentityRepository;
+use reqlore_domain::ports::service::AnswerForm;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_metrics::Metrics;
 use reqlore_transport_http::{HttpTransport, Readiness};
@@ -103,7 +104,9 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
     let is_reached = readiness == Readiness::Ready;
     let (state, readiness) = watch::channel(readiness);
     let served = runtime.block_on(async {
-        let mut transport = bind_http(http, authenticator, readiness, &metrics, counters, pages)?;
+        let answers = config.answers;
+        let mut transport =
+            bind_http(http, authenticator, readiness, &metrics, counters, pages, answers)?;
         // Before the address is printed: a signal may follow at once.
         let address = transport.start().map_err(http_error)?;
         if let Some(address) = address {
@@ -129,6 +132,7 @@ fn bind_http(
     metrics: &Arc<Metrics>,
     counters: Arc<TrafficCounters>,
     pages: Option<Router>,
+    answers: AnswerForm,
 ) -> Result<Box<dyn Transport>, CommandError> {
     let metrics = Arc::clone(metrics);
     let config = reqlore_transport_http::HttpConfig {
@@ -137,6 +141,7 @@ fn bind_http(
         hosts: http.hosts.clone(),
         origins: http.origins.clone(),
         limits: http.limits.clone(),
+        answers,
         authenticator,
         readiness: Arc::new(move || *readiness.borrow()),
         render_metrics: Arc::new(move || metrics.render_text()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqlore_application::{Application, Maintenance};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, PresentedToken, redact_echo, redact_secrets};
-use reqlore_domain::ports::service::{NoProgress, ToolCall, ToolReply, ToolService};
+use reqlore_domain::ports::service::{AnswerForm, NoProgress, ToolCall, ToolReply, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_probe::{HttpClient, is_encrypted, is_loopback};
 use serde_json::{Map, Value, json};
@@ -175,6 +175,7 @@ impl LocalConnection {
             arguments,
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
+            answer_form: AnswerForm::Both,
         };
         runtime.block_on(self.application.call(call))
     }
@@ -303,16 +304,11 @@ fn read_response(mut response: Value) -> Result<ToolReply, Error> {
         return Err(tool_error(&response["error"]["data"], message));
     }
     let mut result = response["result"].take();
-    let mut text = Vec::new();
-    if let Some(blocks) = result["content"].as_array() {
-        for block in blocks {
-            text.extend(block["text"].as_str().map(str::to_owned));
-        }
-    }
+    let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
     if result["isError"] == true {
         let detail = &result["_meta"][ERROR_META];
-        let message = detail["message"].as_str().map_or_else(|| text.join("\n"), str::to_owned);
-        return Err(tool_error(detail, &message));
+        let message = detail["message"].as_str().unwrap_or(&text);
+        return Err(tool_error(detail, message));
     }
     Ok(ToolReply { text, data: Arc::new(result["structuredContent"].take()) })
 }

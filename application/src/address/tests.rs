@@ -177,7 +177,7 @@ async fn writing_tools_refuse_ids_of_other_sets_and_name_the_tool() {
 async fn links_are_listed_in_both_directions_by_relation() {
     let testing = project().await;
     let reply = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
-    let text = &reply.text[0];
+    let text = &reply.text;
     for line in [
         "- mentions dec-4f1a20: Guests",
         "- affected by dec-4f1a20: Guests",
@@ -215,7 +215,7 @@ async fn incoming_links_are_bounded_and_counted() {
     assert_eq!(relationships["incoming"].as_array().unwrap().len(), 50);
     assert_eq!(relationships["incoming_total"], 52);
     assert_eq!(links["incoming_total"], 62);
-    assert!(reply.text[0].contains("(50 of 62 incoming links)"), "{}", reply.text[0]);
+    assert!(reply.text.contains("(50 of 62 incoming links)"), "{}", reply.text);
     let graph = testing.data("ixchel_graph", json!({ "id": "REQ-007" })).await;
     assert_eq!(graph["incoming_total"], 62 + 52);
     let all = testing.read("requirement://REQ-007/relationships").await.unwrap();

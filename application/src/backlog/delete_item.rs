@@ -25,11 +25,12 @@ use serde::{Deserialize, Serialize};
 use super::item_lookup::{self, BacklogReader, backlink_query};
 use crate::ToolContext;
 use crate::address::{AddressSpace, AddressTarget};
+use crate::answer::reply;
 use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
 };
 use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
-use crate::tool::{decode_arguments, deserialize_flag, reply, write_tool};
+use crate::tool::{decode_arguments, deserialize_flag, write_tool};
 use crate::transaction::check_version;
 
 pub(crate) struct DeleteItem;

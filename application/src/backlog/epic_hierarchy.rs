@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,8 @@ use super::arguments::{EpicRef, not_found_error};
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::ItemSummary;
 use crate::ToolContext;
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
+use crate::answer::{ToolAnswer, reply};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct EpicHierarchy;
 
@@ -42,14 +43,14 @@ impl Tool for EpicHierarchy {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let epic = arguments.epic.parse("epic")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let meta = backlog.find_argument(epic, "epic").await?;
         let (hierarchy, warnings) = read_hierarchy(backlog, epic, &meta).await?;
         let mut reply = reply(render_text(&hierarchy), &hierarchy)?;
-        add_notes(&mut reply, warnings.into_list());
+        reply.add_notes(warnings.into_list());
         Ok(reply)
     }
 }

@@ -5,7 +5,7 @@ use reqlore_domain::backlog::inverse_relation;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,9 @@ use super::item_view::{
 use crate::ToolContext;
 use crate::address::{Address, AddressSpace, AddressTarget};
 use crate::addressed_text::AddressedText;
+use crate::answer::{ToolAnswer, reply_with_body};
 use crate::links::LinkList;
-use crate::tool::{Tool, decode_arguments, read_tool, reply_with_body};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct GetItem;
 
@@ -90,7 +91,7 @@ impl Tool for GetItem {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let space = AddressSpace::of_caller(context, &call.caller).await?;
         let address = space.resolve(arguments.reference.as_str(), "reference").await?;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,8 @@ use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply_with_body};
+use crate::answer::{ToolAnswer, reply_with_body};
+use crate::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct GetUserStoryRequirements;
 
@@ -55,7 +56,7 @@ impl Tool for GetUserStoryRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             input_schema: input_schema(),
-            ..read_tool::<Map<String, Value>, StoryRequirements>(
+            ..whole_tool::<Map<String, Value>, StoryRequirements>(
                 "get_user_story_requirements",
                 "Read a story's requirements",
                 "Get all requirements linked to a specific user story",
@@ -68,7 +69,7 @@ impl Tool for GetUserStoryRequirements {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let story = arguments.user_story.parse_exact("user_story")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
@@ -90,9 +91,9 @@ impl Tool for GetUserStoryRequirements {
             text,
             &StoryRequirements { user_story: story.to_string(), requirements },
         )?;
-        reply.text.extend(diagnostics.iter().map(|text| diagnostic_text(text)));
+        reply.add_notes(diagnostics.iter().map(|text| diagnostic_text(text)));
         warnings.add_unread(&backlog.unread_files(ItemKind::Requirement).await?);
-        add_notes(&mut reply, warnings.into_list());
+        reply.add_notes(warnings.into_list());
         Ok(reply)
     }
 }

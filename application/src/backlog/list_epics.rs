@@ -7,7 +7,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::item_list::ItemQuery;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,10 @@ use super::arguments::WorkStatusArgument;
 use super::item_lookup::BacklogReader;
 use super::item_view::ItemSummary;
 use crate::ToolContext;
+use crate::answer::{ToolAnswer, reply};
 use crate::empty_answer::add_reason;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ListEpics;
 
@@ -51,7 +52,7 @@ impl Tool for ListEpics {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let status = arguments.status.map(|status| status.0);
         let pages = PageReader::new(&call.caller.project, &(spec.name, status));
@@ -67,7 +68,7 @@ impl Tool for ListEpics {
         let next_cursor = page.next.map(|next| pages.cursor(&next));
         let page = EpicPage { epics, total, next_cursor };
         let mut reply = reply(render_text(&page), &page)?;
-        add_notes(&mut reply, warnings.into_list());
+        reply.add_notes(warnings.into_list());
         if total == 0 {
             let all = ItemQuery::of_kind(ItemKind::Epic, 0);
             let all = backlog.list_items(&all).await?.0.total;

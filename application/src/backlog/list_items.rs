@@ -16,7 +16,7 @@ use reqlore_domain::ports::item_list::{
     SortField,
 };
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
@@ -27,10 +27,11 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementTypeArgument, UserStoryRef, find_value,
 };
 use super::item_lookup::{self, BacklogReader};
+use crate::answer::{ToolAnswer, reply};
 use crate::empty_answer::add_reason;
 use crate::knowledge::entity_page::{EntityPage, EntityQuery};
 use crate::pagination::{PageCursor, PageReader, page_limit};
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply};
+use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::{ToolContext, knowledge};
 
 pub(crate) struct ListItems;
@@ -131,7 +132,7 @@ impl Tool for ListItems {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let toolsets = &context.ports.settings.toolsets;
         match find_item_kind(arguments.kind.as_str()) {
@@ -234,7 +235,7 @@ async fn list_backlog(
     call: &ToolCall,
     arguments: Arguments,
     kind: ItemKind,
-) -> Result<ToolReply> {
+) -> Result<ToolAnswer> {
     let is_below_story = kind.parent() == Some(ItemKind::UserStory);
     reject_filters(
         kind.name(),
@@ -288,7 +289,7 @@ async fn list_backlog(
     let page = ListPage { items, total: page.total, by_status, next_cursor };
     let nouns = item_nouns(kind);
     let mut reply = reply(page.render_text(nouns), &page)?;
-    add_notes(&mut reply, warnings.into_list());
+    reply.add_notes(warnings.into_list());
     if page.total == 0 {
         let all = ItemQuery::of_kind(kind, 0);
         let all = backlog.ports.documents.items(backlog.project, &all).await?.total;
@@ -344,7 +345,7 @@ async fn list_entities(
     spec: &ToolSpec,
     call: &ToolCall,
     arguments: Arguments,
-) -> Result<ToolReply> {
+) -> Result<ToolAnswer> {
     reject_filters(
         arguments.kind.as_str(),
         &[
@@ -383,7 +384,7 @@ async fn list_entities(
     let nouns = ["entity", "entities"];
     let mut reply = reply(page.render_text(nouns), &page)?;
     let backlog = BacklogReader { ports, project: &project };
-    add_notes(&mut reply, backlog.list_warnings(DocumentKind::Entity).await?.into_list());
+    reply.add_notes(backlog.list_warnings(DocumentKind::Entity).await?.into_list());
     if total == 0 {
         let kinds = [DocumentKind::Entity];
         let excluded = excluded_note(nouns, found.total_of_kind);

@@ -6,7 +6,6 @@ use std::fmt;
 use reqlore_domain::backlog::{ItemMeta, Reference, Relationship, RelationshipType};
 use reqlore_domain::document::{Document, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,8 +14,8 @@ use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
 use super::item_lookup;
 use super::item_view::ItemRecord;
 use super::write_item::{ItemEffect, ItemUpdate};
+use crate::answer::{ToolAnswer, reply};
 use crate::change::LocalNames;
-use crate::tool::reply;
 
 // The arguments of both tools. (A doc comment would become part of the schema.)
 #[derive(Deserialize, JsonSchema)]
@@ -104,7 +103,7 @@ impl RelationshipSpec {
         Ok(relationships)
     }
 
-    pub(super) fn reply(self, outcome: &str, record: &ItemRecord) -> Result<ToolReply> {
+    pub(super) fn reply(self, outcome: &str, record: &ItemRecord) -> Result<ToolAnswer> {
         let text = format!("{outcome}: {self} (version {})", &record.version[..8]);
         let (source, target) = (self.source.to_string(), self.target.to_string());
         reply(text, &RelatedRecord { record, source, kind: self.kind.name(), target })

@@ -2,15 +2,14 @@
 
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer::{ToolAnswer, reply};
 use crate::incomplete_report::IncompleteReport;
 use crate::pagination::{PageCursor, PageReader};
-use crate::tool;
 
 const SECTION: &str = "section";
 /// Precedes the uncertain results in the text.
@@ -104,7 +103,7 @@ impl SearchResponse {
     }
 
     /// The text has a summary and a line for each result.
-    pub(super) fn reply(self, offset: usize) -> Result<ToolReply> {
+    pub(super) fn reply(self, offset: usize) -> Result<ToolAnswer> {
         let mut lines = vec![self.summary_line(offset)];
         let mut is_certain = true;
         for result in &self.results {
@@ -118,7 +117,7 @@ impl SearchResponse {
         if let Some(cursor) = &self.next_cursor {
             lines.push(format!("Next page: cursor {cursor}"));
         }
-        tool::reply(lines.join("\n"), &self)
+        reply(lines.join("\n"), &self)
     }
 
     fn summary_line(&self, offset: usize) -> String {

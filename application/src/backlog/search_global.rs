@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::arguments::enum_argument;
 use super::search::{SearchPosition, SearchResponse};
 use crate::ToolContext;
+use crate::answer::ToolAnswer;
 use crate::empty_answer::{HitCounts, explain_hits};
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tool::{Tool, decode_arguments, read_tool};
@@ -93,7 +94,7 @@ impl Tool for SearchGlobal {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let Arguments { query, entity_types, .. } = arguments;
         let mut types: Vec<EntityType> = entity_types.into_iter().map(|kind| kind.0).collect();
@@ -173,8 +174,8 @@ mod tests {
         let second = testing.call("search_global", arguments).await.unwrap();
         let parts = [&first, &second].map(|reply| references(&reply.data["results"]));
         assert_eq!(parts.concat(), references(&all_results["results"]));
-        assert!(first.text[0].starts_with("Found 6 items, showing 4\nUS-"), "{first:?}");
-        assert!(second.text[0].starts_with("Found 6 items, showing 5 to 6\n"), "{second:?}");
+        assert!(first.text.starts_with("Found 6 items, showing 4\nUS-"), "{first:?}");
+        assert!(second.text.starts_with("Found 6 items, showing 5 to 6\n"), "{second:?}");
         assert_eq!(second.data.get("next_cursor"), None);
         let text = "---\ntitle: Story 7\n---\n";
         testing.write_item("US-007", text).await;

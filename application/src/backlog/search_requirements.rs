@@ -6,7 +6,7 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemPosition, ItemQuery};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::search::{SearchFacet, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,10 @@ use super::arguments::{
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{SearchPosition, SearchResponse, SearchResult};
 use crate::ToolContext;
+use crate::answer::ToolAnswer;
 use crate::empty_answer::{HitCounts, add_reason, explain_hits};
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool};
+use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::transaction::MAX_READ_DOCUMENTS;
 
 pub(crate) struct SearchRequirements;
@@ -61,7 +62,7 @@ impl Tool for SearchRequirements {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let filters = RequirementFilters::resolve(backlog, &arguments).await?;
@@ -75,7 +76,7 @@ impl Tool for SearchRequirements {
                 filters.read_page(backlog, &pages, cursor, limit).await?;
             let is_empty = page.total == 0;
             let mut reply = page.reply(offset)?;
-            add_notes(&mut reply, warnings.into_list());
+            reply.add_notes(warnings.into_list());
             if is_empty {
                 let excluded = "No requirement matches these filters.";
                 let (caller, project) = (&call.caller, backlog.project);
@@ -263,7 +264,7 @@ mod tests {
         let testing = requirements().await;
         let first = testing.call("search_requirements", json!({ "limit": 3 })).await.unwrap();
         assert_eq!(references(&first.data["results"]), ["REQ-003", "REQ-001", "REQ-002"]);
-        assert_eq!(first.text[0].lines().next(), Some("Found 4 items, showing 3"));
+        assert_eq!(first.text.lines().next(), Some("Found 4 items, showing 3"));
         let expected = json!({
             "reference_id": "REQ-003", "type": "requirement", "title": "About REQ-003",
             "status": "Draft", "score": null, "snippet": "A fast answer."

@@ -21,10 +21,11 @@ use super::arguments::ItemTarget;
 use super::item_lookup::{self, BacklogReader};
 use super::item_view;
 use super::relationship::RelationshipSpec;
+use crate::answer::reply;
 use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
 };
-use crate::tool::{nothing_to_change_error, reply, write_tool};
+use crate::tool::{nothing_to_change_error, write_tool};
 use crate::transaction::check_version;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key

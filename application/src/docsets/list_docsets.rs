@@ -1,18 +1,17 @@
 //! `list_docsets`.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use reqlore_domain::docsets::{CONFIG_PATH, Docset, DocsetConfig};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LoadedConfig, first_diagnostics};
 use crate::ToolContext;
-use crate::tool::{Tool, add_notes, decode_arguments, pretty_json, read_tool, serialization_error};
+use crate::answer::{ToolAnswer, json_reply, serialization_error};
+use crate::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct ListDocsets;
 
@@ -41,7 +40,7 @@ struct DocsetItem<'a> {
 #[async_trait]
 impl Tool for ListDocsets {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, DocsetList<'_>>(
+        whole_tool::<Arguments, DocsetList<'_>>(
             "list_docsets",
             "List docsets",
             "Lists the project's documentation sets. Call it to choose a docset for search_docs.",
@@ -53,28 +52,26 @@ impl Tool for ListDocsets {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let Arguments {} = decode_arguments(&mut call, spec)?;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
-        let mut text = vec![loaded.list_text.clone()];
+        let mut answer = json_reply(&loaded.list, Some(&loaded.list["docsets"]))?;
         if loaded.configuration.docsets.is_empty() {
-            text.push(format!("`docsets` in {CONFIG_PATH} is empty."));
+            answer.add_notes([format!("`docsets` in {CONFIG_PATH} is empty.")]);
         }
-        let mut reply = ToolReply { text, data: Arc::clone(&loaded.list_data) };
         let faults = &loaded.configuration.faults;
         if !faults.is_empty() {
-            add_notes(&mut reply, vec![first_diagnostics(faults)]);
+            answer.add_notes([first_diagnostics(faults)]);
         }
-        Ok(reply)
+        Ok(answer)
     }
 }
 
 /// Renders the answer of `list_docsets`, which is the same for every call.
 pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Result<LoadedConfig> {
     let answer = DocsetList { docsets: configuration.docsets.iter().map(docset_item).collect() };
-    let list_text = pretty_json(&answer.docsets)?;
-    let list_data = Arc::new(serde_json::to_value(&answer).map_err(serialization_error)?);
-    Ok(LoadedConfig { configuration, version, list_text, list_data })
+    let list = serde_json::to_value(&answer).map_err(serialization_error)?;
+    Ok(LoadedConfig { configuration, version, list })
 }
 
 fn docset_item(docset: &Docset) -> DocsetItem<'_> {

@@ -44,8 +44,7 @@ type ConfigOutcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
 pub(crate) struct LoadedConfig {
     pub(crate) configuration: DocsetConfig,
     pub(crate) version: Version,
-    list_text: String,
-    list_data: Arc<Value>,
+    list: Value,
 }
 
 impl Default for ConfigCache {

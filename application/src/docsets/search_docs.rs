@@ -1,18 +1,17 @@
 //! `search_docs`: returns the folder of a docset and how to search it. Reads no documentation.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use reqlore_domain::docsets::{DocsetConfig, DocsetName, Keyword, Keywords};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::faulty_config;
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, encode_text, read_tool};
+use crate::answer::{ToolAnswer, reply};
+use crate::tool::{Tool, decode_arguments, whole_tool};
 
 /// Docsets that the error for an unknown name lists.
 const MAX_NAMES: usize = 20;
@@ -47,7 +46,7 @@ struct DocsetLocation {
 #[async_trait]
 impl Tool for SearchDocs {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, DocsetLocation>(
+        whole_tool::<Arguments, DocsetLocation>(
             "search_docs",
             "Locate documentation",
             "Returns the folder of a library's documentation on this machine and how to search it \
@@ -62,7 +61,7 @@ impl Tool for SearchDocs {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
@@ -87,14 +86,13 @@ impl Tool for SearchDocs {
         data.insert("keywords".to_owned(), keyword_values(keywords.into_vec()));
         data.insert("generalized_keywords".to_owned(), keyword_values(generalized.into_vec()));
         data.insert("exists".to_owned(), exists.into());
-        let mut text = vec![text];
+        let mut answer = reply(text, &data)?;
         if !exists {
-            // Many clients show a model only the text.
             let path = &docset.local_path;
-            text.push(format!("The folder {path} does not exist; copy the documentation there."));
+            let note = format!("The folder {path} does not exist; copy the documentation there.");
+            answer.add_notes([note]);
         }
-        let text = text.into_iter().map(encode_text).collect();
-        Ok(ToolReply { text, data: Arc::new(Value::Object(data)) })
+        Ok(answer)
     }
 }
 

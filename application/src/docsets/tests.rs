@@ -39,7 +39,7 @@ async fn invalid_edit_reports_line_until_fixed() {
     let application = testing.application();
     let list = async || {
         let reply = testing.call_on(&application, "list_docsets", json!({})).await;
-        reply.map_err(|error| (error.kind, error.message)).map(|reply| reply.text[0].clone())
+        reply.map_err(|error| (error.kind, error.message)).map(|reply| reply.text)
     };
     testing.write(DocumentId::docsets(), REACT).await;
     assert!(list().await.unwrap().contains("react"));
@@ -73,7 +73,7 @@ async fn docset_with_a_fault_is_an_error_beside_usable_ones() {
     assert_eq!((docsets.as_array().unwrap().len(), &docsets[0]["name"]), (1, &json!("react")));
     let position = ".knowledge/config.yaml:3:18: version: ";
     assert!(notes[0].as_str().unwrap().starts_with(position), "{notes}");
-    assert_eq!(listed.text[1], notes[0], "also for clients that show a model only the text");
+    assert_eq!(listed.text, notes[0], "also for clients that show a model only the text");
     testing.call("search_docs", search("react")).await.unwrap();
     for name in ["vue", "vuejs"] {
         let error = testing.error("search_docs", search(name)).await;

@@ -7,7 +7,7 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::word_diff::word_diff;
 use super::{HistoryTarget, VersionText, find_target, find_version, note_text};
 use crate::ToolContext;
+use crate::answer::{ToolAnswer, reply_with_body};
 use crate::backlog::item_lookup::document_text;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::tool::{Tool, add_notes, decode_arguments, read_tool, reply_with_body};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct GetHistory;
 
@@ -81,7 +82,7 @@ impl Tool for GetHistory {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let reference = arguments.reference.as_str();
         let target = find_target(context, &call.caller, reference).await?;
@@ -111,7 +112,7 @@ async fn list_versions(
     spec: &ToolSpec,
     target: HistoryTarget,
     arguments: &Arguments,
-) -> Result<ToolReply> {
+) -> Result<ToolAnswer> {
     let HistoryTarget { project, id, name, mut notes } = target;
     // The storage pages itself, so the cursor wraps the storage's own position.
     let pages = PageReader::new(&project, &(spec.name, &name));
@@ -139,7 +140,7 @@ async fn list_versions(
     reply_with_notes(text, &answer, notes)
 }
 
-fn show_version(target: HistoryTarget, found: &VersionText) -> Result<ToolReply> {
+fn show_version(target: HistoryTarget, found: &VersionText) -> Result<ToolAnswer> {
     let body = document_text(&found.document)?;
     let answer = HistoryAnswer {
         reference: target.name,
@@ -157,7 +158,7 @@ fn compare_versions(
     target: HistoryTarget,
     older: &VersionText,
     newer: &VersionText,
-) -> Result<ToolReply> {
+) -> Result<ToolAnswer> {
     let difference = word_diff(document_text(&older.document)?, document_text(&newer.document)?);
     let text = format!(
         "{}: from version {} to {}, removed words as [-old-], added words as {{+new+}}:\n\n\
@@ -176,9 +177,13 @@ fn compare_versions(
     reply_with_notes(text, &answer, target.notes)
 }
 
-fn reply_with_notes(text: String, answer: &HistoryAnswer, notes: Vec<String>) -> Result<ToolReply> {
+fn reply_with_notes(
+    text: String,
+    answer: &HistoryAnswer,
+    notes: Vec<String>,
+) -> Result<ToolAnswer> {
     let mut reply = reply_with_body(text, answer)?;
-    add_notes(&mut reply, notes);
+    reply.add_notes(notes);
     Ok(reply)
 }
 

@@ -159,7 +159,7 @@ async fn history_of_a_requirement_is_that_of_its_section() {
         (1, &json!([note]))
     );
     let reply = testing.call("get_history", json!({ "reference": "general:2.1" })).await.unwrap();
-    assert_eq!(reply.text[1], note);
+    assert_eq!(reply.text, note);
     // A set that is turned off is not read.
     let mut ports: ApplicationPorts = testing.ports();
     ports.settings.toolsets = vec![Toolset::Backlog];

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use schemars::JsonSchema;
@@ -13,6 +13,7 @@ use super::Truncation;
 use super::entity_request::{EntityArguments, EntityRequest};
 use crate::ToolContext;
 use crate::addressed_text::AddressedText;
+use crate::answer::ToolAnswer;
 use crate::links::{LinkNode, OutgoingLink};
 use crate::tool::{Tool, read_tool};
 use crate::transaction::get_one;
@@ -53,7 +54,7 @@ impl Tool for ContextTool {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let EntityRequest { address, mut budget } =
             EntityRequest::decode(context, spec, &mut call).await?;
         let links = address.read_outgoing(context).await?;

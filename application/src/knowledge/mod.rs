@@ -19,12 +19,11 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge;
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::tool;
+use crate::answer::{self, ToolAnswer};
 use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) type Repo = BoundedString<1_000>;
@@ -50,8 +49,8 @@ pub(crate) async fn find_kind(
 }
 
 /// A reply with the same JSON as text and as data.
-fn json_reply(answer: &impl Serialize) -> Result<ToolReply> {
-    tool::reply(tool::pretty_json(answer)?, answer)
+fn json_reply(answer: &impl Serialize) -> Result<ToolAnswer> {
+    answer::json_reply(answer, None)
 }
 
 /// Maximum size of an answer, at four characters per token.

@@ -4,13 +4,14 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::search::{SearchHits, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MaxTokens, Repo, TokenBudget, Truncation};
 use crate::ToolContext;
+use crate::answer::ToolAnswer;
 use crate::empty_answer::{HitCounts, explain_hits};
 use crate::incomplete_report::IncompleteReport;
 use crate::tool::{Tool, decode_arguments, read_tool};
@@ -89,7 +90,7 @@ impl Tool for SearchTool {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
@@ -127,7 +128,7 @@ impl Tool for SearchTool {
     }
 }
 
-fn search_reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<ToolReply> {
+fn search_reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<ToolAnswer> {
     let mut hits = Vec::with_capacity(found.hits.len());
     for hit in &found.hits {
         hits.push(EntityHit {

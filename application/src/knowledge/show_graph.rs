@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::entity_request::{EntityArguments, EntityRequest};
 use super::{TokenBudget, Truncation};
 use crate::ToolContext;
+use crate::answer::ToolAnswer;
 use crate::links::{IncomingLink, LinkEntry, OutgoingLink};
 use crate::tool::{Tool, read_tool};
 
@@ -70,7 +71,7 @@ impl Tool for GraphTool {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let EntityRequest { address, mut budget } =
             EntityRequest::decode(context, spec, &mut call).await?;
         let links = address.read_outgoing(context).await?;

@@ -8,7 +8,7 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{DocumentRepository, Refresh};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use schemars::JsonSchema;
@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::Repo;
 use super::import_files::{FileImport, ImportReport, entity_versions};
 use crate::ToolContext;
+use crate::answer::ToolAnswer;
 use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::tool::{Tool, decode_arguments, whole_tool};
 use crate::transaction::write_context;
 
 pub(crate) struct SyncTool {
@@ -58,7 +59,8 @@ impl Tool for SyncTool {
             access: if self.imports_files { Access::Write } else { Access::Read },
             may_change: self.imports_files,
             is_destructive: self.imports_files,
-            ..read_tool::<Arguments, SyncReport>(
+            is_whole: false,
+            ..whole_tool::<Arguments, SyncReport>(
                 SYNC_NAME,
                 "Update the knowledge index",
                 "Updates the search index from .ixchel and counts changes since the last sync. \
@@ -73,7 +75,7 @@ impl Tool for SyncTool {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;

@@ -7,14 +7,15 @@ use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::sort_tags;
 use reqlore_domain::ports::entity_list::UntaggedList;
 use reqlore_domain::ports::item_list::MAX_PAGE_ITEMS;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
+use crate::answer::ToolAnswer;
 use crate::empty_answer::add_reason;
-use crate::tool::{Tool, add_notes, decode_arguments, deserialize_flag, read_tool};
+use crate::tool::{Tool, decode_arguments, deserialize_flag, whole_tool};
 
 pub(crate) struct TagsTool;
 
@@ -59,7 +60,7 @@ struct UntaggedItem<'a> {
 #[async_trait]
 impl Tool for TagsTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, TagReport<'_>>(
+        whole_tool::<Arguments, TagReport<'_>>(
             "ixchel_tags",
             "List tags",
             "Lists the tags of the knowledge graph with their counts, or the untagged entities.",
@@ -71,7 +72,7 @@ impl Tool for TagsTool {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
@@ -105,7 +106,7 @@ impl Tool for TagsTool {
     }
 }
 
-fn untagged_reply(untagged: &UntaggedList) -> Result<ToolReply> {
+fn untagged_reply(untagged: &UntaggedList) -> Result<ToolAnswer> {
     let mut items = Vec::with_capacity(untagged.metadata.len());
     for meta in &untagged.metadata {
         let Some(entity) = &meta.entity else { continue };
@@ -120,7 +121,7 @@ fn untagged_reply(untagged: &UntaggedList) -> Result<ToolReply> {
     let mut reply = super::json_reply(&TagReport { total, tags: None, items: Some(items) })?;
     if listed < total {
         let note = format!("Showing the first {listed} of {total}; tag these to see the rest.");
-        add_notes(&mut reply, vec![note]);
+        reply.add_notes(vec![note]);
     }
     Ok(reply)
 }

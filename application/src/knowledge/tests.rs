@@ -32,7 +32,7 @@ async fn project() -> TestApplication {
 
 async fn data(testing: &TestApplication, tool: &str, arguments: Value) -> Value {
     let reply = testing.call(tool, arguments).await.unwrap();
-    let text: Value = serde_json::from_str(&reply.text[0]).unwrap();
+    let text: Value = serde_json::from_str(&reply.text).unwrap();
     assert_eq!(text, *reply.data, "text and data are equal");
     text
 }

@@ -13,7 +13,6 @@ use reqlore_domain::knowledge::{
     self, Entity, EntityEdit, EntityKind, ID_DIGITS, NewEntity, RelationTargets,
 };
 use reqlore_domain::ports::documents::ReadSet;
-use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
@@ -24,11 +23,11 @@ use serde_json::Value;
 use super::Repo;
 use crate::ToolContext;
 use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
+use crate::answer::{ToolAnswer, reply};
 use crate::backlog::item_lookup::document_text;
 use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
 };
-use crate::tool::reply;
 use crate::transaction::check_version;
 
 /// Relation names and their targets. Also accepts one ID instead of a list of one.
@@ -129,7 +128,7 @@ fn entity_decision(action: Action, id: DocumentId, project: &ProjectKey) -> Deci
     Decision { action, id, render: Box::new(render) }
 }
 
-fn render_written(done: &str, project: &ProjectKey, document: &Document) -> Result<ToolReply> {
+fn render_written(done: &str, project: &ProjectKey, document: &Document) -> Result<ToolAnswer> {
     let (entity, _) = Entity::parse(&document.id.name, document_text(document)?);
     let record = EntityRecord {
         project: project.as_str(),

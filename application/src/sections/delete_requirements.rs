@@ -5,7 +5,7 @@ use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::{DeleteOutcome, REQUIREMENT_NOT_FOUND, SECTION_NOT_FOUND, Section};
 use schemars::JsonSchema;
@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, reply_with_body, write_tool};
+use crate::answer::{ToolAnswer, reply_with_body};
+use crate::tool::{Tool, decode_arguments, write_tool};
 use crate::transaction::{commit_decision, write_context};
 
 pub(crate) struct DeleteRequirements;
@@ -50,6 +51,7 @@ impl Tool for DeleteRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             is_destructive: true,
+            is_whole: true,
             ..write_tool::<Arguments, DeletedRequirement>(
                 "reqlix_delete_requirements",
                 "Delete a requirement",
@@ -65,7 +67,7 @@ Returns the deleted requirement text, or an error if not found.",
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let ports = &context.ports;
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, read_tool, reply_with_body};
+use crate::answer::{ToolAnswer, reply_with_body};
+use crate::tool::{Tool, decode_arguments, whole_tool};
 use crate::transaction::write_context;
 
 pub(crate) struct GetInstructions;
@@ -34,7 +35,7 @@ struct InstructionsVersion {
 impl Tool for GetInstructions {
     fn spec(&self) -> ToolSpec {
         // The space at the end of the first line is the specification's.
-        read_tool::<Arguments, InstructionsVersion>(
+        whole_tool::<Arguments, InstructionsVersion>(
             "reqlix_get_instructions",
             "Read the instructions",
             "\
@@ -49,7 +50,7 @@ This MCP server is the single source of truth for everything related to requirem
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let ports = &context.ports;
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;

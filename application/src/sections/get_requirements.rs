@@ -9,7 +9,7 @@ use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentFilter, count_documents};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
 use crate::address::AddressSpace;
+use crate::answer::{ToolAnswer, reply, reply_with_body};
 use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, read_tool, reply, reply_with_body};
+use crate::tool::{Tool, decode_arguments, whole_tool};
 use crate::transaction::write_context;
 
 #[derive(Default)]
@@ -86,7 +87,7 @@ struct SectionDetails {
 #[async_trait]
 impl Tool for GetRequirements {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, SectionDetails>(
+        whole_tool::<Arguments, SectionDetails>(
             "reqlix_get_requirements",
             "Read a section",
             "Returns all requirements in the specified section.",
@@ -98,7 +99,7 @@ impl Tool for GetRequirements {
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let ports = &context.ports;
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
@@ -191,7 +192,7 @@ mod tests {
         let body = "\u{feff}# Title\r\n\r\nprose\r\n\r\n**1.** one";
         testing.write(DocumentId::section("my notes"), body).await;
         let reply = testing.call(TOOL, json!({ "section": "my notes" })).await.unwrap();
-        assert_eq!(reply.text, [body]);
+        assert_eq!(reply.text, body);
         assert_eq!(reply.data["count"], 1);
     }
 
@@ -210,7 +211,7 @@ mod tests {
         let testing = TestApplication::new();
         for section in ["имя", "a.b", "con", "my notes", "-x", "agents", "AGENTS", ".x", " x"] {
             let reply = testing.call(TOOL, json!({ "section": section })).await.unwrap();
-            assert_eq!(reply.text[0], "No requirements in this section.", "{section}");
+            assert_eq!(reply.text, "No requirements in this section.", "{section}");
             assert_eq!(reply.data["version"], json!(null), "{section}");
         }
         for section in ["a/b", "a\\b", "..", "a..b", "../a", "a\n"] {

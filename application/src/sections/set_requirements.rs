@@ -5,7 +5,7 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
-use reqlore_domain::ports::service::{ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::upsert::SetOutcome;
 use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section};
@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::tool::{Tool, decode_arguments, reply_with_body, write_tool};
+use crate::answer::{ToolAnswer, reply_with_body};
+use crate::tool::{Tool, decode_arguments, write_tool};
 use crate::transaction::{commit_decision, write_context};
 
 pub(crate) struct SetRequirements;
@@ -63,6 +64,7 @@ impl Tool for SetRequirements {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             is_destructive: true,
+            is_whole: true,
             is_idempotent: true,
             ..write_tool::<Arguments, SetResult>(
                 "reqlix_set_requirements",
@@ -79,7 +81,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         context: &ToolContext,
         spec: &ToolSpec,
         mut call: ToolCall,
-    ) -> Result<ToolReply> {
+    ) -> Result<ToolAnswer> {
         let ports = &context.ports;
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
@@ -105,11 +107,8 @@ Returns the added/modified requirement (text or index may be adjusted according 
             warnings: set.warnings,
         };
         let mut reply = reply_with_body(set.requirement, &result)?;
-        reply.text.extend(render_index_changes(&result.reindexed));
-        // Many clients show a model the text alone.
-        if !result.warnings.is_empty() {
-            reply.text.push(format!("Warnings:\n{}", result.warnings.join("\n")));
-        }
+        reply.add_notes(render_index_changes(&result.reindexed));
+        reply.add_notes(result.warnings);
         Ok(reply)
     }
 }
@@ -160,7 +159,7 @@ impl Arguments {
     }
 }
 
-/// The second text block of the reply; `None` if no index changed.
+/// A note; `None` if no index changed.
 fn render_index_changes(reindexed: &[IndexChange]) -> Option<String> {
     if reindexed.is_empty() {
         return None;
@@ -192,7 +191,7 @@ mod tests {
         testing.write(DocumentId::section("general"), body).await;
         let reply = testing.call(TOOL, set("general", "8", "F")).await.unwrap();
         let words = "Indices were renumbered to keep the order: 2 is now 4, 2 is now 5.";
-        assert_eq!(reply.text, ["**8.** F", words]);
+        assert_eq!(reply.text, format!("**8.** F\n\nNote: {words}"));
         let moves = json!([{ "from": "2", "to": "4" }, { "from": "2", "to": "5" }]);
         assert_eq!(reply.data["reindexed"], moves);
     }
@@ -205,8 +204,8 @@ mod tests {
         let reply = testing.call(TOOL, set("general", "1", &long)).await.unwrap();
         let warnings = reply.data["warnings"].as_array().unwrap();
         assert_eq!(warnings.len(), 2);
-        assert!(reply.text[1].starts_with("Warnings:\nR.2: line 2"), "{:?}", reply.text);
-        assert!(reply.text[1].contains("\nR.1: "), "{:?}", reply.text);
+        assert!(reply.text.contains("\n\nNote: R.2: line 2"), "{:?}", reply.text);
+        assert!(reply.text.contains("\nNote: R.1: "), "{:?}", reply.text);
     }
 
     // S1: S.3.2, C.3
@@ -223,10 +222,10 @@ mod tests {
             );
             assert_eq!(reply.data["warnings"], json!([warning]));
             assert_eq!(reply.data["index"], replaced);
-            assert_eq!(reply.text[1], format!("Warnings:\n{warning}"));
+            assert!(reply.text.ends_with(&format!("New.\n\nNote: {warning}")), "{}", reply.text);
         }
         let reply = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
-        assert_eq!((reply.data["warnings"].clone(), reply.text.len()), (json!([]), 1));
+        assert_eq!((&reply.data["warnings"], &*reply.text), (&json!([]), "**1.** One."));
     }
 
     // S1: S.3.5

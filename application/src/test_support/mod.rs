@@ -16,9 +16,9 @@ use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::id_generator::{CountedIds, IdGenerator};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{
-    ApplicationService, CompletionRequest, CompletionTarget, CompletionValues, ListRequest,
-    NoProgress, PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall, ToolReply,
-    ToolService,
+    AnswerForm, ApplicationService, CompletionRequest, CompletionTarget, CompletionValues,
+    ListRequest, NoProgress, PromptContent, ResourceContent, ResourcePage, ResourceRequest,
+    ToolCall, ToolReply, ToolService,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -144,6 +144,7 @@ impl TestApplication {
             arguments: arguments.as_object().unwrap().clone(),
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
+            answer_form: AnswerForm::Both,
         };
         application.call(call).await
     }
@@ -151,7 +152,7 @@ impl TestApplication {
     /// The first text block, or the error's message.
     pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
         match self.call(tool, arguments).await {
-            Ok(reply) => reply.text[0].clone(),
+            Ok(reply) => reply.text,
             Err(error) => error.message,
         }
     }

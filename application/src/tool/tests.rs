@@ -152,10 +152,11 @@ async fn limit_above_the_maximum_is_cut_and_the_answer_says_so() {
         let note = notes.last().unwrap().as_str().unwrap();
         let words = "is above the maximum; 100 was used.";
         assert!(note.starts_with("limit: ") && note.ends_with(words), "{tool}: {note}");
-        assert!(reply.text.last().unwrap().contains("is above the maximum"), "{tool}: {reply:?}");
+        assert!(reply.text.contains("is above the maximum"), "{tool}: {reply:?}");
     }
     let reply = testing.call("list_epics", json!({ "limit": "1" })).await.unwrap();
-    assert_eq!((reply.text.len(), reply.data.get("notes")), (1, None));
+    assert_eq!(reply.data.get("notes"), None);
+    assert!(!reply.text.contains("Note: "), "{reply:?}");
 }
 
 #[tokio::test]
@@ -165,11 +166,12 @@ async fn unknown_argument_is_a_warning_for_reading_tools() {
     let reply = testing.call("list_epics", arguments).await.unwrap();
     assert_eq!(references(&reply.data["epics"]), ["EP-001"]);
     let notes = [
-        "statsu: unknown argument, did you mean status? list_epics takes status, limit, cursor. It \
-         was ignored.",
-        "x: unknown argument; list_epics takes status, limit, cursor. It was ignored.",
+        "statsu: unknown argument, did you mean status? list_epics takes status, limit, cursor, \
+         max_tokens. It was ignored.",
+        "x: unknown argument; list_epics takes status, limit, cursor, max_tokens. It was ignored.",
     ];
-    assert_eq!(reply.text[1..], notes);
+    let in_text = format!("\n\nNote: {}\nNote: {}", notes[0], notes[1]);
+    assert!(reply.text.ends_with(&in_text), "{}", reply.text);
     assert_eq!(reply.data["notes"], json!(notes));
     // A required argument under another name is missing, so the call fails.
     let error = testing.error("get_item", json!({ "referense": "REQ-001" })).await;
@@ -210,7 +212,7 @@ async fn notes_of(testing: &TestApplication, tool: &str, arguments: Value) -> St
     let reply = testing.call(tool, arguments).await.unwrap();
     let notes = reply.data["notes"].as_array().unwrap_or_else(|| panic!("{tool}: {reply:?}"));
     let note = notes[0].as_str().unwrap();
-    assert!(reply.text.concat().contains(note.split('"').next().unwrap()), "{tool}: {reply:?}");
+    assert!(reply.text.contains(note.split('"').next().unwrap()), "{tool}: {reply:?}");
     note.to_owned()
 }
 

@@ -74,6 +74,29 @@ pub struct ToolCall {
     pub progress_sink: Arc<dyn ProgressSink>,
     /// A repeated write with the same key changes nothing and returns the first response.
     pub idempotency_key: Option<String>,
+    pub answer_form: AnswerForm,
+}
+
+/// The renderings of an answer that a caller asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// Text for a model, within the default limit on size.
+    #[default]
+    Text,
+    /// The whole text, and data that holds everything that it says.
+    Both,
+}
+
+impl AnswerForm {
+    pub const ALL: [Self; 2] = [Self::Text, Self::Both];
+
+    /// The name in settings and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Both => "both",
+        }
+    }
 }
 
 /// Reports the progress of long work to a client or a user, and receives the cancellation.
@@ -118,6 +141,8 @@ pub struct ToolSpec {
     pub is_destructive: bool,
     /// True if a repeated call has no further effect.
     pub is_idempotent: bool,
+    /// True if the default limit on the size of answers does not apply.
+    pub is_whole: bool,
 }
 
 /// The method that is audited if the protocol does not know the requested one.
@@ -249,11 +274,11 @@ pub struct CompletionValues {
     pub total: usize,
 }
 
-/// The response of a tool: text for the model, data for programs.
+/// The response of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolReply {
-    /// Text blocks; the first is the response, the others are additions.
-    pub text: Vec<String>,
-    /// Shared with repeated responses.
+    /// One block for a model, complete in itself.
+    pub text: String,
+    /// For programs; null unless [`AnswerForm::Both`] was asked for. Shared with repeated responses.
     pub data: Arc<Value>,
 }

@@ -110,7 +110,7 @@ impl StubTools {
             "busy" => return Err(Error::new(ErrorKind::Busy, "try again")),
             other => return Err(Error::new(ErrorKind::UnknownTool, format!("{other}?"))),
         };
-        Ok(ToolReply { text: vec![data.to_string()], data: Arc::new(data) })
+        Ok(ToolReply { text: data.to_string(), data: Arc::new(data) })
     }
 }
 
@@ -200,6 +200,7 @@ pub(crate) fn config(tokens: &Arc<StubAuthenticator>, limits: HttpLimits) -> Htt
         hosts: Vec::new(),
         origins: Vec::new(),
         limits,
+        answers: reqlore_domain::ports::service::AnswerForm::Both,
         authenticator: tokens.clone(),
         readiness: Arc::new(|| Readiness::Ready),
         render_metrics: Arc::new(|| "reqlore_up 1\n".to_owned()),

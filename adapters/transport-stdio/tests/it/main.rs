@@ -47,8 +47,10 @@ impl Client {
         let (ours, theirs) = tokio::io::duplex(buffer);
         let caller = Caller::local("me", Access::Write);
         let shutdown = Shutdown::default();
-        let stdio =
-            StdioTransport { caller, limits: StdioLimits::default(), shutdown: shutdown.clone() };
+        let stdio = StdioTransport {
+            shutdown: shutdown.clone(),
+            ..StdioTransport::new(caller, StdioLimits::default())
+        };
         let (read, write) = tokio::io::split(theirs);
         let served = tokio::spawn(stdio.serve_on(read, write, stub.clone()));
         let (read, write) = tokio::io::split(ours);

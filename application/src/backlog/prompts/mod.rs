@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use super::arguments::parse_reference;
 use super::item_lookup::BacklogReader;
 use crate::ToolContext;
-use crate::tool::serialization_error;
+use crate::answer::serialization_error;
 use context::PromptContext;
 
 pub(crate) struct PromptTemplate {

@@ -1,0 +1,311 @@
+//! Answers of tools: one value, rendered as text for a model and as data for a program.
+//!
+//! A limit leaves out entries and sentences from the end. `dispatch` applies it to every tool.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use reqlore_domain::bounded_types::BoundedInt;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::service::{AnswerForm, ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::untrusted_text::{encode_json, encode_lines};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A value that a tool answers with.
+///
+/// Implementations encode hidden characters of names, but not of stored texts.
+pub(crate) trait Answer: Send {
+    /// Number of entries, sentences or lines that a limit may leave out, from the end.
+    fn part_count(&self) -> usize;
+
+    /// The text with the first `parts` parts. It names what is left out and the call that returns
+    /// it.
+    fn text(&self, parts: usize) -> String;
+
+    /// The data with the first `parts` parts.
+    fn data(&self, parts: usize) -> Result<Value>;
+
+    /// The place of notes in the text.
+    fn note_style(&self) -> NoteStyle {
+        NoteStyle::Lines
+    }
+}
+
+/// The place of notes in the text of an answer. The data has them as `notes`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoteStyle {
+    /// After a blank line, each on a line that begins with `Note: `.
+    Lines,
+    /// As `notes` of the JSON object that the text is.
+    Json,
+    /// A specification fixes the text.
+    Hidden,
+}
+
+/// The answer of a tool with its notes, before it is rendered.
+pub(crate) struct ToolAnswer {
+    answer: Box<dyn Answer>,
+    notes: Vec<String>,
+}
+
+/// Maximum size of an answer in tokens; a token is four bytes of UTF-8.
+type MaxTokens = BoundedInt<1, 262_144>;
+
+const BYTES_PER_TOKEN: usize = 4;
+
+/// Fits the limit of all known clients: the tightest one cuts results of 8,000 characters,
+/// including its own wrapper.
+const DEFAULT_TOKENS: usize = 1_900;
+
+/// Maximum bytes of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SizeLimit {
+    Whole,
+    /// The default. Programs, which ask for data, get whole pages instead.
+    Text(usize),
+    /// Requested by the caller, for text and data each.
+    Each(usize),
+}
+
+impl ToolAnswer {
+    pub(crate) fn new(answer: impl Answer + 'static) -> Self {
+        Self { answer: Box::new(answer), notes: Vec::new() }
+    }
+
+    pub(crate) fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.notes.extend(notes);
+    }
+
+    /// The whole text without notes.
+    pub(crate) fn whole_text(&self) -> String {
+        self.answer.text(self.answer.part_count())
+    }
+
+    /// Renders the most parts that fit the limit.
+    pub(crate) fn into_reply(self, form: AnswerForm, limit: SizeLimit) -> Result<ToolReply> {
+        let all = self.answer.part_count();
+        let (max_text, max_data) = match (limit, form) {
+            (SizeLimit::Text(bytes), AnswerForm::Text) => (bytes, usize::MAX),
+            (SizeLimit::Each(bytes), _) => (bytes, bytes),
+            (SizeLimit::Whole | SizeLimit::Text(_), _) => (usize::MAX, usize::MAX),
+        };
+        let mut text = self.text(all)?;
+        let mut data = self.data(form, all)?;
+        if text.len() > max_text || data_size(&data) > max_data {
+            // The size grows with each part, so the largest fitting number can be searched.
+            let (mut fitting, mut too_many) = (0, all);
+            while fitting + 1 < too_many {
+                let parts = fitting.midpoint(too_many);
+                let fits = self.text(parts)?.len() <= max_text
+                    && data_size(&self.data(form, parts)?) <= max_data;
+                if fits {
+                    fitting = parts;
+                } else {
+                    too_many = parts;
+                }
+            }
+            (text, data) = (self.text(fitting)?, self.data(form, fitting)?);
+            if text.len() > max_text {
+                // Less than the heading and the notes.
+                text.truncate(text.floor_char_boundary(max_text));
+            }
+        }
+        Ok(ToolReply { text, data: Arc::new(data) })
+    }
+
+    fn text(&self, parts: usize) -> Result<String> {
+        match self.answer.note_style() {
+            NoteStyle::Json if !self.notes.is_empty() => {
+                compact_json(&self.data(AnswerForm::Both, parts)?)
+            }
+            NoteStyle::Json | NoteStyle::Hidden => Ok(self.answer.text(parts)),
+            NoteStyle::Lines => {
+                let mut text = self.answer.text(parts);
+                for (position, note) in self.notes.iter().enumerate() {
+                    text.push_str(if position == 0 { "\n\nNote: " } else { "\nNote: " });
+                    text.push_str(&encode_lines(note));
+                }
+                Ok(text)
+            }
+        }
+    }
+
+    fn data(&self, form: AnswerForm, parts: usize) -> Result<Value> {
+        if form == AnswerForm::Text {
+            return Ok(Value::Null);
+        }
+        let mut data = self.answer.data(parts)?;
+        if let (Value::Object(object), false) = (&mut data, self.notes.is_empty()) {
+            object.insert("notes".to_owned(), json!(self.notes));
+        }
+        Ok(data)
+    }
+}
+
+fn data_size(data: &Value) -> usize {
+    if data.is_null() { 0 } else { serde_json::to_string(data).map_or(0, |json| json.len()) }
+}
+
+/// The answer as a fixed text and its data. A limit cuts the text at a sentence or line.
+struct FixedAnswer {
+    text: String,
+    data: Value,
+    style: NoteStyle,
+    /// Ends of the sentences and lines of `text`.
+    borders: Vec<usize>,
+}
+
+impl Answer for FixedAnswer {
+    fn part_count(&self) -> usize {
+        self.borders.len()
+    }
+
+    fn text(&self, parts: usize) -> String {
+        if parts >= self.borders.len() {
+            return self.text.clone();
+        }
+        let end = parts.checked_sub(1).map_or(0, |last| self.borders[last]);
+        let shown = self.text[..end].trim_end();
+        format!("{shown}\n\nNote: {}", cut_note(shown, &self.text))
+    }
+
+    fn data(&self, _: usize) -> Result<Value> {
+        Ok(self.data.clone())
+    }
+
+    fn note_style(&self) -> NoteStyle {
+        self.style
+    }
+}
+
+/// Names what is left out of a text, and the size that returns all of it.
+pub(crate) fn cut_note(shown: &str, all: &str) -> String {
+    let (shown, count) = (shown.chars().count(), all.chars().count());
+    // With room for the notes.
+    let tokens = all.len().div_ceil(BYTES_PER_TOKEN) + 200;
+    format!("cut after {shown} of {count} characters; pass max_tokens: {tokens} for all")
+}
+
+/// The positions after each sentence and line of a text.
+pub(crate) fn text_borders(text: &str) -> Vec<usize> {
+    let mut borders = Vec::new();
+    let mut ends_sentence = false;
+    for (position, character) in text.char_indices() {
+        if character == '\n' || (ends_sentence && character == ' ') {
+            borders.push(position + 1);
+        }
+        // With the full stops of Devanagari, Arabic, Chinese and Japanese.
+        ends_sentence = matches!(character, '.' | '!' | '?' | '।' | '؟' | '。' | '！' | '？');
+        if matches!(character, '。' | '！' | '？') {
+            borders.push(position + character.len_utf8());
+        }
+    }
+    if borders.last() != Some(&text.len()) {
+        borders.push(text.len());
+    }
+    borders
+}
+
+/// An answer with a text and data. Hidden characters in the text are encoded.
+///
+/// The caller encodes names that may contain line ends, with `encode_line`.
+pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolAnswer> {
+    let text = match encode_lines(&text) {
+        Cow::Owned(encoded) => encoded,
+        Cow::Borrowed(_) => text,
+    };
+    reply_with_body(text, data)
+}
+
+/// An answer whose text contains text of documents, unchanged. The caller encodes everything else.
+pub(crate) fn reply_with_body(text: String, data: &impl Serialize) -> Result<ToolAnswer> {
+    fixed_answer(text, data, NoteStyle::Lines)
+}
+
+/// An answer whose text is JSON: `shown` if a specification fixes it, else the data.
+pub(crate) fn json_reply(data: &impl Serialize, shown: Option<&Value>) -> Result<ToolAnswer> {
+    match shown {
+        Some(shown) => fixed_answer(compact_json(shown)?, data, NoteStyle::Hidden),
+        None => fixed_answer(compact_json(data)?, data, NoteStyle::Json),
+    }
+}
+
+fn fixed_answer(text: String, data: &impl Serialize, style: NoteStyle) -> Result<ToolAnswer> {
+    let data = serde_json::to_value(data).map_err(serialization_error)?;
+    let borders = text_borders(&text);
+    Ok(ToolAnswer::new(FixedAnswer { text, data, style, borders }))
+}
+
+/// JSON on one line, with hidden characters escaped.
+pub(crate) fn compact_json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map(encode_json).map_err(serialization_error)
+}
+
+pub(crate) fn serialization_error(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Internal, "The response could not be serialized.").caused_by(error)
+}
+
+/// Takes `max_tokens` out of the arguments of a tool that has it.
+pub(crate) fn take_size_limit(call: &mut ToolCall, spec: &ToolSpec) -> Result<SizeLimit> {
+    let is_limited = spec.input_schema["properties"].get(MAX_TOKENS).is_some();
+    let given = if is_limited { call.arguments.remove(MAX_TOKENS) } else { None };
+    match given {
+        None | Some(Value::Null) if spec.is_whole => Ok(SizeLimit::Whole),
+        None | Some(Value::Null) => Ok(SizeLimit::Text(DEFAULT_TOKENS * BYTES_PER_TOKEN)),
+        Some(value) => match MaxTokens::deserialize(&value) {
+            Ok(tokens) => Ok(SizeLimit::Each(tokens.get() * BYTES_PER_TOKEN)),
+            Err(reason) => {
+                let message = format!("Invalid arguments. {MAX_TOKENS}: {reason}.");
+                Err(Error::new(ErrorKind::InvalidArgument, message).field(MAX_TOKENS))
+            }
+        },
+    }
+}
+
+/// The argument that limits the size of an answer.
+pub(crate) const MAX_TOKENS: &str = "max_tokens";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixed(text: &str) -> ToolAnswer {
+        reply(text.to_owned(), &json!({ "text": text })).unwrap()
+    }
+
+    #[test]
+    fn limited_answer_ends_at_a_sentence_and_names_the_rest() {
+        let text = "One sentence. ".repeat(700);
+        let reply = fixed(&text).into_reply(AnswerForm::Text, SizeLimit::Text(400)).unwrap();
+        assert!(reply.text.len() <= 400, "{}", reply.text.len());
+        assert!(reply.text.contains("One sentence.\n\nNote: cut after "), "{}", reply.text);
+        assert!(reply.text.ends_with("of 9800 characters; pass max_tokens: 2650 for all"));
+        assert_eq!(*reply.data, Value::Null);
+    }
+
+    #[test]
+    fn limit_applies_to_data_only_on_request() {
+        let text = "Word. ".repeat(100);
+        let whole = fixed(&text).into_reply(AnswerForm::Both, SizeLimit::Text(50)).unwrap();
+        assert_eq!((&*whole.text, &whole.data["text"]), (&*text, &json!(text)));
+        for max in [0, 1, 7, 100] {
+            let cut = fixed(&"é".repeat(60));
+            let cut = cut.into_reply(AnswerForm::Text, SizeLimit::Each(max)).unwrap();
+            assert!(cut.text.len() <= max);
+        }
+    }
+
+    #[test]
+    fn notes_follow_the_text_after_a_blank_line() {
+        let mut answer = fixed("Body.");
+        answer.add_notes(["one".to_owned(), "two".to_owned()]);
+        let reply = answer.into_reply(AnswerForm::Both, SizeLimit::Whole).unwrap();
+        assert_eq!(reply.text, "Body.\n\nNote: one\nNote: two");
+        assert_eq!(reply.data["notes"], json!(["one", "two"]));
+        let mut answer = json_reply(&json!({ "total": 0 }), None).unwrap();
+        answer.add_notes(["empty".to_owned()]);
+        let reply = answer.into_reply(AnswerForm::Text, SizeLimit::Whole).unwrap();
+        assert_eq!(reply.text, r#"{"total":0,"notes":["empty"]}"#);
+    }
+}
