@@ -51,7 +51,7 @@ impl Client {
         let initialize = request_line(0, "initialize", &initialize);
         let clock = Instant::now();
         let mut server = Command::new(program)
-            .arg("--root")
+            .args(["--answers", "both", "--root"])
             .arg(project)
             .env_clear()
             .envs(variables.iter().copied())

@@ -17,7 +17,7 @@ class Server:
 
     def __init__(self, binary, project, environment):
         self.process = subprocess.Popen(
-            [binary, "--root", project, "--log", "warn"],
+            [binary, "--root", project, "--log", "warn", "--answers", "both"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self.lines = queue.Queue()
         threading.Thread(target=self.listen, daemon=True).start()

@@ -138,7 +138,16 @@ impl<'a> ManyProjects<'a> {
         let token = projects.run(&token)?.trim().to_owned();
         let clock = Instant::now();
         let mut command = projects.command();
-        command.args(["--transport", "http", "--listen", "127.0.0.1:0", "--log", "error"]);
+        command.args([
+            "--transport",
+            "http",
+            "--listen",
+            "127.0.0.1:0",
+            "--log",
+            "error",
+            "--answers",
+            "both",
+        ]);
         let mut server = command.stderr(Stdio::piped()).spawn()?;
         let mut errors = server.stderr.take().map(BufReader::new).ok_or("no stderr")?;
         let address = loop {

@@ -81,7 +81,16 @@ impl Project {
         fs::write(&settings, format!("[http.limits]\n{limits}"))?;
         let mut command = self.command(storage);
         command.arg("--config").arg(settings);
-        command.args(["--transport", "http", "--listen", "127.0.0.1:0", "--log", "error"]);
+        command.args([
+            "--transport",
+            "http",
+            "--listen",
+            "127.0.0.1:0",
+            "--log",
+            "error",
+            "--answers",
+            "both",
+        ]);
         let mut process = command.stderr(Stdio::piped()).spawn()?;
         let mut errors = process.stderr.take().map(BufReader::new).ok_or("no stderr")?;
         let (mut log, mut address) = (String::new(), None);

@@ -50,7 +50,8 @@ function flags({ root, storage, toolsets, readOnly, log, args = [] }) {
   const given = { root: pathOf(root), storage, toolsets: toolsets?.join(','), log };
   const flags = Object.entries(given).filter(([, value]) => value !== undefined);
   const words = flags.flatMap(([name, value]) => [`--${name}`, value]);
-  return [...words, ...(readOnly ? ['--read-only'] : []), ...args];
+  // Data for programs, which a model does not get by default.
+  return [...words, '--answers', 'both', ...(readOnly ? ['--read-only'] : []), ...args];
 }
 
 function pathOf(place) {

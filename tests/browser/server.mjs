@@ -28,6 +28,7 @@ export class Server {
     mkdirSync(this.project);
     const { PATH, LANG, TMPDIR } = process.env;
     this.common = { cwd: this.project, env: { PATH, LANG, TMPDIR, HOME: this.folder } };
+    this.common.env.REQLORE_ANSWERS = 'both';
     this.tokens = {};
   }
 

@@ -125,7 +125,7 @@ impl Server {
 
     /// Starts this command as a server on the address that the command sets.
     pub(crate) fn start_at(mut command: Command) -> Self {
-        command.args(["--transport", "http"]);
+        command.args(["--transport", "http", "--answers", "both"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut start = String::new();

@@ -27,7 +27,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::search::SearchIndex;
-use reqlore_domain::ports::service::NoProgress;
+use reqlore_domain::ports::service::{AnswerForm, NoProgress};
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore};
@@ -456,7 +456,8 @@ fn play_in_process(
     runtime.block_on(async {
         let (client_end, server_end) = tokio::io::duplex(64 * 1024);
         let caller = Caller::local("tester", Access::Write);
-        let stdio = StdioTransport::new(caller, StdioLimits::default());
+        let mut stdio = StdioTransport::new(caller, StdioLimits::default());
+        stdio.answers = AnswerForm::Both;
         let (read, write) = tokio::io::split(server_end);
         let endpoint = Arc::new(Application::new(ports));
         let serving = tokio::spawn(stdio.serve_on(read, write, endpoint));

@@ -271,10 +271,11 @@ impl HttpClient {
         self
     }
 
-    /// Calls a tool. Returns the whole JSON-RPC response, which is at most 32 MiB and may be an
-    /// error of the server.
+    /// Calls a tool for its text and its data. Returns the whole JSON-RPC response, which is at most
+    /// 32 MiB and may be an error of the server.
     pub fn call_tool(&self, name: &str, arguments: &Value) -> Result<Value, ProbeError> {
-        let params = json!({ "name": name, "arguments": arguments });
+        let meta = json!({ "reqlore/answers": "both" });
+        let params = json!({ "name": name, "arguments": arguments, "_meta": meta });
         let (status, body) = self.post("tools/call", &params, MAX_TOOL_RESPONSE_BYTES)?;
         let response = parse_body(&body);
         // The server explains a forbidden call or an unknown project better than its status does.

@@ -65,7 +65,8 @@ class Listening(Piped):
     @property
     def common(self) -> dict[str, Any]:
         # A separate home folder keeps the user's own settings out of the tests.
-        return {"cwd": self.project, "env": {**os.environ, "HOME": str(self.folder)}}
+        own = {"HOME": str(self.folder), "REQLORE_ANSWERS": "both"}
+        return {"cwd": self.project, "env": {**os.environ, **own}}
 
     def user(self, name: str, role: str) -> str:
         """Creates a user with this role and returns a token."""

@@ -14,7 +14,7 @@ export class Listening {
     this.folder = mkdtempSync(join(tmpdir(), 'reqlore-judge-'));
     this.project = join(this.folder, 'project');
     mkdirSync(this.project);
-    this.common = { cwd: this.project, env: { ...process.env, HOME: this.folder } };
+    this.common = { cwd: this.project, env: { ...process.env, HOME: this.folder, REQLORE_ANSWERS: 'both' } };
     this.program = program;
     this.options = options;
   }

@@ -1,5 +1,6 @@
 //! Panic guard and error table, over a stub service.
 
+use reqlore_domain::ports::service::AnswerForm;
 use reqlore_domain::test_support::{StubService, error, reply};
 
 use super::*;
@@ -42,9 +43,10 @@ async fn call_from(name: &str, origin: RequestOrigin) -> (Result<Value, Value>, 
         }
     };
     let guarded = GuardedService { service: Arc::new(stub()), context };
-    let arguments = serde_json::Map::new();
+    let (arguments, form) = (serde_json::Map::new(), AnswerForm::Both);
     let outcome =
-        match guarded.call_tool(name.to_owned(), arguments, None, Arc::new(NoProgress)).await {
+        match guarded.call_tool(name.to_owned(), arguments, None, form, Arc::new(NoProgress)).await
+        {
             Ok(reply) => Ok(convert::tool_result(reply)),
             Err(error) => convert::tool_error(error, &guarded.context, era, name),
         };
@@ -72,7 +74,7 @@ async fn panicking_call_gets_only_a_correlation_id() {
 #[tokio::test]
 async fn tool_reply_has_text_and_structured_content() {
     let result = call("fine").await.unwrap();
-    assert_eq!(result["content"][1]["text"], "b");
+    assert_eq!(result["content"], json!([{ "type": "text", "text": "a" }]));
     assert_eq!(result["structuredContent"], json!({ "n": 1 }));
     assert_ne!(result["isError"], true);
 }
@@ -93,7 +95,7 @@ async fn tool_error_has_the_form_of_the_clients_dialect() {
         });
         let result = call(name).await.unwrap();
         assert_eq!(result["isError"], true);
-        assert_eq!(result["content"][0]["text"], "words");
+        assert_eq!(result["content"], json!([{ "type": "text", "text": "words\nh" }]));
         assert_eq!(result.get("structuredContent"), None);
         assert_eq!(result["_meta"][convert::ERROR_META], data);
 
