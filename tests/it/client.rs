@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_reqlore");
+pub(crate) const ANSWERS_VARIABLE: &str = "REQLORE_ANSWERS";
 pub(crate) const DIRECTORY: &str = "docs/development/requirements";
 
 /// A command for the binary with a clean environment.
@@ -70,8 +71,10 @@ impl Server {
 
     /// Starts a server with this command, for a project at `root`.
     pub(crate) fn start_as(mut command: Command, root: &Path) -> Self {
-        // Most tests check data, which models do not get by default.
-        command.env("REQLORE_ANSWERS", "both");
+        // Most tests check data, which a model does not get by default.
+        if command.get_envs().all(|(name, _)| name != ANSWERS_VARIABLE) {
+            command.env(ANSWERS_VARIABLE, "both");
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take();

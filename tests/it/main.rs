@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "this crate is tests")]
 
 mod administration;
+mod answers;
 mod apply_changes;
 mod backlog;
 mod backlog_files;
