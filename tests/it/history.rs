@@ -75,6 +75,13 @@ fn history_on_files_is_that_of_their_git_repository() {
 
     // A deleted item keeps its history.
     server.data("delete_item", json!({ "reference": "EP-001" }));
+    let listed = server.data("get_history", json!({ "reference": "EP-001" }));
+    let folder = std::fs::read_dir(root.join(".reqlore/backlog/deleted")).unwrap();
+    let tombstone = std::fs::read_to_string(folder.last().unwrap().unwrap().path()).unwrap();
+    for (key, field) in [("deleted_at", "at"), ("deleted_username", "user")] {
+        let value = listed["versions"][0][field].as_str().unwrap();
+        assert!(tombstone.contains(&format!("{key}: {value}\n")), "{listed}: {tombstone}");
+    }
     run_git(root, &["add", "--all"]);
     run_git(root, &["commit", "--message", "Close the shop"]);
     let listed = server.data("get_history", json!({ "reference": "EP-001" }));

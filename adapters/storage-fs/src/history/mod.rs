@@ -10,7 +10,9 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
+use reqlore_domain::backlog::Deletion;
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::knowledge::parse_deletion;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{
     ChangeOrigin, DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery,
@@ -36,6 +38,8 @@ struct PresentFile {
     document: Option<Document>,
     /// When the file was changed or removed.
     changed_at: Timestamp,
+    /// From the tombstone of a deleted document.
+    deletion: Option<Deletion>,
     /// Paths of the file in Git, relative to the project's folder, without links. Empty if Git
     /// cannot be asked.
     paths: Vec<String>,
@@ -95,10 +99,8 @@ fn list_versions(
         Ok(None) => Err(invalid_history_cursor()),
         Err(note) => {
             // Without Git, the present text is the whole history.
-            let mut entries = Vec::new();
-            if query.after.is_none() && present.document.is_some() {
-                entries.push(present.entry());
-            }
+            let is_known = query.after.is_none() && present.is_known();
+            let entries = if is_known { vec![present.entry()] } else { Vec::new() };
             Ok(HistoryPage { entries, next: None, notes: vec![note] })
         }
     }
@@ -284,9 +286,13 @@ fn find_blob(
 impl PresentFile {
     fn read(store: &StoreInner, project: &ProjectKey, id: &DocumentId) -> StoreResult<Self> {
         let document = store.get(project, std::slice::from_ref(id))?.pop().flatten();
+        let deletion = match &document {
+            None => read_deletion(store, project, id)?,
+            Some(_) => None,
+        };
         let root = store.open_root(project)?;
         let tree = ProjectTree::new(&root, &store.layout);
-        // The folder of a deleted file was changed when the file was removed.
+        // Without a tombstone: the folder of a deleted file was changed when it was removed.
         let changed_at = match tree.locate(id)? {
             Some(location) => list_files::stat_file(&location.dir, &location.name)
                 .or_else(|| list_files::stat_folder(&location.dir))
@@ -301,14 +307,24 @@ impl PresentFile {
             let id = DocumentId { kind: id.kind, name: name.to_owned() };
             paths.extend(git_path(&tree, folder, &id)?);
         }
-        Ok(Self { document, changed_at: changed_at.unwrap_or_default(), paths })
+        let changed_at = changed_at.unwrap_or_default();
+        Ok(Self { document, changed_at, deletion, paths })
+    }
+
+    /// True if the present state proves that the document exists or was deleted.
+    fn is_known(&self) -> bool {
+        self.document.is_some() || self.deletion.is_some()
     }
 
     fn entry(&self) -> HistoryEntry {
+        let (at, user) = match self.deletion.clone() {
+            Some(deletion) => (deletion.at, deletion.by),
+            None => (self.changed_at, None),
+        };
         HistoryEntry {
             version: self.document.as_ref().map(|document| document.version),
-            at: self.changed_at,
-            origin: ChangeOrigin::default(),
+            at,
+            origin: ChangeOrigin { user, ..ChangeOrigin::default() },
             is_purged: false,
         }
     }
@@ -316,7 +332,7 @@ impl PresentFile {
     /// The history in a repository without commits.
     fn uncommitted_page(&self, notes: &mut Vec<HistoryNote>) -> HistoryPage {
         let mut page = HistoryPage::default();
-        if self.document.is_some() {
+        if self.is_known() {
             page.entries.push(self.entry());
             notes.push(HistoryNote::Uncommitted);
         }
@@ -351,6 +367,26 @@ impl PresentFile {
         push_note(notes, note);
         Ok(vec![self.entry()])
     }
+}
+
+/// Time and user of a deletion, if a tombstone has them.
+fn read_deletion(
+    store: &StoreInner,
+    project: &ProjectKey,
+    id: &DocumentId,
+) -> StoreResult<Option<Deletion>> {
+    if !matches!(id.kind, DocumentKind::Item(_) | DocumentKind::Entity) {
+        return Ok(None);
+    }
+    let Some(tombstone) = store.get(project, &[id.tombstone()])?.pop().flatten() else {
+        return Ok(None);
+    };
+    let meta = DocumentMeta::from_document(&tombstone, Timestamp::default());
+    Ok(match (meta.item, tombstone.text()) {
+        (Some(item), _) => item.deletion.clone(),
+        (None, Ok(text)) => parse_deletion(text),
+        (None, Err(_)) => None,
+    })
 }
 
 /// The path of a document's file in Git, relative to the project's folder; `None` for a name that

@@ -185,6 +185,37 @@ async fn git_history_of_a_deleted_item_is_kept() {
 }
 
 #[tokio::test]
+async fn uncommitted_deletion_has_time_and_user_of_its_tombstone() {
+    let mut git = GitProject::with_versions();
+    let entity = DocumentId::entity("decisions/dec-4f1a20");
+    git.write(".ixchel/decisions/dec-4f1a20.md", "text\n");
+    git.commit("decide");
+    for path in [EPIC, ".ixchel/decisions/dec-4f1a20.md"] {
+        fs::remove_file(git.root.join(path)).unwrap();
+    }
+    for (name, user_key) in
+        [("EP-001-abcdef", "deleted_username"), ("ixchel/decisions/dec-4f1a20", "deleted_by")]
+    {
+        let text = format!("---\ndeleted_at: 2026-11-26T13:54:10Z\n{user_key}: Agent\n---\n");
+        git.write(&format!(".reqlore/backlog/deleted/{name}.md"), text);
+    }
+    // Also without Git.
+    for store in [git.store(), FsStore::new(&config(&git.root))] {
+        for id in [epic(), entity.clone()] {
+            let entry = history(&store, &id).await.entries.remove(0);
+            assert_eq!(
+                (entry.version, entry.at.to_rfc3339()),
+                (None, "2026-11-26T13:54:10Z".to_owned())
+            );
+            assert_eq!(entry.origin.user.as_deref(), Some("Agent"), "{id}");
+        }
+    }
+    // The commit is the better source.
+    git.commit("delete");
+    assert_eq!(git.history().await.entries[0].origin.user.as_deref(), Some("Ada"));
+}
+
+#[tokio::test]
 async fn git_history_pages_survive_new_commits() {
     let mut git = GitProject::with_versions();
     git.write(EPIC, "text 4\n");
