@@ -357,7 +357,7 @@ impl fmt::Display for VersionPrefix {
     }
 }
 
-inline_schema!([] VersionPrefix, { "type": "string", "pattern": "^[0-9a-f]{16}$" });
+inline_schema!([] VersionPrefix, { "type": "string", "pattern": "^[0-9a-f]{8,16}$" });
 
 impl fmt::Debug for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -189,10 +189,15 @@ pub(crate) async fn find_version(
         for entry in page.entries {
             age += 1;
             let Some(version) = entry.version.filter(matches) else { continue };
-            // A prefix that matches the present version never selects an older one.
-            if found.as_ref().is_none_or(|(present, _)| *present == version) {
-                found = Some((version, Some((age, entry))));
-                break;
+            match &found {
+                Some((other, _)) if *other != version => {
+                    if let Some(prefix) = prefix {
+                        return Err(ambiguous_version(field, name, prefix, [*other, version]));
+                    }
+                }
+                // The newest of several entries with one text.
+                Some((_, Some(_))) => {}
+                _ => found = Some((version, Some((age, entry)))),
             }
         }
         query.after = page.next;
@@ -216,6 +221,17 @@ pub(crate) async fn find_version(
         return Err(Error::new(ErrorKind::NotFound, message).field(field).reference(name));
     };
     Ok(VersionText { age, version, entry, document })
+}
+
+fn ambiguous_version(
+    field: &str,
+    name: &str,
+    prefix: VersionPrefix,
+    [newer, older]: [Version; 2],
+) -> Error {
+    let message =
+        format!("{field}: {prefix} begins two versions of {name}; send {newer} or {older}");
+    Error::new(ErrorKind::InvalidArgument, message).field(field).reference(name)
 }
 
 fn note_text(note: HistoryNote) -> &'static str {

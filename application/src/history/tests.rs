@@ -95,6 +95,27 @@ async fn get_history_returns_the_text_of_a_version() {
 }
 
 #[tokio::test]
+async fn get_history_rejects_a_prefix_of_two_versions() {
+    let testing = TestApplication::new();
+    // The versions of both texts begin with 6c06b0b8.
+    for count in [15110, 82532] {
+        let text = format!("**1.** Take {count} items.\n");
+        testing.write(DocumentId::section("general"), text).await;
+    }
+    for field in ["version", "compare_with"] {
+        let arguments = |prefix: &str| json!({ "reference": "general", field: prefix });
+        let error = testing.error("get_history", arguments("6c06b0b8")).await;
+        assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::InvalidArgument, Some(field)));
+        let words = format!("{field}: 6c06b0b8 begins two versions of general; send ");
+        assert!(error.message.starts_with(&words), "{}", error.message);
+        let (versions, _) = error.message[words.len()..].split_once('.').unwrap();
+        for version in versions.split(" or ") {
+            testing.data("get_history", arguments(version)).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn get_history_compares_the_older_with_the_newer_text() {
     let testing = project().await;
     let versions = history(&testing, json!({ "reference": "EP-001" })).await["versions"].clone();
