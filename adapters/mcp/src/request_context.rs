@@ -201,7 +201,8 @@ impl GuardedService {
         is_poll: bool,
     ) -> ResourceRequest {
         let (caller, correlation_id) = self.caller_and_id();
-        ResourceRequest { caller, correlation_id, name, arguments, is_poll }
+        let fills_placeholders = self.context.dialect == ClientDialect::Mcp;
+        ResourceRequest { caller, correlation_id, name, arguments, is_poll, fills_placeholders }
     }
 
     fn caller_and_id(&self) -> (Arc<Caller>, String) {

@@ -232,6 +232,7 @@ impl TestApplication {
             name: name.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             is_poll: false,
+            fills_placeholders: false,
         }
     }
 
@@ -251,6 +252,16 @@ impl TestApplication {
 
     pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Result<PromptContent> {
         self.application().prompt(self.resource_request(name, &arguments)).await
+    }
+
+    /// The answer to a client that replaces placeholders.
+    pub(crate) async fn prompt_with_placeholder(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> Result<PromptContent> {
+        let request = self.resource_request(name, &arguments);
+        self.application().prompt(ResourceRequest { fills_placeholders: true, ..request }).await
     }
 
     pub(crate) async fn complete(

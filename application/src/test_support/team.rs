@@ -196,5 +196,6 @@ pub(crate) fn resource_request(caller: &Arc<Caller>, name: &str) -> ResourceRequ
         name: name.to_owned(),
         arguments: json!({ "epic": "EP-001" }).as_object().cloned().unwrap(),
         is_poll: false,
+        fills_placeholders: false,
     }
 }

@@ -170,6 +170,8 @@ pub struct ResourceRequest {
     pub arguments: Map<String, Value>,
     /// True for reads of the subscription poller, which are not audited: the subscription is.
     pub is_poll: bool,
+    /// True if the client may replace a placeholder such as `$1` in the text of a prompt.
+    pub fills_placeholders: bool,
 }
 
 /// A page of the resources.

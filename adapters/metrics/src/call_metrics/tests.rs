@@ -49,6 +49,7 @@ fn request(name: &str) -> ResourceRequest {
         name: name.to_owned(),
         arguments: Map::new(),
         is_poll: false,
+        fills_placeholders: false,
     }
 }
 

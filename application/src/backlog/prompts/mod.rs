@@ -147,13 +147,26 @@ pub(crate) async fn get(
     let arguments = read_arguments(&prompt.spec, request.arguments)?;
     let field = prompt.kind.name();
     let value = arguments.get(field).map_or("", String::as_str);
-    let reference = parse_reference(&[prompt.kind], value, field)?;
-    let backlog = BacklogReader::for_caller(&context.ports, &request.caller);
-    let stored = PromptContext::read(backlog, reference).await?;
+    let item = if request.fills_placeholders && is_placeholder(value.trim()) {
+        PromptItem::unread(value.trim())
+    } else {
+        let reference = parse_reference(&[prompt.kind], value, field)?;
+        let backlog = BacklogReader::for_caller(&context.ports, &request.caller);
+        PromptItem::stored(reference, &PromptContext::read(backlog, reference).await?)?
+    };
     let idea = arguments.get(IDEA).map(String::as_str);
-    let text = render_message(prompt, reference, &stored, idea)?;
-    let description = prompt.description.replace("{reference}", &reference.to_string());
+    let text = render_message(prompt, &item, idea)?;
+    let description = prompt.description.replace("{reference}", &item.reference);
     Ok(PromptContent { description, messages: vec![PromptPart::Text(text)] })
+}
+
+/// True for a text such as `$1`, which some clients send to replace it in the answer.
+fn is_placeholder(value: &str) -> bool {
+    match value.strip_prefix('$') {
+        Some("ARGUMENTS") => true,
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()),
+        None => false,
+    }
 }
 
 /// The kind of items that the argument of a prompt takes; `None` for free text.
@@ -238,15 +251,45 @@ const EARS: &str = include_str!("ears.md");
 const NO_IDEA: &str = "The user gave no idea. Choose the most valuable promise of the epic that no \
                        story delivers, and give the reason for the choice.";
 
+/// In place of the stored content of an item that the client names after the call.
+const UNREAD_ITEM: &str = include_str!("unread_item.md");
+
+/// The item of a prompt, as its message names and shows it.
+struct PromptItem {
+    reference: String,
+    version: String,
+    /// The section with the stored content.
+    content: String,
+}
+
+impl PromptItem {
+    fn stored(reference: Reference, stored: &PromptContext) -> Result<Self> {
+        let content = json_line(stored)?;
+        // A stored text cannot contain the digest of the content that it is part of.
+        let digest = Version::of_bytes(content.as_bytes());
+        let data = DATA_NOTICE.trim_end();
+        let content = format!(
+            "{data}\n\n<<<STORED CONTENT {digest}>>>\n{content}\n<<<END OF STORED CONTENT \
+             {digest}>>>\n\n{END_OF_DATA}"
+        );
+        Ok(Self { reference: reference.to_string(), version: stored.version.clone(), content })
+    }
+
+    /// An item that the model reads itself.
+    fn unread(placeholder: &str) -> Self {
+        Self {
+            reference: placeholder.to_owned(),
+            version: "the version that get_item returned".to_owned(),
+            content: UNREAD_ITEM.trim_end().replace("{reference}", placeholder),
+        }
+    }
+}
+
 fn render_message(
     prompt: &PromptTemplate,
-    reference: Reference,
-    stored: &PromptContext,
+    item: &PromptItem,
     idea: Option<&str>,
 ) -> Result<String> {
-    let content = json_line(stored)?;
-    // A stored text cannot contain the digest of the content that it is part of.
-    let digest = Version::of_bytes(content.as_bytes());
     let idea = match idea {
         Some(idea) => format!(
             "The user's idea, as a JSON string: {}\nWrite the story for this idea, as far as it \
@@ -260,15 +303,11 @@ fn render_message(
     let [task, answer] = [task, answer].map(|part| {
         // The user's text comes last, so that no variable in it is replaced.
         part.replace("{ears}", EARS.trim_end())
-            .replace("{version}", &stored.version)
-            .replace("{reference}", &reference.to_string())
+            .replace("{version}", &item.version)
+            .replace("{reference}", &item.reference)
             .replace("{idea}", &idea)
     });
-    let data = DATA_NOTICE.trim_end();
-    Ok(format!(
-        "{task}\n\n{data}\n\n<<<STORED CONTENT {digest}>>>\n{content}\n<<<END OF STORED CONTENT \
-         {digest}>>>\n\n{END_OF_DATA}\n\n{answer}"
-    ))
+    Ok(format!("{task}\n\n{}\n\n{answer}", item.content))
 }
 
 /// Returns JSON on one line, with hidden characters escaped, and without `<`, which could begin a

@@ -101,6 +101,37 @@ async fn prompt_for_an_unreadable_item_explains_the_cause() {
 
 // S5: 8.7
 #[tokio::test]
+async fn placeholder_is_answered_only_to_a_client_that_fills_it() {
+    let testing = project().await;
+    for (prompt, argument, _) in PROMPT_CALLS {
+        for placeholder in ["$1", "$12", "$ARGUMENTS"] {
+            let arguments = json!({ argument: placeholder });
+            let refused = error(&testing, prompt, arguments.clone()).await;
+            assert_eq!(refused.kind, ErrorKind::InvalidArgument, "{prompt}");
+            let filled = testing.prompt_with_placeholder(prompt, arguments).await.unwrap();
+            assert!(filled.description.contains(placeholder), "{}", filled.description);
+            let [PromptPart::Text(text)] = &filled.messages[..] else { panic!("{filled:?}") };
+            let read = format!("`get_item`\nwith `reference` \"{placeholder}\"");
+            assert!(text.contains(&read), "{text}");
+            assert!(!text.contains('{') && !text.contains("STORED CONTENT"), "{text}");
+        }
+        for other in ["$", "$x", "$1x", "$-1", "$ARGUMENTS x", "$EP-001", "${1}", "%1"] {
+            let arguments = json!({ argument: other });
+            let refused = testing.prompt_with_placeholder(prompt, arguments).await.unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::InvalidArgument, "{other}");
+        }
+    }
+    let arguments = json!({ "epic": "$1", "idea": "$2" });
+    let filled = testing.prompt_with_placeholder("generate_user_story", arguments).await.unwrap();
+    assert!(format!("{filled:?}").contains("JSON string: \\\"$2\\\""), "{filled:?}");
+    // Other values are read as ever.
+    let arguments = json!({ "epic": "EP-001" });
+    let filled = testing.prompt_with_placeholder("decompose_epic", arguments.clone()).await;
+    assert_eq!(filled.unwrap(), testing.prompt("decompose_epic", arguments).await.unwrap());
+}
+
+// S5: 8.7
+#[tokio::test]
 async fn prompt_with_a_missing_parent_has_a_note() {
     let testing = TestApplication::new();
     testing.write_item("REQ-001", "---\ntitle: T\nuser_story: US-009\n---\n").await;
