@@ -38,6 +38,7 @@ fn json_rpc_each_method_is_answered_and_audited() {
             assert_eq!((answer.status, &json["jsonrpc"]), (200, &json!("2.0")));
             let content = &json["result"]["contents"][0];
             assert_eq!(content["uri"], uri);
+            assert!(content["name"].is_string() && content["description"].is_string());
             assert!(content["text"].as_str().unwrap().contains(word), "{uri}: {answer:?}");
         }
         let prompt = json!({ "name": "decompose_epic", "arguments": { "epic": "EP-001" } });
@@ -63,6 +64,11 @@ fn json_rpc_each_error_has_a_code_and_names_the_fix() {
     create_items(&mut client);
     let stale = json!({ "epic": "EP-001", "title": "x", "if_version": "0123456789abcdef" });
     let missing = json!({ "name": "decompose_epic", "arguments": { "epic": "EP-404" } });
+    let placeholder = json!({ "name": "decompose_epic", "arguments": { "epic": "$1" } });
+    let mut mcp_client = server.client(&token).into_mcp_client();
+    let filled = mcp_client.request("prompts/get", placeholder.clone()).json();
+    let text = filled["result"]["messages"][0]["content"]["text"].as_str().unwrap();
+    assert!(text.contains("`get_item`\nwith `reference` \"$1\""), "{text}");
     for (answer, code, words) in [
         (client.call("create_epic", json!({ "priority": 1 })), -32602, "title"),
         (client.call("create_epic", json!({ "title": "x", "priority": 9 })), -32602, "9"),
@@ -75,6 +81,7 @@ fn json_rpc_each_error_has_a_code_and_names_the_fix() {
         (client.request("prompts/get", json!({ "name": "no_such" })), -32602, "no_such"),
         (client.request("prompts/get", json!({ "name": "decompose_epic" })), -32602, "epic"),
         (client.request("prompts/get", missing), -32002, "EP-404"),
+        (client.request("prompts/get", placeholder), -32602, "$1"),
     ] {
         let json = answer.json();
         assert_eq!((answer.status, answer.code()), (200, Some(code)), "{words}: {answer:?}");

@@ -43,26 +43,28 @@ fn stdio_invalid_line_gets_one_error_and_the_next_works() {
         server.send(padded(length));
         assert!(server.answer().get("result").is_some(), "{length}");
     }
-    let deep = "[".repeat(100_000);
+    let deep = format!(r#"{{"jsonrpc":"2.0","id":5,"params":{}"#, "[".repeat(100_000));
     let (too_long, far_too_long) = (padded(LIMIT + 1), padded(100 << 20));
     let number =
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","n":1e400}}"#;
-    for (line, code) in [
-        (&b"nonsense"[..], -32700),
-        (b"\xff\xfe", -32700),
-        (deep.as_bytes(), -32700),
-        (b"42", -32600),
-        (b"[]", -32600),
-        (br#"{"foo":1}"#, -32600),
-        (br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, -32602),
-        (number.as_bytes(), -32602),
-        (too_long.as_bytes(), -32600),
-        (far_too_long.as_bytes(), -32600),
+    for (line, code, id) in [
+        (&b"nonsense"[..], -32700, Value::Null),
+        (b"\xff\xfe", -32700, Value::Null),
+        (br#"{"jsonrpc":"2.0","id":"a","method":"ping","#, -32700, json!("a")),
+        (br#"{"jsonrpc":"2.0","params":{"id":7},"method":"ping","#, -32700, Value::Null),
+        (deep.as_bytes(), -32700, json!(5)),
+        (b"42", -32600, Value::Null),
+        (b"[]", -32600, Value::Null),
+        (br#"{"foo":1}"#, -32600, Value::Null),
+        (br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, -32602, json!(1)),
+        (number.as_bytes(), -32602, json!(1)),
+        (too_long.as_bytes(), -32600, json!(1)),
+        (far_too_long.as_bytes(), -32600, json!(1)),
     ] {
         server.send(line);
         let answer = server.answer();
         assert_eq!(answer["error"]["code"], code, "{answer}");
-        assert!(answer.as_object().unwrap().contains_key("id"), "{answer}");
+        assert_eq!(answer.get("id"), Some(&id), "{answer}");
         server.send(PING);
         assert_eq!(server.answer()["id"], 1);
     }

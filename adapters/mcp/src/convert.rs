@@ -21,6 +21,9 @@ use crate::request_context::{ClientDialect, RequestContext};
 
 /// The `_meta` key for the structured error of a failed tool call.
 pub const ERROR_META: &str = "reqlore/error";
+/// For a request whose text had to be changed.
+pub(crate) const REPLACEMENT_NOTE: &str =
+    "The request had lone surrogates, such as \\ud800; each was read as U+FFFD.";
 
 pub fn mcp_tool(spec: &ToolSpec) -> Tool {
     let mut annotations = ToolAnnotations::new().read_only(!spec.may_change).open_world(false);
@@ -41,6 +44,29 @@ pub fn tool_result(reply: ToolReply) -> CallToolResult {
         result.structured_content = Some(Arc::unwrap_or_clone(reply.data));
     }
     result
+}
+
+/// Says in an answer that lone surrogates of its request were replaced.
+pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<ToolReply, Error> {
+    match outcome {
+        Ok(mut reply) => {
+            let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
+            reply.text = format!("{}{separator}Note: {REPLACEMENT_NOTE}", reply.text);
+            if let Value::Object(data) = Arc::make_mut(&mut reply.data)
+                && let Value::Array(notes) = data.entry("notes").or_insert_with(|| json!([]))
+            {
+                notes.push(json!(REPLACEMENT_NOTE));
+            }
+            Ok(reply)
+        }
+        Err(error) => {
+            let hint = match &error.hint {
+                Some(hint) => format!("{hint}. {REPLACEMENT_NOTE}"),
+                None => REPLACEMENT_NOTE.to_owned(),
+            };
+            Err(error.hint(hint))
+        }
+    }
 }
 
 pub fn mcp_resource(resource: ResourceInfo) -> rmcp::model::Resource {
@@ -66,6 +92,20 @@ pub fn resource_contents(content: ResourceContent) -> ResourceContents {
     ResourceContents::text(content.text, content.uri)
         .with_mime_type(content.mime_type)
         .with_meta(MetaObject(meta))
+}
+
+/// Copies name and description of each content to the side of its URI, where plain JSON-RPC clients
+/// expect them. `None` for the response to another request than `resources/read`, and for an error.
+pub fn name_contents(response: &[u8]) -> Option<Vec<u8>> {
+    let mut response: Value = serde_json::from_slice(response).ok()?;
+    for content in response.pointer_mut("/result/contents")?.as_array_mut()? {
+        for key in ["name", "description"] {
+            if let Some(value) = content["_meta"].get(key).cloned() {
+                content[key] = value;
+            }
+        }
+    }
+    Some(response.to_string().into_bytes())
 }
 
 pub fn mcp_prompt(spec: &PromptSpec) -> rmcp::model::Prompt {
@@ -142,13 +182,13 @@ pub(crate) fn tool_error(
         }
         _ => {
             let (message, detail) = describe_error(error, &context.request_id);
-            let mut text = message;
-            // Some clients join several blocks without a line end.
-            if let Some(Value::String(hint)) = detail.get("hint")
-                && !text.contains(hint)
-            {
-                text = format!("{text}\n{hint}");
-            }
+            // One block, because some clients join blocks without a space.
+            let text = match detail.get("hint") {
+                Some(Value::String(hint)) if !message.contains(hint) => {
+                    format!("{message}\n{hint}")
+                }
+                _ => message,
+            };
             let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
             result.meta =
                 Some(MetaObject(Map::from_iter([(ERROR_META.to_owned(), Value::Object(detail))])));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::service::{
-    AnswerForm, CompletionRequest, CompletionTarget, UNKNOWN_METHOD,
+    AnswerForm, CompletionRequest, CompletionTarget, PromptPart, UNKNOWN_METHOD,
 };
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
@@ -23,6 +23,7 @@ use crate::convert::{self, ProtocolEra};
 use crate::request_context::{GuardedService, run_with_progress};
 use crate::server::{McpServer, add_server_info, idempotency_key};
 use crate::subscriptions::SubscriptionStream;
+use crate::surrogates::has_replacements;
 
 type Context = RmcpContext<RoleServer>;
 
@@ -108,7 +109,11 @@ impl ServerHandler for McpServer {
         let outcome = run_with_progress(&context, |progress_sink| {
             guarded.call_tool(name, arguments, key, form, progress_sink)
         });
-        let mut result = match outcome.await {
+        let mut outcome = outcome.await;
+        if has_replacements(&context.meta) {
+            outcome = convert::note_replacements(outcome);
+        }
+        let mut result = match outcome {
             Ok(reply) => convert::tool_result(reply),
             Err(error) => convert::tool_error(error, &guarded.context, era, &tool)?,
         };
@@ -245,9 +250,14 @@ impl ServerHandler for McpServer {
     ) -> Result<GetPromptResponse, ErrorData> {
         let guarded = self.guarded_service(&context)?;
         let prompt = guarded.get_prompt(request.name, request.arguments.unwrap_or_default());
-        let mut result = convert::prompt_result(
-            run_request(prompt, &context, &guarded, "prompts/get", None).await?,
-        );
+        let mut prompt = run_request(prompt, &context, &guarded, "prompts/get", None).await?;
+        if has_replacements(&context.meta)
+            && let Some(PromptPart::Text(text)) = prompt.messages.first_mut()
+        {
+            text.push_str("\n\nNote: ");
+            text.push_str(convert::REPLACEMENT_NOTE);
+        }
+        let mut result = convert::prompt_result(prompt);
         add_server_info(&mut result.meta, &context);
         Ok(result.into())
     }

@@ -11,11 +11,13 @@ use rmcp::model::{
     ErrorData, JsonRpcMessage, MetaObject, RequestId, RequestMetaObject,
 };
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value, json};
 
+use crate::message_id::leading_id;
 use crate::server::has_only_own_keys;
+use crate::surrogates::{mark_replacements, replace_lone_surrogates};
 
 /// Maximum nesting, which limits the stack of the recursive parser.
 const MAX_DEPTH: usize = 64;
@@ -53,7 +55,7 @@ pub fn error_line(id: &Value, error: &ErrorData) -> Vec<u8> {
 }
 
 pub fn parse_message(line: &[u8]) -> Result<ClientJsonRpcMessage, MalformedMessage> {
-    into_message(parse_json(line)?)
+    into_message(parse_json(line)?.value)
 }
 
 /// Converts parsed JSON into a message.
@@ -198,18 +200,72 @@ pub fn request_id(id: Option<&Value>) -> Value {
     }
 }
 
+/// Parsed JSON, with U+FFFD in place of each lone surrogate.
+#[derive(Debug)]
+pub struct ParsedJson {
+    pub value: Value,
+    /// The value as JSON, if it differs from the text that was parsed.
+    pub repaired_text: Option<String>,
+}
+
 /// Parses JSON within the limits on depth and values and without duplicate keys.
-pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
+pub fn parse_json(line: &[u8]) -> Result<ParsedJson, MalformedMessage> {
+    let fault = match parse_value(line) {
+        Ok(value) => return Ok(ParsedJson { value, repaired_text: None }),
+        Err(fault) => fault,
+    };
+    if fault.violation.is_none()
+        && let Some(repaired) = replace_lone_surrogates(line)
+    {
+        let mut value = parse_json(&repaired)?.value;
+        tracing::info!("lone surrogates of a message were replaced by U+FFFD");
+        mark_replacements(&mut value);
+        return Ok(ParsedJson { repaired_text: Some(value.to_string()), value });
+    }
+    Err(malformed_json(line, fault))
+}
+
+/// Returns the id of a message that was read only in part.
+pub fn id_of_start(start: &[u8]) -> Value {
+    let repaired = replace_lone_surrogates(start);
+    let start = repaired.as_deref().unwrap_or(start);
+    let end = parse_value(start).map_or_else(|fault| fault.offset(start), |_| start.len());
+    leading_id(&start[..end])
+}
+
+/// The reason why a text is rejected.
+struct JsonFault {
+    error: serde_json::Error,
+    violation: Option<JsonViolation>,
+}
+
+impl JsonFault {
+    /// Bytes of the text up to the fault.
+    fn offset(&self, text: &[u8]) -> usize {
+        let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+        let earlier = lines.by_ref().take(self.error.line().saturating_sub(1));
+        let start: usize = earlier.map(<[u8]>::len).sum();
+        (start + self.error.column()).min(text.len())
+    }
+}
+
+fn parse_value(text: &[u8]) -> Result<Value, JsonFault> {
     let mut state = ParseState::default();
-    let mut json = serde_json::Deserializer::from_slice(line);
+    let mut json = serde_json::Deserializer::from_slice(text);
     let root = StrictValue { state: &mut state, depth: 0 };
     // `end` rejects characters after the value.
     let parsed = root.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    let error = match parsed {
-        Ok(value) => return Ok(value),
-        Err(error) => error,
-    };
-    let rejection = match state.violation {
+    parsed.map_err(|error| JsonFault { error, violation: state.violation })
+}
+
+fn malformed_json(line: &[u8], fault: JsonFault) -> MalformedMessage {
+    let mut start = &line[..fault.offset(line)];
+    let error = match fault.violation {
+        Some(JsonViolation::TooDeep) => {
+            let message =
+                format!("nested deeper than {MAX_DEPTH} levels; send JSON with fewer levels");
+            ErrorData::parse_error(message, None)
+        }
         Some(JsonViolation::DuplicateKey(key)) => {
             let key = redact_echo(&key);
             let message = format!("key {key:?}: appears twice in one object; send it once");
@@ -220,33 +276,22 @@ pub fn parse_json(line: &[u8]) -> Result<Value, MalformedMessage> {
             ErrorData::invalid_request(message, None)
         }
         // The number is well-formed JSON that no type can represent.
-        None if error.to_string().starts_with("number out of range") => {
+        None if fault.error.to_string().starts_with("number out of range") => {
             ErrorData::invalid_params("a number is out of range", None)
         }
-        violation => {
-            let detail = match (violation, error.classify()) {
-                (Some(JsonViolation::TooDeep), _) => format!("nested deeper than {MAX_DEPTH}"),
-                (_, Category::Eof) => "the line ends before the JSON value does".to_owned(),
-                _ => error.to_string(),
+        None => {
+            let detail = match fault.error.classify() {
+                Category::Eof => "the line ends before the JSON value does".to_owned(),
+                _ => fault.error.to_string(),
             };
-            // An id in invalid JSON cannot be trusted.
-            let error = ErrorData::parse_error("Parse error", Some(json!({ "detail": detail })));
-            return Err(MalformedMessage::new(&Value::Null, &error));
+            ErrorData::parse_error("Parse error", Some(json!({ "detail": detail })))
         }
     };
-    Err(MalformedMessage::new(&parse_id(line), &rejection))
-}
-
-/// Returns the id of a message whose other members are invalid.
-fn parse_id(line: &[u8]) -> Value {
-    #[derive(Deserialize)]
-    struct IdOnly {
-        id: Option<Value>,
+    // Many clients send the id last. It can be trusted only if all of the text is JSON.
+    if error.code != ErrorCode::PARSE_ERROR && serde_json::from_slice::<IgnoredAny>(line).is_ok() {
+        start = line;
     }
-    match serde_json::from_slice::<IdOnly>(line) {
-        Ok(parsed) => request_id(parsed.id.as_ref()),
-        Err(_) => Value::Null,
-    }
+    MalformedMessage::new(&leading_id(start), &error)
 }
 
 enum JsonViolation {
@@ -367,7 +412,7 @@ mod tests {
     fn malformed_line_gets_its_code_and_id() {
         let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
         for line in
-            ["", "nonsense", "{\"a\":1", "{\"a\":1,}", "{} {}", "\"\\ud800\"", &nested(100_000)]
+            ["", "nonsense", "{\"a\":1", "{\"a\":1,}", "{} {}", "\"\\ud80\"", &nested(100_000)]
         {
             check(line, -32700, &Value::Null);
         }
@@ -382,7 +427,7 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, &Value::Null);
         let many = format!(r#"{{"a":[{}0]}}"#, "0,".repeat(60_000));
         for (params, code, id) in [
-            (&*nested(70), -32700, Value::Null),
+            (&*nested(70), -32700, json!(1)),
             ("[1]", -32602, json!(1)),
             (r#"{"a":1,"a":2}"#, -32602, json!(1)),
             (r#"{"a":1e400}"#, -32602, json!(1)),
@@ -429,7 +474,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                take_tool_call(&mut parse_json(line.as_bytes()).unwrap()).is_some(),
+                take_tool_call(&mut parse_json(line.as_bytes()).unwrap().value).is_some(),
                 is_call,
                 "{line}"
             );

@@ -4,8 +4,10 @@
 pub mod convert;
 mod handlers;
 pub mod jsonrpc;
+mod message_id;
 pub mod request_context;
 pub mod server;
 pub mod shutdown;
 mod static_lists;
 mod subscriptions;
+mod surrogates;

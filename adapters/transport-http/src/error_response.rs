@@ -114,17 +114,22 @@ impl ErrorResponse {
         self
     }
 
+    pub(crate) fn with_jsonrpc_id(mut self, id: Value) -> Self {
+        self.jsonrpc_id = Some(Box::new(id));
+        self
+    }
+
     /// Names the rejected request: its id in the response, its method and tool in the log.
-    pub(crate) fn for_message(mut self, message: &Value) -> Self {
-        self.jsonrpc_id = Some(Box::new(jsonrpc::request_id(message.get("id"))));
+    pub(crate) fn for_message(self, message: &Value) -> Self {
+        let mut error = self.with_jsonrpc_id(jsonrpc::request_id(message.get("id")));
         if let Some(method) = message["method"].as_str() {
             let tool = match method {
                 "tools/call" => message["params"]["name"].as_str().map(str::to_owned),
                 _ => None,
             };
-            self.call = Some(Box::new((method.to_owned(), tool)));
+            error.call = Some(Box::new((method.to_owned(), tool)));
         }
-        self
+        error
     }
 
     pub(crate) fn closing_connection(mut self) -> Self {

@@ -27,7 +27,7 @@ use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use reqlore_domain::identity::{Access, Caller, redact_secrets};
 use reqlore_domain::ports::service::{ApplicationService, UNKNOWN_METHOD};
 use reqlore_domain::ports::transport::TrafficCounters;
-use reqlore_mcp::convert::log_failure;
+use reqlore_mcp::convert::{self, log_failure};
 use reqlore_mcp::jsonrpc::{self, MalformedMessage, ToolCallMessage};
 use reqlore_mcp::request_context::{ClientDialect, RequestContext, ResponseStatus, correlation_id};
 use reqlore_mcp::server::McpServer;
@@ -294,8 +294,9 @@ async fn respond_to_mcp(
         .bodies
         .read_body(body.take().unwrap_or_default(), expects, &limit.body_budget)
         .await?;
-    let message = match jsonrpc::parse_json(&body) {
-        Ok(message) => message,
+    let (message, body) = match jsonrpc::parse_json(&body) {
+        // rmcp parses the body again.
+        Ok(parsed) => (parsed.value, parsed.repaired_text.map_or(body, Bytes::from)),
         Err(malformed) => return Ok(malformed_response(request_id, malformed)),
     };
     // Starts after the body: a slow upload has its own limit.
@@ -337,6 +338,7 @@ pub(crate) async fn respond_to_message(
 ) -> Result<Response<Body>, ErrorResponse> {
     let MessageSender { parts, caller, limit, dialect, due, request_id } = sender;
     let call = take_direct_call(&parts.headers, &mut message);
+    let is_plain_read = dialect == ClientDialect::JsonRpc && message["method"] == "resources/read";
     // Frees its memory before the request waits for a permit.
     drop(message);
     let permit = match shared.tokens.acquire_run_permit(&limit, due).await {
@@ -354,12 +356,15 @@ pub(crate) async fn respond_to_message(
         async move { (state.protocol.handle_request(parts, sent, call, context).await, running) };
     let handling =
         DetachOnDrop { handling: Some(handling.boxed()), work: shared.running_requests.clone() };
-    let Ok((response, running)) = timeout_at(due, handling).await else {
+    let Ok((mut response, running)) = timeout_at(due, handling).await else {
         let message = "The request took too long. A started write still finishes; read its target \
                        before you retry.";
         let error = ErrorResponse::busy(message).with_correlation_id(&request_id);
         return Err(name_message(error, &body));
     };
+    if is_plain_read {
+        response = name_contents(response).await;
+    }
     let finished = finish_response(shared, &request_id, response, running, &status, &body).await;
     finished.map_err(|error| name_message(error, &body))
 }
@@ -367,7 +372,7 @@ pub(crate) async fn respond_to_message(
 /// Adds the id and the method of the request, which is parsed again: the parsed message was freed.
 fn name_message(error: ErrorResponse, body: &[u8]) -> ErrorResponse {
     match jsonrpc::parse_json(body) {
-        Ok(message) => error.for_message(&message),
+        Ok(parsed) => error.for_message(&parsed.value),
         Err(_) => error,
     }
 }
@@ -535,6 +540,14 @@ async fn finish_response(
             Err(ErrorResponse::invalid_request(status, text))
         }
     }
+}
+
+/// Adds the names of the contents, for which rmcp's types have no members.
+async fn name_contents(response: ProtocolResponse) -> ProtocolResponse {
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.unwrap_or_else(|never| match never {}).to_bytes();
+    let named = convert::name_contents(&bytes).map_or(bytes, Bytes::from);
+    Response::from_parts(parts, Full::new(named).boxed())
 }
 
 /// Logs a message that rmcp rejected, unless its handler has, and adds a missing id: rmcp omits an

@@ -7,8 +7,9 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
-use http_body::Body as _;
+use http_body::{Body as _, Frame};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use reqlore_mcp::jsonrpc;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -22,6 +23,8 @@ const UNBUDGETED_BYTES: u64 = 16 * 1024;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of a body beyond the limit that are read and discarded.
 const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
+/// Bytes of a body beyond the limit that are kept to find its JSON-RPC id.
+const MAX_START_BYTES: usize = 16 * 1024;
 /// Bytes per permit of a budget.
 const BYTES_PER_PERMIT: usize = 1024;
 /// One token gets this fraction of the total budget, but at least one body.
@@ -97,10 +100,11 @@ impl BodyReader {
         // A body without a declared length may have the maximum size.
         let size = body.size_hint().upper().unwrap_or(self.max_bytes as u64);
         if size > self.max_bytes as u64 {
+            let mut start = BodyStart::new(self.max_bytes);
             if !expects_continue {
-                drain_body(body).await;
+                drain_body(body, &mut start).await;
             }
-            return Err(self.too_large());
+            return Err(self.too_large(&start));
         }
         // Acquired before reading, so that waiting bodies use no memory.
         let permit = if size > UNBUDGETED_BYTES {
@@ -108,14 +112,18 @@ impl BodyReader {
         } else {
             None
         };
+        let is_chunked = body.size_hint().upper().is_none();
+        // Others cannot turn out to be too large.
+        let mut start = BodyStart::new(if is_chunked { self.max_bytes } else { 0 });
         let mut body = body;
         // Borrowed, so that the rest can be drained. Chunked bodies show their size only here.
-        let reading = Limited::new(&mut body, self.max_bytes).collect();
+        let watched = (&mut body).map_frame(|frame| start.add_frame(frame));
+        let reading = Limited::new(watched, self.max_bytes).collect();
         match timeout(self.time, reading).await {
             Ok(Ok(read)) => Ok((read.to_bytes(), permit)),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                drain_body(body).await;
-                Err(self.too_large())
+                drain_body(body, &mut start).await;
+                Err(self.too_large(&start))
             }
             // After a broken body, the start of the next request is unknown.
             Ok(Err(_)) => {
@@ -145,19 +153,41 @@ impl BodyReader {
         })
     }
 
-    fn too_large(&self) -> ErrorResponse {
+    fn too_large(&self, start: &BodyStart) -> ErrorResponse {
         let message = format!("body: longer than {} bytes", self.max_bytes);
-        ErrorResponse::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message).closing_connection()
+        ErrorResponse::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, message)
+            .with_jsonrpc_id(jsonrpc::id_of_start(&start.bytes))
+            .closing_connection()
     }
 }
 
-/// Reads the rest of a body that is too large, without keeping it. Most clients send the whole body
-/// before they read the response, and a connection that is closed with unread input is reset.
-async fn drain_body(mut body: Body) {
+/// The first bytes of a body that may be too large.
+struct BodyStart {
+    bytes: Vec<u8>,
+    max_bytes: usize,
+}
+
+impl BodyStart {
+    fn new(max_body_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), max_bytes: max_body_bytes.min(MAX_START_BYTES) }
+    }
+
+    fn add_frame(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        if let Some(data) = frame.data_ref() {
+            let room = (self.max_bytes - self.bytes.len()).min(data.len());
+            self.bytes.extend_from_slice(&data[..room]);
+        }
+        frame
+    }
+}
+
+/// Reads the rest of a body that is too large, and keeps only its start. Most clients send the whole
+/// body before they read the response, and a connection that is closed with unread input is reset.
+async fn drain_body(mut body: Body, start: &mut BodyStart) {
     let draining = async {
         let mut drained = 0;
         while let Some(Ok(frame)) = body.frame().await {
-            drained += frame.data_ref().map_or(0, Bytes::len);
+            drained += start.add_frame(frame).data_ref().map_or(0, Bytes::len);
             if drained > MAX_DRAINED_BYTES {
                 break;
             }

@@ -270,7 +270,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             Ok(ReadStep::TooLong) => {
                 let reason = format!("line: longer than {} bytes", self.limits.line_bytes);
                 let error = ErrorData::invalid_request(reason, None);
-                self.reject_line(MalformedMessage::new(&Value::Null, &error));
+                let id = jsonrpc::id_of_start(self.lines.trimmed_line());
+                self.reject_line(MalformedMessage::new(&id, &error));
                 None
             }
             // After an input error the client cannot send anything either.
@@ -288,7 +289,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
             return None;
         }
         let bytes = line.len();
-        let parsed = match jsonrpc::parse_json(line) {
+        let parsed = match jsonrpc::parse_json(line).map(|parsed| parsed.value) {
             Ok(Value::Array(members)) => {
                 self.accept_batch(members, bytes);
                 return None;

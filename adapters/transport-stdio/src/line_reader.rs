@@ -1,4 +1,4 @@
-//! Reads bounded lines from a stream; longer ones are skipped without using memory.
+//! Reads bounded lines from a stream; of longer ones only the start is kept.
 
 use std::io;
 
@@ -26,7 +26,7 @@ pub(crate) enum ReadStep {
     Part,
     /// [`LineReader::trimmed_line`] has a complete line.
     Line,
-    /// A line beyond the limit was skipped.
+    /// A line beyond the limit was skipped; [`LineReader::trimmed_line`] has its start.
     TooLong,
     /// The input ended.
     End,
@@ -38,7 +38,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { input, line: Vec::new(), max_bytes, is_too_long: false, is_returned: false }
     }
 
-    /// Returns the line of [`ReadStep::Line`] without surrounding white space and BOM.
+    /// Returns the line that was just read, without surrounding white space and BOM.
     pub(crate) fn trimmed_line(&self) -> &[u8] {
         // Tolerates CRLF and a BOM.
         let line = self.line.trim_ascii();
@@ -55,26 +55,25 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         let available = self.input.fill_buf().await?;
         if available.is_empty() {
             // A last line without its end is still a line.
-            let rest = !self.line.is_empty() && !std::mem::take(&mut self.is_too_long);
-            self.is_returned = true;
-            return Ok(if rest { ReadStep::Line } else { ReadStep::End });
+            return Ok(if self.line.is_empty() { ReadStep::End } else { self.complete_line() });
         }
         // Only new input is searched, so a long line takes linear time.
         let end = memchr::memchr(b'\n', available);
         let part = &available[..end.unwrap_or(available.len())];
-        if self.is_too_long || self.line.len() + part.len() > self.max_bytes {
-            self.is_too_long = true;
-            self.line.clear();
-        } else {
-            self.line.extend_from_slice(part);
-        }
+        let room = self.max_bytes - self.line.len();
+        self.is_too_long |= part.len() > room;
+        self.line.extend_from_slice(&part[..part.len().min(room)]);
         let used = end.map_or(available.len(), |end| end + 1);
         self.input.consume(used);
         if end.is_none() {
             return Ok(ReadStep::Part);
         }
+        Ok(self.complete_line())
+    }
+
+    fn complete_line(&mut self) -> ReadStep {
         self.is_returned = true;
-        Ok(if std::mem::take(&mut self.is_too_long) { ReadStep::TooLong } else { ReadStep::Line })
+        if std::mem::take(&mut self.is_too_long) { ReadStep::TooLong } else { ReadStep::Line }
     }
 }
 
@@ -109,7 +108,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn endless_line_takes_no_memory() {
+    async fn line_beyond_limit_at_end_of_input_keeps_its_start() {
+        let mut lines = LineReader::new(&b" 0123456789abcdef"[..], 10);
+        assert_eq!(lines.read_step().await.unwrap(), ReadStep::Part);
+        assert_eq!(lines.read_step().await.unwrap(), ReadStep::TooLong);
+        assert_eq!(lines.trimmed_line(), b"012345678");
+        assert_eq!(lines.read_step().await.unwrap(), ReadStep::End);
+    }
+
+    #[tokio::test]
+    async fn endless_line_takes_bounded_memory() {
         let mut lines = LineReader::new(tokio::io::repeat(b'x'), 10);
         for _ in 0..100 {
             assert_eq!(lines.read_step().await.unwrap(), ReadStep::Part);

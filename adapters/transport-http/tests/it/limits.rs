@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqlore_domain::identity::{TokenError, UserRole};
 use reqlore_transport_http::{HttpLimits, RateLimit};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::messages::modern;
 use crate::test_client::{TestConnection, TestRequest};
@@ -168,6 +168,27 @@ async fn body_beyond_limit_gets_413() {
         TestRequest::post("").token(&ada_token()).header("Content-Length", "99999999999");
     assert_eq!(server.status(&announced).await, 413, "not read at all");
     server.assert_serves().await;
+}
+
+#[tokio::test]
+async fn body_beyond_limit_is_answered_with_an_id_of_its_start() {
+    let server = TestServer::with(HttpLimits { body_bytes: 1_000, ..HttpLimits::default() });
+    let filler = "y".repeat(1_000);
+    for (body, id) in [
+        (format!(r#"{{"jsonrpc":"2.0","id":7,"params":{{"x":"{filler}"}}}}"#), json!(7)),
+        (format!(r#"{{"jsonrpc":"2.0","params":{{"id":8,"x":"{filler}"}},"id":7}}"#), Value::Null),
+        (format!(r#"[{{"jsonrpc":"2.0","id":7,"params":{{"x":"{filler}"}}}}]"#), Value::Null),
+    ] {
+        let (first, rest) = body.split_at(500);
+        let chunks =
+            format!("{:x}\r\n{first}\r\n{:x}\r\n{rest}\r\n0\r\n\r\n", first.len(), rest.len());
+        let chunked = TestRequest::post(chunks).header("Transfer-Encoding", "chunked");
+        for request in [TestRequest::post(body), chunked] {
+            let response = server.request(&request.token(&ada_token())).await;
+            assert_eq!(response.error_code(), (413, -32600), "{response:?}");
+            assert_eq!(response.json().get("id"), Some(&id), "{response:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,8 @@ async fn malformed_message_gets_400_with_code_and_id() {
     for (body, code, id) in [
         ("", -32700, json!(null)),
         (r#"{"jsonrpc":"2.0","#, -32700, json!(null)),
-        (nested.as_str(), -32700, json!(null)),
+        (r#"{"jsonrpc":"2.0","id":3,"#, -32700, json!(3)),
+        (nested.as_str(), -32700, json!(1)),
         ("42", -32600, json!(null)),
         ("[]", -32600, json!(null)),
         (r#"{"id":"a","method":"ping"}"#, -32600, json!("a")),
@@ -45,6 +46,57 @@ async fn malformed_message_gets_400_with_code_and_id() {
     let no_params = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
     assert_eq!(server.error_code(&post(no_params)).await, (200, -32602));
     server.assert_serves().await;
+}
+
+#[tokio::test]
+async fn lone_surrogate_is_replaced_and_noted_in_the_answer() {
+    let server = TestServer::start();
+    let call = |id: u8, text: &str| {
+        let params = format!(r#"{{"name":"who","arguments":{{"x":"{text}"}}}}"#);
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
+    };
+    let (plain, affected) = (call(1, "x"), call(2, r"\ud800"));
+    let note = "The request had lone surrogates, such as \\ud800; each was read as U+FFFD.";
+    let answer = server.request(&post(affected.clone())).await.json();
+    let batch = server.request(&post(format!("[{plain},{affected}]"))).await.json();
+    for answer in [&answer, &batch[1]] {
+        assert_eq!(answer["result"]["structuredContent"]["notes"], json!([note]), "{answer}");
+        assert!(answer.to_string().contains("Note: The request had"), "{answer}");
+    }
+    assert!(!batch[0].to_string().contains("Note: "), "{batch}");
+    let failed = server.request(&post(affected.replace("who", "conflict"))).await.json();
+    assert_eq!(failed["error"]["data"]["hint"], note, "{failed}");
+    let prompt = r#"{"name":"decompose_epic","arguments":{"epic":"\udfff"}}"#;
+    let body =
+        format!(r#"{{"jsonrpc":"2.0","id":"\ud800","method":"prompts/get","params":{prompt}}}"#);
+    let answer = server.request(&post(body)).await.json();
+    assert_eq!(answer["id"], "\u{fffd}");
+    let text = &answer["result"]["messages"][0]["content"]["text"];
+    assert_eq!(*text, format!("Decompose \u{fffd}.\n\nNote: {note}"));
+}
+
+// S5: 6.6
+#[tokio::test]
+async fn plain_client_reads_name_and_description_beside_the_uri() {
+    let server = TestServer::start();
+    let params = json!({ "uri": "epic://1" });
+    let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "resources/read", "params": params });
+    let request = post(body.to_string());
+    let plain = server.request(&request).await.json();
+    let batch = server.request(&post(format!("[{body}]"))).await.json();
+    assert_eq!(batch[0], plain);
+    let content = &plain["result"]["contents"][0];
+    assert_eq!((&plain["id"], &content["uri"]), (&json!(7), &json!("epic://1")));
+    for key in ["name", "description"] {
+        assert!(content[key].is_string(), "{plain}");
+        assert_eq!(content[key], content["_meta"][key], "{plain}");
+    }
+    let accept = "application/json, text/event-stream";
+    let mcp = server.request(&request.header("Accept", accept)).await.json();
+    let content = &mcp["result"]["contents"][0];
+    assert!(content.get("name").is_none() && content["_meta"]["name"].is_string(), "{mcp}");
+    let unknown = body.to_string().replace("epic://1", "epic://9");
+    assert_eq!(server.error_code(&post(unknown)).await, (200, -32002));
 }
 
 // S5: 1.6, 1.8, 2.2, 2.4, 2.9, 3.4, 3.5

@@ -108,6 +108,42 @@ async fn subscription_delays_no_write_and_ends_with_input() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn broken_line_is_answered_with_an_id_before_the_fault() {
+    let mut client = Client::new(&stub(0, 0), 64 * 1024);
+    let filler = "y".repeat(StdioLimits::default().line_bytes);
+    let deep = "[".repeat(65);
+    for (line, id, words) in [
+        (format!(r#"{{"id":1,"method":"ping","params":{{"x":"{filler}"}}}}"#), json!(1), "longer"),
+        (format!(r#"{{"params":{{"id":1,"x":"{filler}"}},"id":2}}"#), Value::Null, "longer"),
+        (format!(r#"[{{"id":1,"params":{{"x":"{filler}"}}}}]"#), Value::Null, "longer"),
+        (format!(r#"{{"id":"a","params":{deep}"#), json!("a"), "nested deeper than 64 levels"),
+        (r#"{"jsonrpc":"2.0","id":3,"method":"ping","params":{"#.to_owned(), json!(3), "Parse"),
+        (r#"[{"jsonrpc":"2.0","id":3,"method":"ping"},{"#.to_owned(), Value::Null, "Parse"),
+    ] {
+        // Together, because the pipe is smaller than a long line.
+        let line = format!("{line}\n");
+        let (sent, answer) = tokio::join!(client.write.write_all(line.as_bytes()), async {
+            let mut answer = String::new();
+            client.read.read_line(&mut answer).await.unwrap();
+            serde_json::from_str::<Value>(&answer).unwrap()
+        });
+        sent.unwrap();
+        assert_eq!(answer.get("id"), Some(&id), "{answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lone_surrogate_is_replaced_and_noted_in_the_answer() {
+    let mut client = Client::new(&stub(0, 0), 4096);
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write","arguments":{"x":"\ud800"}}}"#;
+    client.write.write_all(format!("{call}\n").as_bytes()).await.unwrap();
+    let answer = client.read_line().await;
+    assert_eq!(answer["id"], 1);
+    assert!(answer.to_string().contains("Note: The request had lone surrogates"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn subscription_before_write_is_notified_of_it() {
     let stub = stub(1, 10);
     let mut client = Client::new(&stub, 4096);
