@@ -1,13 +1,15 @@
 //! `search_global`: searches items, sections and entities.
 
 use async_trait::async_trait;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
+use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::arguments::enum_argument;
 use super::search::{SearchPosition, SearchResponse};
@@ -33,47 +35,62 @@ struct Arguments {
     cursor: Option<PageCursor>,
 }
 
-// The names of the searched kinds. (A doc comment would become part of the schema.)
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// A kind of documents, or the entities of one kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum EntityType {
-    Epic,
-    UserStory,
-    Requirement,
-    AcceptanceCriteria,
-    Section,
-    Knowledge,
+    Documents(DocumentKind),
+    Entities(EntityKind),
 }
 
 enum_argument!(EntityTypeArgument, EntityType, EntityType::ALL);
 
 impl EntityType {
-    const ALL: [Self; 6] = [
-        Self::Epic,
-        Self::UserStory,
-        Self::Requirement,
-        Self::AcceptanceCriteria,
-        Self::Section,
-        Self::Knowledge,
-    ];
+    const DOCUMENTS: [Self; 6] = {
+        let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
+        [
+            Self::Documents(epics),
+            Self::Documents(stories),
+            Self::Documents(requirements),
+            Self::Documents(criteria),
+            Self::Documents(DocumentKind::Section),
+            Self::Documents(DocumentKind::Entity),
+        ]
+    };
+
+    const ALL: [Self; Self::DOCUMENTS.len() + EntityKind::ALL.len()] = {
+        let mut all = [Self::DOCUMENTS[0]; Self::DOCUMENTS.len() + EntityKind::ALL.len()];
+        let mut position = 0;
+        while position < all.len() {
+            all[position] = match position.checked_sub(Self::DOCUMENTS.len()) {
+                None => Self::DOCUMENTS[position],
+                Some(entity) => Self::Entities(EntityKind::ALL[entity]),
+            };
+            position += 1;
+        }
+        all
+    };
 
     fn name(self) -> &'static str {
-        match self.document_kind() {
-            DocumentKind::Item(kind) => kind.name(),
-            DocumentKind::Section => "section",
-            _ => "knowledge",
+        match self {
+            Self::Documents(DocumentKind::Item(kind)) => kind.name(),
+            Self::Documents(DocumentKind::Section) => "section",
+            Self::Documents(_) => "knowledge",
+            Self::Entities(kind) => kind.name(),
         }
     }
 
     fn document_kind(self) -> DocumentKind {
-        let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
         match self {
-            Self::Epic => epics,
-            Self::UserStory => stories,
-            Self::Requirement => requirements,
-            Self::AcceptanceCriteria => criteria,
-            Self::Section => DocumentKind::Section,
-            Self::Knowledge => DocumentKind::Entity,
+            Self::Documents(kind) => kind,
+            Self::Entities(_) => DocumentKind::Entity,
+        }
+    }
+
+    /// The kind of its items in the index.
+    fn item_kind(self) -> &'static str {
+        match self {
+            Self::Documents(DocumentKind::Section) => ItemKind::Requirement.name(),
+            other => other.name(),
         }
     }
 }
@@ -97,23 +114,30 @@ impl Tool for SearchGlobal {
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let Arguments { query, entity_types, .. } = arguments;
-        let mut types: Vec<EntityType> = entity_types.into_iter().map(|kind| kind.0).collect();
+        // In this order, so that the order of the arguments does not change the cursor.
+        let mut types = Vec::from(EntityType::ALL);
+        types.retain(|one| entity_types.iter().any(|given| given.0 == *one));
         if types.is_empty() {
-            types.extend(EntityType::ALL);
+            types.extend(EntityType::DOCUMENTS);
         }
-        // The order of the types must not change the fingerprint of the cursor.
-        types.sort_unstable();
-        types.dedup();
+        let names: Vec<&str> = types.iter().map(|one| one.name()).collect();
         let project = &call.caller.project;
-        let pages = PageReader::new(project, &(spec.name, query.as_str(), &types));
+        let pages = PageReader::new(project, &(spec.name, query.as_str(), &names));
         let position = SearchPosition::read(&pages, arguments.cursor.as_ref())?;
-        let kinds: Vec<DocumentKind> = types.iter().map(|kind| kind.document_kind()).collect();
-        // All kinds are no filter, so that no match has to be compared with it.
-        let is_filtered = types.len() < EntityType::ALL.len();
+        let mut kinds: Vec<DocumentKind> = types.iter().map(|one| one.document_kind()).collect();
+        kinds.dedup();
+        // A filter takes time to compare, so no filter selects all.
+        let is_filtered = kinds.len() < EntityType::DOCUMENTS.len();
+        let mut item_kinds = Vec::new();
+        if !types.contains(&EntityType::Documents(DocumentKind::Entity))
+            && kinds.contains(&DocumentKind::Entity)
+        {
+            item_kinds.extend(types.iter().map(|one| one.item_kind().to_owned()));
+        }
         let query = SearchQuery {
             text: query.into_string(),
             document_kinds: if is_filtered { kinds.clone() } else { Vec::new() },
-            item_kinds: Vec::new(),
+            item_kinds,
             facets: Vec::new(),
             offset: position.offset,
             limit: page_limit(arguments.limit),

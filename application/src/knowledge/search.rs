@@ -1,20 +1,24 @@
 //! `ixchel_search`.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
+use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::search::{SearchHits, SearchQuery, SemanticMode};
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::{SearchFacet, SearchHits, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MaxTokens, Repo, TokenBudget, Truncation};
-use crate::ToolContext;
 use crate::answer::ToolAnswer;
 use crate::empty_answer::{HitCounts, explain_hits};
 use crate::incomplete_report::IncompleteReport;
 use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct SearchTool;
 
@@ -31,6 +35,9 @@ struct Arguments {
     offset: Option<BoundedInt<0, 1_000_000>>,
     /// decision, issue, idea, report, source, citation, agent or session.
     kind: Option<BoundedString<40>>,
+    /// Such as accepted.
+    #[schemars(with = "Option<String>")]
+    status: Option<BoundedString<100>>,
     /// Also search requirement sections.
     #[serde(default)]
     sections: bool,
@@ -102,11 +109,15 @@ impl Tool for SearchTool {
         if let Some(kind) = &arguments.kind {
             item_kinds.push(super::find_kind(&context.ports, &project, kind.as_str()).await?);
         }
+        let mut facets = Vec::new();
+        if let Some(status) = &arguments.status {
+            facets.push(status_facets(&context.ports, &project, status.as_str()).await?);
+        }
         let query = SearchQuery {
             text: arguments.query.into_string(),
             document_kinds: documents.clone(),
             item_kinds,
-            facets: Vec::new(),
+            facets,
             offset: arguments.offset.map_or(0, BoundedInt::get),
             limit: arguments.limit.map_or(DEFAULT_LIMIT, BoundedInt::get),
             // An installed model is used unless the caller turns it off.
@@ -121,11 +132,28 @@ impl Tool for SearchTool {
             context.indexes.search(&context.server_ports, &project, &query, observer).await?;
         let mut reply = search_reply(&found, arguments.max_tokens)?;
         let counts = HitCounts::of_page(&found, query.offset);
-        let excluded = "No text matches the query and the kind.";
+        let excluded = "No text matches the query, the kind and the status.";
         let caller = &call.caller;
         explain_hits(&mut reply, ports, caller, &project, &documents, counts, excluded).await?;
         Ok(reply)
     }
+}
+
+/// The statuses of stored entities that are this one in any case.
+async fn status_facets(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    status: &str,
+) -> Result<Vec<SearchFacet>> {
+    let status = status.trim().to_lowercase();
+    let (all, _) = read_all(&*ports.documents, project, DocumentKind::Entity).await?;
+    let mut spellings = BTreeSet::new();
+    for meta in &all {
+        let stored = meta.entity.as_ref().and_then(|entity| entity.status.as_deref());
+        spellings.extend(stored.filter(|stored| stored.to_lowercase() == status));
+    }
+    let spellings = spellings.into_iter();
+    Ok(spellings.map(|stored| SearchFacet::new(SearchFacet::STATUS, stored)).collect())
 }
 
 fn search_reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<ToolAnswer> {

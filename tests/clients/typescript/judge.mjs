@@ -45,7 +45,7 @@ const ARGUMENTS = {
   ixchel_create: ['kind', 'title', 'body', 'status', 'tags', 'links', 'repo'],
   ixchel_graph: ONE,
   ixchel_search: [
-    'query', 'limit', 'offset', 'kind', 'sections', 'words_only', 'repo', 'max_tokens',
+    'query', 'limit', 'offset', 'kind', 'status', 'sections', 'words_only', 'repo', 'max_tokens',
   ],
   ixchel_show: ONE,
   ixchel_sync: ['repo'],
