@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType};
 use reqlore_domain::bounded_types::truncate_echo;
@@ -22,10 +21,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ToolContext;
 use crate::answer::{ToolAnswer, reply};
 use crate::change::{Action, Change, ChangeBatch, ChangeOutcome, LocalItem, LocalNames};
-use crate::tool::{Tool, decode_arguments, deserialize_flag, write_tool};
+use crate::tool::{Tool, decode_arguments, write_tool};
+use crate::{ToolContext, synonyms};
 
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.
@@ -40,7 +39,7 @@ struct Arguments {
     /// Applied in order.
     changes: EntryList,
     /// Validates and writes nothing.
-    #[serde(default, deserialize_with = "deserialize_flag")]
+    #[serde(default)]
     dry_run: bool,
 }
 
@@ -199,7 +198,7 @@ enum NewKind {
 
 impl NewKind {
     fn parse(text: &str) -> Option<Self> {
-        let item = find_by_name(&ItemKind::ALL, ItemKind::name, text.trim()).map(Self::Item);
+        let item = synonyms::find_value(&ItemKind::ALL, ItemKind::name, text).map(Self::Item);
         item.or_else(|| EntityKind::parse(text).map(|_| Self::Entity))
     }
 

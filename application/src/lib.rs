@@ -6,6 +6,7 @@ mod address;
 mod addressed_text;
 mod answer;
 mod apply_changes;
+mod arguments;
 mod audit_recorder;
 pub mod backlog;
 mod change;
@@ -26,6 +27,7 @@ mod project_index;
 mod search_updates;
 pub mod sections;
 mod service;
+mod synonyms;
 #[cfg(test)]
 mod test_support;
 mod tool;

@@ -19,7 +19,9 @@ use crate::answer::{self, ToolAnswer};
 use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
 use crate::tool::{self, Tool};
-use crate::{Application, ApplicationPorts, SharedContext, ToolContext, address, idempotency};
+use crate::{
+    Application, ApplicationPorts, SharedContext, ToolContext, address, arguments, idempotency,
+};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -205,7 +207,10 @@ fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRe
 
 #[async_trait]
 impl ToolService for Application {
-    async fn call(&self, call: ToolCall) -> Result<ToolReply> {
+    async fn call(&self, mut call: ToolCall) -> Result<ToolReply> {
+        if let Some((spec, _)) = self.context.find_tool(&call.name) {
+            arguments::normalize(&mut call.arguments, spec);
+        }
         let recorder = &self.context.recorder;
         let audit = recorder.begin_call();
         // Taken before the call, which consumes its arguments.

@@ -10,14 +10,17 @@ use reqlore_domain::untrusted_text::encode_line;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use serde_path_to_error::Segment;
 
 use crate::answer::{self, ToolAnswer};
 use crate::apply_changes::ApplyChanges;
 use crate::change::WriteTool;
-use crate::{ApplicationPorts, ToolContext, backlog, docsets, history, knowledge, sections};
+use crate::{
+    ApplicationPorts, ToolContext, arguments, backlog, docsets, history, knowledge, sections,
+    synonyms,
+};
 
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
@@ -227,29 +230,18 @@ const MAX_REASON_CHARS: usize = 300;
 
 /// Decodes the arguments of a call, which it takes out of `call`.
 ///
-/// Null means that the argument was not given. The error lists all problems and has the first
-/// field.
+/// Null means that the argument was not given. Synonyms and other forms of values are accepted where
+/// their meaning is clear. The error lists all problems and has the first field.
 pub(crate) fn decode_arguments<T: DeserializeOwned>(
     call: &mut ToolCall,
     spec: &ToolSpec,
 ) -> Result<T> {
     let mut arguments = std::mem::take(&mut call.arguments);
+    arguments::normalize(&mut arguments, spec);
     arguments.retain(|name, value| !value.is_null() || property(spec, name).is_none());
     let arguments = Value::Object(arguments);
     // Fast path: tracking the path of an error allocates at every step.
     T::deserialize(&arguments).map_err(|_| invalid_arguments::<T>(arguments, spec))
-}
-
-/// Reads a boolean, also as text: models often write `"true"`.
-pub(crate) fn deserialize_flag<'de, D: Deserializer<'de>>(
-    source: D,
-) -> std::result::Result<bool, D::Error> {
-    match Value::deserialize(source)? {
-        Value::Bool(flag) => Ok(flag),
-        Value::String(text) if text.trim().eq_ignore_ascii_case("true") => Ok(true),
-        Value::String(text) if text.trim().eq_ignore_ascii_case("false") => Ok(false),
-        other => Err(D::Error::custom(format!("{} is not true or false", shorten(&other)))),
-    }
 }
 
 /// Corrects the arguments of a reading tool, and returns a note on each correction.
@@ -273,7 +265,8 @@ pub(crate) fn correct_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Vec<Str
         return notes;
     }
     call.arguments.retain(|name, _| {
-        let is_known = property(spec, name).is_some();
+        let is_known =
+            property(spec, name).is_some() || synonyms::find_argument(spec, name).is_some();
         if !is_known {
             let problem = unknown_argument(name, spec);
             let name = encode_line(truncate_echo(name));
@@ -299,18 +292,22 @@ fn invalid_arguments<T: DeserializeOwned>(mut arguments: Value, spec: &ToolSpec)
     let mut problems = schema_violations(&arguments, spec);
     // The deserializer stops at the first error, so each round removes the argument that failed.
     while let Err(error) = serde_path_to_error::deserialize::<_, T>(&arguments) {
-        let path = error.path().to_string();
-        let name = path.split(['.', '[']).next().unwrap_or_default().to_owned();
+        let path = error.path();
+        let Some(Segment::Map { key: name }) = path.iter().next() else { break };
+        let problem = property(spec, name).map(|_| {
+            // Keys of objects are the caller's input.
+            let shown = encode_line(truncate_echo(&path.to_string())).into_owned();
+            let reason = arguments::wanted_form(&arguments, spec, &error).unwrap_or_else(|| {
+                error.inner().to_string().chars().take(MAX_REASON_CHARS).collect()
+            });
+            (shown, reason)
+        });
+        // Missing and unknown arguments are already in the list.
         let Some(object) = arguments.as_object_mut() else { break };
-        // Missing arguments are already in the list.
-        if object.remove(&name).is_none() {
+        if object.remove(name).is_none() {
             break;
         }
-        // An unknown name may contain a dot, and the path is cut there.
-        if property(spec, &name).is_some() {
-            let reason: String = error.inner().to_string().chars().take(MAX_REASON_CHARS).collect();
-            problems.push((path, reason));
-        }
+        problems.extend(problem);
     }
     let mut sentences = vec!["Invalid arguments".to_owned()];
     for (field, reason) in &problems {
@@ -331,7 +328,11 @@ fn schema_violations(arguments: &Value, spec: &ToolSpec) -> Vec<(String, String)
     for name in arguments.keys() {
         if property(spec, name).is_none() {
             let shown = encode_line(truncate_echo(name)).into_owned();
-            violations.push((shown, unknown_argument(name, spec)));
+            let problem = match synonyms::find_argument(spec, name) {
+                Some(real) => format!("it is another name of {real}; send only {real}"),
+                None => unknown_argument(name, spec),
+            };
+            violations.push((shown, problem));
         }
     }
     for name in required_names(spec) {
@@ -368,11 +369,11 @@ fn unknown_argument(name: &str, spec: &ToolSpec) -> String {
 }
 
 /// The schema of an argument; `None` if the tool has no such argument.
-fn property<'a>(spec: &'a ToolSpec, name: &str) -> Option<&'a Value> {
+pub(crate) fn property<'a>(spec: &'a ToolSpec, name: &str) -> Option<&'a Value> {
     spec.input_schema.get("properties")?.get(name)
 }
 
-fn required_names(spec: &ToolSpec) -> impl Iterator<Item = &str> {
+pub(crate) fn required_names(spec: &ToolSpec) -> impl Iterator<Item = &str> {
     let names = spec.input_schema.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str)
 }

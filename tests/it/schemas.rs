@@ -185,10 +185,25 @@ fn strict_arguments(spec: &ToolSpec, arguments: &Map<String, Value>) -> Value {
 
 fn strict_value(name: &str, schema: &Value, value: &Value) -> Value {
     let plain = |text: &str| text.to_lowercase().replace([' ', '-', '_'], "");
+    let has_objects = schema["type"] == "object" || schema["items"]["type"] == "object";
     match (schema["type"].as_str().unwrap_or_default(), value) {
-        // One ID instead of a list of one.
+        // JSON text of a list or an object.
+        ("array" | "object", Value::String(text))
+            if serde_json::from_str::<Value>(text)
+                .is_ok_and(|json| json.is_array() || (has_objects && json.is_object())) =>
+        {
+            strict_value(name, schema, &serde_json::from_str(text).unwrap())
+        }
+        // One value instead of a list of one; commas separate texts, except keywords.
+        ("array", Value::String(text)) if !has_objects && !name.ends_with("keywords") => {
+            let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+            strict_value(name, schema, &parts.collect())
+        }
+        ("array", Value::Number(_) | Value::Object(_)) => {
+            strict_value(name, schema, &json!([value]))
+        }
         ("object", Value::Object(links)) if name == "links" => {
-            let list = |id: &Value| if id.is_string() { json!([id]) } else { id.clone() };
+            let list = |ids: &Value| strict_value(name, &schema["additionalProperties"], ids);
             links.iter().map(|(relation, ids)| (relation.clone(), list(ids))).collect()
         }
         ("array", Value::Array(items)) => {

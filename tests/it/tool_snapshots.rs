@@ -128,7 +128,10 @@ fn tools_page_matches_the_tools() {
         "# Tools\n\nGenerated from the tool list of the server; a test compares the two.\n\nThe tables show \
          the published schemas. The server also accepts `null` for an optional argument, enumerations \
          and\nreferences in any case, names and text for numbers (`high` or `\"2\"` for priority 2), \
-         text for booleans,\nnumbers for text, and the first 8 digits of a version as `if_version`. A \
+         text for booleans,\nnumbers for text, JSON text for lists and objects, `a, b` for a list of texts \
+         (not of keywords), `id` or\n`reference` for the argument that names the item, `description` and \
+         `body` for each other, synonyms and plurals of\nkinds, and the first 8 digits of a version as \
+         `if_version`. `get_user_story_requirements` accepts only its schema.\nA \
          tool that reads cuts a `limit` above the\nmaximum and ignores an unknown argument; the answer \
          says so in `notes` and in the text. A tool that\nwrites rejects an unknown argument.\n",
     );

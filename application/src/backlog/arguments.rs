@@ -7,13 +7,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::backlog::reference::ParsedReference::{self, Malformed};
 use reqlore_domain::backlog::{
     ItemEdit, ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
 };
-use reqlore_domain::bounded_types::{parse_whole_number, shorten, truncate_echo};
+use reqlore_domain::bounded_types::{deserialize_text, parse_whole_number, shorten, truncate_echo};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -21,11 +20,14 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::change::{LocalItem, LocalNames};
+use crate::synonyms;
 
 /// An unvalidated reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`.
 #[derive(Deserialize)]
 #[serde(transparent)]
-pub(crate) struct ReferenceArgument<const FIRST: usize, const END: usize>(String);
+pub(crate) struct ReferenceArgument<const FIRST: usize, const END: usize>(
+    #[serde(deserialize_with = "deserialize_text")] String,
+);
 
 pub(crate) type EpicRef = ReferenceArgument<0, 1>;
 pub(crate) type UserStoryRef = ReferenceArgument<1, 2>;
@@ -155,7 +157,7 @@ macro_rules! enum_argument {
 
         impl<'de> serde::Deserialize<'de> for $argument {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let name = String::deserialize(deserializer)?;
+                let name = reqlore_domain::bounded_types::deserialize_text(deserializer)?;
                 let value = $crate::backlog::arguments::find_value(&$values, $value::name, &name);
                 value.map(Self).map_err(serde::de::Error::custom)
             }
@@ -184,28 +186,13 @@ enum_argument!(RequirementStatusArgument, Status, Status::REQUIREMENT_STATUSES);
 enum_argument!(RequirementTypeArgument, RequirementType, RequirementType::ALL);
 enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL);
 
-/// Other words for the names of enum values, without separators.
-const SYNONYMS: [(&str, &str); 5] = [
-    ("canceled", "Cancelled"),
-    ("completed", "Done"),
-    ("nfr", "Non-Functional"),
-    ("relatedto", "relates_to"),
-    ("derivedfrom", "derives_from"),
-];
-
 /// Finds a value by its name in any spelling, or by a synonym. The error lists the names.
 pub(super) fn find_value<T: Copy>(
     values: &[T],
     name: fn(T) -> &'static str,
     given: &str,
 ) -> Result<T, String> {
-    // Names first, so that a synonym never hides a value of this name.
-    let found = find_by_name(values, name, given.trim());
-    let value = found.or_else(|| {
-        let (_, meant) = find_by_name(&SYNONYMS, |(synonym, _)| synonym, given.trim())?;
-        find_by_name(values, name, meant)
-    });
-    value.ok_or_else(|| {
+    synonyms::find_value(values, name, given).ok_or_else(|| {
         let names: Vec<&str> = values.iter().map(|value| name(*value)).collect();
         format!("{:?} is not one of {}", truncate_echo(given), names.join(", "))
     })

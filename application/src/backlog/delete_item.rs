@@ -30,7 +30,7 @@ use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
 };
 use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
-use crate::tool::{decode_arguments, deserialize_flag, write_tool};
+use crate::tool::{decode_arguments, write_tool};
 use crate::transaction::check_version;
 
 pub(crate) struct DeleteItem;
@@ -43,7 +43,7 @@ struct Arguments {
     /// Such as REQ-047 or dec-1d2c8f.
     reference: BoundedString<1_000>,
     /// Also delete its children and end relationships.
-    #[serde(default, deserialize_with = "deserialize_flag")]
+    #[serde(default)]
     cascade: bool,
     /// Expected current version.
     if_version: Option<VersionPrefix>,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::fields::{Assignee, Tags, find_by_name};
+use reqlore_domain::backlog::fields::{Assignee, Tags};
 use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString, truncate_echo};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
@@ -32,7 +32,7 @@ use crate::empty_answer::add_reason;
 use crate::knowledge::entity_page::{EntityPage, EntityQuery};
 use crate::pagination::{PageCursor, PageReader, page_limit};
 use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::{ToolContext, knowledge};
+use crate::{ToolContext, knowledge, synonyms};
 
 pub(crate) struct ListItems;
 
@@ -135,7 +135,7 @@ impl Tool for ListItems {
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let toolsets = &context.ports.settings.toolsets;
-        match find_item_kind(arguments.kind.as_str()) {
+        match synonyms::find_value(&ItemKind::ALL, ItemKind::name, arguments.kind.as_str()) {
             Some(kind) if toolsets.contains(&Toolset::Backlog) => {
                 list_backlog(context, spec, &call, arguments, kind).await
             }
@@ -158,22 +158,6 @@ const ITEM_KINDS: &str = "epic, user_story, requirement, acceptance_criteria";
 
 fn invalid_argument(field: &str, message: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).field(field)
-}
-
-/// Finds a kind of items by its name or plural, in any spelling.
-fn find_item_kind(text: &str) -> Option<ItemKind> {
-    const PLURALS: [(&str, ItemKind); 7] = [
-        ("epics", ItemKind::Epic),
-        ("story", ItemKind::UserStory),
-        ("stories", ItemKind::UserStory),
-        ("userstories", ItemKind::UserStory),
-        ("requirements", ItemKind::Requirement),
-        ("criteria", ItemKind::AcceptanceCriteria),
-        ("acceptancecriterion", ItemKind::AcceptanceCriteria),
-    ];
-    let text = text.trim();
-    let plural = || find_by_name(&PLURALS, |(plural, _)| plural, text).map(|(_, kind)| kind);
-    find_by_name(&ItemKind::ALL, ItemKind::name, text).or_else(plural)
 }
 
 impl Arguments {
@@ -360,7 +344,7 @@ async fn list_entities(
     let project = knowledge::resolve_project(context, &call.caller, None).await?;
     let given = arguments.kind.as_str().trim().to_lowercase();
     let kind = match given.as_str() {
-        "entity" | "entities" => None,
+        "entity" | "entities" | "knowledge" => None,
         _ => Some(knowledge::find_kind(ports, &project, &given).await.map_err(|mut error| {
             error.message = format!("{}, {ITEM_KINDS}, entity", error.message);
             error

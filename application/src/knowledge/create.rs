@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
-use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::bounded_types::{deserialize_text, truncate_echo};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::{EntityEdit, EntityKind};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
@@ -37,7 +37,7 @@ struct KindArgument(EntityKind);
 
 impl<'de> Deserialize<'de> for KindArgument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
+        let name = deserialize_text(deserializer)?;
         EntityKind::parse(&name).map(Self).ok_or_else(|| {
             let shown = truncate_echo(&name);
             let names = EntityKind::ALL.map(EntityKind::name).join(", ");

@@ -15,7 +15,7 @@ use super::Repo;
 use crate::ToolContext;
 use crate::answer::ToolAnswer;
 use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, deserialize_flag, whole_tool};
+use crate::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct TagsTool;
 
@@ -27,7 +27,7 @@ struct Arguments {
     /// decision, issue, idea, report, source, citation, agent or session.
     kind: Option<BoundedString<40>>,
     /// List entities without tags.
-    #[serde(default, deserialize_with = "deserialize_flag")]
+    #[serde(default)]
     untagged: bool,
 }
 

@@ -17,8 +17,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
@@ -30,28 +29,11 @@ use crate::change::{
 };
 use crate::transaction::check_version;
 
-/// Relation names and their targets. Also accepts one ID instead of a list of one.
-#[derive(Default, JsonSchema)]
+/// Relation names and their targets.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
 #[schemars(inline)]
 pub(super) struct LinkArguments(BTreeMap<String, Vec<String>>);
-
-impl<'de> Deserialize<'de> for LinkArguments {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut links = BTreeMap::new();
-        for (relation, value) in BTreeMap::<String, Value>::deserialize(deserializer)? {
-            let targets = match value {
-                Value::String(id) => Ok(vec![id]),
-                value => Vec::deserialize(value),
-            };
-            let targets = targets.map_err(|_| {
-                let shown = truncate_echo(&relation);
-                serde::de::Error::custom(format!("{shown:?} needs a list of IDs"))
-            })?;
-            links.insert(relation, targets);
-        }
-        Ok(Self(links))
-    }
-}
 
 /// Each target takes a lookup.
 const MAX_TARGETS: usize = 200;
