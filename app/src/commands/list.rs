@@ -153,7 +153,7 @@ pub(crate) struct ListOptions {
     /// The kind of items, as an alternative to KIND
     #[arg(long = "kind", value_enum, value_name = "KIND", hide_possible_values = true)]
     named_kind: Option<ListKind>,
-    /// Order: priority, updated, reference, title, status or assignee; -updated reverses
+    /// Order: priority, updated, reference, title, status or assignee; -updated: newest first
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
     sort: Option<String>,
     /// Maximum number of items [default: all]

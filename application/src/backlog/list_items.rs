@@ -60,7 +60,7 @@ struct Arguments {
     /// Date or RFC 3339.
     #[schemars(with = "Option<String>")]
     updated_since: Option<BoundedString<40>>,
-    /// priority, updated, reference, title, status, assignee; - reverses.
+    /// priority, updated, reference, title, status, assignee; - reverses: -updated is newest first.
     #[schemars(with = "Option<String>")]
     sort: Option<BoundedString<20>>,
     /// Default 50.
@@ -191,12 +191,14 @@ impl Arguments {
     fn order(&self) -> Result<ItemOrder> {
         let Some(sort) = &self.sort else { return Ok(ItemOrder::default()) };
         let text = sort.as_str().trim();
-        let (field, is_reversed) = match text.strip_prefix('-') {
+        let (field, is_descending) = match text.strip_prefix('-') {
             Some(field) => (field, true),
             None => (text, false),
         };
         let field = find_value(&SortField::ALL, SortField::name, field)
             .map_err(|reason| invalid_argument("sort", format!("sort: {reason}")))?;
+        // Stores list the last change first.
+        let is_reversed = is_descending != (field == SortField::Updated);
         Ok(ItemOrder { field, is_reversed })
     }
 }

@@ -57,7 +57,7 @@ async fn list_entities(session: PageSession) -> Result<Response, PageError> {
         "kind": kind.unwrap_or("entity"),
         "tags": query.filled("tag").map(|tag| vec![tag]),
         "text": query.filled("q"),
-        "sort": "updated",
+        "sort": "-updated",
         "limit": PAGE_LIMIT,
         "cursor": query.filled("cursor"),
     });

@@ -20,7 +20,7 @@ const MAX_CSV_ROWS: usize = 20_000;
 const CSV_PAGE_LIMIT: usize = 1_000;
 
 const PROGRESS: &str = "Progress";
-/// The columns with their sort fields; empty for those without an order.
+/// The columns with the order that their first click selects; empty for those without an order.
 const COLUMNS: [(&str, &str); 9] = [
     ("ID", "reference"),
     ("Title", "title"),
@@ -30,7 +30,7 @@ const COLUMNS: [(&str, &str); 9] = [
     ("Parent", ""),
     ("Tags", ""),
     (PROGRESS, ""),
-    ("Updated", "updated"),
+    ("Updated", "-updated"),
 ];
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -74,14 +74,16 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
         if label == PROGRESS && !filters.has_progress() {
             continue;
         }
-        let is_sorted = !field.is_empty() && sort.trim_start_matches('-') == field;
-        let is_reversed = sort.starts_with('-');
-        let reversed = format!("-{field}");
-        let next_sort = if is_sorted && !is_reversed { &reversed } else { field };
+        let opposite = match field.strip_prefix('-') {
+            Some(ascending) => ascending.to_owned(),
+            None => format!("-{field}"),
+        };
+        let is_sorted = !field.is_empty() && (sort == field || sort == opposite);
+        let next_sort = if sort == field { &opposite } else { field };
         columns.push(TableColumn {
             label,
             link: if field.is_empty() { String::new() } else { query.sorted_by(next_sort) },
-            sort: match (is_sorted, is_reversed) {
+            sort: match (is_sorted, sort.starts_with('-')) {
                 (false, _) => "",
                 (true, false) => "ascending",
                 (true, true) => "descending",

@@ -63,7 +63,9 @@ async fn list_items_filters_each_kind() {
         (json!({ "kind": "decision" }), &["dec-1111", "dec-2222"]),
         (json!({ "kind": "entity", "status": "accepted" }), &["dec-1111", "iss-3333"]),
         (json!({ "kind": "decision", "updated_since": "2026-02-01" }), &["dec-1111"]),
-        (json!({ "kind": "entity", "sort": "-updated" }), &["iss-3333", "dec-2222", "dec-1111"]),
+        (json!({ "kind": "entity", "sort": "-updated" }), &["dec-1111", "dec-2222", "iss-3333"]),
+        (json!({ "kind": "knowledge", "sort": "updated" }), &["iss-3333", "dec-2222", "dec-1111"]),
+        (json!({ "kind": "criterion" }), &["AC-001"]),
         (json!({ "kind": "entities", "tags": ["web"], "text": "ENTITY" }), &["dec-1111"]),
     ] {
         let page = list(&testing, arguments.clone()).await;
