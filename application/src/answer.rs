@@ -108,7 +108,9 @@ impl ToolAnswer {
             (text, data) = (self.text(fitting)?, self.data(form, fitting)?);
             if text.len() > max_text {
                 // Less than the heading and the notes.
-                text.truncate(text.floor_char_boundary(max_text));
+                let is_end = |position: &usize| text.is_char_boundary(*position);
+                let end = (0..=max_text).rev().find(is_end).unwrap_or_default();
+                text.truncate(end);
             }
         }
         Ok(ToolReply { text, data: Arc::new(data) })

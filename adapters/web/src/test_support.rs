@@ -91,7 +91,7 @@ impl PageClient {
     ) -> Self {
         let service = StubService::default().with_tools(tools).on_call(move |call| {
             let data = on_call(&call.name, &call.arguments);
-            Box::pin(async move { Ok(ToolReply { text: Vec::new(), data: Arc::new(data?) }) })
+            Box::pin(async move { Ok(ToolReply { text: String::new(), data: Arc::new(data?) }) })
         });
         let sessions = Arc::new(StubSessions(Access::Write));
         let service = Arc::new(service);

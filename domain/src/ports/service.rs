@@ -122,6 +122,7 @@ impl ProgressSink for NoProgress {
 }
 
 /// The description of a tool for clients.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a tool")]
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     pub name: &'static str,
