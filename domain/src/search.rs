@@ -208,7 +208,7 @@ impl DocumentProjection {
             }
             DocumentKind::Section => {
                 let indexed = projection.take_indexed(text);
-                projection.add_requirements(name, indexed);
+                projection.add_section(name, indexed);
             }
             DocumentKind::Item(kind) => {
                 // Times are not searchable.
@@ -242,23 +242,35 @@ impl DocumentProjection {
         truncate_text(text, MAX_INDEXED_BYTES)
     }
 
-    /// The reference of a requirement is `key:index`, and its title is that of the section.
-    fn add_requirements(&mut self, key: &str, source: &str) {
+    /// The reference of a rule is `key:index`, and its title is that of the section. All text
+    /// outside of rules is one item with the reference `key`.
+    fn add_section(&mut self, key: &str, source: &str) {
         let section = Section::parse(source);
-        let title = truncate_text(sections::first_heading(source).unwrap_or(key), MAX_TITLE_BYTES);
-        let mut free_bytes = MAX_INDEXED_BYTES;
+        let heading = sections::first_heading(source).unwrap_or(key);
+        let title = truncate_text(heading, MAX_TITLE_BYTES);
+        let outside = section.outside_text();
+        let mut texts = Vec::new();
+        // Every rule has the first heading as its title.
+        let other_text = outside.trim_matches(['\u{feff}', '#', '=', '-', ' ', '\n', '\r']);
+        if section.requirements().is_empty() || !["", heading].contains(&other_text) {
+            texts.push(("section", key.to_owned(), outside));
+        }
         for requirement in section.requirements() {
-            let text = section.text(requirement);
+            let reference = format!("{key}:{}", requirement.index);
+            texts.push(("requirement", reference, section.text(requirement)));
+        }
+        let mut free_bytes = MAX_INDEXED_BYTES;
+        for (kind, reference, text) in texts {
             let size = text.len() + title.len() + ITEM_OVERHEAD_BYTES;
-            // A section of a million empty requirements is short and has as many items.
+            // A section of a million empty rules is short and has as many items.
             let Some(rest) = free_bytes.checked_sub(size) else {
                 self.is_incomplete = true;
                 break;
             };
             free_bytes = rest;
             self.items.push(SearchItem {
-                reference: format!("{key}:{}", requirement.index),
-                kind: "requirement".to_owned(),
+                reference,
+                kind: kind.to_owned(),
                 title: title.to_owned(),
                 text,
                 tags: Vec::new(),
@@ -376,6 +388,22 @@ mod tests {
             assert_eq!(projection.is_incomplete, is_incomplete);
             assert_eq!((item.title.len(), item.text.len()), (MAX_TITLE_BYTES, MAX_INDEXED_BYTES));
         }
+    }
+
+    #[test]
+    fn text_outside_of_rules_is_projected_as_the_section() {
+        let project = |source: &str| {
+            let document = Document::new(DocumentId::section("x"), source.to_owned().into());
+            let items = DocumentProjection::from_document(&document, None).items;
+            let text = |item: SearchItem| format!("{} {:?}", item.reference, item.text);
+            items.into_iter().map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            project("# A\n\nWhy.\n\n**1.** One.\n\n## Later\n"),
+            ["x \"# A\\n\\nWhy.\\n\\n\\n\\n## Later\\n\"", "x:1 \"One.\""]
+        );
+        assert_eq!(project("\u{feff}# A\n\n**1.** One.\n"), ["x:1 \"One.\""]);
+        assert_eq!(project("# A\n"), ["x \"# A\\n\""]);
     }
 
     #[test]
