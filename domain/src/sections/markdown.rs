@@ -18,7 +18,7 @@ pub(crate) enum OutlineElement<'a> {
         level: usize,
         title: &'a str,
     },
-    /// `**{token}.** text`; the token holds a digit or is a letter, and may be an invalid index.
+    /// `**{token}.** text`; the token holds a digit, and may be an invalid index.
     Marker { start: usize, token: &'a str },
 }
 
@@ -49,35 +49,16 @@ impl Outline<'_> {
         self.bold_words.iter().filter_map(move |start| {
             let line = source_lines(&source[*start..]).next()?;
             let token = parse_bold_token(line.text)?;
-            let is_prose = PROSE_WORDS.iter().any(|word| token.eq_ignore_ascii_case(word));
+            let is_prose = PROSE_WORDS.split(' ').any(|word| token.eq_ignore_ascii_case(word));
             (requirement_index::is_well_formed(token) && !is_prose).then_some((*start, token))
         })
     }
 }
 
-/// Bold words that often begin a paragraph of prose.
-const PROSE_WORDS: [&str; 20] = [
-    "attention",
-    "background",
-    "caution",
-    "danger",
-    "example",
-    "examples",
-    "exception",
-    "hint",
-    "important",
-    "info",
-    "note",
-    "notes",
-    "rationale",
-    "reason",
-    "remark",
-    "remarks",
-    "summary",
-    "tip",
-    "todo",
-    "warning",
-];
+/// Bold words that often begin a paragraph of prose, and the letters of questions and answers.
+const PROSE_WORDS: &str = "a attention background caution danger example examples exception hint \
+                           important info note notes q rationale reason remark remarks summary tip \
+                           todo warning";
 
 pub(crate) fn parse_outline(source: &str) -> Outline<'_> {
     let mut scanner = OutlineScanner::new(source);
@@ -579,7 +560,7 @@ mod tests {
 
     #[test]
     fn bold_word_in_prose_is_no_marker() {
-        check("**1.** a\n\n**Note.** b\n\n**R.a.** c\n\n**R.** d", &["1", "R"]);
+        check("**1.** a\n\n**Note.** b\n\n**R.a.** c\n\n**R.** d", &["1"]);
         check("**Note.** b\n---", &["h2 **Note.** b"]);
         check("**FR-1.** a\n**2FA.** b\n**too-long-for-1.** c", &["FR-1", "2FA", "too-long-for-1"]);
     }

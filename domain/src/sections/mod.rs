@@ -7,6 +7,7 @@ pub mod instructions;
 mod markdown;
 pub mod mentions;
 pub mod requirement_index;
+pub mod selection;
 pub mod text;
 pub mod upsert;
 
@@ -115,6 +116,18 @@ impl<'a> Section<'a> {
         text::unescape_structure(text.trim_matches(WHITE_SPACE), own_line)
     }
 
+    /// The text outside of requirements, such as headings and prose.
+    pub fn outside_text(&self) -> String {
+        let mut outside = String::new();
+        let mut end = 0;
+        for requirement in &self.requirements {
+            outside.push_str(&self.source[end..requirement.block.start]);
+            end = requirement.block.end;
+        }
+        outside.push_str(&self.source[end..]);
+        outside
+    }
+
     /// Deletes a requirement and the blank lines around it. Other indices do not change. `None` if
     /// there is no such index.
     pub fn delete(&self, index: &RequirementIndex) -> Option<DeleteOutcome> {
@@ -218,15 +231,15 @@ impl<'a> Section<'a> {
 
 fn invalid_index_message(token: &str) -> String {
     format!(
-        "`**{token}.**` is not a requirement; use an index of 1 to 10 characters: letters, digits, \
-         '_' and '-' in segments separated by dots"
+        "`**{token}.**` is not a rule; use an index of 1 to 10 characters: letters, digits, '_' \
+         and '-' in segments separated by dots"
     )
 }
 
 fn word_message(token: &str) -> String {
     format!(
-        "`**{token}.**` is text, but version 0.1.0 read it as a requirement; give it an index with \
-         a digit, or write `**{token}**.` if it is text"
+        "`**{token}.**` is text, but version 0.1.0 read it as a rule; give it an index with a \
+         digit, or write `**{token}**.` if it is text"
     )
 }
 

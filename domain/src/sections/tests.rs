@@ -94,7 +94,7 @@ fn set_outcome_has_the_index_after_renumbering() {
     assert_eq!((set.index.as_str(), set.requirement.as_str()), ("4", "**4.** B"));
     assert_eq!(set.body, "**3.** a\n\n**4.** B\n");
     let error = Section::parse("**9999999999.** a\n\n**2.** b\n").set(&index("2"), "B", 120);
-    assert!(error.unwrap_err().message.contains("no index of at most 10"));
+    assert!(error.unwrap_err().message.contains("No index of at most 10"));
 }
 
 // S1: S.3.4
@@ -189,7 +189,7 @@ fn invalid_token_with_digit_ends_the_requirement_above() {
     assert_eq!(Section::parse(source).requirements().len(), 2);
     check_set(source, "1", "Uno.", &source.replace("One", "Uno"));
     let found = messages(source);
-    assert!(found[0].starts_with("3: `**1.2.3-beta.4.**` is not a requirement"), "{found:?}");
+    assert!(found[0].starts_with("3: `**1.2.3-beta.4.**` is not a rule"), "{found:?}");
 }
 
 #[test]
@@ -202,6 +202,9 @@ fn requirement_of_0_1_0_without_digit_is_kept_and_reported() {
     assert!(found[1].starts_with("7: `**R.a.**`"), "{found:?}");
     check_set(source, "R.2", "New.", &format!("{source}\n**R.2.** New.\n"));
     check_set(source, "2", "New.", &source.replace("**R.1.**", "**2.** New.\n\n**R.1.**"));
+    // Letters of questions and answers are prose; other letters may be rules of 0.1.0.
+    assert_eq!(messages("**Q.** Why?\n\n**A.** So.\n"), [""; 0]);
+    assert!(messages("**B.** b\n")[0].starts_with("1: `**B.**` is text"));
     // A common word of prose, a word inside of a paragraph, and a text that cannot be an index.
     assert_eq!(messages("**Note.** a\n\nb\n**login.** c\n\n**Two words.** d\n"), [""; 0]);
 }
@@ -219,7 +222,7 @@ fn text_with_its_own_marker_is_stored_without_it() {
     let fenced = "**1.**\n\n```\ncode\n```\n";
     check_set(fenced, "1", fenced, fenced);
     let error = Section::parse("").set(&index("1"), "**1.** ", 120).unwrap_err();
-    assert!(error.message.contains("only the marker of requirement 1"), "{error}");
+    assert!(error.message.contains("only the marker of rule 1"), "{error}");
 }
 
 #[test]
@@ -238,6 +241,46 @@ fn stored_requirement_written_back_changes_no_byte() {
             check_set(&source, "1", read, &source);
         }
     }
+}
+
+fn add(source: &str, before: Option<&str>) -> SetOutcome {
+    let before = before.map(index);
+    Section::parse(source).add(before.as_ref(), "New.", text::WRAP_COLUMNS).unwrap().unwrap()
+}
+
+// S1: S.3.3
+#[test]
+fn add_appends_to_the_group_of_numbers_at_its_smallest_depth() {
+    for (source, expected) in [
+        ("", "**1.** New.\n"),
+        ("**R.1.** r\n", "**1.** New.\n\n**R.1.** r\n"),
+        (
+            "**1.** a\n\n**2.1.** b\n\n**R.9.** r\n",
+            "**1.** a\n\n**2.1.** b\n\n**3.** New.\n\n**R.9.** r\n",
+        ),
+        ("**1.1.** a\n\n**1.2.** b\n", "**1.1.** a\n\n**1.2.** b\n\n**1.3.** New.\n"),
+        ("**1.** a\n\n## B\n", "**1.** a\n\n**2.** New.\n\n## B\n"),
+    ] {
+        assert_eq!(add(source, None).body, expected);
+    }
+    let error = Section::parse("**9999999999.** a\n").add(None, "x", 120).unwrap_err();
+    assert!(error.message.starts_with("No index of at most 10"), "{error}");
+}
+
+// S1: S.3.3, S.3.4
+#[test]
+fn add_before_takes_the_index_and_renumbers_as_far_as_needed() {
+    let source = "**1.** a\n\n## B\n\n**2.** b\n\n**2.1.** c\n\n**4.** d\n";
+    let added = add(source, Some("2"));
+    let expected = "**1.** a\n\n## B\n\n**2.** New.\n\n**3.** b\n\n**3.1.** c\n\n**4.** d\n";
+    assert_eq!((&*added.index, &*added.body), ("2", expected));
+    let pairs: Vec<_> = added.renumbered.iter().map(|r| (&*r.from, &*r.to)).collect();
+    assert_eq!(pairs, [("2", "3"), ("2.1", "3.1")]);
+    let first = add("# A\n\n**R.1.** a\n\n**1.** b\n", Some("R.1")).body;
+    assert_eq!(first, "# A\n\n**R.1.** New.\n\n**R.2.** a\n\n**1.** b\n");
+    let disordered = add("**3.** a\n\n**2.** b\n", Some("2"));
+    assert_eq!(disordered.body, "**3.** a\n\n**4.** New.\n\n**5.** b\n");
+    assert_eq!(Section::parse("**1.** a\n").add(Some(&index("2")), "x", 120).unwrap(), None);
 }
 
 // S1: S.3.3

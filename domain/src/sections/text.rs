@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn bold_word_in_prose_is_not_escaped() {
         check("a\n**Note.** b\n**R.a.** c", "a\n**Note.** b\n**R.a.** c");
-        check("a\n**too-long-for-1.** b\n**R.** c", "a\n\\**too-long-for-1.** b\n\\**R.** c");
+        check("a\n**too-long-for-1.** b\n**R.** c", "a\n\\**too-long-for-1.** b\n**R.** c");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct RenumberedIndex {
     pub to: String,
 }
 
-/// The outcome of [`Section::set`].
+/// The outcome of [`Section::set`] and [`Section::add`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetOutcome {
     /// The new text of the file.
@@ -33,86 +33,141 @@ pub struct SetOutcome {
     pub requirement: String,
     /// The wrapped text without escapes.
     pub text: String,
+    /// The text that was replaced; `None` for a new requirement.
+    pub replaced: Option<String>,
     pub renumbered: Vec<RenumberedIndex>,
     pub warnings: Vec<String>,
+}
+
+/// All indices of a section before and after a change, and the position of the changed one.
+struct IndexPlan<'p> {
+    position: usize,
+    before: Vec<&'p str>,
+    after: Vec<Cow<'p, str>>,
+    insertion: Option<Insertion>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Insertion {
+    /// Below the requirement above, so that a heading between them stays below.
+    BelowPredecessor,
+    /// Directly above the requirement at the position.
+    InFront,
 }
 
 impl Section<'_> {
     /// Replaces or inserts a requirement and repairs the order of the section. Lines are wrapped at
     /// `columns` characters; 0 turns wrapping off.
     pub fn set(&self, index: &RequirementIndex, text: &str, columns: usize) -> Result<SetOutcome> {
-        let existing = self.position_of(index.as_str());
-        let mut before: Vec<&str> = self.requirements.iter().map(|r| r.index).collect();
-        let (position, indices) = if let Some(position) = existing {
-            (position, renumber_indices(&before)?)
+        let mut before = self.indices();
+        let plan = if let Some(position) = self.position_of(index.as_str()) {
+            let after = renumber_indices(&before)?;
+            IndexPlan { position, before, after, insertion: None }
         } else {
-            let (position, indices) = place_new(&before, index.as_str())?;
+            let repaired = renumber_indices(&before)?;
+            let position = insert_position(&repaired, index.as_str());
+            let after = insert_index(repaired, position, index.as_str())?;
             before.insert(position, index.as_str());
-            (position, indices)
+            IndexPlan { position, before, after, insertion: Some(Insertion::BelowPredecessor) }
         };
+        let mut set = self.store(&plan, index.as_str(), text, columns)?;
+        if plan.insertion.is_none() {
+            set.warnings.extend(spelling_warning(index, plan.before[plan.position]));
+        }
+        Ok(set)
+    }
+
+    /// Adds a requirement at the end of the group of numbers, or in front of the requirement
+    /// `next`: it takes that index, and the requirements after it are renumbered as far as needed.
+    /// `None` if there is no requirement `next`.
+    pub fn add(
+        &self,
+        next: Option<&RequirementIndex>,
+        text: &str,
+        columns: usize,
+    ) -> Result<Option<SetOutcome>> {
+        let mut before = self.indices();
+        let repaired = renumber_indices(&before)?;
+        let (position, index, insertion) = if let Some(next) = next {
+            let Some(position) = self.position_of(next.as_str()) else { return Ok(None) };
+            (position, repaired[position].to_string(), Insertion::InFront)
+        } else {
+            let index = next_number(&repaired)?;
+            (insert_position(&repaired, &index), index, Insertion::BelowPredecessor)
+        };
+        let after = insert_index(repaired, position, &index)?;
+        before.insert(position, &index);
+        let plan = IndexPlan { position, before, after, insertion: Some(insertion) };
+        self.store(&plan, &index, text, columns).map(Some)
+    }
+
+    fn indices(&self) -> Vec<&str> {
+        self.requirements.iter().map(|requirement| requirement.index).collect()
+    }
+
+    /// Renders the text and applies the plan. `index` is the caller's.
+    fn store(
+        &self,
+        plan: &IndexPlan<'_>,
+        index: &str,
+        text: &str,
+        columns: usize,
+    ) -> Result<SetOutcome> {
+        let position = plan.position;
         let given = normalize_line_ends(text);
         let given = given.trim_matches(WHITE_SPACE);
         let text = strip_own_marker(given, index)?.to_owned();
-        let mut new = RequirementBlock::new(&indices[position], &text, columns);
-        if let Some(existing) = existing {
-            new.warnings.extend(spelling_warning(index, self.requirements[existing].index));
-        }
+        let new = RequirementBlock::new(&plan.after[position], &text, columns);
         let line_end = markdown::line_end(self.source);
-        let mut splices = self.renumber_edits(&before, &indices, position, existing.is_some());
+        let mut splices = self.renumber_edits(plan);
         let mut new_text = new.text;
-        let block;
-        if let Some(existing) = existing {
-            let requirement = &self.requirements[existing];
+        let mut block = new.block.replace('\n', line_end);
+        let mut replaced = None;
+        if let Some(insertion) = plan.insertion {
+            splices.push(self.insertion_edit(plan, insertion, &block, line_end));
+        } else {
+            let requirement = &self.requirements[position];
             let stored = self.stored_text(requirement);
             let after_index = &stored["**".len() + requirement.index.len()..];
             if self.is_stored_text(requirement, given) || self.is_stored_text(requirement, &text) {
                 // A text that was read keeps its bytes, such as mixed line ends and long lines.
-                block = format!("**{}{after_index}", indices[position]);
+                block = format!("**{}{after_index}", plan.after[position]);
                 new_text = text;
-            } else {
-                block = new.block.replace('\n', line_end);
             }
+            replaced = Some(self.text(requirement));
             splices.push((requirement.block.clone(), block.clone()));
-        } else {
-            block = new.block.replace('\n', line_end);
-            splices.push(self.insertion_edit(position, &indices, &block, line_end));
         }
         // Storages reject larger documents.
-        check_size(indices.len(), self.source.len() + block.len())?;
-        let body = self.apply_verified(splices, line_end, &indices, position, &block)?;
+        check_size(plan.after.len(), self.source.len() + block.len())?;
+        let body = self.apply_verified(splices, line_end, plan, &block)?;
         let mut renumbered = Vec::new();
-        for (from, to) in before.iter().zip(&indices) {
+        for (from, to) in plan.before.iter().zip(&plan.after) {
             if from != to {
                 renumbered.push(RenumberedIndex { from: (*from).to_owned(), to: to.to_string() });
             }
         }
         Ok(SetOutcome {
             body,
-            index: indices[position].to_string(),
+            index: plan.after[position].to_string(),
             requirement: block,
             text: new_text,
+            replaced,
             renumbered,
             warnings: new.warnings,
         })
     }
 
-    /// The edits that renumber all requirements except the one at `position`, which either exists
-    /// or will be inserted.
-    fn renumber_edits(
-        &self,
-        before: &[&str],
-        indices: &[Cow<'_, str>],
-        position: usize,
-        exists: bool,
-    ) -> Vec<(Range<usize>, String)> {
+    /// The edits that renumber all requirements except the changed one.
+    fn renumber_edits(&self, plan: &IndexPlan<'_>) -> Vec<(Range<usize>, String)> {
+        let is_inserted = plan.insertion.is_some();
         let mut edits = Vec::new();
         for (at, requirement) in self.requirements.iter().enumerate() {
-            let new_at = if !exists && at >= position { at + 1 } else { at };
+            let new_at = if is_inserted && at >= plan.position { at + 1 } else { at };
             // Only the token is replaced; the text keeps its bytes.
-            if new_at != position && before[new_at] != indices[new_at] {
+            if new_at != plan.position && plan.before[new_at] != plan.after[new_at] {
                 let start = requirement.block.start + "**".len();
                 let token = start..start + requirement.index.len();
-                edits.push((token, indices[new_at].to_string()));
+                edits.push((token, plan.after[new_at].to_string()));
             }
         }
         edits
@@ -127,22 +182,21 @@ impl Section<'_> {
         forms.iter().any(|form| form.trim_matches(WHITE_SPACE) == text)
     }
 
-    /// The edit that inserts `block` at `position` with blank lines around it.
+    /// The edit that inserts `block` with blank lines around it.
     fn insertion_edit(
         &self,
-        position: usize,
-        indices: &[Cow<'_, str>],
+        plan: &IndexPlan<'_>,
+        insertion: Insertion,
         block: &str,
         line_end: &str,
     ) -> (Range<usize>, String) {
-        if let Some(next) = self.requirements.get(position)
-            && !follows_predecessor(position, indices)
+        if let Some(next) = self.requirements.get(plan.position)
+            && (insertion == Insertion::InFront || !plan.follows_predecessor())
         {
             let start = next.block.start;
             return (start..start, format!("{block}{line_end}{line_end}"));
         }
-        // Appends to the requirement above, so that a heading below stays below.
-        let at = match position.checked_sub(1) {
+        let at = match plan.position.checked_sub(1) {
             Some(above) => self.requirements[above].block.end,
             None => content_end(self.source, 0..self.source.len()),
         };
@@ -168,12 +222,11 @@ impl Section<'_> {
         &self,
         mut splices: Vec<(Range<usize>, String)>,
         line_end: &str,
-        indices: &[Cow<'_, str>],
-        position: usize,
+        plan: &IndexPlan<'_>,
         block: &str,
     ) -> Result<String> {
-        let is_inserted = indices.len() > self.requirements.len();
-        let old_position = if is_inserted { None } else { Some(position) };
+        let position = plan.position;
+        let old_position = if plan.insertion.is_some() { None } else { Some(position) };
         // The second attempt adds a blank line after the requirement.
         for gap in ["", line_end] {
             if let Some((_, text)) = splices.last_mut() {
@@ -181,7 +234,7 @@ impl Section<'_> {
             }
             let body = apply_splices(self.source, splices.clone());
             let edited = Section::parse(&body);
-            let is_expected = edited.requirements.iter().map(|r| r.index).eq(indices)
+            let is_expected = edited.requirements.iter().map(|r| r.index).eq(&plan.after)
                 && edited.stored_text(&edited.requirements[position]) == block
                 && edited.preserves(self, Some(position), old_position);
             if is_expected {
@@ -198,31 +251,45 @@ impl Section<'_> {
             }
             None => "the Markdown around it hides it; edit the file by hand".to_owned(),
         };
-        let message = format!(
-            "The requirement would not be readable in the section: {fix}. Nothing was changed."
-        );
+        let message =
+            format!("The rule would not be readable in the section: {fix}. Nothing was changed.");
         Err(Error::new(ErrorKind::Refused, message))
     }
 }
 
-/// True if the requirement above `position` is of the same group, so that it is smaller.
-fn follows_predecessor(position: usize, indices: &[Cow<'_, str>]) -> bool {
-    let Some(above) = position.checked_sub(1) else { return false };
-    requirement_index::group_of(&indices[above]) == requirement_index::group_of(&indices[position])
+impl IndexPlan<'_> {
+    /// True if the requirement above is of the same group, so that it is smaller.
+    fn follows_predecessor(&self) -> bool {
+        let Some(above) = self.position.checked_sub(1) else { return false };
+        let group = requirement_index::group_of(&self.after[self.position]);
+        requirement_index::group_of(&self.after[above]) == group
+    }
 }
 
-/// The position of a new index, and all indices with it. Repairs the order first: a place among
-/// other indices is only defined then.
-fn place_new<'a>(before: &[&'a str], index: &'a str) -> Result<(usize, Vec<Cow<'a, str>>)> {
-    let mut repaired = renumber_indices(before)?;
-    let position = insert_position(&repaired, index);
-    repaired.insert(position, Cow::Borrowed(index));
-    let repaired: Vec<&str> = repaired.iter().map(|index| &**index).collect();
-    let mut indices = Vec::with_capacity(repaired.len());
-    for index in renumber_indices(&repaired)? {
+/// Inserts an index into ordered ones, and renumbers those after it as far as needed.
+fn insert_index<'a>(
+    mut ordered: Vec<Cow<'a, str>>,
+    position: usize,
+    index: &str,
+) -> Result<Vec<Cow<'a, str>>> {
+    ordered.insert(position, Cow::Owned(index.to_owned()));
+    let ordered: Vec<&str> = ordered.iter().map(|index| &**index).collect();
+    let mut indices = Vec::with_capacity(ordered.len());
+    for index in renumber_indices(&ordered)? {
         indices.push(Cow::Owned(index.into_owned()));
     }
-    Ok((position, indices))
+    Ok(indices)
+}
+
+/// The index after the last number of ordered indices, at the smallest depth of the numbers.
+fn next_number(ordered: &[Cow<'_, str>]) -> Result<String> {
+    let is_number = |index: &&Cow<'_, str>| requirement_index::group_of(index).is_none();
+    let numbers = || ordered.iter().filter(is_number);
+    let shallowest = numbers().min_by_key(|index| index.split('.').count());
+    let (Some(last), Some(shallowest)) = (numbers().next_back(), shallowest) else {
+        return Ok("1".to_owned());
+    };
+    requirement_index::next_after(last, shallowest).ok_or_else(|| no_index_left(last))
 }
 
 /// The position of a new index: after the greatest smaller index of its group, or else before the
@@ -250,21 +317,18 @@ fn insert_position(indices: &[Cow<'_, str>], index: &str) -> usize {
 }
 
 /// The text without its own marker, which a caller may copy from a response.
-pub(super) fn strip_own_marker<'a>(text: &'a str, index: &RequirementIndex) -> Result<&'a str> {
+pub(super) fn strip_own_marker<'a>(text: &'a str, index: &str) -> Result<&'a str> {
     let mut rest = text.trim_matches(WHITE_SPACE);
     loop {
         let first_line = rest.split('\n').next().unwrap_or_default();
         let Some(token) = markdown::parse_marker(first_line) else { break };
-        if !requirement_index::is_index(token)
-            || compare_indices(token, index.as_str()) != Ordering::Equal
-        {
+        if !requirement_index::is_index(token) || compare_indices(token, index) != Ordering::Equal {
             break;
         }
         rest = rest[token.len() + "**.**".len()..].trim_matches(WHITE_SPACE);
     }
     if rest.is_empty() {
-        let message =
-            format!("text: only the marker of requirement {index} is given; add its text");
+        let message = format!("text: only the marker of rule {index} is given; add its text");
         return Err(Error::new(ErrorKind::InvalidArgument, message).field("text"));
     }
     Ok(rest)
@@ -272,15 +336,14 @@ pub(super) fn strip_own_marker<'a>(text: &'a str, index: &RequirementIndex) -> R
 
 fn check_size(requirements: usize, bytes: usize) -> Result<()> {
     let limit = if requirements > MAX_REQUIREMENTS {
-        format!("{MAX_REQUIREMENTS} requirements")
+        format!("{MAX_REQUIREMENTS} rules")
     } else if bytes > MAX_DOCUMENT_BYTES {
         format!("{MAX_DOCUMENT_BYTES} bytes")
     } else {
         return Ok(());
     };
     let message = format!(
-        "A section holds at most {limit}; set this requirement in another section. Nothing was \
-         changed."
+        "A section holds at most {limit}; set this rule in another section. Nothing was changed."
     );
     Err(Error::new(ErrorKind::Refused, message).field("section"))
 }
@@ -307,8 +370,8 @@ impl RequirementBlock {
         }
         // A heuristic: English cannot be distinguished from other Latin texts here.
         if is_mostly_not_latin(&text) {
-            let warning = "R.1: requirements must be written in English; this text is mostly in \
-                           another script";
+            let warning = "R.1: rules must be written in English; this text is mostly in another \
+                           script";
             warnings.push(warning.to_owned());
         }
         let separator = if own_line { "\n\n" } else { " " };
@@ -339,7 +402,7 @@ fn renumber_indices<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
             Some(predecessor) if compare_indices(index, predecessor) != Ordering::Greater => {
                 match requirement_index::next_after(predecessor, index) {
                     Some(next) => Cow::Owned(next),
-                    None => return Err(no_index_left(index, predecessor)),
+                    None => return Err(no_index_left(predecessor)),
                 }
             }
             _ => Cow::Borrowed(*index),
@@ -349,24 +412,23 @@ fn renumber_indices<'a>(before: &[&'a str]) -> Result<Vec<Cow<'a, str>>> {
     Ok(indices)
 }
 
-fn no_index_left(index: &str, predecessor: &str) -> Error {
+fn no_index_left(predecessor: &str) -> Error {
     let message = format!(
-        "The indices of this section are out of order at {index}, and no index of at most {} \
-         characters is left after {predecessor}; renumber the section by hand. Nothing was \
-         changed.",
+        "No index of at most {} characters is left after {predecessor}; renumber the section by \
+         hand. Nothing was changed.",
         requirement_index::MAX_INDEX_CHARS
     );
-    Error::new(ErrorKind::Refused, message).reference(index)
+    Error::new(ErrorKind::Refused, message).reference(predecessor)
 }
 
 /// Says that the write replaced a requirement whose index is spelled differently, such as `1` for
-/// `01`: a caller who meant a new requirement learns that the old text is gone.
+/// `01`.
 fn spelling_warning(given: &RequirementIndex, replaced: &str) -> Option<String> {
     if given.as_str() == replaced {
         return None;
     }
     Some(format!(
-        "index: {given} names requirement {replaced}, which this text replaced; use another index \
-         for a new requirement"
+        "index: {given} names rule {replaced}, which this text replaced; use another index for a \
+         new rule"
     ))
 }

@@ -103,7 +103,7 @@ fn checked_set(source: &str, at: &str, text: &str) -> Result<String, TestCaseErr
     let position = edited.requirements().iter().position(|r| r.index == set.index).unwrap();
     let requirement = &edited.requirements()[position];
     prop_assert_eq!(edited.stored_text(requirement), set.requirement.as_str());
-    let given = upsert::strip_own_marker(text, &index(at)).unwrap();
+    let given = upsert::strip_own_marker(text, at).unwrap();
     prop_assert_eq!(words(&set.text), words(given), "wrapping changes only white space");
     if !text.contains('\\') {
         prop_assert_eq!(edited.text(requirement), set.text.clone());
