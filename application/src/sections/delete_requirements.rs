@@ -1,4 +1,4 @@
-//! `reqlix_delete_requirements`: removes one requirement and returns it.
+//! `reqlix_delete_requirements`: removes one rule and returns it.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Tool for DeleteRequirements {
             is_whole: true,
             ..write_tool::<Arguments, DeletedRequirement>(
                 "reqlix_delete_requirements",
-                "Delete a requirement",
+                "Delete a rule",
                 "\
 Deletes a requirement with the specified index from a section.
 Returns the deleted requirement text, or an error if not found.",
@@ -87,7 +87,18 @@ Returns the deleted requirement text, or an error if not found.",
             text: deleted.text,
             version: version.map(|version| version.to_string()),
         };
-        reply_with_body(deleted.requirement, &details)
+        let mut answer = reply_with_body(deleted.requirement, &details)?;
+        let label = super::section_label(&project, key.as_str());
+        answer.add_notes([match &details.version {
+            Some(version) => {
+                let version = super::short_version(version);
+                format!("deleted {} from {label}, version {version}.", details.index)
+            }
+            None => {
+                format!("deleted {}, the last text of {label}; its file is gone.", details.index)
+            }
+        }]);
+        Ok(answer)
     }
 }
 
@@ -98,7 +109,7 @@ impl Arguments {
     fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, SectionDeletion)> {
         let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
-        super::check_version(self.if_version, section, key, self.index.as_str())?;
+        super::check_version(self.if_version, section, key, Some(self.index.as_str()))?;
         let Some(document) = section else {
             let keys: Vec<&str> = snapshot.titles.keys().map(String::as_str).collect();
             let message = SECTION_NOT_FOUND;
@@ -110,7 +121,7 @@ impl Arguments {
             let indices: Vec<&str> =
                 requirements.iter().map(|requirement| requirement.index).collect();
             let (message, index) = (REQUIREMENT_NOT_FOUND, self.index.as_str());
-            return Err(not_found_error(message, "index", index, "indices", &indices));
+            return Err(not_found_error(message, "index", index, "rules", &indices));
         };
         let id = DocumentId::section(key.as_str());
         let body = deleted.body.take().map(Bytes::from);
@@ -158,9 +169,13 @@ mod tests {
         let testing = TestApplication::new();
         testing.write(DocumentId::section("a"), "**1.** only\n").await;
         testing.write(DocumentId::section("b"), "# Mine\n\n**1.** only\n").await;
-        for section in ["a", "b"] {
-            assert_eq!(testing.text(TOOL, delete(section, "1")).await, "**1.** only");
-        }
+        let a = testing.text(TOOL, delete("a", "1")).await;
+        let note = "deleted 1, the last text of section a; its file is gone.";
+        assert_eq!(a, format!("**1.** only\n\nNote: {note}"));
+        let b = testing.call(TOOL, delete("b", "1")).await.unwrap();
+        let version = &b.data["version"].as_str().unwrap()[..8];
+        let note = format!("deleted 1 from section b, version {version}.");
+        assert_eq!(b.text, format!("**1.** only\n\nNote: {note}"));
         assert_eq!(testing.body(DocumentId::section("a")).await, None);
         assert_eq!(testing.body(DocumentId::section("b")).await.as_deref(), Some("# Mine\n"));
         let agents = testing.body(DocumentId::instructions()).await.unwrap();

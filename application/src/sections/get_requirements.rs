@@ -1,4 +1,4 @@
-//! `reqlix_get_requirements`: returns a whole section, byte for byte.
+//! `reqlix_get_requirements`: returns a section byte for byte, or some of its rules.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,20 +6,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentKind, Version};
-use reqlore_domain::error::Result;
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentFilter, count_documents};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::requirement_index::SectionKey;
+use reqlore_domain::sections::selection::{IndexSelection, MAX_LIST_CHARS};
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
+use reqlore_domain::untrusted_text::encode_id;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
 use crate::address::AddressSpace;
-use crate::answer::{ToolAnswer, reply, reply_with_body};
+use crate::addressed_text::AddressedText;
+use crate::answer::{ToolAnswer, reply_with_body};
 use crate::empty_answer::add_reason;
 use crate::tool::{Tool, decode_arguments, whole_tool};
 use crate::transaction::write_context;
@@ -71,6 +74,10 @@ struct Arguments {
     /// Section key (e.g., "general", "testing", "code_quality").
     #[schemars(with = "SectionKey")]
     section: BoundedString<100>,
+    /// Only these rules, e.g. "3..7, 12, R.1..R.4".
+    #[schemars(with = "String", length(max = MAX_LIST_CHARS))]
+    #[serde(default)]
+    indices: Option<IndexSelection>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -81,7 +88,18 @@ struct SectionDetails {
     /// For if_version; null if the section does not exist.
     #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
+    /// Number of rules in the text.
     count: usize,
+    /// Number of rules in the section; only with indices.
+    #[schemars(with = "usize", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<usize>,
+    /// Indices without a rule.
+    #[schemars(default)]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    missing: Vec<String>,
+    /// As stored.
+    text: String,
 }
 
 #[async_trait]
@@ -89,7 +107,7 @@ impl Tool for GetRequirements {
     fn spec(&self) -> ToolSpec {
         whole_tool::<Arguments, SectionDetails>(
             "reqlix_get_requirements",
-            "Read a section",
+            "Read the rules of a section",
             "Returns all requirements in the specified section.",
         )
     }
@@ -111,39 +129,95 @@ impl Tool for GetRequirements {
             super::read_documents(ports, &project, readable_key.as_ref(), write_context).await?;
         let mut details = SectionDetails {
             project: project.to_string(),
-            section: key.clone(),
+            section: key,
             version: None,
             count: 0,
+            total: None,
+            missing: Vec::new(),
+            text: String::new(),
         };
         let Some(section) = section else {
-            // A key that cannot be created is missing like any other, unless it looks like a path.
-            if let Some(key) = readable_key.filter(|key| key.as_str().contains("..")) {
-                key.check_new().map_err(|reason| super::section_error(&reason))?;
-            }
-            if let Some(text) = read_other_id(context, &call.caller, &project, &key).await? {
-                return reply_with_body(text, &details);
-            }
-            let mut reply = reply(NO_REQUIREMENTS.to_owned(), &details)?;
-            let kinds = [DocumentKind::Section];
-            let filter = DocumentFilter::of_kind(DocumentKind::Section);
-            let page = ports.documents.find(&project, &filter).await?;
-            let keys: Vec<&str> = page.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
-            let count = match page.next_name {
-                None => keys.len(),
-                Some(_) => {
-                    count_documents(&*ports.documents, &project, DocumentKind::Section).await?
-                }
-            };
-            let excluded = super::existing_values(&key, "sections", &keys, count);
-            add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
-            return Ok(reply);
+            return missing_section(context, &call.caller, &project, readable_key, details).await;
         };
         let version = section.version;
         details.version = Some(version.to_string());
-        let text = super::into_document_text(section)?;
-        details.count = self.counts.requirement_count(version, &text);
-        reply_with_body(text, &details)
+        details.text = super::into_document_text(section)?;
+        match &arguments.indices {
+            Some(indices) => details.select(indices)?,
+            None => details.count = self.counts.requirement_count(version, &details.text),
+        }
+        let mut answer = reply_with_body(details.text.clone(), &details)?;
+        answer.add_notes(details.notes(&project));
+        Ok(answer)
     }
+}
+
+impl SectionDetails {
+    /// Reduces the text to the rules with these indices.
+    fn select(&mut self, indices: &IndexSelection) -> Result<()> {
+        let section = Section::parse(&self.text);
+        let selected = section.select(indices);
+        if selected.count == 0 {
+            let all: Vec<&str> = section.requirements().iter().map(|rule| rule.index).collect();
+            let missing = selected.missing.join(", ");
+            let reason = super::existing_values(&missing, "rules", &all, all.len());
+            let error = Error::new(ErrorKind::NotFound, format!("indices: {reason}"));
+            return Err(error.field("indices").reference(missing));
+        }
+        self.total = Some(section.requirements().len());
+        self.count = selected.count;
+        self.missing = selected.missing;
+        self.text = selected.text;
+        Ok(())
+    }
+
+    fn notes(&self, project: &ProjectKey) -> Vec<String> {
+        let label = super::section_label(project, &self.section);
+        let version = self.version.as_deref().map_or("", super::short_version);
+        let rules = match self.total {
+            Some(total) => format!("{} of {}", self.count, super::count_rules(total)),
+            None => super::count_rules(self.count),
+        };
+        let mut notes = vec![format!("{label} at version {version}, {rules}.")];
+        if !self.missing.is_empty() {
+            notes.push(format!("no rule has these indices: {}.", self.missing.join(", ")));
+        }
+        notes
+    }
+}
+
+/// The answer for a section that does not exist.
+async fn missing_section(
+    context: &ToolContext,
+    caller: &Caller,
+    project: &ProjectKey,
+    key: Option<SectionKey>,
+    mut details: SectionDetails,
+) -> Result<ToolAnswer> {
+    // A key that cannot be created is missing like any other, unless it looks like a path.
+    if let Some(key) = key.filter(|key| key.as_str().contains("..")) {
+        key.check_new().map_err(|reason| super::section_error(&reason))?;
+    }
+    if let Some(other) = read_other_id(context, caller, project, &details.section).await? {
+        details.text = other.body;
+        let mut answer = reply_with_body(details.text.clone(), &details)?;
+        let (id, version) = (encode_id(&other.id), super::short_version(&other.version));
+        answer.add_notes([format!("text of {id} at version {version}.")]);
+        return Ok(answer);
+    }
+    NO_REQUIREMENTS.clone_into(&mut details.text);
+    let mut answer = reply_with_body(details.text.clone(), &details)?;
+    let ports = &context.ports;
+    let kinds = [DocumentKind::Section];
+    let page = ports.documents.find(project, &DocumentFilter::of_kind(kinds[0])).await?;
+    let keys: Vec<&str> = page.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
+    let count = match page.next_name {
+        None => keys.len(),
+        Some(_) => count_documents(&*ports.documents, project, kinds[0]).await?,
+    };
+    let excluded = super::existing_values(&details.section, "sections", &keys, count);
+    add_reason(&mut answer, ports, caller, project, &kinds, &excluded).await?;
+    Ok(answer)
 }
 
 /// A key that no file can have reads as missing (`None`), unless it looks like a path.
@@ -158,18 +232,18 @@ fn parse_readable_key(key: &str) -> Result<Option<SectionKey>> {
     }
 }
 
-/// Reads an ID of another toolset, or of one requirement, that was passed as a section.
+/// Reads an ID of another toolset, or of one rule, that was passed as a section.
 async fn read_other_id(
     context: &ToolContext,
     caller: &Caller,
     project: &ProjectKey,
     key: &str,
-) -> Result<Option<String>> {
+) -> Result<Option<AddressedText>> {
     let space = AddressSpace::of_project(context, caller, project.clone());
     match space.find(key).await {
         // A docset, or an entity with a custom ID, may have the name of a missing section.
         Ok(Some(address)) if address.target.is_unmistakable() => {
-            Ok(Some(address.read_text(context).await?.body))
+            Ok(Some(address.read_text(context).await?))
         }
         _ => Ok(None),
     }
@@ -178,10 +252,11 @@ async fn read_other_id(
 #[cfg(test)]
 mod tests {
     use reqlore_domain::document::DocumentId;
+    use reqlore_domain::error::ErrorKind;
     use reqlore_domain::ports::documents::MockDocumentRepository;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use crate::test_support::TestApplication;
+    use crate::test_support::{TestApplication, references};
 
     const TOOL: &str = "reqlix_get_requirements";
 
@@ -192,16 +267,55 @@ mod tests {
         let body = "\u{feff}# Title\r\n\r\nprose\r\n\r\n**1.** one";
         testing.write(DocumentId::section("my notes"), body).await;
         let reply = testing.call(TOOL, json!({ "section": "my notes" })).await.unwrap();
-        assert_eq!(reply.text, body);
-        assert_eq!(reply.data["count"], 1);
+        assert_eq!((&reply.data["text"], &reply.data["count"]), (&json!(body), &json!(1)));
+        let version = &reply.data["version"].as_str().unwrap()[..8];
+        let note = format!("Note: section \"my notes\" at version {version}, 1 rule.");
+        assert_eq!(reply.text, format!("{body}\n\n{note}"));
+    }
+
+    // S1: G.3.3
+    #[tokio::test]
+    async fn get_indices_returns_these_rules_and_names_missing_ones() {
+        let testing = TestApplication::new();
+        let body = "# Checkout\n\n**1.** a\n\n**2.** b\n\n**3.** c\n\n**R.1.** r\n";
+        testing.write(DocumentId::section("checkout"), body).await;
+        let get = |indices: Value| json!({ "section": "checkout", "indices": indices });
+        let reply = testing.call(TOOL, get(json!("R.1, 2..9, 12"))).await.unwrap();
+        let text = "**2.** b\n\n**3.** c\n\n**R.1.** r";
+        assert_eq!((&reply.data["text"], &reply.data["count"]), (&json!(text), &json!(3)));
+        assert_eq!((&reply.data["total"], &reply.data["missing"]), (&json!(4), &json!(["12"])));
+        assert!(reply.text.starts_with(&format!("{text}\n\nNote: section checkout at version ")));
+        let note = ", 3 of 4 rules.\nNote: no rule has these indices: 12.";
+        assert!(reply.text.ends_with(note), "{}", reply.text);
+        assert_eq!(testing.data(TOOL, get(json!([1]))).await["text"], "**1.** a");
+
+        let error = testing.error(TOOL, get(json!("7, 8"))).await;
+        assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::NotFound, Some("indices")));
+        let expected = "indices: \"7, 8\" does not exist; the rules are: 1, 2, 3, R.1";
+        assert_eq!(error.message, expected);
+        let error = testing.error(TOOL, get(json!("1..R.1"))).await;
+        assert!(error.message.contains("indices: 1..R.1 spans two groups"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn text_outside_of_rules_is_found_and_read_as_the_section() {
+        let testing = TestApplication::new();
+        let body = "# Checkout\n\nBecause of chargebacks.\n\n**1.** Ask for a card.\n";
+        testing.write(DocumentId::section("checkout"), body).await;
+        let found = testing.data("search_global", json!({ "query": "chargebacks" })).await;
+        assert_eq!(references(&found["results"]), ["checkout"]);
+        let item = testing.data("get_item", json!({ "reference": "checkout" })).await;
+        assert_eq!(item["item"]["text"], body);
     }
 
     // S1: G.3.4, C.1
     #[tokio::test]
     async fn get_missing_section_says_so_and_creates_agents_md() {
         let testing = TestApplication::new();
-        let text = testing.text(TOOL, json!({ "section": "general" })).await;
-        assert_eq!(text, "No requirements in this section.");
+        let reply = testing.call(TOOL, json!({ "section": "general" })).await.unwrap();
+        assert_eq!(reply.data["text"], "No requirements in this section.");
+        let text = "No requirements in this section.\n\nNote: This project has no sections yet.";
+        assert_eq!(reply.text, text);
         assert!(testing.body(DocumentId::instructions()).await.is_some());
     }
 
@@ -211,7 +325,7 @@ mod tests {
         let testing = TestApplication::new();
         for section in ["имя", "a.b", "con", "my notes", "-x", "agents", "AGENTS", ".x", " x"] {
             let reply = testing.call(TOOL, json!({ "section": section })).await.unwrap();
-            assert_eq!(reply.text, "No requirements in this section.", "{section}");
+            assert_eq!(reply.data["text"], "No requirements in this section.", "{section}");
             assert_eq!(reply.data["version"], json!(null), "{section}");
         }
         for section in ["a/b", "a\\b", "..", "a..b", "../a", "a\n"] {

@@ -14,11 +14,14 @@ use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::search::truncate_text;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::instructions::{self, NEW_INSTRUCTIONS};
 use reqlore_domain::sections::requirement_index::SectionKey;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
 use crate::ApplicationPorts;
+use crate::answer::text_borders;
 use crate::transaction::commit_decision;
 
 pub(crate) type ProjectRoot = BoundedString<1_000>;
@@ -113,6 +116,23 @@ fn section_list_change(
     Ok(Some(DocumentChange::put(DocumentId::instructions(), body)))
 }
 
+/// `section checkout`, with the project if it is not the server's own.
+fn section_label(project: &ProjectKey, key: &str) -> String {
+    format!("section {}{}", encode_id(key), project_label(project))
+}
+
+fn project_label(project: &ProjectKey) -> String {
+    if project.is_default() {
+        return String::new();
+    }
+    format!(" of project {}", encode_line(project.as_str()))
+}
+
+/// The first digits of a version, as sentences show them.
+fn short_version(version: &str) -> &str {
+    version.get(..8).unwrap_or(version)
+}
+
 /// Says that a section or an index does not exist, and lists the existing ones.
 /// `existing` may be the first ones of `count`.
 fn existing_values(value: &str, plural_noun: &str, existing: &[&str], count: usize) -> String {
@@ -151,12 +171,13 @@ fn unreadable_error(id: &DocumentId, problem: &str) -> Error {
     Error::new(ErrorKind::Unreadable, message).reference(id.name.clone())
 }
 
-/// Returns a conflict with the current requirement if the section is not at the expected version.
+/// Returns a conflict with the current rule if the section is not at the expected version. `index`
+/// is `None` for a new rule.
 fn check_version(
     expected: Option<VersionPrefix>,
     section: Option<&Document>,
     key: &SectionKey,
-    index: &str,
+    index: Option<&str>,
 ) -> Result<()> {
     let Some(expected) = expected else { return Ok(()) };
     if section.is_some_and(|document| expected.matches(document.version)) {
@@ -167,11 +188,7 @@ fn check_version(
             "Conflict: section {key} does not exist (if_version {expected}). Nothing was changed."
         ),
         Some(document) => {
-            let section = Section::parse(document_text(document)?);
-            let current = match section.find(index) {
-                Some(requirement) => format!("Current text:\n{}", section.stored_text(requirement)),
-                None => format!("It has no requirement {index}."),
-            };
+            let current = current_rule(&Section::parse(document_text(document)?), index);
             format!(
                 "Conflict: section {key} changed since version {expected}; it is now at version \
                  {}. Nothing was changed. {current}",
@@ -180,4 +197,34 @@ fn check_version(
         }
     };
     Err(Error::new(ErrorKind::Conflict, message).field("if_version").reference(key.as_str()))
+}
+
+fn current_rule(section: &Section<'_>, index: Option<&str>) -> String {
+    /// Leaves room for the rest of the message in the client with the tightest limit.
+    const MAX_SHOWN_BYTES: usize = 6_000;
+    let requirement = match index {
+        None => return format!("It has {}.", count_rules(section.requirements().len())),
+        Some(index) => match section.find(index) {
+            None => return format!("It has no rule {index}."),
+            Some(requirement) => requirement,
+        },
+    };
+    let stored = section.stored_text(requirement);
+    if stored.len() <= MAX_SHOWN_BYTES {
+        return format!("Current text:\n{stored}");
+    }
+    let borders = text_borders(stored).into_iter();
+    let end = borders.take_while(|end| *end <= MAX_SHOWN_BYTES).last();
+    let shown = truncate_text(stored, end.unwrap_or(MAX_SHOWN_BYTES)).trim_end();
+    format!(
+        "Current text:\n{shown}\n\nNote: cut after {} of {} characters; reqlix_get_requirements \
+         with indices \"{}\" returns all",
+        shown.chars().count(),
+        stored.chars().count(),
+        requirement.index
+    )
+}
+
+fn count_rules(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "rule" } else { "rules" })
 }

@@ -1,16 +1,18 @@
-//! `reqlix_set_requirements`: adds or changes one requirement and updates the list of sections.
+//! `reqlix_set_requirements`: adds or changes one rule and updates the list of sections.
 
 use async_trait::async_trait;
-use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::bounded_types::{BoundedString, deserialize_text};
 use reqlore_domain::document::{Document, DocumentId, Version, VersionPrefix};
-use reqlore_domain::error::Result;
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::upsert::SetOutcome;
 use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
@@ -31,11 +33,30 @@ struct Arguments {
     /// Section key (e.g., "general", "testing", "code_quality").
     section: SectionKey,
     /// Requirement index (e.g., "1", "2.1", "3").
-    index: RequirementIndex,
+    #[schemars(with = "RequirementIndex")]
+    index: IndexArgument,
     /// Requirement text.
     text: BoundedString<MAX_REQUIREMENT_CHARS>,
+    /// index "new" appends a rule; with this index, inserts it in front of that rule.
+    before: Option<RequirementIndex>,
     /// Expected section version.
     if_version: Option<VersionPrefix>,
+}
+
+enum IndexArgument {
+    /// `new`, which is not an index.
+    New,
+    At(RequirementIndex),
+}
+
+impl<'de> Deserialize<'de> for IndexArgument {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> std::result::Result<Self, D::Error> {
+        let text = deserialize_text(source)?;
+        if text.trim().eq_ignore_ascii_case("new") {
+            return Ok(Self::New);
+        }
+        RequirementIndex::try_from(text).map(Self::At).map_err(D::Error::custom)
+    }
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -47,9 +68,11 @@ struct SetResult {
     text: String,
     /// Of the section.
     version: String,
+    /// False if it replaced a rule.
+    added: bool,
     /// Indices changed to keep the order.
     reindexed: Vec<IndexChange>,
-    /// Violated policies, and a replaced requirement whose index is spelled differently.
+    /// Violated policies, and a replaced rule whose index is spelled differently.
     warnings: Vec<String>,
 }
 
@@ -65,10 +88,9 @@ impl Tool for SetRequirements {
         ToolSpec {
             is_destructive: true,
             is_whole: true,
-            is_idempotent: true,
             ..write_tool::<Arguments, SetResult>(
                 "reqlix_set_requirements",
-                "Add or change a requirement",
+                "Add or change a rule",
                 "\
 Modifies a requirement in a section. To add a new requirement, specify a new index number.
 Returns the added/modified requirement (text or index may be adjusted according to policies).",
@@ -84,6 +106,13 @@ Returns the added/modified requirement (text or index may be adjusted according 
     ) -> Result<ToolAnswer> {
         let ports = &context.ports;
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        if let (IndexArgument::At(_), Some(before)) = (&arguments.index, &arguments.before) {
+            let message = format!(
+                "before: it needs index \"new\"; pass index: \"new\" to insert a rule in front of \
+                 {before}"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message).field("before"));
+        }
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
         let write_context =
             write_context(context, &call, spec, arguments.operation_description.as_str());
@@ -93,6 +122,8 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns);
         let ((set, version), _) =
             commit_decision(ports, &project, read_set, write_context, decide).await?;
+        let label = super::section_label(&project, key.as_str());
+        let change_note = render_change(&set, &label, version);
         let mut reindexed = Vec::new();
         for change in set.renumbered {
             reindexed.push(IndexChange { from: change.from, to: change.to });
@@ -103,10 +134,12 @@ Returns the added/modified requirement (text or index may be adjusted according 
             index: set.index,
             text: set.text,
             version: version.to_string(),
+            added: set.replaced.is_none(),
             reindexed,
             warnings: set.warnings,
         };
         let mut reply = reply_with_body(set.requirement, &result)?;
+        reply.add_notes([change_note]);
         reply.add_notes(render_index_changes(&result.reindexed));
         reply.add_notes(result.warnings);
         Ok(reply)
@@ -121,13 +154,18 @@ impl Arguments {
     ) -> Result<(Vec<DocumentChange>, (SetOutcome, Version))> {
         let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
-        super::check_version(self.if_version, section, key, self.index.as_str())?;
+        let index = match &self.index {
+            IndexArgument::At(index) => Some(index),
+            IndexArgument::New => self.before.as_ref(),
+        };
+        let index = index.map(RequirementIndex::as_str);
+        super::check_version(self.if_version, section, key, index)?;
         // An existing section keeps its key, even if new ones may not be named like it.
         if section.is_none() {
             self.check_new(snapshot)?;
         }
         let source = section.map_or(Ok(""), super::document_text)?;
-        let mut set = Section::parse(source).set(&self.index, self.text.as_str(), columns)?;
+        let mut set = self.edit(&Section::parse(source), columns)?;
         let id = DocumentId::section(key.as_str());
         let mut changes = Vec::new();
         // The body is moved, because a section may be large.
@@ -139,6 +177,22 @@ impl Arguments {
         }
         changes.extend(super::section_list_change(snapshot, key, true)?);
         Ok((changes, (set, version)))
+    }
+
+    fn edit(&self, section: &Section<'_>, columns: usize) -> Result<SetOutcome> {
+        let text = self.text.as_str();
+        let before = match &self.index {
+            IndexArgument::At(index) => return section.set(index, text, columns),
+            IndexArgument::New => self.before.as_ref(),
+        };
+        if let Some(added) = section.add(before, text, columns)? {
+            return Ok(added);
+        }
+        let before = before.map_or("", RequirementIndex::as_str);
+        let all: Vec<&str> = section.requirements().iter().map(|rule| rule.index).collect();
+        let reason = super::existing_values(before, "rules", &all, all.len());
+        let error = Error::new(ErrorKind::NotFound, format!("before: {reason}"));
+        Err(error.field("before").reference(before))
     }
 
     fn check_new(&self, snapshot: &Snapshot) -> Result<()> {
@@ -156,6 +210,22 @@ impl Arguments {
             }
         }
         Ok(())
+    }
+}
+
+/// A note that says whether a rule was added or replaced.
+fn render_change(set: &SetOutcome, label: &str, version: Version) -> String {
+    let version = version.to_string();
+    let (index, version) = (&set.index, super::short_version(&version));
+    match &set.replaced {
+        None => format!("added {index} in {label}, version {version}."),
+        Some(old) if *old == set.text => {
+            format!("{index} in {label} has this text already, version {version}.")
+        }
+        Some(old) => {
+            let old = requirement_title(old);
+            format!("replaced {index}, which was: \"{old}\"; {label} is at version {version}.")
+        }
     }
 }
 
@@ -190,8 +260,11 @@ mod tests {
         let body = "**1.** a\n\n**3.** b\n\n**2.** c\n\n**2.** d\n\n**7.** e\n\n**8.** f\n";
         testing.write(DocumentId::section("general"), body).await;
         let reply = testing.call(TOOL, set("general", "8", "F")).await.unwrap();
+        let version = &reply.data["version"].as_str().unwrap()[..8];
+        let replaced =
+            format!("replaced 8, which was: \"f\"; section general is at version {version}.");
         let words = "Indices were renumbered to keep the order: 2 is now 4, 2 is now 5.";
-        assert_eq!(reply.text, format!("**8.** F\n\nNote: {words}"));
+        assert_eq!(reply.text, format!("**8.** F\n\nNote: {replaced}\nNote: {words}"));
         let moves = json!([{ "from": "2", "to": "4" }, { "from": "2", "to": "5" }]);
         assert_eq!(reply.data["reindexed"], moves);
     }
@@ -204,7 +277,8 @@ mod tests {
         let reply = testing.call(TOOL, set("general", "1", &long)).await.unwrap();
         let warnings = reply.data["warnings"].as_array().unwrap();
         assert_eq!(warnings.len(), 2);
-        assert!(reply.text.contains("\n\nNote: R.2: line 2"), "{:?}", reply.text);
+        assert!(reply.text.contains("\n\nNote: added 1 in section general, version "));
+        assert!(reply.text.contains("\nNote: R.2: line 2"), "{:?}", reply.text);
         assert!(reply.text.contains("\nNote: R.1: "), "{:?}", reply.text);
     }
 
@@ -217,15 +291,53 @@ mod tests {
         for (given, replaced) in [("01", "1"), ("1.9", "1.09")] {
             let reply = testing.call(TOOL, set("general", given, "New.")).await.unwrap();
             let warning = format!(
-                "index: {given} names requirement {replaced}, which this text replaced; use \
-                 another index for a new requirement"
+                "index: {given} names rule {replaced}, which this text replaced; use another index \
+                 for a new rule"
             );
             assert_eq!(reply.data["warnings"], json!([warning]));
             assert_eq!(reply.data["index"], replaced);
-            assert!(reply.text.ends_with(&format!("New.\n\nNote: {warning}")), "{}", reply.text);
+            assert!(reply.text.ends_with(&format!("\nNote: {warning}")), "{}", reply.text);
         }
         let reply = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
-        assert_eq!((&reply.data["warnings"], &*reply.text), (&json!([]), "**1.** One."));
+        assert_eq!(reply.data["warnings"], json!([]));
+        let expected =
+            "**1.** One.\n\nNote: replaced 1, which was: \"New.\"; section general is at ";
+        assert!(reply.text.starts_with(expected), "{}", reply.text);
+        let text = testing.text(TOOL, set("general", "1", "One.")).await;
+        assert!(text.contains("\nNote: 1 in section general has this text already, "), "{text}");
+    }
+
+    // S1: S.3.3, S.3.4, S.3.6
+    #[tokio::test]
+    async fn set_new_appends_or_inserts_before_another_rule() {
+        let testing = TestApplication::new();
+        let first = testing.call(TOOL, set("general", "new", "One.")).await.unwrap();
+        assert_eq!((&first.data["index"], &first.data["added"]), (&json!("1"), &json!(true)));
+        testing.call(TOOL, set("general", "R.1", "Other group.")).await.unwrap();
+        let second = testing.call(TOOL, set("general", "NEW", "Two.")).await.unwrap();
+        let start = "**2.** Two.\n\nNote: added 2 in section general, version ";
+        assert!(second.text.starts_with(start), "{}", second.text);
+
+        let mut between = set("general", "new", "Between.");
+        between["before"] = json!("2");
+        let inserted = testing.call(TOOL, between.clone()).await.unwrap();
+        assert_eq!(inserted.data["reindexed"], json!([{ "from": "2", "to": "3" }]));
+        let end = "\nNote: Indices were renumbered to keep the order: 2 is now 3.";
+        assert!(inserted.text.ends_with(end), "{}", inserted.text);
+        let stored = "**1.** One.\n\n**2.** Between.\n\n**3.** Two.\n\n**R.1.** Other group.\n";
+        let body = testing.body(DocumentId::section("general")).await;
+        assert_eq!(body.as_deref(), Some(stored));
+
+        between["before"] = json!("9");
+        let error = testing.error(TOOL, between.clone()).await;
+        assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::NotFound, Some("before")));
+        let expected = "before: \"9\" does not exist; the rules are: 1, 2, 3, R.1";
+        assert_eq!(error.message, expected);
+        between["index"] = json!("7");
+        let error = testing.error(TOOL, between).await;
+        assert!(error.message.starts_with("before: it needs index \"new\""), "{error}");
+        let body = testing.body(DocumentId::section("general")).await;
+        assert_eq!(body.as_deref(), Some(stored));
     }
 
     // S1: S.3.5
@@ -264,5 +376,21 @@ mod tests {
         let stale = testing.error(TOOL, again).await;
         assert_eq!(stale.kind, ErrorKind::Conflict);
         assert!(stale.message.contains("Current text:\n**1.** Uno."), "{stale}");
+    }
+
+    #[tokio::test]
+    async fn conflict_shows_a_long_rule_in_part_and_names_the_rest() {
+        let testing = TestApplication::new();
+        let long = "One sentence of a long rule. ".repeat(340);
+        testing.call(TOOL, set("general", "1", &long)).await.unwrap();
+        let mut stale = set("general", "1", "New.");
+        stale["if_version"] = json!("0123456789abcdef");
+        let error = testing.error(TOOL, stale.clone()).await;
+        assert!(error.message.len() < 6_500, "{}", error.message.len());
+        assert!(error.message.contains("of a long rule.\n\nNote: cut after "), "{error}");
+        assert!(error.message.ends_with("with indices \"1\" returns all"), "{error}");
+        stale["index"] = json!("new");
+        let error = testing.error(TOOL, stale).await;
+        assert!(error.message.ends_with("Nothing was changed. It has 1 rule."), "{error}");
     }
 }
