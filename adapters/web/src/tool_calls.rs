@@ -19,23 +19,24 @@ impl PageSession {
         arguments: Value,
     ) -> Result<Answer> {
         let reply = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
-        Answer::deserialize(&*reply.data).map_err(|error| {
-            Error::new(ErrorKind::Internal, "The tool's answer has an unexpected structure")
-                .caused_by(error)
-        })
+        read_answer(&reply)
+    }
+
+    /// As [`Self::call_tool`], without the right to write. Some tools that read create a missing
+    /// file, which a page that is only read must not do.
+    pub(crate) async fn read_tool<Answer: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> Result<Answer> {
+        let caller = Caller { access: Access::Read, ..(*self.caller).clone() };
+        let reply = self.run_tool(name, arguments, Arc::new(caller)).await?;
+        read_answer(&reply)
     }
 
     /// Calls a tool and returns its text, for answers whose data is not enough.
     pub(crate) async fn call_for_text(&self, name: &str, arguments: Value) -> Result<String> {
         let reply = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
-        Ok(reply.text)
-    }
-
-    /// As [`Self::call_for_text`], without the right to write. Some tools that read create a
-    /// missing file, which a page that is only read must not do.
-    pub(crate) async fn read_text(&self, name: &str, arguments: Value) -> Result<String> {
-        let caller = Caller { access: Access::Read, ..(*self.caller).clone() };
-        let reply = self.run_tool(name, arguments, Arc::new(caller)).await?;
         Ok(reply.text)
     }
 
@@ -65,4 +66,11 @@ impl PageSession {
     pub(crate) fn has_tool(&self, name: &str) -> bool {
         self.config.service.tools(&self.caller).iter().any(|tool| tool.name == name)
     }
+}
+
+fn read_answer<Answer: DeserializeOwned>(reply: &ToolReply) -> Result<Answer> {
+    Answer::deserialize(&*reply.data).map_err(|error| {
+        Error::new(ErrorKind::Internal, "The tool's answer has an unexpected structure")
+            .caused_by(error)
+    })
 }

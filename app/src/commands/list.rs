@@ -1,6 +1,7 @@
 //! `reqlore list`: lists items of one kind as a table, JSON or CSV.
 
 use clap::ValueEnum;
+use reqlore_domain::sections::instructions;
 use serde_json::{Value, json};
 
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line, csv_line, write_stdout};
@@ -263,19 +264,13 @@ pub(crate) fn fetch_items(
 
 /// The sections in the list of AGENTS.md, as items.
 fn list_sections(client: &ToolClient, limit: Option<u32>) -> Result<Value, CommandError> {
-    let reply = client.call_for_reply("reqlix_get_instructions", json!({}))?;
+    let agents = client.call("reqlix_get_instructions", json!({}))?;
+    let mut titles: Vec<(String, String)> =
+        instructions::listed(agents["text"].as_str().unwrap_or_default()).into_iter().collect();
+    titles.sort();
     let mut items = Vec::new();
-    let mut is_list = false;
-    for line in reply.text.lines() {
-        if let Some(heading) = line.strip_prefix("## ") {
-            is_list = heading.trim() == "Sections";
-        }
-        // `- TITLE (key: KEY)`
-        let entry = line.strip_prefix("- ").and_then(|entry| entry.strip_suffix(')'));
-        if is_list && let Some((title, key)) = entry.and_then(|entry| entry.rsplit_once(" (key: "))
-        {
-            items.push(json!({ "reference_id": key, "kind": "section", "title": title }));
-        }
+    for (key, title) in titles {
+        items.push(json!({ "reference_id": key, "kind": "section", "title": title }));
     }
     let total = items.len();
     items.truncate(limit.unwrap_or(u32::MAX) as usize);

@@ -61,22 +61,7 @@ impl ToolRequest {
     }
 
     pub(crate) fn send(self, client: &ToolClient) -> Result<ToolReply> {
-        let has_sentence = !self.tool.starts_with("reqlix_");
-        let is_deletion = self.tool == "reqlix_delete_requirements";
-        let mut reply = client.call_for_reply(&self.tool, Value::Object(self.arguments))?;
-        if !has_sentence {
-            // These tools answer with the requirement's text only.
-            let text = |key: &str| reply.data[key].as_str().unwrap_or_default();
-            let done = if is_deletion { "Deleted" } else { "Stored" };
-            let id = format!("{}:{}", text("section"), text("index"));
-            let id = encode_id(&id);
-            let body = &reply.text;
-            reply.text = match text("version").get(..8) {
-                Some(version) => format!("{done} requirement {id} (version {version})\n{body}"),
-                None => format!("{done} requirement {id}\n{body}"),
-            };
-        }
-        Ok(reply)
+        client.call_for_reply(&self.tool, Value::Object(self.arguments))
     }
 }
 

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::sections::{Section, instructions};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::item::form::{FieldControl, FormField};
@@ -29,6 +30,12 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
         .route("/p/{project}/sections/{key}/edit", get(show_form).post(save))
 }
 
+/// The answer of `reqlix_get_instructions`.
+#[derive(Deserialize)]
+struct Instructions {
+    text: String,
+}
+
 #[derive(Template)]
 #[template(path = "sections.html")]
 struct SectionList {
@@ -44,9 +51,10 @@ async fn list_sections(session: PageSession) -> Result<Response, PageError> {
         return Ok(Redirect::to(&format!("{url}/edit")).into_response());
     }
     let arguments = tool_arguments(&session, "list the sections on a page");
-    let text = session.read_text("reqlix_get_instructions", arguments.into()).await?;
+    let agents: Instructions =
+        session.read_tool("reqlix_get_instructions", arguments.into()).await?;
     let mut sections = Vec::new();
-    for (key, title) in instructions::listed(&text) {
+    for (key, title) in instructions::listed(&agents.text) {
         sections.push((title, key));
     }
     sections.sort();

@@ -35,7 +35,10 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
         "reqlix_set_requirements" if arguments["if_version"] == "ffff" => {
             Err(Error::new(ErrorKind::Conflict, "changed").field("if_version"))
         }
-        "reqlix_get_instructions" | "reqlix_set_requirements" => Ok(json!({})),
+        "reqlix_get_instructions" => {
+            Ok(json!({ "text": format!("## Sections\n\n- {HOSTILE} (key: {HOSTILE})\n") }))
+        }
+        "reqlix_set_requirements" => Ok(json!({})),
         _ => Err(Error::new(ErrorKind::NotFound, "missing")),
     }
 }
