@@ -28,6 +28,7 @@ mod search_updates;
 pub mod sections;
 mod service;
 mod synonyms;
+mod show_keys;
 #[cfg(test)]
 mod test_support;
 mod tool;
