@@ -361,7 +361,7 @@ struct StoredLink {
 fn stored_links(meta: &DocumentMeta, index: Option<&str>) -> Vec<StoredLink> {
     let mut links = Vec::new();
     if let Some(entity) = &meta.entity {
-        for EntityLink { relation, target, is_certain } in &entity.links {
+        for EntityLink { relation, target, is_certain, .. } in &entity.links {
             let (relation, target) = (relation.clone(), target.clone());
             links.push(StoredLink { relation, target, is_certain: *is_certain });
         }

@@ -1,7 +1,7 @@
 //! Edits links in front matter: ids under a key, or maps such as `{id: bd-cccccc, type: blocks}`.
 
 use super::edit::contains_target;
-use super::{METADATA_KEYS, looks_like_id, may_be_id};
+use super::{looks_like_id, may_be_id};
 use crate::front_matter::{FieldValue, KeyEdit};
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
@@ -12,11 +12,10 @@ pub(super) struct LinkEdits<'a> {
     changed: Vec<(&'a str, Vec<LinkItem<'a>>)>,
 }
 
-#[derive(Clone)]
 enum LinkItem<'a> {
     /// A target of the relation that the key names.
     Id(&'a str),
-    /// A map with `id`; its `type` names the relation.
+    /// A map with `id`, and `type` as an attribute.
     Map(&'a YamlNode),
     /// A map of an id and a remark.
     Remark(&'a YamlNode),
@@ -39,12 +38,12 @@ impl<'a> LinkItem<'a> {
         }
     }
 
-    /// Relation and target; `None` if it is not a link.
-    fn link(&self, key: &'a str) -> Option<(&'a str, &'a str)> {
+    /// `None` if it is not a link.
+    fn target(&self) -> Option<&'a str> {
         match self {
-            Self::Id(target) => Some((key, target)),
-            Self::Map(node) => Some((map_text(node, "type").unwrap_or(key), map_text(node, "id")?)),
-            Self::Remark(node) => Some((key, &node.entries().first()?.key)),
+            Self::Id(target) => Some(target),
+            Self::Map(node) => map_text(node, "id"),
+            Self::Remark(node) => Some(&node.entries().first()?.key),
             Self::Other => None,
         }
     }
@@ -77,55 +76,29 @@ impl<'a> LinkEdits<'a> {
     /// Gives a relation these targets. A target that the file has keeps its place and spelling.
     pub(super) fn set_targets(&mut self, relation: &'a str, targets: &'a [String]) {
         let mut present: Vec<&str> = Vec::new();
-        let entries = self.entries;
-        for YamlEntry { key, .. } in entries {
-            // A status or a title may look like an id.
-            if METADATA_KEYS.contains(&key.as_str()) {
-                continue;
+        let items = yaml::find_key(self.entries, relation).map(YamlNode::items).unwrap_or_default();
+        let mut items: Vec<LinkItem<'a>> = items.iter().filter_map(LinkItem::parse).collect();
+        let before = items.len();
+        items.retain(|item| {
+            // Another value stays, so that the edit fails instead of losing it.
+            let Some(target) = item.target() else { return true };
+            let is_kept = contains_target(targets, target) && !contains_target(&present, target);
+            if is_kept {
+                present.push(target);
             }
-            let mut items = self.items(key);
-            let count = items.len();
-            items.retain(|item| match item.link(key) {
-                Some((of, target)) if of == relation => {
-                    let is_kept =
-                        contains_target(targets, target) && !contains_target(&present, target);
-                    if is_kept {
-                        present.push(target);
-                    }
-                    is_kept
-                }
-                // Maps under one key may name several relations, so the others stay.
-                _ => true,
-            });
-            if items.len() != count {
-                self.set_items(key, items);
-            }
-        }
-        let mut items = self.items(relation);
-        let count = items.len();
+            is_kept
+        });
+        let mut is_changed = items.len() != before;
         for target in targets {
             if !contains_target(&present, target) {
                 present.push(target);
                 items.push(LinkItem::Id(target));
+                is_changed = true;
             }
         }
-        if items.len() != count {
-            self.set_items(relation, items);
+        if is_changed {
+            self.changed.push((relation, items));
         }
-    }
-
-    fn items(&self, key: &str) -> Vec<LinkItem<'a>> {
-        // Two relations may change the same key, and the second edit builds on the first.
-        if let Some((_, items)) = self.changed.iter().find(|(other, _)| *other == key) {
-            return items.clone();
-        }
-        let items = yaml::find_key(self.entries, key).map(YamlNode::items).unwrap_or_default();
-        items.iter().filter_map(LinkItem::parse).collect()
-    }
-
-    fn set_items(&mut self, key: &'a str, items: Vec<LinkItem<'a>>) {
-        self.changed.retain(|(other, _)| *other != key);
-        self.changed.push((key, items));
     }
 
     /// The edits of all changed keys. Fails if an edit would lose a value that is not a link.

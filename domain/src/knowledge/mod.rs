@@ -148,6 +148,25 @@ impl Entity {
         (Self { id, kind, title, status, tags, links, updated_at }, diagnostic)
     }
 
+    /// True if this entity replaces the one with this id or document name. A draft, a proposal or
+    /// a rejected entity replaces nothing.
+    pub fn supersedes(&self, name: &str) -> bool {
+        let is_valid = !self.has_status(&["draft", "proposed", "rejected"]);
+        let mut links = self.links.iter().filter(|link| link.relation == "supersedes");
+        is_valid && links.any(|link| link.target == name)
+    }
+
+    /// True if the status says that the entity is no longer valid.
+    pub fn is_outdated(&self) -> bool {
+        self.has_status(&["superseded", "rejected", "obsolete"])
+    }
+
+    /// Compares the status in lower case.
+    pub fn has_status(&self, words: &[&str]) -> bool {
+        let status = self.status.as_ref().map(|status| status.trim().to_lowercase());
+        status.is_some_and(|status| words.contains(&status.as_str()))
+    }
+
     /// The entity of an unreadable document: only its name is known.
     pub fn placeholder(name: &str) -> Self {
         let stem = file_stem(name);
@@ -331,8 +350,10 @@ fn looks_like_front_matter(text: &str) -> bool {
 /// An outgoing link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityLink {
-    /// The front matter key, or the `type` of an item with `id` and `type`.
+    /// The front matter key.
     pub relation: String,
+    /// The `type` of an item with `id` and `type`, such as `blocks` under `depends_on`.
+    pub attribute: Option<Box<str>>,
     pub target: String,
     /// True if the target has the form of an id or reference. Any other target is a link only if
     /// the entity exists.
@@ -369,15 +390,15 @@ fn parse_links(entries: &[YamlEntry]) -> Vec<EntityLink> {
         for item in node.items() {
             if let Some(id) = yaml::find_key(item.entries(), "id") {
                 // An item such as `{id: bd-cccccc, type: blocks}`.
-                let relation = yaml::find_key(item.entries(), "type").and_then(YamlNode::text);
-                links.push(relation.unwrap_or(key), id.text());
+                let attribute = yaml::find_key(item.entries(), "type").and_then(YamlNode::text);
+                links.push(key, attribute, id.text());
                 continue;
             }
-            links.push(key, item.text());
+            links.push(key, None, item.text());
             // Ids with remarks, such as `dec-1d2c8f: because of the deadline`.
             for entry in item.entries() {
                 if looks_like_id(&entry.key) {
-                    links.push(key, Some(&entry.key));
+                    links.push(key, None, Some(&entry.key));
                 }
             }
         }
@@ -396,7 +417,7 @@ struct LinkList<'a> {
 }
 
 impl<'a> LinkList<'a> {
-    fn push(&mut self, relation: &'a str, target: Option<&'a str>) {
+    fn push(&mut self, relation: &'a str, attribute: Option<&str>, target: Option<&'a str>) {
         let Some(target) = target else { return };
         let is_certain = looks_like_id(target);
         // Text values such as `priority: high` may still be links to a file `high`.
@@ -404,8 +425,9 @@ impl<'a> LinkList<'a> {
             return;
         }
         if self.list.len() <= MAX_LINKS && self.known.insert((relation, target)) {
+            let attribute = attribute.filter(|attribute| *attribute != relation).map(Box::from);
             let (relation, target) = (relation.to_owned(), target.to_owned());
-            self.list.push(EntityLink { relation, target, is_certain });
+            self.list.push(EntityLink { relation, attribute, target, is_certain });
         }
     }
 }

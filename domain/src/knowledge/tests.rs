@@ -37,13 +37,16 @@ fn entity_is_parsed_from_its_front_matter() {
         certain_links(&entity),
         [
             ("because", "bd-ffffff"),
-            ("blocks", "bd-cccccc"),
+            ("depends_on", "bd-cccccc"),
             ("depends_on", "bd-dddddd"),
             ("implements", "iss-bbbbbb"),
             ("implements", "REQ-048"),
             ("supersedes", "dec-aaaaaa"),
         ]
     );
+    let attributes: Vec<&str> =
+        entity.links.iter().filter_map(|link| link.attribute.as_deref()).collect();
+    assert_eq!(attributes, ["blocks"]);
 }
 
 // S4: AC-002.1
