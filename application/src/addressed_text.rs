@@ -9,6 +9,7 @@ use reqlore_domain::untrusted_text::encode_line;
 
 use crate::ToolContext;
 use crate::address::{Address, AddressTarget, SECTION_PREFIX};
+use crate::document_label::DocumentLabel;
 use crate::links::{IncomingLink, LinkList, LinkReader, OutgoingLink};
 use crate::transaction::get_one;
 
@@ -69,6 +70,18 @@ impl Address {
             outgoing.iter().map(OutgoingLink::entry).collect(),
             incoming.iter().map(IncomingLink::entry).collect(),
         ))
+    }
+
+    /// The document without its text.
+    pub(crate) async fn read_label(&self, context: &ToolContext) -> Result<DocumentLabel> {
+        let id = self.target.id().into_owned();
+        if let AddressTarget::Item(meta) | AddressTarget::Entity(meta) = &self.target {
+            let reader = LinkReader { ports: &context.ports, project: &self.project };
+            let superseded_by = reader.successors([&**meta]).await?.remove(&meta.id);
+            return Ok(DocumentLabel { superseded_by, ..DocumentLabel::from_meta(meta, id) });
+        }
+        let (kind, title) = (self.target.kind().to_owned(), Some(self.target.title()));
+        Ok(DocumentLabel { id, kind, title, ..DocumentLabel::default() })
     }
 
     pub(crate) async fn read_text(&self, context: &ToolContext) -> Result<AddressedText> {

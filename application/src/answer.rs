@@ -183,10 +183,16 @@ impl Answer for FixedAnswer {
 
 /// Names what is left out of a text, and the size that returns all of it.
 pub(crate) fn cut_note(shown: &str, all: &str) -> String {
+    let advice = whole_advice(all.len());
     let (shown, count) = (shown.chars().count(), all.chars().count());
+    format!("cut after {shown} of {count} characters; {advice}")
+}
+
+/// Names the limit that fits a text of this size.
+pub(crate) fn whole_advice(bytes: usize) -> String {
     // With room for the notes.
-    let tokens = all.len().div_ceil(BYTES_PER_TOKEN) + 200;
-    format!("cut after {shown} of {count} characters; pass max_tokens: {tokens} for all")
+    let tokens = bytes.div_ceil(BYTES_PER_TOKEN) + 200;
+    format!("pass max_tokens: {tokens} for all")
 }
 
 /// The positions after each sentence and line of a text.

@@ -219,6 +219,7 @@ async fn check_knowledge(
         }
     }
     let graph = &graph;
+    let successors = successors(graph);
     let names = ReferenceIndex::read(ports, project).await?;
     let mut findings = Vec::new();
     for node in graph.nodes() {
@@ -232,6 +233,15 @@ async fn check_knowledge(
         };
         problems.extend(own_problem.map(|message| (node.entity.id.as_str(), message)));
         problems.extend(broken_links(graph, &names, node));
+        if let Some(successor) = successors.get(&*node.name)
+            && node.entity.has_status(&["accepted"])
+        {
+            let message = format!(
+                "the status is accepted, but {successor} supersedes it; set the status to \
+                 superseded"
+            );
+            problems.push(("status", message));
+        }
         if !problems.is_empty() {
             // The text is needed for the line numbers only.
             let document = get_one(&*ports.documents, project, &id).await?;
@@ -246,6 +256,23 @@ async fn check_knowledge(
         }
     }
     Ok(findings)
+}
+
+/// Returns the id of the successor of each superseded entity, by document name.
+fn successors(graph: &EntityGraph) -> HashMap<&str, &str> {
+    let mut successors = HashMap::new();
+    for node in graph.nodes() {
+        for links in graph.outgoing(node) {
+            for target in links.targets {
+                if node.entity.supersedes(target.id)
+                    && let Some(old) = target.node.filter(|old| old.name != node.name)
+                {
+                    successors.insert(&*old.name, &*node.entity.id);
+                }
+            }
+        }
+    }
+    successors
 }
 
 /// Returns links to missing entities and items, as target and problem.

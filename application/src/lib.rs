@@ -12,6 +12,7 @@ pub mod backlog;
 mod change;
 pub mod check;
 pub mod docsets;
+mod document_label;
 mod empty_answer;
 pub mod history;
 mod idempotency;

@@ -12,31 +12,35 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::{MentionSource, requirement_title};
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::ApplicationPorts;
 use crate::address::SECTION_PREFIX;
+use crate::document_label::DocumentLabel;
 use crate::transaction::get_one;
 
 /// Incoming links of one answer.
 pub(crate) const MAX_INCOMING: usize = 50;
+/// Each takes a lookup of links.
+const MAX_SUCCESSOR_LOOKUPS: usize = 500;
 
 /// A link of a document, as seen from it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct LinkEntry {
     /// `mentions`, a relationship type, or a key of an entity's front matter.
     pub(crate) relation: String,
-    /// The other end: a reference, an entity ID, a section, or a requirement of one.
-    pub(crate) id: String,
-    /// `requirement`, `decision`, …; empty if it is unknown because the target is missing.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) kind: String,
-    /// Absent if the target is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) title: Option<String>,
+    /// The type of a link in the front matter, such as `blocks` under `depends_on`.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(crate) attribute: Option<String>,
+    /// The other end.
+    #[serde(flatten)]
+    pub(crate) label: DocumentLabel,
+    /// True if no document, or several, have the ID.
+    #[serde(skip)]
+    pub(crate) is_missing: bool,
 }
 
 // The links of a document. (A doc comment would become part of the schema.)
@@ -62,10 +66,10 @@ impl LinkList {
     pub(crate) fn text_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for link in &self.outgoing {
-            lines.push(format!("- {} {}", encode_line(&link.relation), link.target_text()));
+            lines.push(format!("- {}", link.outgoing_text()));
         }
         for link in &self.incoming {
-            lines.push(link.incoming_text());
+            lines.push(format!("- {}", link.incoming_text()));
         }
         if self.incoming.len() < self.incoming_total {
             let (shown, total) = (self.incoming.len(), self.incoming_total);
@@ -76,13 +80,27 @@ impl LinkList {
 }
 
 impl LinkEntry {
-    fn target_text(&self) -> String {
-        let title = self.title.as_deref().unwrap_or("(missing)");
-        format!("{}: {}", encode_id(&self.id), encode_line(title))
+    /// Such as `depends on bd-6af4f1 (blocks; issue, open): Title`.
+    pub(crate) fn outgoing_text(&self) -> String {
+        let words = self.relation.replace('_', " ");
+        self.text(&words, self.attribute.as_deref().unwrap_or_default())
     }
 
-    fn incoming_text(&self) -> String {
-        format!("- {} {}", encode_line(&inverse_relation(&self.relation)), self.target_text())
+    /// Such as `needed by bd-6af4f1 (issue, open): Title`.
+    pub(crate) fn incoming_text(&self) -> String {
+        match (self.relation.as_str(), self.attribute.as_deref()) {
+            // The source waits for this document.
+            ("depends_on", Some("blocks")) => self.text("blocks", ""),
+            (relation, attribute) => {
+                self.text(&inverse_relation(relation), attribute.unwrap_or_default())
+            }
+        }
+    }
+
+    fn text(&self, words: &str, attribute: &str) -> String {
+        let label = self.label.text_with(attribute);
+        let missing = if self.is_missing { ": (missing)" } else { "" };
+        format!("{} {label}{missing}", encode_line(words))
     }
 }
 
@@ -92,6 +110,8 @@ pub(crate) struct LinkNode {
     pub(crate) meta: Arc<DocumentMeta>,
     /// Set for a requirement of a section.
     pub(crate) part: Option<LinkPart>,
+    /// The ID of the entity that supersedes this one.
+    pub(crate) superseded_by: Option<String>,
 }
 
 /// A requirement of a section.
@@ -105,7 +125,11 @@ impl LinkNode {
     fn of_mention(meta: &Arc<DocumentMeta>, source: &MentionSource) -> Self {
         let title = source.title.clone();
         let part = source.index.clone().map(|index| LinkPart { index, title });
-        Self { meta: Arc::clone(meta), part }
+        Self { part, ..Self::new(meta) }
+    }
+
+    fn new(meta: &Arc<DocumentMeta>) -> Self {
+        Self { meta: Arc::clone(meta), part: None, superseded_by: None }
     }
 
     pub(crate) fn id(&self) -> String {
@@ -117,34 +141,22 @@ impl LinkNode {
         }
     }
 
-    pub(crate) fn kind(&self) -> &str {
-        let meta = &self.meta;
-        if self.part.is_some() {
-            return "section_requirement";
+    pub(crate) fn label(&self) -> DocumentLabel {
+        let mut label = DocumentLabel::from_meta(&self.meta, self.id());
+        label.superseded_by.clone_from(&self.superseded_by);
+        if let Some(part) = &self.part {
+            "section_requirement".clone_into(&mut label.kind);
+            label.title = Some(part.title.clone());
         }
-        match (&meta.item, &meta.entity) {
-            (Some(item), _) => item.kind.name(),
-            (None, Some(entity)) => &entity.kind,
-            (None, None) => meta.id.kind.name(),
-        }
+        label
     }
 
-    pub(crate) fn title(&self) -> &str {
-        let meta = &self.meta;
-        match (&self.part, &meta.item, &meta.entity) {
-            (Some(part), ..) => &part.title,
-            (None, Some(item), _) => &item.title,
-            (None, None, Some(entity)) => &entity.title,
-            (None, None, None) => meta.title.as_deref().unwrap_or(&meta.id.name),
-        }
-    }
-
-    pub(crate) fn entry(&self, relation: &str) -> LinkEntry {
+    fn entry(&self, relation: &str, attribute: Option<&str>) -> LinkEntry {
         LinkEntry {
             relation: relation.to_owned(),
-            id: self.id(),
-            kind: self.kind().to_owned(),
-            title: Some(self.title().to_owned()),
+            attribute: attribute.map(str::to_owned),
+            label: self.label(),
+            is_missing: false,
         }
     }
 }
@@ -153,12 +165,13 @@ impl LinkNode {
 #[derive(Debug)]
 pub(crate) struct IncomingLink {
     pub(crate) relation: String,
+    attribute: Option<String>,
     pub(crate) source: LinkNode,
 }
 
 impl IncomingLink {
     pub(crate) fn entry(&self) -> LinkEntry {
-        self.source.entry(&self.relation)
+        self.source.entry(&self.relation, self.attribute.as_deref())
     }
 }
 
@@ -166,6 +179,7 @@ impl IncomingLink {
 #[derive(Debug)]
 pub(crate) struct OutgoingLink {
     pub(crate) relation: String,
+    attribute: Option<String>,
     /// As spelled in the document.
     pub(crate) id: String,
     /// `None` if the target is missing, or if several documents have the ID.
@@ -176,12 +190,17 @@ impl OutgoingLink {
     /// The link with the ID that answers print.
     pub(crate) fn entry(&self) -> LinkEntry {
         if let Some(target) = &self.target {
-            return target.entry(&self.relation);
+            return target.entry(&self.relation, self.attribute.as_deref());
         }
         let reference = Reference::parse(&self.id);
         let kind = reference.map_or("", |reference| reference.kind.name()).to_owned();
         let id = reference.map_or_else(|| self.id.clone(), |reference| reference.to_string());
-        LinkEntry { relation: self.relation.clone(), id, kind, title: None }
+        LinkEntry {
+            relation: self.relation.clone(),
+            attribute: self.attribute.clone(),
+            label: DocumentLabel { id, kind, ..DocumentLabel::default() },
+            is_missing: true,
+        }
     }
 }
 
@@ -209,7 +228,61 @@ impl LinkReader<'_> {
             // Mentions last, so that the cut at `MAX_INCOMING` keeps the relationships.
             (link.relation == MENTIONS, link.relation.clone(), link.source.id())
         });
+        self.add_successors(links.iter_mut().map(|link| &mut link.source).collect()).await?;
         Ok(links)
+    }
+
+    /// Returns the IDs of the entities that supersede these documents.
+    ///
+    /// A successor that is only a draft, proposed or rejected supersedes nothing.
+    pub(crate) async fn successors(
+        self,
+        metas: impl IntoIterator<Item = &DocumentMeta>,
+    ) -> Result<HashMap<DocumentId, String>> {
+        let mut successors = HashMap::new();
+        let (mut ids, mut targets) = (Vec::new(), Vec::new());
+        for meta in metas {
+            let Some(entity) = &meta.entity else { continue };
+            // The predecessor may name its successor itself.
+            let mut links = entity.links.iter();
+            if let Some(link) =
+                links.find(|link| link.relation == "superseded_by" && link.is_certain)
+            {
+                successors.insert(meta.id.clone(), link.target.clone());
+                continue;
+            }
+            for name in [&entity.id, &meta.id.name] {
+                if !targets.contains(name) {
+                    ids.push(&meta.id);
+                    targets.push(name.clone());
+                }
+            }
+        }
+        if targets.is_empty() {
+            return Ok(successors);
+        }
+        let query = BacklinkQuery { kinds: vec![DocumentKind::Entity], targets };
+        let found = self.ports.documents.backlinks(self.project, &query).await?;
+        for ((id, name), sources) in ids.into_iter().zip(&query.targets).zip(found) {
+            for source in sources.iter().filter(|source| source.id != *id) {
+                if let Some(entity) = source.entity.as_ref().filter(|it| it.supersedes(name)) {
+                    successors.entry(id.clone()).or_insert_with(|| entity.id.clone());
+                }
+            }
+        }
+        Ok(successors)
+    }
+
+    /// Adds the successors of the first [`MAX_SUCCESSOR_LOOKUPS`] documents.
+    async fn add_successors(self, mut nodes: Vec<&mut LinkNode>) -> Result<()> {
+        nodes.truncate(MAX_SUCCESSOR_LOOKUPS);
+        let metas: Vec<Arc<DocumentMeta>> =
+            nodes.iter().map(|node| Arc::clone(&node.meta)).collect();
+        let successors = self.successors(metas.iter().map(|meta| &**meta)).await?;
+        for node in &mut nodes {
+            node.superseded_by = successors.get(&node.meta.id).cloned();
+        }
+        Ok(())
     }
 
     /// Returns the links of a document in its own order. `index` selects one requirement of a
@@ -222,12 +295,14 @@ impl LinkReader<'_> {
         let links = stored_links(meta, index);
         let targets = self.targets(links.iter().map(|link| link.target.clone())).await?;
         let mut outgoing = Vec::with_capacity(links.len());
-        for StoredLink { relation, target: id, is_certain } in links {
+        for StoredLink { relation, attribute, target: id, is_certain } in links {
             let target = targets.get(&id).cloned();
             if target.is_some() || is_certain {
-                outgoing.push(OutgoingLink { relation, id, target });
+                outgoing.push(OutgoingLink { relation, attribute, id, target });
             }
         }
+        let nodes = outgoing.iter_mut().filter_map(|link| link.target.as_mut());
+        self.add_successors(nodes.collect()).await?;
         Ok(outgoing)
     }
 
@@ -275,7 +350,7 @@ impl LinkReader<'_> {
         let mut missing = Vec::new();
         for ((id, word), metas) in ids.into_iter().zip(words).zip(found) {
             if let Some(meta) = unambiguous(&word, &metas) {
-                targets.insert(id, LinkNode { meta: Arc::clone(meta), part: None });
+                targets.insert(id, LinkNode::new(meta));
             } else if metas.is_empty() {
                 missing.push(id);
             }
@@ -298,7 +373,7 @@ impl LinkReader<'_> {
         // In reverse order, because both results are popped from the end.
         let with_key = found.pop().and_then(|mut metas| metas.pop());
         if let Some(meta) = found.pop().and_then(|mut metas| metas.pop()) {
-            return Ok(Some(LinkNode { meta, part: None }));
+            return Ok(Some(LinkNode::new(&meta)));
         }
         let Some(meta) = with_key else { return Ok(None) };
         let document = get_one(&*self.ports.documents, self.project, &meta.id).await?;
@@ -309,7 +384,7 @@ impl LinkReader<'_> {
         let Some(requirement) = section.find(index) else { return Ok(None) };
         let title = requirement_title(&section.text(requirement));
         let part = Some(LinkPart { index: requirement.index.to_owned(), title });
-        Ok(Some(LinkNode { meta, part }))
+        Ok(Some(LinkNode { part, ..LinkNode::new(&meta) }))
     }
 
     /// The kinds of the enabled toolsets that have links.
@@ -332,7 +407,7 @@ fn add_incoming(meta: &Arc<DocumentMeta>, names: &[String], links: &mut Vec<Inco
     for source in &meta.mentions {
         if source.targets.iter().any(|target| names.contains(target)) {
             let source = LinkNode::of_mention(meta, source);
-            links.push(IncomingLink { relation: MENTIONS.to_owned(), source });
+            links.push(IncomingLink { relation: MENTIONS.to_owned(), attribute: None, source });
         }
     }
     // The mentions of a section are added above, with their requirements.
@@ -340,12 +415,15 @@ fn add_incoming(meta: &Arc<DocumentMeta>, names: &[String], links: &mut Vec<Inco
         return;
     }
     let first = links.len();
-    for (relation, target) in meta.links() {
+    for (position, (relation, target)) in meta.links().into_iter().enumerate() {
         let is_new = links[first..].iter().all(|link| link.relation != relation);
         // One source may link by id and by path.
         if is_new && names.iter().any(|name| *name == target) {
-            let source = LinkNode { meta: Arc::clone(meta), part: None };
-            links.push(IncomingLink { relation: relation.to_owned(), source });
+            // The links of an entity are in the same order.
+            let link = meta.entity.as_ref().and_then(|entity| entity.links.get(position));
+            let attribute = link.and_then(|link| link.attribute.as_deref()).map(str::to_owned);
+            let source = LinkNode::new(meta);
+            links.push(IncomingLink { relation: relation.to_owned(), attribute, source });
         }
     }
 }
@@ -353,6 +431,7 @@ fn add_incoming(meta: &Arc<DocumentMeta>, names: &[String], links: &mut Vec<Inco
 /// A link as its document stores it.
 struct StoredLink {
     relation: String,
+    attribute: Option<String>,
     target: String,
     /// False for a text that is a link only if its target exists.
     is_certain: bool,
@@ -361,16 +440,18 @@ struct StoredLink {
 fn stored_links(meta: &DocumentMeta, index: Option<&str>) -> Vec<StoredLink> {
     let mut links = Vec::new();
     if let Some(entity) = &meta.entity {
-        for EntityLink { relation, target, is_certain, .. } in &entity.links {
+        for EntityLink { relation, attribute, target, is_certain } in &entity.links {
             let (relation, target) = (relation.clone(), target.clone());
-            links.push(StoredLink { relation, target, is_certain: *is_certain });
+            let attribute = attribute.as_deref().map(str::to_owned);
+            links.push(StoredLink { relation, attribute, target, is_certain: *is_certain });
         }
         return links;
     }
     let mut add_link = |relation: &str, target: String| {
         // A word of a text may only resemble an entity's ID.
         let is_certain = Reference::parse(&target).is_some();
-        links.push(StoredLink { relation: relation.to_owned(), target, is_certain });
+        let relation = relation.to_owned();
+        links.push(StoredLink { relation, attribute: None, target, is_certain });
     };
     if let Some(item) = &meta.item {
         for (relation, target) in item.links() {

@@ -251,7 +251,7 @@ impl ItemRelations {
         let names = reference.iter().map(ToString::to_string).collect();
         let parent_relation = reference.map_or("", |reference| reference.kind.name());
         for link in links.incoming(names).await? {
-            let IncomingLink { relation, source } = &link;
+            let IncomingLink { relation, source, .. } = &link;
             let item = source.meta.item.as_deref();
             // A child links to its parent under the name of the parent's kind.
             if item.is_some() && relation == parent_relation {

@@ -7,41 +7,77 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::Truncation;
-use super::entity_request::{EntityArguments, EntityRequest};
+use super::entity_request::{EntityId, find_address};
+use super::{CutReport, Repo};
 use crate::ToolContext;
-use crate::addressed_text::AddressedText;
-use crate::answer::ToolAnswer;
-use crate::links::{LinkNode, OutgoingLink};
-use crate::tool::{Tool, read_tool};
+use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::document_label::DocumentLabel;
+use crate::links::{LinkEntry, LinkNode, OutgoingLink};
+use crate::show_keys::{EntryKeys, ShowKeys};
+use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::transaction::get_one;
 
 pub(crate) struct ContextTool;
 
 const MAX_ITEMS: usize = 1_000;
+/// The largest limit of an answer. Further bodies are not read.
+const MAX_BODY_BYTES: usize = 1 << 20;
+/// The beginning of the entity itself, which precedes the lines of linked items under a limit.
+const FIRST_BYTES: usize = 2_000;
 
-#[derive(Serialize, JsonSchema)]
-struct EntityContext {
-    id: String,
-    /// The entity, linked entities, then other linked texts.
-    items: Vec<ContextItem>,
-    #[serde(flatten)]
-    cut: Truncation,
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Entity ID or path, or any other ID.
+    id: EntityId,
+    /// Path in the repository.
+    repo: Option<Repo>,
+    /// Keys of items, such as title; body costs most.
+    #[serde(default)]
+    show: ShowKeys<ItemKeys>,
+}
+
+struct ItemKeys;
+
+const BODY: &str = "body";
+
+impl EntryKeys for ItemKeys {
+    const KEYS: &'static [&'static str] =
+        &["kind", "title", "status", "superseded_by", "tags", BODY];
 }
 
 #[derive(Serialize, JsonSchema)]
-struct ContextItem {
-    id: String,
-    title: String,
-    body: String,
+struct EntityContext<'a> {
+    id: &'a str,
+    /// The entity, linked entities, then other linked texts.
+    #[schemars(with = "Vec<ContextItem<'_>>")]
+    items: Vec<Map<String, Value>>,
+    #[serde(flatten)]
+    cut: CutReport,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ContextItem<'a> {
+    /// Of the link, with its type; absent for the entity itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    relation: Option<&'a str>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    attribute: Option<&'a str>,
+    #[serde(flatten)]
+    label: &'a DocumentLabel,
+    #[schemars(default)]
+    body: &'a str,
 }
 
 #[async_trait]
 impl Tool for ContextTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<EntityArguments, EntityContext>(
+        read_tool::<Arguments, EntityContext<'_>>(
             "ixchel_context",
             "Gather an entity's context",
             "Returns an entity with the entities and backlog items it links to, and their \
@@ -55,53 +91,60 @@ impl Tool for ContextTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
-        let EntityRequest { address, mut budget } =
-            EntityRequest::decode(context, spec, &mut call).await?;
+        let Arguments { id, repo, show } = decode_arguments(&mut call, spec)?;
+        let address = find_address(context, &call.caller, &id, repo.as_ref()).await?;
         let links = address.read_outgoing(context).await?;
-        let id = address.target.id().into_owned();
-        let mut nodes = linked_nodes(&id, &links);
-        if nodes.len() >= MAX_ITEMS {
-            budget.add_note(format!("items: the first {MAX_ITEMS} of {}", nodes.len() + 1));
-            nodes.truncate(MAX_ITEMS - 1);
+        let own = address.read_label(context).await?;
+        let mut linked = linked_nodes(&own.id, &links);
+        let (id, total) = (own.id.clone(), linked.len() + 1);
+        linked.truncate(MAX_ITEMS - 1);
+        let has_body = show.has(BODY);
+        // One unreadable document must not fail the call.
+        let body = if has_body {
+            address.read_text(context).await.ok().map(|text| text.body)
+        } else {
+            Some(String::new())
+        };
+        let mut bytes = body.as_ref().map_or(0, String::len);
+        let mut entries = vec![ContextEntry { link: None, label: own, body }];
+        for (node, link) in linked {
+            let body = if !has_body || bytes > MAX_BODY_BYTES {
+                Some(String::new())
+            } else {
+                read_body(context, &address.project, node).await
+            };
+            bytes += body.as_ref().map_or(0, String::len);
+            let label = node.label();
+            entries.push(ContextEntry { link: Some(link), label, body });
         }
-        let all = nodes.len() + 1;
-        let mut items = Vec::with_capacity(all);
-        match address.read_text(context).await {
-            Ok(AddressedText { id, title, body, .. }) => {
-                let body = budget.cut_text(&id, &body).to_owned();
-                items.push(ContextItem { id, title, body });
-            }
-            // One unreadable document must not fail the call.
-            Err(_) => budget.add_note(format!("{}: cannot be read", address.target.document_id())),
-        }
-        for (position, node) in nodes.into_iter().enumerate() {
-            if budget.is_spent() {
-                budget.add_note(format!("items: the first {} of {all}", position + 1));
-                break;
-            }
-            match read_body(context, &address.project, node).await {
-                Some(body) => {
-                    let (id, title) = (node.id(), node.title().to_owned());
-                    let body = budget.cut_text(&id, &body).to_owned();
-                    items.push(ContextItem { id, title, body });
-                }
-                None => budget.add_note(format!("{}: cannot be read", node.meta.id)),
+        for entry in &mut entries {
+            entry.label.keep(|key| show.has(key));
+            if let Some(link) = &mut entry.link {
+                link.label = entry.label.clone();
             }
         }
-        super::json_reply(&EntityContext { id, items, cut: budget.into_truncation() })
+        let is_complete = bytes <= MAX_BODY_BYTES;
+        Ok(ToolAnswer::new(ContextAnswer::new(id, entries, total, show, is_complete)))
     }
 }
 
 /// The targets of a document's links, each once and without itself: entities, items, sections.
-fn linked_nodes<'a>(own_id: &str, links: &'a [OutgoingLink]) -> Vec<&'a LinkNode> {
-    let mut nodes: Vec<&LinkNode> = Vec::new();
-    for node in links.iter().filter_map(|link| link.target.as_ref()) {
-        let id = node.id();
-        if id != own_id && nodes.iter().all(|known| known.id() != id) {
-            nodes.push(node);
+/// Several relations to one target are one link.
+fn linked_nodes<'a>(own_id: &str, links: &'a [OutgoingLink]) -> Vec<(&'a LinkNode, LinkEntry)> {
+    let mut nodes: Vec<(&LinkNode, LinkEntry)> = Vec::new();
+    for link in links {
+        let Some(node) = &link.target else { continue };
+        let entry = link.entry();
+        match nodes.iter_mut().find(|(_, known)| known.label.id == entry.label.id) {
+            Some((_, known)) => {
+                known.relation = format!("{}, {}", known.relation, entry.relation);
+                known.attribute = known.attribute.take().or(entry.attribute);
+            }
+            None if entry.label.id != own_id => nodes.push((node, entry)),
+            None => {}
         }
     }
-    nodes.sort_by_key(|node| (node.meta.entity.is_none(), node.meta.item.is_none()));
+    nodes.sort_by_key(|(node, _)| (node.meta.entity.is_none(), node.meta.item.is_none()));
     nodes
 }
 
@@ -112,4 +155,173 @@ async fn read_body(context: &ToolContext, project: &ProjectKey, node: &LinkNode)
     let Some(part) = &node.part else { return Some(front_matter::body(text).to_owned()) };
     let section = Section::parse(text);
     section.find(&part.index).map(|requirement| section.text(requirement))
+}
+
+/// An item of the context.
+struct ContextEntry {
+    /// `None` for the entity itself.
+    link: Option<LinkEntry>,
+    label: DocumentLabel,
+    /// `None` if it cannot be read.
+    body: Option<String>,
+}
+
+impl ContextEntry {
+    fn heading(&self) -> String {
+        match &self.link {
+            Some(link) => link.outgoing_text(),
+            None => self.label.text(),
+        }
+    }
+
+    fn text(&self) -> &str {
+        self.body.as_deref().unwrap_or_default()
+    }
+}
+
+/// A part of the answer that a limit may leave out.
+#[derive(Clone, Copy)]
+enum ContextPart {
+    /// The line of an entry.
+    Line,
+    /// The body of an entry up to an end of a sentence.
+    Body { entry: usize, end: usize },
+}
+
+struct ContextAnswer {
+    id: String,
+    /// The entity itself first.
+    entries: Vec<ContextEntry>,
+    /// Number of entries, with those above [`MAX_ITEMS`].
+    total: usize,
+    /// The most important parts first.
+    parts: Vec<ContextPart>,
+    show: ShowKeys<ItemKeys>,
+    /// True if all bodies were read.
+    is_complete: bool,
+}
+
+impl ContextAnswer {
+    /// Orders the parts: the beginning of the entity itself, the lines of all items, the rest of
+    /// the entity, and the other bodies.
+    fn new(
+        id: String,
+        entries: Vec<ContextEntry>,
+        total: usize,
+        show: ShowKeys<ItemKeys>,
+        is_complete: bool,
+    ) -> Self {
+        let mut parts = Vec::new();
+        let mut rest = Vec::new();
+        for (entry, item) in entries.iter().enumerate() {
+            if item.text().is_empty() {
+                continue;
+            }
+            for end in text_borders(item.text()) {
+                let part = ContextPart::Body { entry, end };
+                if entry == 0 && end <= FIRST_BYTES { parts.push(part) } else { rest.push(part) }
+            }
+        }
+        parts.extend(entries.iter().skip(1).map(|_| ContextPart::Line));
+        parts.extend(rest);
+        Self { id, entries, total, parts, show, is_complete }
+    }
+
+    /// The shown entries, each with the beginning of its body, and what is left out.
+    fn shown(&self, parts: usize) -> (Vec<(&ContextEntry, &str)>, CutReport) {
+        // The line of the entity itself is always there.
+        let mut lines = 1;
+        let mut ends = vec![0; self.entries.len()];
+        for part in self.parts.iter().take(parts) {
+            match *part {
+                ContextPart::Line => lines += 1,
+                ContextPart::Body { entry, end } => ends[entry] = end,
+            }
+        }
+        let (mut shown, mut cut, mut without_body) = (Vec::new(), Vec::new(), 0);
+        for (entry, end) in self.entries.iter().zip(ends).take(lines) {
+            let (body, id) = (entry.text(), &entry.label.id);
+            match end {
+                _ if entry.body.is_none() => cut.push(format!("{id}: cannot be read")),
+                _ if end == body.len() => {}
+                0 => without_body += 1,
+                _ => {
+                    let (kept, all) = (body[..end].chars().count(), body.chars().count());
+                    cut.push(format!("{id}: the first {kept} of {all} characters"));
+                }
+            }
+            shown.push((entry, body[..end].trim_end()));
+        }
+        if without_body > 0 {
+            cut.push(format!("the bodies of {without_body} items; ixchel_show returns each"));
+        }
+        if shown.len() < self.total {
+            cut.push(format!("items: the first {} of {}", shown.len(), self.total));
+        }
+        if !self.is_complete {
+            let limit = MAX_BODY_BYTES >> 10;
+            cut.push(format!("bodies after the first {limit} KiB; ixchel_show returns each"));
+        }
+        if parts < self.parts.len() {
+            cut.push(whole_advice(self.full_size()));
+        }
+        (shown, CutReport::new(cut))
+    }
+
+    fn full_size(&self) -> usize {
+        let mut size = 0;
+        for entry in &self.entries {
+            // With the separators.
+            size += entry.heading().len() + entry.text().len() + 8;
+        }
+        size
+    }
+}
+
+impl Answer for ContextAnswer {
+    fn part_count(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn text(&self, parts: usize) -> String {
+        let (shown, cut) = self.shown(parts);
+        let mut text = String::new();
+        for (entry, body) in shown {
+            // Between two bodies, so that a heading is not taken for a part of the first.
+            let had_body = !text.is_empty() && self.show.has(BODY);
+            text.push_str(if had_body {
+                "\n\n"
+            } else if text.is_empty() {
+                ""
+            } else {
+                "\n"
+            });
+            text.extend(["=== ", &entry.heading()]);
+            if !body.is_empty() {
+                text.extend(["\n", body]);
+            }
+        }
+        cut.add_to_text(&mut text);
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let (shown, cut) = self.shown(parts);
+        let mut items = Vec::with_capacity(shown.len());
+        for (entry, body) in shown {
+            let link = entry.link.as_ref();
+            let item = ContextItem {
+                relation: link.map(|link| &*link.relation),
+                attribute: link.and_then(|link| link.attribute.as_deref()),
+                label: &entry.label,
+                body,
+            };
+            let item = serde_json::to_value(item).map_err(serialization_error)?;
+            let Value::Object(mut item) = item else { continue };
+            self.show.filter(&mut item);
+            items.push(item);
+        }
+        let id = &self.id;
+        serde_json::to_value(EntityContext { id, items, cut }).map_err(serialization_error)
+    }
 }

@@ -1,22 +1,28 @@
 //! `ixchel_search`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
-use reqlore_domain::document::DocumentKind;
+use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::search::{SearchFacet, SearchHits, SearchQuery, SemanticMode};
+use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits, SearchQuery, SemanticMode};
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{MaxTokens, Repo, TokenBudget, Truncation};
-use crate::answer::ToolAnswer;
+use super::{CutReport, Repo};
+use crate::answer::{Answer, ToolAnswer, serialization_error};
+use crate::document_label::DocumentLabel;
 use crate::empty_answer::{HitCounts, explain_hits};
 use crate::incomplete_report::IncompleteReport;
+use crate::links::LinkReader;
+use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::{ApplicationPorts, ToolContext};
 
@@ -46,38 +52,55 @@ struct Arguments {
     words_only: bool,
     /// Path in the repository.
     repo: Option<Repo>,
-    /// Approximate size limit.
-    max_tokens: Option<MaxTokens>,
+    /// Keys of hits, such as title and status.
+    #[serde(default)]
+    show: ShowKeys<HitKeys>,
+}
+
+struct HitKeys;
+
+impl EntryKeys for HitKeys {
+    const KEYS: &'static [&'static str] =
+        &["kind", "title", "status", "superseded_by", "tags", "score", "uncertain", "snippet"];
 }
 
 #[derive(Serialize, JsonSchema)]
 struct SearchResults<'a> {
-    /// Best first.
-    hits: Vec<EntityHit<'a>>,
+    /// Best first; superseded, rejected and obsolete ones last.
+    #[schemars(with = "Vec<EntityHit>")]
+    hits: Vec<Map<String, Value>>,
     total: usize,
+    /// The offset of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize", default)]
+    next_offset: Option<usize>,
     /// Rankers: "words", "meaning:<model>".
     signals: &'a [String],
     /// Texts not indexed or embedded yet.
     pending: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "IncompleteReport", default)]
-    incomplete: Option<IncompleteReport>,
+    incomplete: Option<&'a IncompleteReport>,
     #[serde(flatten)]
-    cut: Truncation,
+    cut: CutReport,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct EntityHit<'a> {
-    id: &'a str,
-    kind: &'a str,
-    title: &'a str,
+struct EntityHit {
+    #[serde(flatten)]
+    label: DocumentLabel,
     /// 0 to 1.
+    #[schemars(default)]
     score: f64,
     /// Weak evidence; in total only above 50,000 items.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     uncertain: bool,
-    snippet: &'a str,
+    #[schemars(default)]
+    snippet: String,
+    /// True if the entity is no longer valid and the query does not name it.
+    #[serde(skip)]
+    is_last: bool,
 }
 
 #[async_trait]
@@ -130,8 +153,20 @@ impl Tool for SearchTool {
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let found =
             context.indexes.search(&context.server_ports, &project, &query, observer).await?;
-        let mut reply = search_reply(&found, arguments.max_tokens)?;
+        let mut hits = Vec::with_capacity(found.hits.len());
+        for hit in &found.hits {
+            hits.push(EntityHit::new(hit));
+        }
+        add_metadata(context, &project, &query.text, &found.hits, &mut hits).await?;
+        let (show, offset) = (arguments.show, query.offset);
+        for hit in &mut hits {
+            hit.label.keep(|key| show.has(key));
+        }
+        let incomplete = IncompleteReport::from_documents(&found.incomplete);
         let counts = HitCounts::of_page(&found, query.offset);
+        let SearchHits { total, signals, pending, .. } = found;
+        let answer = SearchAnswer { hits, offset, total, signals, pending, incomplete, show };
+        let mut reply = ToolAnswer::new(answer);
         let excluded = "No text matches the query, the kind and the status.";
         let caller = &call.caller;
         explain_hits(&mut reply, ports, caller, &project, &documents, counts, excluded).await?;
@@ -156,27 +191,160 @@ async fn status_facets(
     Ok(spellings.map(|stored| SearchFacet::new(SearchFacet::STATUS, stored)).collect())
 }
 
-fn search_reply(found: &SearchHits, max_tokens: Option<MaxTokens>) -> Result<ToolAnswer> {
-    let mut hits = Vec::with_capacity(found.hits.len());
-    for hit in &found.hits {
-        hits.push(EntityHit {
-            id: &hit.reference,
-            kind: &hit.kind,
-            title: &hit.title,
+impl EntityHit {
+    fn new(hit: &SearchHit) -> Self {
+        let label = DocumentLabel {
+            id: hit.reference.clone(),
+            kind: hit.kind.clone(),
+            title: Some(hit.title.clone()),
+            ..DocumentLabel::default()
+        };
+        Self {
+            label,
             // More digits would cost tokens without helping to compare hits.
             score: (f64::from(hit.score) * 10_000.0).round() / 10_000.0,
             uncertain: hit.is_uncertain,
-            snippet: &hit.snippet,
-        });
+            snippet: hit.snippet.clone(),
+            is_last: false,
+        }
     }
-    let mut budget = TokenBudget::new(max_tokens);
-    budget.keep_fitting("hits", &mut hits);
-    super::json_reply(&SearchResults {
-        hits,
-        total: found.total,
-        signals: &found.signals,
-        pending: found.pending,
-        incomplete: IncompleteReport::from_documents(&found.incomplete),
-        cut: budget.into_truncation(),
-    })
+}
+
+/// Adds status, tags and successor of each entity.
+async fn add_metadata(
+    context: &ToolContext,
+    project: &ProjectKey,
+    query: &str,
+    found: &[SearchHit],
+    hits: &mut [EntityHit],
+) -> Result<()> {
+    let query = query.to_lowercase();
+    let mut names = Vec::new();
+    for hit in found {
+        if hit.document.kind == DocumentKind::Entity {
+            names.push(hit.document.name.clone());
+        }
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let ports = &context.ports;
+    let metas = ports.documents.lookup(project, DocumentKind::Entity, &names).await?;
+    let metas: Vec<Arc<DocumentMeta>> = metas.into_iter().flatten().collect();
+    let reader = LinkReader { ports, project };
+    let successors = reader.successors(metas.iter().map(|meta| &**meta)).await?;
+    for (hit, entry) in found.iter().zip(hits) {
+        let Some(meta) = metas.iter().find(|meta| meta.id == hit.document) else { continue };
+        let Some(entity) = &meta.entity else { continue };
+        let label = &mut entry.label;
+        label.status.clone_from(&entity.status);
+        label.tags.clone_from(&entity.tags);
+        label.superseded_by = successors.get(&meta.id).cloned();
+        let is_outdated = entity.is_outdated() || label.superseded_by.is_some();
+        entry.is_last = is_outdated && !query.contains(&label.id.to_lowercase());
+    }
+    Ok(())
+}
+
+struct SearchAnswer {
+    /// By rank.
+    hits: Vec<EntityHit>,
+    offset: usize,
+    total: usize,
+    signals: Vec<String>,
+    pending: usize,
+    incomplete: Option<IncompleteReport>,
+    show: ShowKeys<HitKeys>,
+}
+
+impl SearchAnswer {
+    /// The first hits, those that are no longer valid last. Hits after them are on the next page,
+    /// so the order within a page must not depend on hits that are cut.
+    fn shown(&self, parts: usize) -> Vec<&EntityHit> {
+        let mut hits: Vec<&EntityHit> = self.hits.iter().take(parts).collect();
+        hits.sort_by_key(|hit| (hit.uncertain, hit.is_last));
+        hits
+    }
+
+    fn summary_line(&self, shown: usize) -> String {
+        let (total, first) = (self.total, self.offset + 1);
+        // The uncertain hits of the last page are not in the total.
+        let shown = shown.min(total.saturating_sub(self.offset));
+        let hits = if total == 1 { "hit" } else { "hits" };
+        match shown {
+            _ if shown == total => format!("{total} {hits}"),
+            0 => format!("{total} {hits}, showing none"),
+            _ => format!("{total} {hits}, showing {first} to {}", self.offset + shown),
+        }
+    }
+
+    /// `None` if no hit is shown, because the next page would begin with the same hit.
+    fn next_offset(&self, parts: usize) -> Option<usize> {
+        let next = self.offset + parts;
+        (parts > 0 && (parts < self.hits.len() || next < self.total)).then_some(next)
+    }
+
+    fn hit_text(&self, hit: &EntityHit) -> String {
+        let label = hit.label.text();
+        if hit.snippet.is_empty() || !self.show.has("snippet") {
+            return label;
+        }
+        format!("{label}; {}", encode_line(&hit.snippet))
+    }
+
+    fn cut(&self, parts: usize) -> CutReport {
+        let (shown, all) = (parts, self.hits.len());
+        let advice = if shown == 0 { "; pass a larger max_tokens" } else { "" };
+        let cut = (shown < all).then(|| format!("hits: the first {shown} of {all}{advice}"));
+        CutReport::new(cut.into_iter().collect())
+    }
+}
+
+impl Answer for SearchAnswer {
+    fn part_count(&self) -> usize {
+        self.hits.len()
+    }
+
+    fn text(&self, parts: usize) -> String {
+        let hits = self.shown(parts);
+        let mut lines = vec![self.summary_line(hits.len())];
+        let mut is_certain = true;
+        for hit in hits {
+            if is_certain && hit.uncertain {
+                lines.push("Uncertain hits, which may not answer the query:".to_owned());
+            }
+            is_certain = !hit.uncertain;
+            lines.push(self.hit_text(hit));
+        }
+        lines.extend(self.incomplete.as_ref().map(IncompleteReport::text_line));
+        if let Some(offset) = self.next_offset(parts) {
+            lines.push(format!("Next page: offset {offset}"));
+        }
+        let mut text = lines.join("\n");
+        self.cut(parts).add_to_text(&mut text);
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let mut hits = Vec::new();
+        for hit in self.shown(parts) {
+            let Value::Object(mut entry) =
+                serde_json::to_value(hit).map_err(serialization_error)?
+            else {
+                continue;
+            };
+            self.show.filter(&mut entry);
+            hits.push(entry);
+        }
+        serde_json::to_value(SearchResults {
+            hits,
+            total: self.total,
+            next_offset: self.next_offset(parts),
+            signals: &self.signals,
+            pending: self.pending,
+            incomplete: self.incomplete.as_ref(),
+            cut: self.cut(parts),
+        })
+        .map_err(serialization_error)
+    }
 }

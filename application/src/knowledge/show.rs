@@ -3,18 +3,30 @@
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::Truncation;
-use super::entity_request::{EntityArguments, EntityRequest};
+use super::entity_request::{EntityId, find_address};
+use super::{CutReport, Repo};
 use crate::ToolContext;
 use crate::addressed_text::AddressedText;
-use crate::answer::ToolAnswer;
-use crate::links::LinkList;
-use crate::tool::{Tool, read_tool};
+use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::document_label::DocumentLabel;
+use crate::links::{LinkEntry, LinkList};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ShowTool;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Entity ID or path, or any other ID.
+    id: EntityId,
+    /// Path in the repository.
+    repo: Option<Repo>,
+}
 
 #[derive(Serialize, JsonSchema)]
 struct EntityFile<'a> {
@@ -23,15 +35,18 @@ struct EntityFile<'a> {
     title: &'a str,
     #[schemars(required, extend("type" = ["string", "null"]))]
     status: Option<&'a str>,
+    /// ID of the successor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_by: Option<&'a str>,
     tags: &'a [String],
     /// Relative to the repository.
     path: &'a str,
     version: &'a str,
     /// The file with front matter.
     raw: &'a str,
-    links: LinkList,
+    links: &'a LinkList,
     #[serde(flatten)]
-    cut: Truncation,
+    cut: CutReport,
 }
 
 #[async_trait]
@@ -39,7 +54,7 @@ impl Tool for ShowTool {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             is_whole: true,
-            ..read_tool::<EntityArguments, EntityFile<'_>>(
+            ..read_tool::<Arguments, EntityFile<'_>>(
                 "ixchel_show",
                 "Read an entity",
                 "Returns the Markdown file of one knowledge entity, with its metadata and links. \
@@ -54,28 +69,97 @@ impl Tool for ShowTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
-        let EntityRequest { address, mut budget } =
-            EntityRequest::decode(context, spec, &mut call).await?;
+        let Arguments { id, repo } = decode_arguments(&mut call, spec)?;
+        let address = find_address(context, &call.caller, &id, repo.as_ref()).await?;
         let text = address.read_text(context).await?;
-        let mut links = address.read_links(context).await?;
-        let AddressedText { id, kind, title, status, tags, path, version, raw, .. } = &text;
-        let raw = budget.cut_text("raw", raw);
-        // The text comes first: ixchel_graph returns the links without it.
-        budget.keep_fitting("links.outgoing", &mut links.outgoing);
-        budget.keep_fitting("links.incoming", &mut links.incoming);
-        let status = status.as_deref();
-        let cut = budget.into_truncation();
-        super::json_reply(&EntityFile {
+        let label = address.read_label(context).await?;
+        let links = address.read_links(context).await?;
+        let borders = text_borders(&text.raw);
+        Ok(ToolAnswer::new(ShowAnswer { label, text, links, borders }))
+    }
+}
+
+struct ShowAnswer {
+    label: DocumentLabel,
+    text: AddressedText,
+    links: LinkList,
+    /// Ends of the sentences of the file.
+    borders: Vec<usize>,
+}
+
+impl ShowAnswer {
+    /// The beginning of the file, the number of its links, and what is left out.
+    fn cut(&self, parts: usize) -> (&str, usize, CutReport) {
+        let raw = &*self.text.raw;
+        // Only the first incoming links are in the list.
+        let links = self.links.outgoing.len() + self.links.incoming_total;
+        let shown_links = parts.saturating_sub(self.borders.len());
+        let shown = match self.borders.get(parts) {
+            Some(_) => raw[..parts.checked_sub(1).map_or(0, |last| self.borders[last])].trim_end(),
+            None => raw,
+        };
+        let mut cut = Vec::new();
+        if parts < self.borders.len() {
+            let (kept, all) = (shown.chars().count(), raw.chars().count());
+            cut.push(format!("raw: the first {kept} of {all} characters"));
+        }
+        if shown_links < links {
+            let advice = "ixchel_graph returns all";
+            cut.push(format!("links: the first {shown_links} of {links}; {advice}"));
+        }
+        if parts < self.part_count() {
+            cut.push(whole_advice(self.text(self.part_count()).len()));
+        }
+        (shown, shown_links, CutReport::new(cut))
+    }
+}
+
+impl Answer for ShowAnswer {
+    fn part_count(&self) -> usize {
+        self.borders.len() + self.links.outgoing.len() + self.links.incoming.len()
+    }
+
+    /// The file as it is, and everything else as notes, so that it is never taken for its text.
+    fn text(&self, parts: usize) -> String {
+        let (raw, shown_links, cut) = self.cut(parts);
+        let AddressedText { path, version, .. } = &self.text;
+        let mut label = self.label.clone();
+        // The file has them.
+        label.keep(|key| !["title", "tags"].contains(&key));
+        let (label, path) = (label.text(), encode_line(path));
+        let mut text = format!("{raw}\n\nNote: {label}, version {}, {path}", &version[..8]);
+        let outgoing = self.links.outgoing.iter().map(LinkEntry::outgoing_text);
+        let incoming = self.links.incoming.iter().map(LinkEntry::incoming_text);
+        for line in outgoing.chain(incoming).take(shown_links) {
+            text.extend(["\nNote: ", &line]);
+        }
+        cut.add_to_text(&mut text);
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let (raw, shown_links, cut) = self.cut(parts);
+        let (outgoing, incoming) = (&self.links.outgoing, &self.links.incoming);
+        let shown_outgoing = shown_links.min(outgoing.len());
+        let links = LinkList {
+            outgoing: outgoing[..shown_outgoing].to_vec(),
+            incoming: incoming[..shown_links - shown_outgoing].to_vec(),
+            incoming_total: self.links.incoming_total,
+        };
+        let AddressedText { id, kind, title, status, tags, path, version, .. } = &self.text;
+        serde_json::to_value(EntityFile {
             id,
             kind,
             title,
-            status,
+            status: status.as_deref(),
+            superseded_by: self.label.superseded_by.as_deref(),
             tags,
             path,
             version,
             raw,
-            links,
+            links: &links,
             cut,
         })
+        .map_err(serialization_error)
     }
 }

@@ -4,62 +4,82 @@ use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::entity_request::{EntityArguments, EntityRequest};
-use super::{TokenBudget, Truncation};
+use super::entity_request::{EntityId, find_address};
+use super::{CutReport, Repo};
 use crate::ToolContext;
-use crate::answer::ToolAnswer;
-use crate::links::{IncomingLink, LinkEntry, OutgoingLink};
-use crate::tool::{Tool, read_tool};
+use crate::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
+use crate::document_label::DocumentLabel;
+use crate::links::{IncomingLink, LinkEntry};
+use crate::show_keys::{EntryKeys, ShowKeys};
+use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct GraphTool;
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Entity ID or path, or any other ID.
+    id: EntityId,
+    /// Path in the repository.
+    repo: Option<Repo>,
+    /// Keys of linked documents, such as title.
+    #[serde(default)]
+    show: ShowKeys<LinkKeys>,
+}
+
+struct LinkKeys;
+
+impl EntryKeys for LinkKeys {
+    const KEYS: &'static [&'static str] = &["kind", "title", "status", "superseded_by", "tags"];
+}
+
 #[derive(Serialize, JsonSchema)]
-struct EntityLinks {
-    id: String,
-    title: String,
+struct EntityLinks<'a> {
+    #[serde(flatten)]
+    label: &'a DocumentLabel,
     /// Links, by relation.
-    outgoing: Vec<OutgoingLinks>,
+    outgoing: Vec<OutgoingLinks<'a>>,
     /// Backlinks from all toolsets, by relation.
-    incoming: Vec<IncomingLinks>,
+    incoming: Vec<IncomingLinks<'a>>,
     incoming_total: usize,
     #[serde(flatten)]
-    cut: Truncation,
+    cut: CutReport,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct OutgoingLinks {
-    /// Front matter key, or type of a map-style link.
-    rel: String,
-    targets: Vec<LinkTarget>,
+struct OutgoingLinks<'a> {
+    /// Front matter key.
+    rel: &'a str,
+    /// A title is null if the target is missing.
+    #[schemars(with = "Vec<LinkedDocument>")]
+    targets: Vec<Map<String, Value>>,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct LinkTarget {
-    id: String,
-    /// Null if the target is missing.
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    title: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct IncomingLinks {
+struct IncomingLinks<'a> {
     /// As in outgoing, or "mentions" for mentions in texts.
-    rel: String,
-    sources: Vec<LinkSource>,
+    rel: &'a str,
+    #[schemars(with = "Vec<LinkedDocument>")]
+    sources: Vec<Map<String, Value>>,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct LinkSource {
-    id: String,
-    title: String,
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "a schema")]
+struct LinkedDocument {
+    #[schemars(flatten)]
+    label: DocumentLabel,
+    /// Such as blocks under depends_on.
+    #[schemars(rename = "type", default)]
+    attribute: String,
 }
 
 #[async_trait]
 impl Tool for GraphTool {
     fn spec(&self) -> ToolSpec {
-        read_tool::<EntityArguments, EntityLinks>(
+        read_tool::<Arguments, EntityLinks<'_>>(
             "ixchel_graph",
             "Follow an entity's links",
             "Returns the links and backlinks of an entity, by relation.",
@@ -72,68 +92,105 @@ impl Tool for GraphTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
-        let EntityRequest { address, mut budget } =
-            EntityRequest::decode(context, spec, &mut call).await?;
-        let links = address.read_outgoing(context).await?;
-        // With the IDs as their document spells them.
-        let spelled = |link: &OutgoingLink| LinkEntry { id: link.id.clone(), ..link.entry() };
-        let outgoing = group_by_relation(links.iter().map(spelled));
-        let links = address.read_incoming(context).await?;
-        let incoming_total = links.len();
-        let incoming = group_by_relation(links.iter().map(IncomingLink::entry));
-        super::json_reply(&EntityLinks {
-            id: address.target.id().into_owned(),
-            title: address.target.title(),
-            outgoing: fit_outgoing(outgoing, &mut budget),
-            incoming: fit_incoming(incoming, &mut budget),
-            incoming_total,
-            cut: budget.into_truncation(),
-        })
+        let Arguments { id, repo, show } = decode_arguments(&mut call, spec)?;
+        let address = find_address(context, &call.caller, &id, repo.as_ref()).await?;
+        let mut outgoing = Vec::new();
+        for link in address.read_outgoing(context).await? {
+            let mut entry = link.entry();
+            // As the document spells it.
+            entry.label.id = link.id;
+            outgoing.push(entry);
+        }
+        let incoming = address.read_incoming(context).await?;
+        let mut incoming: Vec<LinkEntry> = incoming.iter().map(IncomingLink::entry).collect();
+        for entry in outgoing.iter_mut().chain(&mut incoming) {
+            entry.label.keep(|key| show.has(key));
+        }
+        let label = address.read_label(context).await?;
+        let has_links = !outgoing.is_empty() || !incoming.is_empty();
+        let mut reply = ToolAnswer::new(GraphAnswer { label, outgoing, incoming, show });
+        if !has_links {
+            reply.add_notes(["It has no links.".to_owned()]);
+        }
+        Ok(reply)
     }
 }
 
-/// Groups links by relation, in the order of the first link of each.
-fn group_by_relation(links: impl Iterator<Item = LinkEntry>) -> Vec<(String, Vec<LinkEntry>)> {
-    let mut groups: Vec<(String, Vec<LinkEntry>)> = Vec::new();
-    for link in links {
-        match groups.iter_mut().find(|(relation, _)| *relation == link.relation) {
-            Some((_, group)) => group.push(link),
-            None => groups.push((link.relation.clone(), vec![link])),
-        }
-    }
-    groups
+struct GraphAnswer {
+    label: DocumentLabel,
+    outgoing: Vec<LinkEntry>,
+    incoming: Vec<LinkEntry>,
+    show: ShowKeys<LinkKeys>,
 }
 
-fn fit_outgoing(
-    groups: Vec<(String, Vec<LinkEntry>)>,
-    budget: &mut TokenBudget,
-) -> Vec<OutgoingLinks> {
-    let mut outgoing = Vec::with_capacity(groups.len());
-    for (rel, links) in groups {
-        let mut targets = Vec::with_capacity(links.len());
-        for LinkEntry { id, title, .. } in links {
-            targets.push(LinkTarget { id, title });
+/// Linked documents of one relation.
+type LinkGroup<'a> = (&'a str, Vec<Map<String, Value>>);
+
+impl GraphAnswer {
+    fn cut(&self, parts: usize) -> (&[LinkEntry], &[LinkEntry], CutReport) {
+        let outgoing = &self.outgoing[..parts.min(self.outgoing.len())];
+        let incoming = &self.incoming[..parts.saturating_sub(self.outgoing.len())];
+        let mut cut = Vec::new();
+        for (name, shown, all) in
+            [("outgoing", outgoing, &self.outgoing), ("incoming", incoming, &self.incoming)]
+        {
+            if shown.len() < all.len() {
+                cut.push(format!("{name}: the first {} of {}", shown.len(), all.len()));
+            }
         }
-        budget.keep_fitting(&rel, &mut targets);
-        outgoing.push(OutgoingLinks { rel, targets });
+        if !cut.is_empty() {
+            cut.push(whole_advice(self.text(self.part_count()).len()));
+        }
+        (outgoing, incoming, CutReport::new(cut))
     }
-    outgoing
+
+    /// The links by relation, in the order of the first link of each.
+    fn groups<'a>(&self, links: &'a [LinkEntry]) -> Result<Vec<LinkGroup<'a>>> {
+        let mut groups: Vec<LinkGroup<'_>> = Vec::new();
+        for link in links {
+            let entry = serde_json::to_value(link).map_err(serialization_error)?;
+            let Value::Object(mut entry) = entry else { continue };
+            entry.remove("relation");
+            if link.is_missing && self.show.has("title") {
+                entry.insert("title".to_owned(), Value::Null);
+            }
+            match groups.iter_mut().find(|(relation, _)| *relation == link.relation) {
+                Some((_, group)) => group.push(entry),
+                None => groups.push((&link.relation, vec![entry])),
+            }
+        }
+        Ok(groups)
+    }
 }
 
-fn fit_incoming(
-    groups: Vec<(String, Vec<LinkEntry>)>,
-    budget: &mut TokenBudget,
-) -> Vec<IncomingLinks> {
-    let mut incoming = Vec::with_capacity(groups.len());
-    for (rel, links) in groups {
-        let mut sources = Vec::with_capacity(links.len());
-        for LinkEntry { id, title, .. } in links {
-            sources.push(LinkSource { id, title: title.unwrap_or_default() });
-        }
-        budget.keep_fitting(&format!("incoming {rel}"), &mut sources);
-        incoming.push(IncomingLinks { rel, sources });
+impl Answer for GraphAnswer {
+    fn part_count(&self) -> usize {
+        self.outgoing.len() + self.incoming.len()
     }
-    incoming
+
+    fn text(&self, parts: usize) -> String {
+        let (outgoing, incoming, cut) = self.cut(parts);
+        let mut lines = vec![self.label.text()];
+        lines.extend(outgoing.iter().map(|link| format!("- {}", link.outgoing_text())));
+        lines.extend(incoming.iter().map(|link| format!("- {}", link.incoming_text())));
+        let mut text = lines.join("\n");
+        cut.add_to_text(&mut text);
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let (shown_outgoing, shown_incoming, cut) = self.cut(parts);
+        let (mut outgoing, mut incoming) = (Vec::new(), Vec::new());
+        for (rel, targets) in self.groups(shown_outgoing)? {
+            outgoing.push(OutgoingLinks { rel, targets });
+        }
+        for (rel, sources) in self.groups(shown_incoming)? {
+            incoming.push(IncomingLinks { rel, sources });
+        }
+        let (label, incoming_total) = (&self.label, self.incoming.len());
+        serde_json::to_value(EntityLinks { label, outgoing, incoming, incoming_total, cut })
+            .map_err(serialization_error)
+    }
 }
 
 #[cfg(test)]
@@ -154,9 +211,9 @@ mod tests {
         let arguments = json!({ "id": "dec-1d2c8f" });
         let graph = testing.data("ixchel_graph", arguments.clone()).await;
         let targets = json!([
-            { "id": "REQ-48", "title": "Keep" },
-            { "id": "iss-bbbbbb", "title": "Why" },
-            { "id": "REQ-049", "title": null },
+            { "id": "REQ-48", "kind": "requirement", "title": "Keep", "status": "Draft" },
+            { "id": "iss-bbbbbb", "kind": "issue", "title": "Why" },
+            { "id": "REQ-049", "kind": "requirement", "title": null },
         ]);
         assert_eq!(graph["outgoing"], json!([{ "rel": "implements", "targets": targets }]));
         testing.write_item("REQ-048-ffffff", "---\ntitle: Twin\n---\n").await;

@@ -11,15 +11,17 @@ use reqlore_domain::ports::documents::{DocumentRepository, Refresh};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Repo;
 use super::import_files::{FileImport, ImportReport, entity_versions};
 use crate::ToolContext;
-use crate::answer::ToolAnswer;
+use crate::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, whole_tool};
+use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::transaction::write_context;
 
 pub(crate) struct SyncTool {
@@ -39,7 +41,7 @@ struct Arguments {
     repo: Option<Repo>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Serialize, JsonSchema)]
 struct SyncReport {
     /// All .md files.
     scanned: usize,
@@ -59,8 +61,7 @@ impl Tool for SyncTool {
             access: if self.imports_files { Access::Write } else { Access::Read },
             may_change: self.imports_files,
             is_destructive: self.imports_files,
-            is_whole: false,
-            ..whole_tool::<Arguments, SyncReport>(
+            ..read_tool::<Arguments, SyncReport>(
                 SYNC_NAME,
                 "Update the knowledge index",
                 "Updates the search index from .ixchel and counts changes since the last sync. \
@@ -103,12 +104,50 @@ impl Tool for SyncTool {
             unchanged: difference.unchanged,
             warnings: list_warnings(&*ports.documents, &project, import.warnings).await?,
         };
-        let mut reply = super::json_reply(&report)?;
-        if report.scanned == 0 {
+        let mut reply = ToolAnswer::new(report);
+        if scanned == 0 {
             let (kinds, excluded) = ([DocumentKind::Entity], "There are no entities.");
             add_reason(&mut reply, ports, &call.caller, &project, &kinds, excluded).await?;
         }
         Ok(reply)
+    }
+}
+
+impl SyncReport {
+    /// The first warnings, and how many are left out.
+    fn first_warnings(&self, count: usize) -> Vec<String> {
+        let mut warnings = self.warnings.clone();
+        if count < warnings.len() {
+            let size: usize = warnings.iter().map(|warning| warning.len() + 3).sum();
+            let advice = whole_advice(size + 100);
+            let missing = warnings.len() - count;
+            warnings.truncate(count);
+            warnings.push(format!("and {missing} more; {advice}"));
+        }
+        warnings
+    }
+}
+
+impl Answer for SyncReport {
+    fn part_count(&self) -> usize {
+        self.warnings.len()
+    }
+
+    fn text(&self, parts: usize) -> String {
+        let Self { scanned, added, modified, deleted, unchanged, .. } = self;
+        let mut text = format!(
+            "Scanned {scanned}: added {added}, modified {modified}, deleted {deleted}, \
+             unchanged {unchanged}"
+        );
+        for warning in self.first_warnings(parts) {
+            text.extend(["\n- ", &encode_line(&warning)]);
+        }
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let report = Self { warnings: self.first_warnings(parts), ..self.clone() };
+        serde_json::to_value(report).map_err(serialization_error)
     }
 }
 

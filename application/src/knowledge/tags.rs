@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
-use crate::answer::ToolAnswer;
+use crate::answer::{ToolAnswer, json_reply};
 use crate::empty_answer::add_reason;
 use crate::tool::{Tool, decode_arguments, whole_tool};
 
@@ -54,6 +54,8 @@ struct UntaggedItem<'a> {
     id: &'a str,
     kind: &'a str,
     title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'a str>,
     path: String,
 }
 
@@ -97,7 +99,7 @@ impl Tool for TagsTool {
             tags.push(TagCount { tag, count: *count });
         }
         let report = TagReport { total: tags.len(), tags: Some(tags), items: None };
-        let mut reply = super::json_reply(&report)?;
+        let mut reply = json_reply(&report, None)?;
         if counts.is_empty() {
             let excluded = format!("No entity{of_kind} has a tag.");
             add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
@@ -114,11 +116,12 @@ fn untagged_reply(untagged: &UntaggedList) -> Result<ToolAnswer> {
             id: &entity.id,
             kind: &entity.kind,
             title: &entity.title,
+            status: entity.status.as_deref(),
             path: meta.id.to_string(),
         });
     }
     let (listed, total) = (items.len(), untagged.total);
-    let mut reply = super::json_reply(&TagReport { total, tags: None, items: Some(items) })?;
+    let mut reply = json_reply(&TagReport { total, tags: None, items: Some(items) }, None)?;
     if listed < total {
         let note = format!("Showing the first {listed} of {total}; tag these to see the rest.");
         reply.add_notes(vec![note]);

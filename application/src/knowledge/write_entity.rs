@@ -120,9 +120,9 @@ fn render_written(done: &str, project: &ProjectKey, document: &Document) -> Resu
         path: document.id.to_string(),
         version: document.version.to_string(),
     };
-    let EntityRecord { kind, id, title, version, .. } = &record;
-    let (kind, id, title) = (encode_line(kind), encode_id(id), encode_line(title));
-    reply(format!("{done} {kind} {id}: {title} (version {})", &version[..8]), &record)
+    let EntityRecord { kind, id, version, .. } = &record;
+    let (kind, id) = (encode_line(kind), encode_id(id));
+    reply(format!("{done} {kind} {id} (version {})", &version[..8]), &record)
 }
 
 /// The links of a plan, whose targets were looked up.

@@ -144,7 +144,7 @@ impl GraphWalk {
     fn add_list(&mut self, index: usize, links: &Value, is_outgoing: bool) {
         for link in list_of(links) {
             if let (Some(relation), Some(end)) =
-                (text_of(link, &["type", "relation"]), LinkEnd::new(link))
+                (text_of(link, &["relation", "type"]), LinkEnd::new(link))
             {
                 self.add_link(index, &relation, end, is_outgoing);
             }

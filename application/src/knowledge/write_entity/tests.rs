@@ -173,7 +173,7 @@ async fn update_changes_only_the_given_fields() {
     );
     let again = json!({ "id": "IDEAS/OLD", "status": "open" });
     let text = testing.text("ixchel_update", again).await;
-    assert!(text.starts_with("No change in idea ideas/old: Old (version "), "{text}");
+    assert!(text.starts_with("No change in idea ideas/old (version "), "{text}");
 }
 
 #[tokio::test]

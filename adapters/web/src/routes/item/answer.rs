@@ -65,14 +65,32 @@ pub(crate) struct LinkList {
 }
 
 #[derive(Clone, Deserialize)]
+#[serde(from = "LinkRecord")]
 pub(crate) struct LinkEnd {
-    #[serde(alias = "type")]
     pub(crate) relation: String,
-    #[serde(alias = "reference_id")]
     pub(crate) id: String,
     /// Absent if the target is missing.
     pub(crate) title: Option<String>,
     pub(crate) status: Option<String>,
+}
+
+/// A link, or a relationship, whose relation is its `type`.
+#[derive(Deserialize)]
+struct LinkRecord {
+    relation: Option<String>,
+    #[serde(rename = "type")]
+    link_type: Option<String>,
+    #[serde(alias = "reference_id")]
+    id: String,
+    title: Option<String>,
+    status: Option<String>,
+}
+
+impl From<LinkRecord> for LinkEnd {
+    fn from(record: LinkRecord) -> Self {
+        let LinkRecord { relation, link_type, id, title, status } = record;
+        Self { relation: relation.or(link_type).unwrap_or_default(), id, title, status }
+    }
 }
 
 /// Links with the same relation and direction.

@@ -1,0 +1,124 @@
+//! The line that names a document in answers of all toolsets.
+
+use reqlore_domain::backlog::Status;
+use reqlore_domain::document::DocumentMeta;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+// A document as answers name it. (A doc comment would become part of the schema.)
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
+pub(crate) struct DocumentLabel {
+    // A reference, an entity ID, a section, or a requirement of one.
+    pub(crate) id: String,
+    // `requirement`, `decision`, …; empty if it is unknown because the document is missing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
+    pub(crate) kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<String>,
+    /// ID of the successor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) superseded_by: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub(crate) tags: Vec<String>,
+}
+
+impl DocumentLabel {
+    pub(crate) fn from_meta(meta: &DocumentMeta, id: String) -> Self {
+        let (kind, title, status, tags) = match (&meta.item, &meta.entity) {
+            (Some(item), _) => {
+                (item.kind.name(), &item.title, item.status.map(Status::name), &*item.tags)
+            }
+            (None, Some(entity)) => {
+                (&*entity.kind, &entity.title, entity.status.as_deref(), &*entity.tags)
+            }
+            (None, None) => {
+                (meta.id.kind.name(), meta.title.as_ref().unwrap_or(&meta.id.name), None, &[][..])
+            }
+        };
+        Self {
+            id,
+            kind: kind.to_owned(),
+            title: Some(title.clone()),
+            status: status.map(str::to_owned),
+            superseded_by: None,
+            tags: tags.to_vec(),
+        }
+    }
+
+    /// Removes the parts that a caller does not want. The ID stays.
+    pub(crate) fn keep(&mut self, has: impl Fn(&str) -> bool) {
+        if !has("kind") {
+            self.kind.clear();
+        }
+        self.title.take_if(|_| !has("title"));
+        self.status.take_if(|_| !has("status"));
+        self.superseded_by.take_if(|_| !has("superseded_by"));
+        if !has("tags") {
+            self.tags.clear();
+        }
+    }
+
+    /// Such as `dec-1d2c8f (decision, accepted): Files first [storage, git]`.
+    pub(crate) fn text(&self) -> String {
+        self.text_with("")
+    }
+
+    /// The text with an attribute of the link to the document.
+    pub(crate) fn text_with(&self, attribute: &str) -> String {
+        let mut facts = Vec::new();
+        facts.extend(Some(encode_line(&self.kind)).filter(|kind| !kind.is_empty()));
+        let status = self.status.as_deref().unwrap_or_default();
+        // The successor says it too.
+        if !status.is_empty() && (status != "superseded" || self.superseded_by.is_none()) {
+            facts.push(encode_line(status));
+        }
+        if let Some(successor) = &self.superseded_by {
+            facts.push(format!("superseded by {}", encode_id(successor)).into());
+        }
+        let mut groups = vec![encode_line(attribute).into_owned(), facts.join(", ")];
+        groups.retain(|group| !group.is_empty());
+        let mut text = encode_id(&self.id).into_owned();
+        if !groups.is_empty() {
+            text = format!("{text} ({})", groups.join("; "));
+        }
+        if let Some(title) = &self.title {
+            text = format!("{text}: {}", encode_line(title));
+        }
+        if !self.tags.is_empty() {
+            text = format!("{text} [{}]", encode_line(&self.tags.join(", ")));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_text_has_the_status_tags_and_successor() {
+        let mut label = DocumentLabel {
+            id: "dec-1d2c8f".to_owned(),
+            kind: "decision".to_owned(),
+            title: Some("Files\nfirst".to_owned()),
+            status: Some("accepted".to_owned()),
+            superseded_by: Some("dec-aaaaaa".to_owned()),
+            tags: vec!["storage".to_owned(), "git".to_owned()],
+        };
+        assert_eq!(
+            label.text_with("blocks"),
+            "dec-1d2c8f (blocks; decision, accepted, superseded by dec-aaaaaa): \
+             Files\\nfirst [storage, git]"
+        );
+        label.status = Some("superseded".to_owned());
+        label.keep(|key| ["kind", "status", "superseded_by"].contains(&key));
+        assert_eq!(label.text(), "dec-1d2c8f (decision, superseded by dec-aaaaaa)");
+        label.keep(|_| false);
+        assert_eq!(label.text(), "dec-1d2c8f");
+    }
+}
