@@ -369,7 +369,8 @@ fn check_server(findings: &mut Findings, server: &mut Server) {
                     .insert(tool.clone(), answer["result"]["content"][0]["text"].to_string());
             }
             // The text of a section or entity is a body.
-            let is_body = ["reqlix_get_requirements", "get_item"].contains(&tool.as_str())
+            let is_body = ["reqlix_get_requirements", "get_item", "ixchel_show", "ixchel_context"]
+                .contains(&tool.as_str())
                 && arguments.to_string().contains("Done): x");
             if !is_body {
                 check_answer(findings, &format!("{tool} {arguments}"), &answer);
