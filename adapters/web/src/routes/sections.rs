@@ -169,7 +169,7 @@ impl SectionForm {
         let index = FormField {
             name: "index",
             label: "Index",
-            hint: "Such as 1 or 2.1. A new index adds a requirement.",
+            hint: "Such as 1 or 2.1. A new index adds a rule.",
             value: index.to_owned(),
             ..required_field()
         };
@@ -214,7 +214,7 @@ async fn save(
     PostedForm { session, fields }: PostedForm,
 ) -> Result<Response, PageError> {
     let (index, text) = (fields.text("index").trim(), fields.text("text"));
-    let mut arguments = tool_arguments(&session, "edit a requirement on a page");
+    let mut arguments = tool_arguments(&session, "edit a rule on a page");
     arguments.insert("section".to_owned(), json!(key));
     arguments.insert("index".to_owned(), json!(index));
     arguments.insert("if_version".to_owned(), json!(fields.filled("version")));
