@@ -85,7 +85,8 @@ pub(crate) fn ports_over(
         users: None,
         progress: Arc::new(ProgressDisplay::in_log()),
         settings: ApplicationSettings {
-            toolsets: config.toolsets.clone(),
+            toolsets: config.toolsets.enabled.clone(),
+            listed_toolsets: config.toolsets.listed.clone(),
             wrap_columns: config.wrap_columns,
             index_memory_bytes: config.index_memory_bytes,
         },

@@ -45,7 +45,7 @@ pub(crate) struct AppConfig {
     pub(crate) requirements_directory: Option<String>,
     pub(crate) wrap_columns: usize,
     pub(crate) index_memory_bytes: usize,
-    pub(crate) toolsets: Vec<Toolset>,
+    pub(crate) toolsets: ToolsetChoice,
     pub(crate) answers: AnswerForm,
     /// For indexes and models; `None` keeps nothing.
     pub(crate) cache: Option<PathBuf>,
@@ -395,19 +395,35 @@ fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>, CommandError> {
     Ok(folders)
 }
 
-/// Parses a list of toolsets.
-pub(crate) fn parse_toolsets(text: &str) -> Result<Vec<Toolset>, CommandError> {
-    let mut toolsets = Vec::new();
+/// The value of the setting `toolsets`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ToolsetChoice {
+    pub(crate) enabled: Vec<Toolset>,
+    /// The toolsets whose tools are all listed. Of the others, only the core tools are.
+    pub(crate) listed: Vec<Toolset>,
+}
+
+/// Parses a list of toolsets, which may contain `core`.
+pub(crate) fn parse_toolsets(text: &str) -> Result<ToolsetChoice, CommandError> {
+    let mut choice = ToolsetChoice::default();
+    let mut is_core = false;
     for name in split_list(text) {
+        if name == Toolset::CORE_NAME {
+            is_core = true;
+            continue;
+        }
         let Some(toolset) = Toolset::ALL.into_iter().find(|toolset| toolset.name() == name) else {
             let names = Toolset::ALL.map(Toolset::name).join(", ");
             return Err(CommandError::usage_error(format!(
-                "toolsets: {name:?} is not a toolset; use {names}"
+                "toolsets: {name:?} is not a toolset; use core, {names}"
             )));
         };
-        toolsets.push(toolset);
+        choice.listed.push(toolset);
     }
-    Ok(toolsets)
+    choice.enabled.extend(Toolset::ALL.into_iter().filter(|toolset| {
+        choice.listed.contains(toolset) || (is_core && Toolset::CORE.contains(toolset))
+    }));
+    Ok(choice)
 }
 
 /// The folder for caches.

@@ -134,7 +134,7 @@ impl Tool for ApplyChanges {
             is_destructive: true,
             ..write_tool::<Arguments, AppliedChanges>(
                 "apply_changes",
-                "Apply several changes",
+                "Create or change many items at once",
                 "Creates, updates, deletes and relates up to 100 items in one commit: all or \
                  nothing. Each entry has exactly one of create (a kind), update, delete, relate; \
                  its other keys are the arguments of the tool for one item.",

@@ -25,6 +25,7 @@ mod maintenance;
 mod pagination;
 mod pending_unlinks;
 mod project_index;
+mod schema;
 mod search_updates;
 pub mod sections;
 mod service;
@@ -88,7 +89,10 @@ pub struct ApplicationPorts {
 
 #[derive(Debug, Clone)]
 pub struct ApplicationSettings {
+    /// The toolsets whose documents and tools can be used.
     pub toolsets: Vec<Toolset>,
+    /// The toolsets whose tools are all listed. Of the others, only the core tools are.
+    pub listed_toolsets: Vec<Toolset>,
     /// Maximum characters per line of a requirement; 0 turns wrapping off.
     pub wrap_columns: usize,
     /// Limits the memory of indexing besides the search index itself.
@@ -99,6 +103,7 @@ impl Default for ApplicationSettings {
     fn default() -> Self {
         Self {
             toolsets: Toolset::ALL.to_vec(),
+            listed_toolsets: Toolset::ALL.to_vec(),
             wrap_columns: reqlore_domain::sections::text::WRAP_COLUMNS,
             index_memory_bytes: 128 << 20,
         }
@@ -144,10 +149,7 @@ pub struct Application {
 
 impl Application {
     pub fn new(ports: ApplicationPorts) -> Self {
-        let mut tools: Vec<(ToolSpec, Box<dyn Tool>)> = Vec::new();
-        for tool in tool::enabled_tools(&ports) {
-            tools.push((tool.spec(), tool));
-        }
+        let mut tools = tool::enabled_tools(&ports);
         // Clients show tools in this order, independent of their toolsets.
         tools.sort_by_key(|(spec, _)| spec.name);
         let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));

@@ -86,6 +86,7 @@ impl Application {
         let name = truncate_echo(name);
         // Only tools that the caller may use: the error must not reveal the others.
         let mut tools: Vec<&ToolSpec> = self.tools(caller);
+        tools.retain(|spec| spec.is_listed);
         tools.sort_by(|a, b| {
             let [a, b] = [a, b].map(|spec| strsim::jaro_winkler(name, spec.name));
             b.total_cmp(&a)

@@ -7,16 +7,15 @@ use reqlore_domain::identity::Access;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::encode_line;
-use schemars::generate::SchemaSettings;
-use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use serde_path_to_error::Segment;
 
 use crate::answer::{self, ToolAnswer};
 use crate::apply_changes::ApplyChanges;
 use crate::change::WriteTool;
+use crate::schema::{answer_schema, argument_schema};
 use crate::{
     ApplicationPorts, ToolContext, arguments, backlog, docsets, history, knowledge, sections,
     synonyms,
@@ -48,8 +47,7 @@ pub(crate) fn read_tool<Arguments: JsonSchema, Answer: JsonSchema>(
 ) -> ToolSpec {
     let mut spec = whole_tool::<Arguments, Answer>(name, title, description);
     if let Some(Value::Object(properties)) = spec.input_schema.get_mut("properties") {
-        let schema = json!({ "type": "integer", "minimum": 1 });
-        properties.insert(answer::MAX_TOKENS.to_owned(), schema);
+        properties.insert(answer::MAX_TOKENS.to_owned(), json!({ "type": "integer" }));
     }
     ToolSpec { is_whole: false, ..spec }
 }
@@ -71,6 +69,7 @@ pub(crate) fn whole_tool<Arguments: JsonSchema, Answer: JsonSchema>(
         is_destructive: false,
         is_idempotent: true,
         is_whole: true,
+        is_listed: true,
     }
 }
 
@@ -89,90 +88,46 @@ pub(crate) fn write_tool<Arguments: JsonSchema, Answer: JsonSchema>(
     }
 }
 
-/// Returns the JSON Schema (2020-12) of a type, without references.
-///
-/// It has standard keywords only, because some clients reject tools with unknown keywords.
-pub(crate) fn json_schema<T: JsonSchema>() -> Map<String, Value> {
-    let mut settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    settings.transforms.push(Box::new(RecursiveTransform(|schema: &mut Schema| {
-        // Formats such as `uint64` are not part of JSON Schema.
-        schema.remove("format");
-        if schema.get("default").is_some_and(Value::is_null) {
-            schema.remove("default");
-        }
-        if let Some(Value::String(description)) = schema.get_mut("description") {
-            // Line breaks of doc comments cost tokens and mean nothing.
-            *description = description.replace('\n', " ");
-        }
-    })));
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    // The title is the name of the Rust type.
-    schema.remove("title");
-    // Some clients require it even when it is empty.
-    schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    schema.as_object().cloned().unwrap_or_default()
-}
-
-/// Returns the schema of a tool's arguments. Optional arguments may be absent but not null.
-fn argument_schema<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = json_schema::<T>();
-    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return schema };
-    for property in properties.values_mut() {
-        // An optional enum lists null as a value.
-        if let Some(Value::Array(values)) = property.get_mut("enum") {
-            values.retain(|value| !value.is_null());
-        }
-        // schemars makes the type of an `Option` a list of its type and null.
-        if let Some(Value::Array(types)) = property.get("type") {
-            property["type"] = types[0].clone();
-        }
-    }
-    schema
-}
-
-/// Returns the schema of a tool's answer. Additional keys are allowed, so a later version can add
-/// some.
-fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
-    fn remove_closed_keys(value: &mut Value) {
-        match value {
-            Value::Object(object) => {
-                object.remove("additionalProperties");
-                object.values_mut().for_each(remove_closed_keys);
-            }
-            Value::Array(items) => items.iter_mut().for_each(remove_closed_keys),
-            _ => {}
-        }
-    }
-    let mut schema = json_schema::<T>();
-    schema.values_mut().for_each(remove_closed_keys);
-    schema.remove("additionalProperties");
-    schema
-}
+/// The tools that `--toolsets core` lists: they read and write sections, items and entities.
+const CORE_TOOLS: [&str; 10] = [
+    "apply_changes",
+    "epic_hierarchy",
+    "get_history",
+    "get_item",
+    "list_items",
+    "reqlix_delete_requirements",
+    "reqlix_get_instructions",
+    "reqlix_get_requirements",
+    "reqlix_set_requirements",
+    "search_global",
+];
 
 /// The tools of all toolsets that the settings enable.
-pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
-    let mut tools: Vec<Box<dyn Tool>> = Vec::new();
+pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<(ToolSpec, Box<dyn Tool>)> {
+    let settings = &ports.settings;
+    let mut tools = Vec::new();
+    let mut add = |tool: Box<dyn Tool>, toolset: Toolset| {
+        let mut spec = tool.spec();
+        spec.is_listed =
+            settings.listed_toolsets.contains(&toolset) || CORE_TOOLS.contains(&spec.name);
+        tools.push((spec, tool));
+    };
     for toolset in Toolset::ALL {
-        if ports.settings.toolsets.contains(&toolset) {
-            tools.extend(toolset_tools(toolset, ports));
+        if settings.toolsets.contains(&toolset) {
+            toolset_tools(toolset, ports).into_iter().for_each(|tool| add(tool, toolset));
         }
     }
     // They handle entities too, and the loop has added them with the backlog.
-    let has = |toolset| ports.settings.toolsets.contains(&toolset);
+    let has = |toolset| settings.toolsets.contains(&toolset);
     if has(Toolset::Knowledge) && !has(Toolset::Backlog) {
-        tools.push(Box::new(backlog::delete_item::DeleteItem));
-        tools.push(Box::new(backlog::list_items::ListItems));
-    }
-    // Its entries need a tool that writes one item.
-    if tools.iter().any(|tool| tool.as_write_tool().is_some()) {
-        tools.push(Box::new(ApplyChanges { toolsets: ports.settings.toolsets.clone() }));
+        add(Box::new(backlog::delete_item::DeleteItem), Toolset::Knowledge);
+        add(Box::new(backlog::list_items::ListItems), Toolset::Knowledge);
     }
     // With sections or docsets alone, the list is exactly that of the server which they replace.
     if has(Toolset::Backlog) || has(Toolset::Knowledge) {
-        tools.push(Box::new(history::get_history::GetHistory));
+        // Its entries need a tool that writes one item.
+        add(Box::new(ApplyChanges { toolsets: settings.toolsets.clone() }), Toolset::Backlog);
+        add(Box::new(history::get_history::GetHistory), Toolset::Backlog);
     }
     tools
 }

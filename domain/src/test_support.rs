@@ -169,6 +169,7 @@ pub fn stub_tool(name: &'static str) -> ToolSpec {
         is_destructive: false,
         is_idempotent: false,
         is_whole: false,
+        is_listed: true,
     }
 }
 

@@ -12,7 +12,7 @@ import type { ToolName, Tools } from './tools.js';
 export type * from './tools.js';
 
 /** A toolset. */
-export type Toolset = 'sections' | 'backlog' | 'docsets' | 'knowledge';
+export type Toolset = 'core' | 'sections' | 'backlog' | 'docsets' | 'knowledge';
 
 /**
  * Options of the server. An omitted option has the same value as for the command `reqlore`: from

@@ -342,7 +342,7 @@ fn check_server(findings: &mut Findings, server: &mut Server) {
     let listed = server.request("tools/list", json!({}));
     let mut tools: Vec<(bool, String)> = Vec::new();
     for tool in listed["result"]["tools"].as_array().unwrap() {
-        let is_writing = tool["annotations"]["readOnlyHint"] == false;
+        let is_writing = tool["annotations"]["readOnlyHint"] != true;
         tools.push((is_writing, tool["name"].as_str().unwrap().to_owned()));
     }
     // Reading tools first, then those that write, and deletions last.

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use reqlore_client_config::{Client, ConfigScope};
+use serde_json::json;
 
 use crate::client::{BINARY, Server};
 use crate::init::{Place, entry, initialize, output};
@@ -145,11 +146,14 @@ fn init_in_the_home_folder_is_rejected() {
 
 /// Limit for the server's instructions and the block, which a model reads in each session.
 const MAX_TOKENS: usize = 400;
+const MAX_INSTRUCTION_CHARS: usize = 700;
+/// Some clients show only the beginning.
+const SHOWN_CHARS: usize = 150;
 
 #[test]
 fn instructions_and_block_stay_within_the_token_limit() {
     let coder = tiktoken_rs::cl100k_base().unwrap();
-    let names = ["sections", "backlog", "docsets", "knowledge"];
+    let names = ["sections", "backlog", "docsets", "knowledge", "core"];
     for chosen in 1..1 << names.len() {
         let toolsets = names.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1);
         let toolsets = toolsets.map(|(_, name)| *name).collect::<Vec<_>>().join(",");
@@ -159,9 +163,34 @@ fn instructions_and_block_stay_within_the_token_limit() {
         let mut server = Server::start_with(&place.at("project"), &["--toolsets", &toolsets]);
         let hello = initialize(&mut server);
         let instructions = hello["instructions"].as_str().unwrap();
+        let tools = server.request("tools/list", json!({}))["result"]["tools"].clone();
+        let listed = |name: &str| tools.as_array().unwrap().iter().any(|t| t["name"] == name);
+        for text in [instructions, &block] {
+            check_words(text, &toolsets, listed);
+        }
+        assert!(instructions.chars().count() <= MAX_INSTRUCTION_CHARS, "{instructions}");
+        let shown: String = instructions.chars().take(SHOWN_CHARS).collect();
+        let first_call =
+            shown.split_once(" holds ").and_then(|(_, rest)| rest.split_once(". Call "));
+        let first_call = first_call.and_then(|(_, rest)| rest.split(' ').next());
+        assert!(first_call.is_some_and(listed) && shown.matches('.').count() > 1, "{shown}");
         let tokens = [instructions, &block].map(|text| coder.encode_ordinary(text).len());
         let mut out = std::io::stdout().lock();
         writeln!(out, "{toolsets}: instructions and block, {tokens:?} tokens").unwrap();
         assert!(tokens.iter().sum::<usize>() <= MAX_TOKENS, "{toolsets}: {tokens:?}");
     }
+}
+
+/// A text mentions listed tools only, and requirements only if there is a backlog.
+fn check_words(text: &str, toolsets: &str, is_listed: impl Fn(&str) -> bool) {
+    let has_backlog = toolsets.contains("backlog") || toolsets.contains("core");
+    for word in text.split(|letter: char| !letter.is_alphanumeric() && letter != '_') {
+        if word.contains('_') && !word.ends_with('_') {
+            assert!(is_listed(word), "{toolsets}: {word} in {text}");
+        } else if word.starts_with("requirement") {
+            assert!(has_backlog, "{toolsets}: {text}");
+        }
+    }
+    // Of a section it is a rule.
+    assert!(!text.contains("requirements, by section") && !text.contains("change requirements"));
 }

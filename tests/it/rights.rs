@@ -107,7 +107,7 @@ fn listed_tools(client: &mut Client) -> (BTreeSet<String>, BTreeSet<String>) {
     let answer = client.request("tools/list", json!({})).json();
     let tools = answer["result"]["tools"].as_array().unwrap().clone();
     let tool_name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
-    let is_writing = |tool: &&Value| tool["annotations"]["readOnlyHint"] == false;
+    let is_writing = |tool: &&Value| tool["annotations"]["readOnlyHint"] != true;
     let writing_tools = tools.iter().filter(is_writing);
     (tools.iter().map(tool_name).collect(), writing_tools.map(tool_name).collect())
 }

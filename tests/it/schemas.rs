@@ -157,7 +157,12 @@ static VALIDATORS: LazyLock<Vec<ToolValidators>> = LazyLock::new(|| {
         jsonschema::validator_for(&Value::Object(schema.clone())).unwrap()
     };
     let validators = |spec: &ToolSpec| {
-        let (input, output) = (compile(&spec.input_schema), compile(&spec.output_schema));
+        // Not published, because some clients fail on it. A writing tool rejects other arguments.
+        let mut closed = spec.input_schema.clone();
+        if spec.name != "get_user_story_requirements" {
+            closed.insert("additionalProperties".to_owned(), json!(false));
+        }
+        let (input, output) = (compile(&closed), compile(&spec.output_schema));
         ToolValidators { spec: spec.clone(), input, output }
     };
     application().tools(&caller()).into_iter().map(validators).collect()

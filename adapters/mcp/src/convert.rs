@@ -25,16 +25,40 @@ pub const ERROR_META: &str = "reqlore/error";
 pub(crate) const REPLACEMENT_NOTE: &str =
     "The request had lone surrogates, such as \\ud800; each was read as U+FFFD.";
 
+/// The tools to call first. Claude Code loads their schemas at the start, others on demand.
+const FIRST_TOOLS: [&str; 4] =
+    ["get_item", "reqlix_get_instructions", "reqlix_get_requirements", "search_global"];
+/// The tools whose whole answers exceed the 50,000 characters that Claude Code shows by default.
+const LARGE_ANSWERS: [&str; 4] = [
+    "get_user_story_requirements",
+    "ixchel_show",
+    "reqlix_get_instructions",
+    "reqlix_get_requirements",
+];
+const MAX_ANSWER_CHARS: usize = 400_000;
+
 pub fn mcp_tool(spec: &ToolSpec) -> Tool {
-    let mut annotations = ToolAnnotations::new().read_only(!spec.may_change).open_world(false);
-    // Meaningless for a tool that only reads, and models pay for each word.
-    if spec.may_change {
-        annotations = annotations.destructive(spec.is_destructive).idempotent(spec.is_idempotent);
+    // The protocol's defaults (not read-only, not idempotent) are left out, because tokens cost.
+    // The other hints decide about confirmations, which a tool that only reads needs in no client.
+    let annotations = if spec.may_change {
+        let mut hints = ToolAnnotations::new().destructive(spec.is_destructive).open_world(false);
+        hints.idempotent_hint = spec.is_idempotent.then_some(true);
+        hints
+    } else {
+        ToolAnnotations::new().read_only(true)
+    };
+    let mut meta = Map::new();
+    if FIRST_TOOLS.contains(&spec.name) {
+        meta.insert("anthropic/alwaysLoad".to_owned(), true.into());
     }
-    Tool::new(spec.name, spec.description, Arc::new(spec.input_schema.clone()))
+    if LARGE_ANSWERS.contains(&spec.name) {
+        meta.insert("anthropic/maxResultSizeChars".to_owned(), MAX_ANSWER_CHARS.into());
+    }
+    let tool = Tool::new(spec.name, spec.description, Arc::new(spec.input_schema.clone()))
         .with_title(spec.title)
         .with_raw_output_schema(Arc::new(spec.output_schema.clone()))
-        .with_annotations(annotations)
+        .with_annotations(annotations);
+    if meta.is_empty() { tool } else { tool.with_meta(MetaObject(meta)) }
 }
 
 pub fn tool_result(reply: ToolReply) -> CallToolResult {

@@ -110,11 +110,8 @@ impl<const FIRST: usize, const END: usize> JsonSchema for ReferenceArgument<FIRS
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let prefixes: Vec<_> = ItemKind::ALL[FIRST..END].iter().map(|kind| kind.prefix()).collect();
-        let pattern = match &prefixes[..] {
-            [prefix] => format!(r"^{prefix}-\d+$"),
-            prefixes => format!(r"^({})-\d+$", prefixes.join("|")),
-        };
-        json_schema!({ "type": "string", "pattern": pattern })
+        let description = format!("Such as {}-047.", prefixes.join("-047 or "));
+        json_schema!({ "type": "string", "description": description })
     }
 }
 

@@ -27,7 +27,7 @@ impl WriteTool for CreateAcceptanceCriteria {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "create_acceptance_criteria",
-            "Create acceptance criteria",
+            "Add an acceptance criterion",
             "Creates an acceptance criterion of a user story: one testable condition, such as \
              Given-When-Then.",
         )

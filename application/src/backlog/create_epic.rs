@@ -32,7 +32,7 @@ impl WriteTool for CreateEpic {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "create_epic",
-            "Create an epic",
+            "Add an epic",
             "Creates an epic: a large goal that groups user stories. With its items: \
              apply_changes.",
         )

@@ -13,8 +13,8 @@ impl WriteTool for CreateRelationship {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, RelationshipOutcome>(
             "create_relationship",
-            "Relate two requirements",
-            "Relates two requirements, such as source depends_on target.",
+            "Link two requirements",
+            "Links two requirements, such as source depends_on target.",
         )
     }
 

@@ -37,7 +37,7 @@ impl WriteTool for CreateRequirement {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "create_requirement",
-            "Create a requirement",
+            "Add a requirement to a story",
             "Creates a requirement of a user story: one thing that the product must do or be. \
              Several: apply_changes.",
         )

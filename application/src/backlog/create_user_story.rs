@@ -33,7 +33,7 @@ impl WriteTool for CreateUserStory {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, WriteOutcome>(
             "create_user_story",
-            "Create a user story",
+            "Add a user story",
             "Creates a user story of an epic: a user's need and its reason. Several: \
              apply_changes.",
         )

@@ -87,8 +87,8 @@ impl WriteTool for DeleteItem {
             ..write_tool::<Arguments, DeletedItem>(
                 "delete_item",
                 "Delete an item",
-                "Deletes a backlog item or knowledge entity. Refuses if it has children or \
-                 relationships, unless cascade is true.",
+                "Deletes a story, decision or any other item of the backlog or knowledge. Refuses \
+                 if it has children or relationships, unless cascade is true.",
             )
         }
     }

@@ -13,8 +13,8 @@ impl WriteTool for DeleteRelationship {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, RelationshipOutcome>(
             "delete_relationship",
-            "Delete a relationship",
-            "Deletes a relationship between two requirements.",
+            "Remove a link",
+            "Removes the link between two requirements.",
         )
     }
 

@@ -32,9 +32,9 @@ impl Tool for EpicHierarchy {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, HierarchyView>(
             "epic_hierarchy",
-            "Show an epic's hierarchy",
-            "Returns an epic with its user stories, requirements and acceptance criteria: titles \
-             and statuses only.",
+            "Show the plan of an epic",
+            "Returns an overview of an epic: its user stories, requirements and acceptance \
+             criteria, with titles and statuses only.",
         )
     }
 

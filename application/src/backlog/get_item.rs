@@ -80,9 +80,9 @@ impl Tool for GetItem {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, ItemDetails>(
             "get_item",
-            "Read an item",
-            "Returns any document by its ID: a backlog item, a knowledge entity, a section or one \
-             of its requirements, a docset. With links in both directions.",
+            "Read any item, decision or rule",
+            "Returns any document by its ID: a backlog item, a decision or other entity, a section \
+             or one of its rules, a docset. With links in both directions.",
         )
     }
 

@@ -27,9 +27,9 @@ pub(crate) struct ListEpics;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     status: Option<WorkStatusArgument>,
-    /// Default 50.
+    /// 1 to 100, default 50.
     limit: Option<PageLimit>,
-    /// The previous next_cursor.
+    /// From the previous page.
     cursor: Option<PageCursor>,
 }
 
@@ -44,7 +44,11 @@ struct EpicPage {
 #[async_trait]
 impl Tool for ListEpics {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, EpicPage>("list_epics", "List epics", "Lists epics by priority.")
+        read_tool::<Arguments, EpicPage>(
+            "list_epics",
+            "List epics",
+            "Lists the epics of the backlog.",
+        )
     }
 
     async fn call(

@@ -63,9 +63,9 @@ struct Arguments {
     /// priority, updated, reference, title, status, assignee; - reverses: -updated is newest first.
     #[schemars(with = "Option<String>")]
     sort: Option<BoundedString<20>>,
-    /// Default 50.
+    /// 1 to 1000, default 50.
     limit: Option<BoundedInt<1, 1_000>>,
-    /// The previous next_cursor.
+    /// From the previous page.
     cursor: Option<PageCursor>,
 }
 
@@ -122,8 +122,9 @@ impl Tool for ListItems {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, ListPage>(
             "list_items",
-            "List items",
-            "Lists backlog items or knowledge entities of a kind, with counts by status.",
+            "List the items of a kind",
+            "Lists stories, requirements, decisions or other items of a kind, filtered by status, \
+             assignee, tags or parent, with counts by status.",
         )
     }
 

@@ -29,8 +29,8 @@ impl WriteTool for UpdateAcceptanceCriteria {
     fn spec(&self) -> ToolSpec {
         update_tool::<Arguments>(
             "update_acceptance_criteria",
-            "Update acceptance criteria",
-            "Replaces the text of an acceptance criterion. Returns the record and its new version.",
+            "Change an acceptance criterion",
+            "Sets the given fields of an acceptance criterion.",
         )
     }
 

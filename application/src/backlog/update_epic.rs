@@ -36,8 +36,8 @@ impl WriteTool for UpdateEpic {
     fn spec(&self) -> ToolSpec {
         update_tool::<Arguments>(
             "update_epic",
-            "Update an epic",
-            "Updates only the given fields of an epic. Returns the record.",
+            "Change an epic",
+            "Sets only the given fields of an epic, such as its status.",
         )
     }
 

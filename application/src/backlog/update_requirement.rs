@@ -42,8 +42,8 @@ impl WriteTool for UpdateRequirement {
     fn spec(&self) -> ToolSpec {
         update_tool::<Arguments>(
             "update_requirement",
-            "Update a requirement",
-            "Updates only the given fields of a requirement. Returns the record.",
+            "Change a requirement",
+            "Sets only the given fields of a requirement, such as its status.",
         )
     }
 

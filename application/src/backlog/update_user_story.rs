@@ -37,8 +37,8 @@ impl WriteTool for UpdateUserStory {
     fn spec(&self) -> ToolSpec {
         update_tool::<Arguments>(
             "update_user_story",
-            "Update a user story",
-            "Updates only the given fields of a user story. Returns the record.",
+            "Change a user story",
+            "Sets only the given fields of a user story, such as status or assignee.",
         )
     }
 

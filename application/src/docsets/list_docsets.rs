@@ -42,7 +42,7 @@ impl Tool for ListDocsets {
     fn spec(&self) -> ToolSpec {
         whole_tool::<Arguments, DocsetList<'_>>(
             "list_docsets",
-            "List docsets",
+            "List the docs of libraries",
             "Lists the project's documentation sets. Call it to choose a docset for search_docs.",
         )
     }

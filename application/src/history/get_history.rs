@@ -31,9 +31,9 @@ struct Arguments {
     version: Option<VersionPrefix>,
     /// Returns the word difference to version (default the newest).
     compare_with: Option<VersionPrefix>,
-    /// Default 50.
+    /// 1 to 100, default 50.
     limit: Option<PageLimit>,
-    /// The previous next_cursor.
+    /// From the previous page.
     cursor: Option<PageCursor>,
 }
 
@@ -72,8 +72,9 @@ impl Tool for GetHistory {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, HistoryAnswer>(
             "get_history",
-            "Show earlier versions",
-            "Lists the versions of an item, entity or section, newest first.",
+            "History of changes",
+            "Lists the earlier versions of an item, decision or section, newest first: who changed it, \
+             and when.",
         )
     }
 

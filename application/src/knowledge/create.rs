@@ -64,8 +64,8 @@ impl WriteTool for CreateEntity {
     fn spec(&self) -> ToolSpec {
         write_tool::<Arguments, EntityOutcome>(
             "ixchel_create",
-            "Create an entity",
-            "Records a decision or other knowledge. Returns its ID.",
+            "Record a decision",
+            "Records a decision, issue, idea or other knowledge: what was decided, and why.",
         )
     }
 

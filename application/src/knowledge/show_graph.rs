@@ -81,8 +81,8 @@ impl Tool for GraphTool {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, EntityLinks<'_>>(
             "ixchel_graph",
-            "Follow an entity's links",
-            "Returns the links and backlinks of an entity, by relation.",
+            "Follow the links of a decision",
+            "Returns the links and backlinks of a decision or other entity, by relation.",
         )
     }
 

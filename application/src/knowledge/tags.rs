@@ -24,7 +24,7 @@ pub(crate) struct TagsTool;
 struct Arguments {
     /// Path in the repository.
     repo: Option<Repo>,
-    /// decision, issue, idea, report, source, citation, agent or session.
+    /// Such as decision or issue.
     kind: Option<BoundedString<40>>,
     /// List entities without tags.
     #[serde(default)]
@@ -65,7 +65,8 @@ impl Tool for TagsTool {
         whole_tool::<Arguments, TagReport<'_>>(
             "ixchel_tags",
             "List tags",
-            "Lists the tags of the knowledge graph with their counts, or the untagged entities.",
+            "Lists the tags of decisions and other knowledge with their counts, or the untagged \
+             entities.",
         )
     }
 

@@ -40,8 +40,9 @@ impl WriteTool for UpdateEntity {
             is_idempotent: true,
             ..write_tool::<Arguments, EntityOutcome>(
                 "ixchel_update",
-                "Update an entity",
-                "Updates the given fields of a knowledge entity.",
+                "Change a decision",
+                "Sets the given fields of a decision or other entity, such as its status when another \
+                 supersedes it.",
             )
         }
     }

@@ -44,7 +44,7 @@ impl Tool for GetInstructions {
         // The space at the end of the first line is the specification's.
         whole_tool::<Arguments, Instructions>(
             "reqlix_get_instructions",
-            "Read the instructions for rules",
+            "Read the rules before you code",
             "\
 CALL THIS BEFORE ANY CODE OPERATION (reading or writing).\x20
 Returns instructions on how to work with requirements.

@@ -107,7 +107,7 @@ impl Tool for GetRequirements {
     fn spec(&self) -> ToolSpec {
         whole_tool::<Arguments, SectionDetails>(
             "reqlix_get_requirements",
-            "Read the rules of a section",
+            "Show the rules of a section",
             "Returns all requirements in the specified section.",
         )
     }

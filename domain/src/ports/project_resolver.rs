@@ -79,6 +79,10 @@ named_enum! {
 }
 
 impl Toolset {
+    /// The word in settings that lists only the core tools of [`Self::CORE`].
+    pub const CORE_NAME: &str = "core";
+    pub const CORE: [Self; 3] = [Self::Sections, Self::Backlog, Self::Knowledge];
+
     /// The argument that names a project.
     pub fn argument(self) -> &'static str {
         match self {

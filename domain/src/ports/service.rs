@@ -124,6 +124,7 @@ impl ProgressSink for NoProgress {
 /// The description of a tool for clients.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a tool")]
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct ToolSpec {
     pub name: &'static str,
     /// Shown to users in lists.
@@ -144,6 +145,8 @@ pub struct ToolSpec {
     pub is_idempotent: bool,
     /// True if the default limit on the size of answers does not apply.
     pub is_whole: bool,
+    /// False for a tool that works, but is not in the list for clients.
+    pub is_listed: bool,
 }
 
 /// The method that is audited if the protocol does not know the requested one.

@@ -31,8 +31,9 @@ NOT_FOUND = -32002
 PARALLEL = 20
 PATIENCE_SECONDS = 20
 
-READING_HINTS = {"read_only_hint", "open_world_hint"}
-HINTS = READING_HINTS | {"destructive_hint", "idempotent_hint"}
+READING_HINTS = {"read_only_hint"}
+WRITING_HINTS = {"destructive_hint", "open_world_hint"}
+HINTS = READING_HINTS | WRITING_HINTS | {"idempotent_hint"}
 TYPING = {"type", "enum", "anyOf"}
 READING = {"project_root", "operation_description"}
 ONE = {"id", "repo", "max_tokens"}
@@ -166,12 +167,12 @@ def expect_typed(where: str, schema: dict[str, Any]) -> None:
 
 
 def expect_hints(tool: Any) -> None:
-    """Destructive and idempotent hints have no meaning for read-only tools."""
+    """Reading tools say only that they read; an absent idempotent hint means false."""
     reads = tool.name not in WRITING
     hints = {hint: getattr(tool.annotations, hint) for hint in HINTS}
     given = {hint for hint, value in hints.items() if isinstance(value, bool)}
-    expect(f"{tool.name}: hints", given, READING_HINTS if reads else HINTS)
-    expect(f"{tool.name}: readOnlyHint", hints["read_only_hint"], reads)
+    expect(f"{tool.name}: hints", given - {"idempotent_hint"}, READING_HINTS if reads else WRITING_HINTS)
+    expect(f"{tool.name}: readOnlyHint", bool(hints["read_only_hint"]), reads)
 
 
 @check("reqlix_get_instructions creates AGENTS.md and returns its text")

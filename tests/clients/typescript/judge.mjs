@@ -19,8 +19,9 @@ const NOT_FOUND = -32002;
 const PARALLEL = 20;
 const PATIENCE_MS = 20_000;
 
-const READING_HINTS = ['readOnlyHint', 'openWorldHint'];
-const HINTS = [...READING_HINTS, 'destructiveHint', 'idempotentHint'];
+const READING_HINTS = ['readOnlyHint'];
+const WRITING_HINTS = ['destructiveHint', 'openWorldHint'];
+const HINTS = [...READING_HINTS, ...WRITING_HINTS];
 const TYPING = ['type', 'enum', 'anyOf'];
 const READING = ['operation_description', 'project_root'];
 const ONE = ['id', 'repo', 'max_tokens'];
@@ -108,8 +109,8 @@ function expectTyped(where, schema) {
 function expectHints({ name, annotations }) {
   const reads = !WRITING.includes(name);
   const given = HINTS.filter((hint) => typeof annotations[hint] === 'boolean');
-  expect(`${name}: hints`, given, reads ? READING_HINTS : HINTS);
-  expect(`${name}: readOnlyHint`, annotations.readOnlyHint, reads);
+  expect(`${name}: hints`, given, reads ? READING_HINTS : WRITING_HINTS);
+  expect(`${name}: readOnlyHint`, annotations.readOnlyHint === true, reads);
 }
 
 async function instructions(session) {

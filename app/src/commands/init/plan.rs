@@ -15,7 +15,7 @@ use super::report::short_path;
 use super::server_entry::{self, ServerEntry};
 use super::undo_log::{self, ChangeKind, UndoLog};
 use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
-use crate::config::{found_file_refusal, parse_toolsets};
+use crate::config::{ToolsetChoice, found_file_refusal, parse_toolsets};
 use crate::exit::CommandError;
 use crate::settings::{FILE, SettingFlags};
 
@@ -165,11 +165,8 @@ impl<'a> ChangePlan<'a> {
         }
         // Without an entry in the project, the block would name tools that the team lacks.
         if !options.no_agents_md && plan.has_shared_change() {
-            let listed = match &flags.toolsets {
-                Some(list) => parse_toolsets(list)?,
-                None => Vec::new(),
-            };
-            plan.add_agents_md(&agents_md_block(&listed));
+            let toolsets = flags.toolsets.as_deref().map(parse_toolsets).transpose()?;
+            plan.add_agents_md(&agents_md_block(toolsets.as_ref()));
         }
         for scaffold in &options.create {
             plan.add_scaffold(*scaffold);
@@ -332,26 +329,30 @@ pub(super) fn choose_location(
 
 pub(super) const AGENTS_MD_TITLE: &str = "all assistants";
 
-const TOOLSET_LINES: [(Toolset, &str); 4] = [
-    (Toolset::Sections, "- requirements, by section: `reqlix_*`\n"),
-    (Toolset::Backlog, "- epics, user stories, acceptance criteria: `search_global`, `get_item`\n"),
-    (Toolset::Knowledge, "- decisions, issues, ideas and their links: `ixchel_*`\n"),
-    (Toolset::Docsets, "- documentation of libraries: `search_docs`\n"),
+/// The line of each toolset, with its tools, and those of the core tools.
+const TOOLSET_LINES: [(Toolset, &str, &str, &str); 4] = [
+    (Toolset::Sections, "rules, by section", "`reqlix_*`", "`reqlix_*`"),
+    (Toolset::Backlog, "epics, user stories, requirements", ITEM_TOOLS, ITEM_TOOLS),
+    (Toolset::Knowledge, "decisions, issues, ideas and their links", "`ixchel_*`", ITEM_TOOLS),
+    (Toolset::Docsets, "documentation of libraries", "`search_docs`", "`search_docs`"),
 ];
+const ITEM_TOOLS: &str = "`search_global`, `get_item`";
 
-/// The block in AGENTS.md. An empty list means all toolsets.
+/// The block in AGENTS.md. `None` means all toolsets.
 ///
 /// Every session pays for it, so it repeats nothing of the server's own instructions.
-fn agents_md_block(toolsets: &[Toolset]) -> String {
+fn agents_md_block(toolsets: Option<&ToolsetChoice>) -> String {
     let mut lines = String::new();
-    for (toolset, line) in TOOLSET_LINES {
-        if toolsets.is_empty() || toolsets.contains(&toolset) {
-            lines += line;
+    for (toolset, subject, tools, core_tools) in TOOLSET_LINES {
+        if toolsets.is_some_and(|choice| !choice.enabled.contains(&toolset)) {
+            continue;
         }
+        let is_listed = toolsets.is_none_or(|choice| choice.listed.contains(&toolset));
+        lines += &format!("- {subject}: {}\n", if is_listed { tools } else { core_tools });
     }
     format!(
         "## Reqlore\n\n\
-         The MCP server `reqlore` holds the requirements and knowledge of this project:\n\n\
+         The MCP server `reqlore` is the single source of truth of this project for:\n\n\
          {lines}\n\
          Query it before you plan, write or review, and update it when behaviour changes. If\n\
          these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n"
