@@ -12,7 +12,7 @@ use rmcp::model::{
 use crate::convert;
 
 const DESCRIPTION: &str = "The single source of truth for a project's rules, backlog and knowledge";
-/// What the server holds, each with a tool of its toolset.
+/// Contents of the server, each with a tool of its toolset.
 const SUBJECTS: [(&str, &str); 4] = [
     ("reqlix_get_instructions", "rules"),
     ("epic_hierarchy", "backlog"),

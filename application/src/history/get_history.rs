@@ -73,8 +73,8 @@ impl Tool for GetHistory {
         read_tool::<Arguments, HistoryAnswer>(
             "get_history",
             "History of changes",
-            "Lists the earlier versions of an item, decision or section, newest first: who changed it, \
-             and when.",
+            "Lists the earlier versions of an item, decision or section, newest first: who changed \
+             it, and when.",
         )
     }
 

@@ -41,8 +41,8 @@ impl WriteTool for UpdateEntity {
             ..write_tool::<Arguments, EntityOutcome>(
                 "ixchel_update",
                 "Change a decision",
-                "Sets the given fields of a decision or other entity, such as its status when another \
-                 supersedes it.",
+                "Sets the given fields of a decision or other entity, such as its status when \
+                 another supersedes it.",
             )
         }
     }
