@@ -12,7 +12,6 @@ pub mod reference;
 mod relation_words;
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
@@ -175,15 +174,15 @@ impl ItemMeta {
     }
 }
 
-/// The position of an item in lists: by priority, then the newest first, then the highest number
+/// The position of an item in lists: by priority, then the oldest first, then the lowest number
 /// first.
-pub type ItemSortKey = (u8, Reverse<Timestamp>, Reverse<Option<u32>>);
+pub type ItemSortKey = (u8, Timestamp, Option<u32>);
 
 pub fn sort_key(item: &ItemMeta) -> ItemSortKey {
     // Acceptance criteria have no priority and come last.
     let priority = item.priority.map_or(u8::MAX, Priority::number);
     let number = item.reference.map(|reference| reference.number);
-    (priority, Reverse(item.created_at), Reverse(number))
+    (priority, item.created_at, number)
 }
 
 #[cfg(test)]

@@ -139,9 +139,8 @@ fn deleted_item_has_no_links() {
     assert_eq!(item.links(), []);
 }
 
-// S2: 1.6, 3.3
 #[test]
-fn items_sort_by_priority_then_newest_then_number() {
+fn items_sort_by_priority_then_oldest_then_number() {
     let item = |name: &str, priority: u8, day: u8| {
         let text =
             format!("---\ntitle: T\npriority: {priority}\ncreated_at: 2026-01-0{day}\n---\n");
@@ -156,7 +155,7 @@ fn items_sort_by_priority_then_newest_then_number() {
     ];
     items.sort_by_key(sort_key);
     let numbers = items.map(|item| item.reference.unwrap().number);
-    assert_eq!(numbers, [5, 2, 3, 4, 1]);
+    assert_eq!(numbers, [2, 5, 1, 4, 3]);
 }
 
 #[test]

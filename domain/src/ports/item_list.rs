@@ -60,7 +60,7 @@ impl ItemQuery {
             None => Vec::new(),
         };
         let start = first.max(priority.map(|number| vec![number]).unwrap_or_default());
-        // No position begins with two such bytes: the second is that of a time far in the past.
+        // No position begins with two such bytes: the second is that of a time far in the future.
         let end = priority.map_or(vec![u8::MAX; 64], |number| vec![number + 1]);
         start..end
     }
@@ -182,7 +182,7 @@ named_enum! {
     /// The value that a list is sorted by; items with the same value have the order of all lists.
     #[derive(Default, Serialize)]
     SortField {
-        /// The order of all lists: by priority, then the newest first.
+        /// The order of all lists: by priority, then the oldest first.
         #[default]
         Priority = "priority",
         /// The last change first.
@@ -207,6 +207,13 @@ impl ItemOrder {
     /// True if a position is on the pages after another.
     pub fn is_after<P: Ord>(self, position: &P, other: &P) -> bool {
         self.compare(position, other).is_gt()
+    }
+
+    /// The position of a listed item; `None` for a document without a reference.
+    pub fn position(self, meta: &DocumentMeta) -> Option<ItemPosition> {
+        let (_, key, name) = ItemPage::position(meta)?;
+        let value = meta.item.as_ref().map(|item| self.field.value(item));
+        Some((value.unwrap_or_default(), key, name))
     }
 
     /// Removes all but the first candidates, without sorting.
@@ -384,10 +391,10 @@ impl ItemPage {
     /// [`NAME_OFFSET`].
     pub fn position_key((_, (priority, created, number), name): &ItemPosition) -> Vec<u8> {
         let mut bytes = vec![*priority];
-        // The newest first. With the sign bit inverted, times before 1970 are the oldest.
-        bytes.extend((!(created.0.0 ^ i64::MIN)).to_be_bytes());
-        // The highest number first. Items of lists have one.
-        bytes.extend((!number.0.unwrap_or_default()).to_be_bytes());
+        // With the sign bit inverted, times before 1970 are the oldest.
+        bytes.extend((created.0 ^ i64::MIN).to_be_bytes());
+        // Items of lists have a number.
+        bytes.extend(number.unwrap_or_default().to_be_bytes());
         bytes.extend(name.as_bytes());
         bytes
     }

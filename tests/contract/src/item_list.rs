@@ -19,7 +19,7 @@ fn item(name: &str) -> DocumentId {
 }
 
 /// In the order of lists. A name without a reference and another kind are not listed.
-const NAMES: [&str; 6] = ["REQ-002", "REQ-004", "REQ-003", "REQ-001-b", "REQ-001-c", "sub/REQ-005"];
+const NAMES: [&str; 6] = ["REQ-002", "REQ-001-b", "REQ-001-c", "REQ-003", "REQ-004", "sub/REQ-005"];
 
 async fn put_items(s: &Storage) {
     for (name, text) in [
@@ -101,7 +101,7 @@ pub async fn items_are_filtered_and_counted(s: &Storage) {
         (ItemFilter { status: active, ..none.clone() }, &["REQ-002", "REQ-004"][..]),
         (
             ItemFilter { priority: Priority::new(2), ..none.clone() },
-            &["REQ-004", "REQ-003", "REQ-001-b", "REQ-001-c"],
+            &["REQ-001-b", "REQ-001-c", "REQ-003", "REQ-004"],
         ),
         (
             ItemFilter { requirement_type: Some(RequirementType::Data), ..none.clone() },
@@ -110,7 +110,7 @@ pub async fn items_are_filtered_and_counted(s: &Storage) {
         (ItemFilter { parents: stories(&[1]), ..none.clone() }, &["REQ-002", "REQ-004"]),
         (
             ItemFilter { parents: stories(&[1, 2]), priority: Priority::new(2), ..none.clone() },
-            &["REQ-004", "REQ-003"],
+            &["REQ-003", "REQ-004"],
         ),
         (ItemFilter { parents: stories(&[]), ..none.clone() }, &[]),
         (ItemFilter { status: active, priority: Priority::new(4), ..none.clone() }, &[]),
@@ -159,10 +159,10 @@ pub async fn items_are_filtered_by_details(s: &Storage) {
     for (details, expected) in [
         (DetailFilter { assignee: user("ann"), ..none.clone() }, &["REQ-001"][..]),
         (DetailFilter { assignee: Some(AssigneeFilter::Unassigned), ..none.clone() }, &["REQ-010"]),
-        (DetailFilter { tags: tags(&["pay"]), ..none.clone() }, &["REQ-002-x", "REQ-001"]),
+        (DetailFilter { tags: tags(&["pay"]), ..none.clone() }, &["REQ-001", "REQ-002-x"]),
         (DetailFilter { tags: tags(&["pay", "web"]), ..none.clone() }, &["REQ-001"]),
         (DetailFilter { text: text("äpf"), ..none.clone() }, &["REQ-002-x"]),
-        (DetailFilter { text: text("q-00"), ..none.clone() }, &["REQ-002-x", "REQ-001"]),
+        (DetailFilter { text: text("q-00"), ..none.clone() }, &["REQ-001", "REQ-002-x"]),
         // The name of a file is not part of the ID.
         (DetailFilter { text: text("-x"), ..none.clone() }, &[]),
         (
@@ -186,7 +186,7 @@ pub async fn items_are_filtered_by_details(s: &Storage) {
 pub async fn items_are_sorted_in_each_order(s: &Storage) {
     put_detailed(s).await;
     for (field, expected) in [
-        (SortField::Priority, ["REQ-010", "REQ-002-x", "REQ-001"]),
+        (SortField::Priority, ["REQ-010", "REQ-001", "REQ-002-x"]),
         (SortField::Updated, ["REQ-010", "REQ-001", "REQ-002-x"]),
         (SortField::Reference, ["REQ-001", "REQ-002-x", "REQ-010"]),
         (SortField::Title, ["REQ-010", "REQ-001", "REQ-002-x"]),
@@ -242,8 +242,8 @@ pub async fn item_pages_survive_changes(s: &Storage) {
     let first = read(s, &ItemQuery::of_kind(REQ, 2)).await;
     assert_eq!(names(&first), NAMES[..2]);
     // The last item of the page is deleted, and the first one moves behind all others.
-    s.delete(&item("REQ-004")).await;
-    s.put(&item("REQ-002"), "---\ntitle: C\npriority: 4\ncreated_at: 2020-01-01\n---\n").await;
+    s.delete(&item("REQ-001-b")).await;
+    s.put(&item("REQ-002"), "---\ntitle: C\npriority: 4\ncreated_at: 2026-02-01\n---\n").await;
     let rest = read(s, &ItemQuery { after: first.next, ..ItemQuery::of_kind(REQ, 10) }).await;
     let expected = [&NAMES[2..], &["REQ-002"]].concat();
     assert_eq!((names(&rest), rest.total, &rest.next), (expected, 5, &None));
