@@ -40,6 +40,7 @@ impl SearchFacet {
     pub const TYPE: &'static str = "type";
     /// The reference of the parent.
     pub const PARENT: &'static str = "parent";
+    pub const TAG: &'static str = "tag";
 
     pub fn new(name: &str, value: impl std::fmt::Display) -> Self {
         Self(format!("{name}:{value}"))
@@ -298,7 +299,7 @@ fn project_item(item: ItemMeta, name: &str) -> SearchItem {
     let reference = item.display_name(name).into_owned();
     let links = item.links().into_iter().map(|(_, target)| target).collect();
     let mut tags = item.tags;
-    let mut facets = Vec::new();
+    let mut facets = tag_facets(&tags);
     if let Some(status) = item.status {
         tags.push(status.name().to_owned());
         facets.push(SearchFacet::new(SearchFacet::STATUS, status.name()));
@@ -329,7 +330,7 @@ fn project_item(item: ItemMeta, name: &str) -> SearchItem {
 /// The entity without its text.
 fn project_entity(entity: Entity) -> SearchItem {
     let Entity { id, kind, title, status, mut tags, links, .. } = entity;
-    let mut facets = Vec::new();
+    let mut facets = tag_facets(&tags);
     if let Some(status) = status {
         facets.push(SearchFacet::new(SearchFacet::STATUS, &status));
         tags.push(status);
@@ -338,6 +339,10 @@ fn project_entity(entity: Entity) -> SearchItem {
     let links = links.into_iter().filter(|link| link.is_certain).map(|link| link.target).collect();
     let title = truncate_text(&title, MAX_TITLE_BYTES).to_owned();
     SearchItem { reference: id, kind, title, text: String::new(), tags, links, facets }
+}
+
+fn tag_facets(tags: &[String]) -> Vec<SearchFacet> {
+    tags.iter().map(|tag| SearchFacet::new(SearchFacet::TAG, tag)).collect()
 }
 
 /// Returns the beginning of a text: at most this many bytes, and whole characters.
@@ -364,7 +369,8 @@ mod tests {
         assert_eq!(item.tags, ["wal", "open"]);
         assert_eq!(item.links, ["dec-1d2c8f"]);
         assert_eq!(item.text, "Body");
-        assert_eq!(item.facets, [SearchFacet::new(SearchFacet::STATUS, "open")]);
+        let facets: Vec<&str> = item.facets.iter().map(SearchFacet::as_str).collect();
+        assert_eq!(facets, ["tag:wal", "status:open"]);
     }
 
     #[test]
