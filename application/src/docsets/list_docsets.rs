@@ -1,14 +1,14 @@
 //! `list_docsets`.
 
 use async_trait::async_trait;
-use reqlore_domain::docsets::{CONFIG_PATH, Docset, DocsetConfig};
+use reqlore_domain::docsets::{Docset, DocsetConfig, format_diagnostic};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{LoadedConfig, first_diagnostics};
+use super::LoadedConfig;
 use crate::ToolContext;
 use crate::answer::{ToolAnswer, json_reply, serialization_error};
 use crate::tool::{Tool, decode_arguments, whole_tool};
@@ -21,7 +21,24 @@ struct Arguments {}
 
 #[derive(Serialize, JsonSchema)]
 struct DocsetList<'a> {
-    docsets: Vec<DocsetItem<'a>>,
+    docsets: Vec<ListedDocset<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum ListedDocset<'a> {
+    Usable(DocsetItem<'a>),
+    Faulty(FaultyDocset<'a>),
+}
+
+/// A docset that search_docs cannot use.
+#[derive(Serialize, JsonSchema)]
+struct FaultyDocset<'a> {
+    /// Null if the file has none.
+    #[schemars(required, extend("type" = ["string", "null"]))]
+    name: Option<&'a str>,
+    /// The problem and its place in the file.
+    error: String,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -55,21 +72,19 @@ impl Tool for ListDocsets {
     ) -> Result<ToolAnswer> {
         let Arguments {} = decode_arguments(&mut call, spec)?;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
-        let mut answer = json_reply(&loaded.list, Some(&loaded.list["docsets"]))?;
-        if loaded.configuration.docsets.is_empty() {
-            answer.add_notes([format!("`docsets` in {CONFIG_PATH} is empty.")]);
-        }
-        let faults = &loaded.configuration.faults;
-        if !faults.is_empty() {
-            answer.add_notes([first_diagnostics(faults)]);
-        }
-        Ok(answer)
+        json_reply(&loaded.list, Some(&loaded.list["docsets"]))
     }
 }
 
 /// Renders the answer of `list_docsets`, which is the same for every call.
 pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Result<LoadedConfig> {
-    let answer = DocsetList { docsets: configuration.docsets.iter().map(docset_item).collect() };
+    let mut docsets: Vec<ListedDocset<'_>> = Vec::new();
+    docsets.extend(configuration.docsets.iter().map(docset_item).map(ListedDocset::Usable));
+    for fault in &configuration.faults {
+        let (name, error) = (configuration.faulty_name(fault), format_diagnostic(fault));
+        docsets.push(ListedDocset::Faulty(FaultyDocset { name, error }));
+    }
+    let answer = DocsetList { docsets };
     let list = serde_json::to_value(&answer).map_err(serialization_error)?;
     Ok(LoadedConfig { configuration, version, list })
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::docsets::{CONFIG_PATH, DocsetConfig, MINIMAL_CONFIG, format_diagnostic};
+use reqlore_domain::docsets::{CONFIG_PATH, DocsetConfig, format_diagnostic};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
@@ -168,9 +168,8 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
         }
     };
     let message = format!(
-        "No docsets are configured: there is no {CONFIG_PATH} in {place}. Create {file}, for example \
-         with:\n\n{MINIMAL_CONFIG}\nand copy the documentation to .knowledge/docs/react-18.2/; \
-         {RELOAD_HINT}."
+        "No docsets are configured: there is no {CONFIG_PATH} in {place}.\nCreate {file} with the \
+         section `docsets`; {RELOAD_HINT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(CONFIG_PATH)
 }

@@ -7,6 +7,7 @@ use reqlore_domain::ports::documents::{MockDocumentRepository, StoreError};
 use reqlore_domain::project_key::ProjectKey;
 use serde_json::{Value, json};
 
+use super::ConfigCache;
 use super::import::import;
 use crate::test_support::TestApplication;
 
@@ -69,11 +70,14 @@ async fn docset_with_a_fault_is_an_error_beside_usable_ones() {
     let text = "docsets:\n  react: {version: 18.2}\n  vue: {version: 1/2, aliases: [vuejs]}\n";
     let testing = configured(text).await;
     let listed = testing.call("list_docsets", json!({})).await.unwrap();
-    let (docsets, notes) = (&listed.data["docsets"], &listed.data["notes"]);
-    assert_eq!((docsets.as_array().unwrap().len(), &docsets[0]["name"]), (1, &json!("react")));
+    let docsets = &listed.data["docsets"];
     let position = ".knowledge/config.yaml:3:18: version: ";
-    assert!(notes[0].as_str().unwrap().starts_with(position), "{notes}");
-    assert_eq!(listed.text, notes[0], "also for clients that show a model only the text");
+    let error = docsets[1]["error"].as_str().unwrap();
+    assert!(error.starts_with(position), "{docsets}");
+    assert_eq!(docsets[1], json!({ "name": "vue", "error": error }));
+    assert_eq!((docsets.as_array().unwrap().len(), &docsets[0]["name"]), (2, &json!("react")));
+    assert_eq!(listed.data.get("notes"), None);
+    assert_eq!(serde_json::from_str::<Value>(&listed.text).unwrap(), *docsets);
     testing.call("search_docs", search("react")).await.unwrap();
     for name in ["vue", "vuejs"] {
         let error = testing.error("search_docs", search(name)).await;
@@ -106,13 +110,26 @@ async fn unchanged_config_is_read_once() {
 #[tokio::test]
 async fn docset_list_is_rendered_once_and_shared() {
     let testing = configured(REACT).await;
-    let application = testing.application();
-    let mut lists = Vec::new();
-    for _ in 0..2 {
-        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
-        lists.push(reply.unwrap().data);
-    }
-    assert!(std::sync::Arc::ptr_eq(&lists[0], &lists[1]));
+    let (cache, ports, caller) = (ConfigCache::default(), testing.ports(), testing.caller());
+    let first = cache.current_config(&ports, &caller).await.unwrap();
+    let second = cache.current_config(&ports, &caller).await.unwrap();
+    assert!(std::sync::Arc::ptr_eq(&first, &second));
+}
+
+// S3: REQ-2.3
+#[tokio::test]
+async fn list_without_docsets_is_an_empty_array() {
+    let testing = configured("docsets:\n").await;
+    let reply = testing.call("list_docsets", json!({})).await.unwrap();
+    assert_eq!((&*reply.text, &*reply.data), ("[]", &json!({ "docsets": [] })));
+}
+
+// S3: REQ-3.4
+#[tokio::test]
+async fn missing_config_is_an_error_of_two_lines() {
+    let error = TestApplication::new().error("list_docsets", json!({})).await;
+    assert_eq!((error.kind, error.message.lines().count()), (ErrorKind::NotFound, 2), "{error}");
+    assert!(error.message.starts_with("No docsets are configured"), "{error}");
 }
 
 // S3: REQ-7.3
@@ -168,8 +185,8 @@ async fn docsets_come_from_callers_project() {
     for (tool, arguments) in [("list_docsets", json!({})), ("search_docs", search("react"))] {
         let error = remote.error(tool, arguments).await;
         assert_eq!(error.kind, ErrorKind::NotFound);
-        let expected = "there is no .knowledge/config.yaml in the project's folder. Create \
-                    .knowledge/config.yaml there";
+        let expected = "there is no .knowledge/config.yaml in the project's folder.\nCreate \
+                        .knowledge/config.yaml there";
         assert!(error.message.contains(expected), "path of the server: {error}");
     }
     remote.write(DocumentId::docsets(), "docsets:\n  vue:\n").await;

@@ -81,6 +81,12 @@ impl DocsetConfig {
         self.faulty_names.get(name).map(Vec::as_slice)
     }
 
+    /// The name or an alias of the docset that a fault belongs to, if it has any.
+    pub fn faulty_name(&self, fault: &Diagnostic) -> Option<&str> {
+        let mut docsets = self.faulty_names.iter();
+        docsets.find(|(_, faults)| faults.contains(fault)).map(|(name, _)| name.as_str())
+    }
+
     /// The name or alias that resembles an unknown name most.
     pub fn similar_name(&self, name: &str) -> Option<&str> {
         similar_word(name, self.names.keys().map(String::as_str))

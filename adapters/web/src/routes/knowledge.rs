@@ -87,17 +87,18 @@ struct DocsetPage {
 #[derive(Default, Deserialize)]
 struct DocsetAnswer {
     docsets: Vec<DocsetItem>,
-    #[serde(default)]
-    notes: Vec<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct DocsetItem {
-    name: String,
+    name: Option<String>,
     version: Option<String>,
     aliases: Vec<String>,
     local_path: String,
     description: Option<String>,
+    /// The problem of a docset that search_docs cannot use; other values are absent then.
+    error: Option<String>,
 }
 
 async fn list_docsets(session: PageSession) -> Result<Response, PageError> {
@@ -108,5 +109,12 @@ async fn list_docsets(session: PageSession) -> Result<Response, PageError> {
         Err(error) => return Err(error.into()),
     };
     let frame = PageFrame::new(&session, PageSection::Docsets, "Docsets");
-    render(&DocsetPage { frame, docsets: answer.docsets, notes: answer.notes })
+    let (mut docsets, mut notes) = (Vec::new(), Vec::new());
+    for docset in answer.docsets {
+        match docset.error {
+            Some(error) => notes.push(error),
+            None => docsets.push(docset),
+        }
+    }
+    render(&DocsetPage { frame, docsets, notes })
 }

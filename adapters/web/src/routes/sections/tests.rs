@@ -26,9 +26,11 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
             "total": 1
         })),
         "ixchel_tags" => Ok(json!({ "total": 1, "tags": [{ "tag": HOSTILE, "count": 2 }] })),
-        "list_docsets" => Ok(json!({ "notes": [HOSTILE], "docsets": [{
-            "name": HOSTILE, "version": HOSTILE, "aliases": [HOSTILE], "local_path": HOSTILE,
-            "description": HOSTILE }] })),
+        "list_docsets" => Ok(json!({ "docsets": [
+            { "name": HOSTILE, "version": HOSTILE, "aliases": [HOSTILE], "local_path": HOSTILE,
+              "description": HOSTILE },
+            { "name": null, "error": HOSTILE },
+        ] })),
         "reqlix_set_requirements" if arguments["index"] == "x y" => {
             Err(Error::new(ErrorKind::InvalidArgument, HOSTILE).field("index"))
         }
