@@ -29,8 +29,8 @@ mod schema;
 mod search_updates;
 pub mod sections;
 mod service;
-mod synonyms;
 mod show_keys;
+mod synonyms;
 #[cfg(test)]
 mod test_support;
 mod tool;
