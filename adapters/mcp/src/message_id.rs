@@ -148,14 +148,18 @@ mod tests {
             let member = |key: String, value: &str| {
                 format!("{space}\"{key}\"{space}:{space}{value}{space}")
             };
-            let mut members: Vec<String> = Vec::new();
-            members.extend(before.iter().enumerate().map(|(n, value)| member(format!("b{n}"), value)));
-            // The id is complete from here on: a string at its quote, a number only after what follows.
+            let mut members = Vec::new();
+            for (number, value) in before.iter().enumerate() {
+                members.push(member(format!("b{number}"), value));
+            }
+            // The id is complete from here on: a string at its quote, a number after the next byte.
             let mut end = 1 + members.iter().map(|member| member.len() + 1).sum::<usize>();
             let text = id.to_string();
             end += 3 * space.len() + "\"id\":".len() + text.len() + usize::from(id.is_i64());
             members.push(member("id".to_owned(), &text));
-            members.extend(after.iter().enumerate().map(|(n, value)| member(format!("a{n}"), value)));
+            for (number, value) in after.iter().enumerate() {
+                members.push(member(format!("a{number}"), value));
+            }
             let message = format!("{{{}}}", members.join(","));
             for cut in 0..message.len() {
                 let expected = if cut >= end { &id } else { &Value::Null };

@@ -181,8 +181,9 @@ impl BodyStart {
     }
 }
 
-/// Reads the rest of a body that is too large, and keeps only its start. Most clients send the whole
-/// body before they read the response, and a connection that is closed with unread input is reset.
+/// Reads the rest of a body that is too large, and keeps only its start. Most clients send the
+/// whole body before they read the response, and a connection that is closed with unread input is
+/// reset.
 async fn drain_body(mut body: Body, start: &mut BodyStart) {
     let draining = async {
         let mut drained = 0;
