@@ -195,6 +195,14 @@ pub(crate) fn whole_advice(bytes: usize) -> String {
     format!("pass max_tokens: {tokens} for all")
 }
 
+/// The `max_tokens` for a whole answer, as text and as data.
+pub(crate) fn tokens_for_all(answer: &impl Answer) -> usize {
+    let all = answer.part_count();
+    let data = answer.data(all).map_or(0, |data| data_size(&data));
+    // With room for the notes.
+    answer.text(all).len().max(data).div_ceil(BYTES_PER_TOKEN) + 200
+}
+
 /// The positions after each sentence and line of a text.
 pub(crate) fn text_borders(text: &str) -> Vec<usize> {
     let mut borders = Vec::new();

@@ -2,9 +2,10 @@
 
 use reqlore_domain::backlog::Status;
 use reqlore_domain::document::DocumentMeta;
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::entry_line::EntryLine;
 
 // A document as answers name it. (A doc comment would become part of the schema.)
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
@@ -70,29 +71,20 @@ impl DocumentLabel {
 
     /// The text with an attribute of the link to the document.
     pub(crate) fn text_with(&self, attribute: &str) -> String {
-        let mut facts = Vec::new();
-        facts.extend(Some(encode_line(&self.kind)).filter(|kind| !kind.is_empty()));
-        let status = self.status.as_deref().unwrap_or_default();
-        // The successor says it too.
-        if !status.is_empty() && (status != "superseded" || self.superseded_by.is_none()) {
-            facts.push(encode_line(status));
-        }
-        if let Some(successor) = &self.superseded_by {
-            facts.push(format!("superseded by {}", encode_id(successor)).into());
-        }
-        let mut groups = vec![encode_line(attribute).into_owned(), facts.join(", ")];
-        groups.retain(|group| !group.is_empty());
-        let mut text = encode_id(&self.id).into_owned();
-        if !groups.is_empty() {
-            text = format!("{text} ({})", groups.join("; "));
-        }
-        if let Some(title) = &self.title {
-            text = format!("{text}: {}", encode_line(title));
-        }
-        if !self.tags.is_empty() {
-            text = format!("{text} [{}]", encode_line(&self.tags.join(", ")));
-        }
-        text
+        let line = EntryLine {
+            id: &self.id,
+            attribute: Some(attribute),
+            kind: Some(&*self.kind).filter(|kind| !kind.is_empty()),
+            // The successor says it too.
+            status: self.status.as_deref().filter(|status| {
+                !status.is_empty() && (*status != "superseded" || self.superseded_by.is_none())
+            }),
+            superseded_by: self.superseded_by.as_deref(),
+            title: self.title.as_deref(),
+            tags: &self.tags,
+            ..EntryLine::default()
+        };
+        line.render()
     }
 }
 

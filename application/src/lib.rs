@@ -14,6 +14,7 @@ pub mod check;
 pub mod docsets;
 mod document_label;
 mod empty_answer;
+mod entry_line;
 pub mod history;
 mod idempotency;
 pub mod identity;

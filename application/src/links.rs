@@ -43,6 +43,9 @@ pub(crate) struct LinkEntry {
     pub(crate) is_missing: bool,
 }
 
+/// In the place of the title of a missing target.
+pub(crate) const MISSING: &str = "(missing)";
+
 // The links of a document. (A doc comment would become part of the schema.)
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct LinkList {
@@ -62,20 +65,22 @@ impl LinkList {
         Self { outgoing, incoming, incoming_total }
     }
 
-    /// The lines of a text answer.
+    /// The line of each link.
     pub(crate) fn text_lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut lines = Vec::with_capacity(self.outgoing.len() + self.incoming.len());
         for link in &self.outgoing {
-            lines.push(format!("- {}", link.outgoing_text()));
+            lines.push(link.outgoing_text());
         }
         for link in &self.incoming {
-            lines.push(format!("- {}", link.incoming_text()));
-        }
-        if self.incoming.len() < self.incoming_total {
-            let (shown, total) = (self.incoming.len(), self.incoming_total);
-            lines.push(format!("({shown} of {total} incoming links)"));
+            lines.push(link.incoming_text());
         }
         lines
+    }
+
+    /// Names the number of incoming links that are not in the list.
+    pub(crate) fn total_line(&self) -> Option<String> {
+        let (shown, total) = (self.incoming.len(), self.incoming_total);
+        (shown < total).then(|| format!("({shown} of {total} incoming links)"))
     }
 }
 
@@ -99,7 +104,7 @@ impl LinkEntry {
 
     fn text(&self, words: &str, attribute: &str) -> String {
         let label = self.label.text_with(attribute);
-        let missing = if self.is_missing { ": (missing)" } else { "" };
+        let missing = if self.is_missing { format!(": {MISSING}") } else { String::new() };
         format!("{} {label}{missing}", encode_line(words))
     }
 }

@@ -4,6 +4,7 @@
 //! A digest binds the cursor to its list, arguments and project.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,6 +16,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+
+use crate::answer::Answer;
 
 pub(crate) type PageLimit = BoundedInt<1, 100>;
 
@@ -113,6 +116,71 @@ impl PageReader {
 
     fn digest(&self, position: &str) -> String {
         Version::of_bytes(&[self.list.as_slice(), b"\n", position.as_bytes()].concat()).to_string()
+    }
+}
+
+/// The answer of a list: a page that a size limit may cut after any entry. Its cursor continues
+/// after the last entry that is shown.
+pub(crate) struct PageAnswer {
+    /// The first line of the text, by the number of entries that follow.
+    pub(crate) heading: Box<dyn Fn(usize) -> String + Send>,
+    /// The line of each entry, with encoded names.
+    pub(crate) lines: Vec<String>,
+    /// The data of the whole page, with `next_cursor` unless it is the last one.
+    pub(crate) data: Value,
+    /// The key of the entries in the data.
+    pub(crate) key: &'static str,
+    /// The cursor after the first entries, at least one; `None` if no cursor can continue there.
+    pub(crate) cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
+}
+
+/// The part of a heading that tells a page from the whole list.
+pub(crate) fn showing(shown: usize, total: usize) -> String {
+    if shown < total { format!(", showing {shown}") } else { String::new() }
+}
+
+impl PageAnswer {
+    fn next_cursor(&self, parts: usize) -> Option<String> {
+        if parts >= self.lines.len() {
+            return self.data["next_cursor"].as_str().map(str::to_owned);
+        }
+        if parts == 0 { None } else { (self.cursor_after)(parts) }
+    }
+}
+
+impl Answer for PageAnswer {
+    fn part_count(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn text(&self, parts: usize) -> String {
+        let mut text = (self.heading)(parts);
+        for line in self.lines.iter().take(parts) {
+            text.extend(["\n", line]);
+        }
+        match self.next_cursor(parts) {
+            Some(cursor) => text.extend(["\nNext page: cursor ", &cursor]),
+            None if parts < self.lines.len() => {
+                let missing = self.lines.len() - parts;
+                // Writing to a string does not fail.
+                let _ = write!(text, "\n({missing} left out; pass a larger max_tokens)");
+            }
+            None => {}
+        }
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let mut data = self.data.clone();
+        if parts < self.lines.len() {
+            if let Some(Value::Array(entries)) = data.get_mut(self.key) {
+                entries.truncate(parts);
+            }
+            if let (Value::Object(data), Some(cursor)) = (&mut data, self.next_cursor(parts)) {
+                data.insert("next_cursor".to_owned(), cursor.into());
+            }
+        }
+        Ok(data)
     }
 }
 

@@ -27,6 +27,11 @@ impl<Keys> Default for ShowKeys<Keys> {
 }
 
 impl<Keys: EntryKeys> ShowKeys<Keys> {
+    /// True if the caller chose keys.
+    pub(crate) fn is_given(&self) -> bool {
+        self.chosen.is_some()
+    }
+
     pub(crate) fn has(&self, key: &str) -> bool {
         self.chosen.as_ref().is_none_or(|chosen| chosen.contains(&key))
     }
@@ -34,6 +39,22 @@ impl<Keys: EntryKeys> ShowKeys<Keys> {
     /// Removes the keys that were not chosen. IDs and other keys stay.
     pub(crate) fn filter(&self, entry: &mut Map<String, Value>) {
         entry.retain(|key, _| self.has(key) || !Keys::KEYS.contains(&key.as_str()));
+    }
+
+    /// [`Self::filter`] of a value that is an object.
+    pub(crate) fn filter_value(&self, entry: &mut Value) {
+        if let Value::Object(entry) = entry {
+            self.filter(entry);
+        }
+    }
+
+    /// [`Self::filter`] of all objects in a list.
+    pub(crate) fn filter_list(&self, entries: &mut Value) {
+        if let Value::Array(entries) = entries {
+            for entry in entries {
+                self.filter_value(entry);
+            }
+        }
     }
 
     fn parse(names: &[&str]) -> Result<Self, String> {

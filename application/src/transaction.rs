@@ -12,6 +12,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
+use crate::answer::text_borders;
 use crate::backlog::item_lookup::document_text;
 use crate::{ApplicationPorts, ToolContext};
 
@@ -86,6 +87,9 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
     Ok((result, committed))
 }
 
+/// Bytes of the current text in a conflict, which fit into the default size of answers.
+const MAX_CONFLICT_BYTES: usize = 7_000;
+
 /// Returns a conflict with the current text if the document is not at the expected version.
 pub(crate) fn check_version(
     expected: Option<VersionPrefix>,
@@ -96,13 +100,22 @@ pub(crate) fn check_version(
     if expected.matches(document.version) {
         return Ok(());
     }
-    let message = format!(
+    let text = document_text(document)?;
+    let border = text_borders(text).into_iter().rfind(|border| *border <= MAX_CONFLICT_BYTES);
+    let mut message = format!(
         "Conflict: {reference} changed since version {expected}; it is now at version {}. Nothing \
          was changed. Current text:\n{}",
         document.version,
-        // The whole text, so that the client can merge without another read.
-        document_text(document)?
+        // So that the client can merge a usual text without another read.
+        &text[..border.unwrap_or_default()]
     );
+    if border != Some(text.len()) {
+        let tokens = text.len().div_ceil(4) + 400;
+        message = format!(
+            "{}\n\nNote: the text is cut; get_item with max_tokens: {tokens} returns all of it",
+            message.trim_end()
+        );
+    }
     let error = Error::new(ErrorKind::Conflict, message).field("if_version");
     Err(error.reference(reference.to_string()))
 }

@@ -42,9 +42,10 @@ pub(crate) struct ListedItem {
     pub(crate) progress: Option<ChildProgress>,
 }
 
-/// The children of an item that are done, and all of them.
+/// The stories of an epic that are done, or the requirements of a story that are active, and all.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ChildProgress {
+    #[serde(alias = "active")]
     pub(crate) done: usize,
     pub(crate) total: usize,
 }

@@ -341,10 +341,11 @@ pub(crate) fn priority_name(priority: &Value) -> &'static str {
     }
 }
 
-/// `3/7`: done children of all; empty without children.
+/// `3/7`: done stories or active requirements of all; empty without children.
 pub(crate) fn progress_text(item: &Value) -> String {
     let progress = &item["progress"];
-    match (progress["done"].as_u64(), progress["total"].as_u64()) {
+    let count = progress["done"].as_u64().or(progress["active"].as_u64());
+    match (count, progress["total"].as_u64()) {
         (Some(done), Some(total)) => format!("{done}/{total}"),
         _ => String::new(),
     }

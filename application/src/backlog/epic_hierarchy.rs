@@ -1,22 +1,20 @@
 //! `epic_hierarchy`: returns the summaries of an epic and of all items below it.
 
-use std::fmt::Write;
-
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::arguments::{EpicRef, not_found_error};
 use super::item_lookup::{self, BacklogReader, FileWarnings};
-use super::item_view::ItemSummary;
+use super::item_view::{ItemSummary, SummaryKeys};
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply};
+use crate::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
+use crate::show_keys::ShowKeys;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct EpicHierarchy;
@@ -25,6 +23,7 @@ pub(crate) struct EpicHierarchy;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     epic: EpicRef,
+    show: Option<ShowKeys<SummaryKeys>>,
 }
 
 #[async_trait]
@@ -49,52 +48,100 @@ impl Tool for EpicHierarchy {
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let meta = backlog.find_argument(epic, "epic").await?;
         let (hierarchy, warnings) = read_hierarchy(backlog, epic, &meta).await?;
-        let mut reply = reply(render_text(&hierarchy), &hierarchy)?;
+        let show = arguments.show.unwrap_or_default();
+        let mut reply = ToolAnswer::new(HierarchyAnswer::new(hierarchy, show));
         reply.add_notes(warnings.into_list());
         Ok(reply)
     }
 }
 
-fn render_text(hierarchy: &HierarchyView) -> String {
-    let HierarchyView { epic, user_stories, counts, left_out } = hierarchy;
-    let mut text = format!(
-        "{}: {} ({}, {}, acceptance criteria: {})",
-        encode_id(&epic.reference_id),
-        encode_line(&epic.title),
-        count_noun(counts.user_stories, "user story", "user stories"),
-        count_noun(counts.requirements, "requirement", "requirements"),
-        counts.acceptance_criteria
-    );
-    for story in user_stories {
-        push_item_line(&mut text, "", &story.reference_id, &story.title, story.status);
-        for child in story.requirements.iter().chain(&story.acceptance_criteria) {
-            let ItemSummary { reference_id, title, status, .. } = child;
-            push_item_line(&mut text, "  ", reference_id, title, *status);
+/// The answer. A limit leaves out the last items below the epic.
+struct HierarchyAnswer {
+    hierarchy: HierarchyView,
+    show: ShowKeys<SummaryKeys>,
+    /// The lines of the items below the epic.
+    lines: Vec<String>,
+}
+
+impl HierarchyAnswer {
+    fn new(hierarchy: HierarchyView, show: ShowKeys<SummaryKeys>) -> Self {
+        let mut lines = Vec::new();
+        for story in &hierarchy.user_stories {
+            lines.push(format!("- {}", story.summary.line(&show)));
+            for child in story.requirements.iter().chain(&story.acceptance_criteria) {
+                lines.push(format!("  - {}", child.line(&show)));
+            }
         }
+        Self { hierarchy, show, lines }
     }
-    if let Some(left_out) = left_out {
-        // Writing to a string does not fail.
-        let _ = write!(text, "\nTruncated: {left_out}.");
+
+    fn left_out(&self, parts: usize) -> Option<String> {
+        let HierarchyView { epic, counts, left_out, .. } = &self.hierarchy;
+        if parts >= self.lines.len() {
+            return left_out.clone();
+        }
+        let total = counts.user_stories + counts.requirements + counts.acceptance_criteria;
+        Some(format!(
+            "showing the first {parts} of {total} items; list_items with epic: {} lists each kind \
+             in pages, max_tokens: {} shows all",
+            epic.reference_id,
+            tokens_for_all(self)
+        ))
     }
-    text
+}
+
+impl Answer for HierarchyAnswer {
+    fn part_count(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn text(&self, parts: usize) -> String {
+        let HierarchyView { epic, counts, .. } = &self.hierarchy;
+        let mut text = format!(
+            "{} ({}, {}, acceptance criteria: {})",
+            epic.line(&self.show),
+            count_noun(counts.user_stories, "user story", "user stories"),
+            count_noun(counts.requirements, "requirement", "requirements"),
+            counts.acceptance_criteria
+        );
+        for line in self.lines.iter().take(parts) {
+            text.extend(["\n", line]);
+        }
+        if let Some(left_out) = self.left_out(parts) {
+            text.extend(["\nTruncated: ", &left_out, "."]);
+        }
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let mut data = serde_json::to_value(&self.hierarchy).map_err(serialization_error)?;
+        let mut rest = parts;
+        if let Value::Array(stories) = &mut data["user_stories"] {
+            // A story that is left out has no items.
+            stories.retain_mut(|story| {
+                let is_shown = rest > 0;
+                rest = rest.saturating_sub(1);
+                for key in ["requirements", "acceptance_criteria"] {
+                    if let Value::Array(children) = &mut story[key] {
+                        children.truncate(rest);
+                        rest -= children.len();
+                    }
+                    self.show.filter_list(&mut story[key]);
+                }
+                self.show.filter_value(story);
+                is_shown
+            });
+        }
+        self.show.filter_value(&mut data["epic"]);
+        if let Some(left_out) = self.left_out(parts) {
+            data["left_out"] = left_out.into();
+        }
+        Ok(data)
+    }
 }
 
 fn count_noun(count: usize, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
-}
-
-fn push_item_line(
-    text: &mut String,
-    indent: &str,
-    reference: &str,
-    title: &str,
-    status: Option<&str>,
-) {
-    // Writing to a string does not fail.
-    let _ = write!(text, "\n{indent}- {}: {}", encode_id(reference), encode_line(title));
-    if let Some(status) = status {
-        let _ = write!(text, " ({status})");
-    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -110,14 +157,8 @@ pub(super) struct HierarchyView {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct StoryView {
-    reference_id: String,
-    title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    assignee_username: Option<String>,
+    #[serde(flatten)]
+    summary: ItemSummary,
     #[schemars(with = "Vec<Map<String, Value>>")]
     requirements: Vec<ItemSummary>,
     #[schemars(with = "Vec<Map<String, Value>>")]
@@ -163,19 +204,15 @@ pub(super) async fn read_hierarchy(
     }
     let mut counts = ItemCounts { user_stories: summaries.len(), ..ItemCounts::default() };
     let mut user_stories = Vec::with_capacity(summaries.len());
-    for (story, (requirements, criteria)) in
+    for (summary, (requirements, criteria)) in
         summaries.into_iter().zip(requirements.iter().zip(&criteria))
     {
         counts.requirements += requirements.len();
         counts.acceptance_criteria += criteria.len();
         user_stories.push(StoryView {
-            reference_id: story.reference_id,
-            title: story.title,
-            status: story.status,
-            priority: story.priority,
-            assignee_username: story.assignee_username,
+            summary,
             requirements: ItemSummary::from_metas(requirements),
-            acceptance_criteria: ItemSummary::from_metas(criteria),
+            acceptance_criteria: ItemSummary::read_all(backlog, criteria).await?,
         });
     }
     // After counting: the counts are those of the whole epic.
@@ -194,9 +231,10 @@ fn truncate_stories(stories: &mut Vec<StoryView>) -> Option<String> {
     let mut bytes = 0;
     for (index, story) in stories.iter().enumerate() {
         // An estimate, because serializing each story twice would cost more.
-        bytes += story.title.len() + ITEM_OVERHEAD_BYTES;
-        for child in story.requirements.iter().chain(&story.acceptance_criteria) {
-            bytes += child.title.len() + ITEM_OVERHEAD_BYTES;
+        let children = story.requirements.iter().chain(&story.acceptance_criteria);
+        for item in std::iter::once(&story.summary).chain(children) {
+            let text = item.description.as_ref().map_or(0, String::len);
+            bytes += item.title.len() + text + ITEM_OVERHEAD_BYTES;
         }
         if bytes > MAX_RESULT_BYTES {
             stories.truncate(index);
@@ -215,12 +253,13 @@ mod tests {
 
     #[test]
     fn hierarchy_over_the_size_limit_is_truncated_with_a_note() {
-        let story = |_| StoryView {
+        let summary = ItemSummary {
             reference_id: "US-001".to_owned(),
             title: "t".repeat(500),
-            status: None,
-            priority: None,
-            assignee_username: None,
+            ..ItemSummary::default()
+        };
+        let story = |_| StoryView {
+            summary: summary.clone(),
             requirements: Vec::new(),
             acceptance_criteria: Vec::new(),
         };

@@ -1,25 +1,26 @@
 //! `get_item`: returns any document by its ID, with its links in both directions.
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::inverse_relation;
+use reqlore_domain::backlog::{ItemKind, Reference, inverse_relation};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::item_lookup::{self, BacklogReader};
-use super::item_view::{
-    self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary, RelatedItem,
-};
+use super::item_view::{self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary};
 use crate::ToolContext;
 use crate::address::{Address, AddressSpace, AddressTarget};
 use crate::addressed_text::AddressedText;
-use crate::answer::{ToolAnswer, reply_with_body};
+use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, tokens_for_all};
+use crate::entry_line::{priority_label, tag_list};
 use crate::links::LinkList;
+use crate::show_keys::ShowKeys;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct GetItem;
@@ -48,6 +49,10 @@ struct ItemDetails {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     also: Vec<String>,
+    // Set by `ItemAnswer::data` alone.
+    /// Names what max_tokens left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -102,7 +107,7 @@ impl Tool for GetItem {
             }
             _ => ItemDetails::of_other(context, &address).await?,
         };
-        reply_with_body(details.render_text(), &details)
+        Ok(ToolAnswer::new(ItemAnswer::new(details)))
     }
 }
 
@@ -115,11 +120,12 @@ impl ItemDetails {
         let relations = ItemRelations::read(backlog, meta).await?;
         Ok(Self {
             item: ItemView::Record(Box::new(item_view::read_record(backlog, meta).await?)),
-            children: Some(ItemSummary::from_metas(&relations.children)),
+            children: Some(ItemSummary::read_all(backlog, &relations.children).await?),
             relationships: Some(relations.relationships.bounded()),
             links: relations.links,
             fault: item_lookup::diagnostic_with_place(meta),
             also,
+            left_out: None,
         })
     }
 
@@ -138,70 +144,218 @@ impl ItemDetails {
             links: address.read_links(context).await?,
             fault: meta.and_then(|meta| item_lookup::diagnostic_with_place(meta)),
             also: address.others.clone(),
+            left_out: None,
         })
     }
 
-    fn render_text(&self) -> String {
-        let mut parts = match &self.item {
-            ItemView::Record(record) => record_parts(record),
-            ItemView::Other(item) => item.text_parts(),
+    /// The lines before the description or text.
+    fn head_lines(&self) -> Vec<String> {
+        let mut lines = match &self.item {
+            ItemView::Record(record) => record.head_lines(),
+            ItemView::Other(item) => item.head_lines(),
         };
-        for child in self.children.iter().flatten() {
-            let (id, title) = (encode_id(&child.reference_id), encode_line(&child.title));
-            parts.push(format!("- {id}: {title}"));
+        lines.retain(|line| !line.is_empty());
+        lines
+    }
+
+    fn body(&self) -> &str {
+        match &self.item {
+            ItemView::Record(record) => &record.description,
+            ItemView::Other(item) => item.text.trim_end(),
         }
+    }
+
+    /// The lines of children and links, in the order of [`ENTRY_LISTS`].
+    fn entry_lines(&self) -> Vec<String> {
+        let (mut lines, show) = (Vec::new(), ShowKeys::default());
+        lines.extend(self.children.iter().flatten().map(|child| child.line(&show)));
         if let Some(relationships) = &self.relationships {
-            for target in &relationships.outgoing {
-                parts.push(format!("- {} {}", target.kind, related_item_text(target)));
-            }
+            lines.extend(relationships.outgoing.iter().map(|target| target.line(target.kind)));
             for source in &relationships.incoming {
-                let relation = inverse_relation(source.kind);
-                parts.push(format!("- {relation} {}", related_item_text(source)));
+                lines.push(source.line(&inverse_relation(source.kind)));
             }
+        }
+        lines.extend(self.links.text_lines());
+        lines
+    }
+
+    /// The lines after all entries, which no limit leaves out.
+    fn tail_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(relationships) = &self.relationships {
             let (shown, total) = (relationships.incoming.len(), relationships.incoming_total);
             if shown < total {
-                parts.push(format!("({shown} of {total} incoming relationships)"));
+                lines.push(format!("({shown} of {total} incoming relationships)"));
             }
         }
-        parts.extend(self.links.text_lines());
-        parts.extend(self.fault.iter().map(|fault| diagnostic_text(fault)));
+        lines.extend(self.links.total_line());
+        lines.extend(self.fault.iter().map(|fault| diagnostic_text(fault)));
         if !self.also.is_empty() {
             let others: Vec<_> = self.also.iter().map(|id| encode_id(id)).collect();
-            parts.push(format!("The same ID also names {}", others.join(", ")));
+            lines.push(format!("The same ID also names {}", others.join(", ")));
         }
-        // The line of fields and the description may be empty.
-        parts.retain(|part| !part.is_empty());
-        parts.join("\n")
+        lines
+    }
+
+    /// The call that lists the children of an item with pages.
+    fn children_call(&self) -> Option<String> {
+        let ItemView::Record(record) = &self.item else { return None };
+        let reference = Reference::parse(&record.reference_id)?;
+        let kind = match reference.kind {
+            ItemKind::Epic => ItemKind::UserStory,
+            ItemKind::UserStory => ItemKind::Requirement,
+            _ => return None,
+        };
+        Some(format!(
+            "list_items with kind: {}, {}: {reference}",
+            kind.name(),
+            reference.kind.name()
+        ))
     }
 }
 
-fn record_parts(item: &ItemRecord) -> Vec<String> {
-    let fields = [
-        item.status.map(|status| format!("Status: {status}")),
-        item.priority.map(|priority| format!("Priority: {priority}")),
-        item.type_name.map(|name| format!("Type: {name}")),
-        item.epic.as_ref().map(|epic| format!("Epic: {epic}")),
-        item.user_story.as_ref().map(|story| format!("User story: {story}")),
-        item.assignee_username.as_ref().map(|name| format!("Assignee: {}", encode_line(name))),
-    ];
-    let fields: Vec<String> = fields.into_iter().flatten().collect();
-    vec![
-        heading_line(&item.reference_id, &item.title, &item.version),
-        fields.join(", "),
-        item.description.clone(),
-    ]
+/// The lists of the data whose entries are lines of the text, in their order.
+const ENTRY_LISTS: [&str; 5] = [
+    "/children",
+    "/relationships/outgoing",
+    "/relationships/incoming",
+    "/links/outgoing",
+    "/links/incoming",
+];
+
+/// The answer. A limit cuts the description at a sentence, and leaves out children and links.
+struct ItemAnswer {
+    details: ItemDetails,
+    head: Vec<String>,
+    /// The ends of the sentences of the description or text.
+    borders: Vec<usize>,
+    lines: Vec<String>,
+    tail: Vec<String>,
+}
+
+impl ItemAnswer {
+    fn new(details: ItemDetails) -> Self {
+        let body = details.body();
+        let borders = if body.is_empty() { Vec::new() } else { text_borders(body) };
+        let (head, lines, tail) =
+            (details.head_lines(), details.entry_lines(), details.tail_lines());
+        Self { details, head, borders, lines, tail }
+    }
+
+    fn shown_body(&self, parts: usize) -> &str {
+        let body = self.details.body();
+        match self.borders.get(parts) {
+            None => body,
+            Some(_) if parts == 0 => "",
+            Some(_) => body[..self.borders[parts - 1]].trim_end(),
+        }
+    }
+
+    fn shown_lines(&self, parts: usize) -> &[String] {
+        &self.lines[..parts.saturating_sub(self.borders.len())]
+    }
+
+    /// `None` if all parts are shown.
+    fn left_out(&self, parts: usize) -> Option<String> {
+        if parts >= self.part_count() {
+            return None;
+        }
+        let mut problems = Vec::new();
+        let (shown, body) = (self.shown_body(parts), self.details.body());
+        if shown.len() < body.len() {
+            let (shown, all) = (shown.chars().count(), body.chars().count());
+            problems.push(format!("the text is cut after {shown} of {all} characters"));
+        }
+        let (shown, all) = (self.shown_lines(parts).len(), self.lines.len());
+        let mut calls = vec![format!("pass max_tokens: {} for all", tokens_for_all(self))];
+        if shown < all {
+            problems.push(format!("{} of {all} children and links are left out", all - shown));
+            calls.extend(self.details.children_call());
+        }
+        Some(format!("{}; {}", problems.join(" and "), calls.join(", or call ")))
+    }
+}
+
+impl Answer for ItemAnswer {
+    fn part_count(&self) -> usize {
+        self.borders.len() + self.lines.len()
+    }
+
+    fn text(&self, parts: usize) -> String {
+        let mut text = self.head.join("\n");
+        let body = self.shown_body(parts);
+        if !body.is_empty() {
+            text.extend(["\n", body]);
+        }
+        for line in self.shown_lines(parts) {
+            text.extend(["\n- ", line]);
+        }
+        for line in &self.tail {
+            text.extend(["\n", line]);
+        }
+        if let Some(left_out) = self.left_out(parts) {
+            text.extend(["\n\nNote: ", &left_out]);
+        }
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let mut data = serde_json::to_value(&self.details).map_err(serialization_error)?;
+        if parts >= self.part_count() {
+            return Ok(data);
+        }
+        for pointer in ["/item/description", "/item/text"] {
+            if let Some(body) = data.pointer_mut(pointer) {
+                *body = self.shown_body(parts).into();
+            }
+        }
+        let mut rest = self.shown_lines(parts).len();
+        for pointer in ENTRY_LISTS {
+            if let Some(Value::Array(entries)) = data.pointer_mut(pointer) {
+                entries.truncate(rest);
+                rest -= entries.len();
+            }
+        }
+        data["left_out"] = self.left_out(parts).into();
+        Ok(data)
+    }
+}
+
+impl ItemRecord {
+    /// All keys but the permanent ID and the description.
+    fn head_lines(&self) -> Vec<String> {
+        let is_default = self.project == ProjectKey::default().to_string();
+        let field = |name, value: Option<&str>| {
+            value.map(|value| format!("{name}: {}", encode_line(value)))
+        };
+        let fields = [
+            field("Status", self.status),
+            field("Priority", self.priority.map(priority_label).as_deref()),
+            field("Type", self.type_name),
+            field("Epic", self.epic.as_deref()),
+            field("User story", self.user_story.as_deref()),
+            field("Assignee", self.assignee_username.as_deref()),
+            (!self.tags.is_empty()).then(|| format!("Tags: {}", tag_list(&self.tags))),
+            field("Creator", Some(&self.creator_username)),
+            field("Created", Some(&self.created_at)),
+            field("Updated", Some(&self.updated_at)),
+            field("Project", Some(&*self.project).filter(|_| !is_default)),
+        ];
+        let fields: Vec<String> = fields.into_iter().flatten().collect();
+        let heading = heading_line(&self.reference_id, &self.title, &self.version);
+        vec![heading, fields.join(", ")]
+    }
 }
 
 impl OtherItem {
-    fn text_parts(&self) -> Vec<String> {
-        let Self { kind, id, title, text, version, status, tags } = self;
+    fn head_lines(&self) -> Vec<String> {
+        let Self { kind, id, title, version, status, tags, .. } = self;
         let mut fields = vec![format!("Kind: {}", encode_line(kind).replace('_', " "))];
         fields.extend(status.as_ref().map(|status| format!("Status: {}", encode_line(status))));
         if !tags.is_empty() {
-            let tags: Vec<_> = tags.iter().map(|tag| encode_line(tag)).collect();
-            fields.push(format!("Tags: {}", tags.join(", ")));
+            fields.push(format!("Tags: {}", tag_list(tags)));
         }
-        vec![heading_line(id, title, version), fields.join(", "), text.trim_end().to_owned()]
+        vec![heading_line(id, title, version), fields.join(", ")]
     }
 }
 
@@ -211,9 +365,4 @@ fn heading_line(id: &str, title: &str, version: &str) -> String {
 
 pub(super) fn diagnostic_text(fault: &str) -> String {
     format!("Problem in the file: {}", encode_line(fault))
-}
-
-fn related_item_text(related: &RelatedItem) -> String {
-    let title = related.title.as_deref().unwrap_or("(missing)");
-    format!("{}: {}", encode_id(&related.reference_id), encode_line(title))
 }

@@ -1,9 +1,10 @@
 //! `get_user_story_requirements`: returns the full requirements of a user story.
 
+use std::cmp::Reverse;
 use std::fmt::Write;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::backlog::{self, ItemKind, Reference};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
@@ -75,7 +76,12 @@ impl Tool for GetUserStoryRequirements {
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         backlog.find_argument(story, "user_story").await?;
         let (kind, mut warnings) = (ItemKind::Requirement, FileWarnings::default());
-        let metas = backlog.children_by_parent(&[story], kind, &mut warnings).await?.concat();
+        let mut metas = backlog.children_by_parent(&[story], kind, &mut warnings).await?.concat();
+        // The specification asks for the newest first; lists have the oldest first.
+        metas.sort_by_key(|meta| {
+            let key = item_lookup::item_meta(meta).map(backlog::sort_key);
+            key.map(|(priority, created, number)| (priority, Reverse((created, number))))
+        });
         let (mut requirements, mut diagnostics) = (Vec::new(), Vec::new());
         for (meta, record) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
             diagnostics.extend(item_lookup::diagnostic_with_place(meta));
@@ -87,15 +93,26 @@ impl Tool for GetUserStoryRequirements {
             }
         }
         let text = render_text(story, &requirements);
+        let updated = updated_note(&requirements);
         let mut reply = reply_with_body(
             text,
             &StoryRequirements { user_story: story.to_string(), requirements },
         )?;
+        reply.add_notes(updated);
         reply.add_notes(diagnostics.iter().map(|text| diagnostic_text(text)));
         warnings.add_unread(&backlog.unread_files(ItemKind::Requirement).await?);
         reply.add_notes(warnings.into_list());
         Ok(reply)
     }
+}
+
+/// The times of the last changes, for which the specified text has no place.
+fn updated_note(requirements: &[ItemRecord]) -> Option<String> {
+    let mut times = Vec::with_capacity(requirements.len());
+    for ItemRecord { reference_id, updated_at, .. } in requirements {
+        times.push(format!("{} {updated_at}", encode_id(reference_id)));
+    }
+    (!times.is_empty()).then(|| format!("updated {}", times.join(", ")))
 }
 
 /// Must match the specification word for word.

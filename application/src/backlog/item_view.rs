@@ -15,7 +15,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::item_lookup::{self, BacklogReader};
-use crate::links::{IncomingLink, LinkList, LinkReader, MAX_INCOMING};
+use crate::entry_line::EntryLine;
+use crate::links::{IncomingLink, LinkList, LinkReader, MAX_INCOMING, MISSING};
+use crate::show_keys::{EntryKeys, ShowKeys};
+use crate::transaction::MAX_READ_DOCUMENTS;
 
 const UNKNOWN_CREATOR: &str = "unknown";
 
@@ -160,7 +163,7 @@ pub(crate) fn outcome_line(done: &str, kind: ItemKind, record: &ItemRecord) -> S
     format!("{done} {noun} {id}: {title} (version {})", &version[..8])
 }
 
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub(crate) struct ItemSummary {
     pub(crate) reference_id: String,
     pub(crate) title: String,
@@ -172,6 +175,20 @@ pub(crate) struct ItemSummary {
     pub(crate) type_name: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) assignee_username: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub(crate) tags: Vec<String>,
+    /// The whole text of an acceptance criterion, if it was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+}
+
+/// The keys of [`ItemSummary`].
+pub(crate) struct SummaryKeys;
+
+impl EntryKeys for SummaryKeys {
+    const KEYS: &'static [&'static str] =
+        &["title", "status", "priority", "type_name", "assignee_username", "tags", "description"];
 }
 
 impl ItemSummary {
@@ -185,11 +202,70 @@ impl ItemSummary {
             priority: item.priority.map(Priority::number),
             type_name: item.requirement_type.map(RequirementType::name),
             assignee_username: item.assignee.clone(),
+            tags: item.tags.clone(),
+            description: None,
         })
     }
 
     pub(crate) fn from_metas(metas: &[Arc<DocumentMeta>]) -> Vec<Self> {
         metas.iter().filter_map(|meta| Self::from_meta(meta)).collect()
+    }
+
+    /// The summaries of items, with the whole texts of acceptance criteria: their titles are the
+    /// beginnings of their texts.
+    pub(crate) async fn read_all(
+        backlog: BacklogReader<'_>,
+        metas: &[Arc<DocumentMeta>],
+    ) -> Result<Vec<Self>> {
+        let criteria = DocumentKind::Item(ItemKind::AcceptanceCriteria);
+        let mut summaries = Vec::with_capacity(metas.len());
+        for batch in metas.chunks(MAX_READ_DOCUMENTS) {
+            let mut read = batch.to_vec();
+            read.retain(|meta| meta.id.kind == criteria);
+            let mut records = read_records(backlog, &read).await?.into_iter();
+            for meta in batch {
+                let Some(mut summary) = Self::from_meta(meta) else { continue };
+                // An unreadable or removed criterion keeps its title.
+                if meta.id.kind == criteria
+                    && let Some(Some(Ok(record))) = records.next()
+                {
+                    summary.description = Some(record.description);
+                }
+                summaries.push(summary);
+            }
+        }
+        Ok(summaries)
+    }
+
+    /// The line of the item; that of a criterion has its whole text, with indented further lines.
+    pub(crate) fn line(&self, show: &ShowKeys<SummaryKeys>) -> String {
+        let line = EntryLine {
+            id: &self.reference_id,
+            status: self.status,
+            priority: self.priority,
+            type_name: self.type_name,
+            title: Some(&self.title),
+            tags: &self.tags,
+            assignee: self.assignee_username.as_deref(),
+            ..EntryLine::default()
+        };
+        let mut line = line.keep(show);
+        let mut rest = "";
+        if let Some(text) = self.description.as_deref().filter(|_| show.has("description")) {
+            let text = text.trim();
+            let (first, further) = text.split_once('\n').unwrap_or((text, ""));
+            let title = self.title.strip_suffix('…').unwrap_or(&self.title);
+            if !first.is_empty() && first.starts_with(title) {
+                (line.title, rest) = (Some(first), further);
+            } else {
+                rest = text;
+            }
+        }
+        let mut line = line.render();
+        for further in rest.lines().filter(|line| !line.trim().is_empty()) {
+            line.extend(["\n    ", &encode_line(further.trim_end())]);
+        }
+        line
     }
 }
 
@@ -231,13 +307,29 @@ pub(crate) struct RelatedItem {
     pub(crate) title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub(crate) tags: Vec<String>,
 }
 
 impl RelatedItem {
     fn new(kind: &'static str, reference_id: String, item: Option<&ItemMeta>) -> Self {
         let title = item.map(|item| item.title.clone());
         let status = item.and_then(|item| item.status).map(Status::name);
-        Self { kind, reference_id, title, status }
+        let tags = item.map(|item| item.tags.clone()).unwrap_or_default();
+        Self { kind, reference_id, title, status, tags }
+    }
+
+    /// The line with the relation in the direction of the link.
+    pub(crate) fn line(&self, relation: &str) -> String {
+        let line = EntryLine {
+            id: &self.reference_id,
+            status: self.status,
+            title: Some(self.title.as_deref().unwrap_or(MISSING)),
+            tags: &self.tags,
+            ..EntryLine::default()
+        };
+        format!("{relation} {}", line.render())
     }
 }
 

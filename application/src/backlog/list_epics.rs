@@ -1,24 +1,22 @@
 //! `list_epics`: returns the summaries of epics in pages.
 
-use std::fmt::Write;
-
 use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::WorkStatusArgument;
 use super::item_lookup::BacklogReader;
-use super::item_view::ItemSummary;
+use super::item_view::{ItemSummary, SummaryKeys};
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply};
+use crate::answer::{ToolAnswer, serialization_error};
 use crate::empty_answer::add_reason;
-use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit, showing};
+use crate::show_keys::ShowKeys;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ListEpics;
@@ -27,6 +25,7 @@ pub(crate) struct ListEpics;
 #[serde(deny_unknown_fields)]
 struct Arguments {
     status: Option<WorkStatusArgument>,
+    show: Option<ShowKeys<SummaryKeys>>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
     /// From the previous page.
@@ -69,9 +68,24 @@ impl Tool for ListEpics {
         let total = page.total;
         // Summaries need only metadata, so no document is read.
         let epics = ItemSummary::from_metas(&page.metadata);
+        let show = arguments.show.unwrap_or_default();
+        let lines = epics.iter().map(|epic| epic.line(&show)).collect();
         let next_cursor = page.next.map(|next| pages.cursor(&next));
-        let page = EpicPage { epics, total, next_cursor };
-        let mut reply = reply(render_text(&page), &page)?;
+        let data = EpicPage { epics, total, next_cursor };
+        let mut data = serde_json::to_value(&data).map_err(serialization_error)?;
+        show.filter_list(&mut data["epics"]);
+        let mut reply = ToolAnswer::new(PageAnswer {
+            heading: Box::new(move |shown| {
+                let epics = if total == 1 { "epic" } else { "epics" };
+                format!("{total} {epics}{}", showing(shown, total))
+            }),
+            lines,
+            data,
+            key: "epics",
+            cursor_after: Box::new(move |shown| {
+                Some(pages.cursor(&ItemPage::position(page.metadata.get(shown - 1)?)?))
+            }),
+        });
         reply.add_notes(warnings.into_list());
         if total == 0 {
             let all = ItemQuery::of_kind(ItemKind::Epic, 0);
@@ -83,28 +97,4 @@ impl Tool for ListEpics {
         }
         Ok(reply)
     }
-}
-
-fn render_text(page: &EpicPage) -> String {
-    let EpicPage { epics, total, next_cursor } = page;
-    let epics_word = if *total == 1 { "epic" } else { "epics" };
-    let mut text = format!("{total} {epics_word}");
-    if epics.len() < *total {
-        // Writing to a string does not fail.
-        let _ = write!(text, ", showing {}", epics.len());
-    }
-    for epic in epics {
-        let status = epic.status.unwrap_or_default();
-        let priority = epic.priority.unwrap_or_default();
-        let _ = write!(
-            text,
-            "\n- {}: {} (Priority: {priority}, Status: {status})",
-            encode_id(&epic.reference_id),
-            encode_line(&epic.title)
-        );
-    }
-    if let Some(cursor) = next_cursor {
-        let _ = write!(text, "\nNext page: cursor {cursor}");
-    }
-    text
 }

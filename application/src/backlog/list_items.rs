@@ -1,7 +1,6 @@
 //! `list_items`: returns items of one kind, or entities, with filters, a sort order and counts by
 //! status.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,7 +17,7 @@ use reqlore_domain::ports::item_list::{
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -27,10 +26,12 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementTypeArgument, UserStoryRef, find_value,
 };
 use super::item_lookup::{self, BacklogReader};
-use crate::answer::{ToolAnswer, reply};
+use crate::answer::{ToolAnswer, serialization_error};
 use crate::empty_answer::add_reason;
+use crate::entry_line::EntryLine;
 use crate::knowledge::entity_page::{EntityPage, EntityQuery};
-use crate::pagination::{PageCursor, PageReader, page_limit};
+use crate::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
+use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::{ToolContext, knowledge, synonyms};
 
@@ -63,6 +64,8 @@ struct Arguments {
     /// priority, updated, reference, title, status, assignee; - reverses: -updated is newest first.
     #[schemars(with = "Option<String>")]
     sort: Option<BoundedString<20>>,
+    /// Keys of items, such as title, status; default: all.
+    show: Option<ShowKeys<ListKeys>>,
     /// 1 to 1000, default 50.
     limit: Option<BoundedInt<1, 1_000>>,
     /// From the previous page.
@@ -111,10 +114,36 @@ struct ListedItem {
     progress: Option<ProgressView>,
 }
 
+/// The stories of an epic that are done, or the requirements of a story that are active.
 #[derive(Serialize, JsonSchema)]
 struct ProgressView {
-    done: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize", default)]
+    done: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize", default)]
+    active: Option<usize>,
+    /// Without those that are cancelled or obsolete.
     total: usize,
+}
+
+/// The keys of [`ListedItem`].
+struct ListKeys;
+
+impl EntryKeys for ListKeys {
+    const KEYS: &'static [&'static str] = &[
+        "title",
+        "status",
+        "priority",
+        "type_name",
+        "assignee_username",
+        "parent",
+        "tags",
+        "updated_at",
+        "version",
+        "progress",
+        "kind",
+    ];
 }
 
 #[async_trait]
@@ -273,11 +302,15 @@ async fn list_backlog(
         by_status.insert(status.name().to_owned(), number.into());
     }
     let next_cursor = page.next.map(|next| pages.cursor(&next));
-    let page = ListPage { items, total: page.total, by_status, next_cursor };
-    let nouns = item_nouns(kind);
-    let mut reply = reply(page.render_text(nouns), &page)?;
+    let (total, nouns) = (page.total, item_nouns(kind));
+    let list = ListPage { items, total, by_status, next_cursor };
+    let metadata = page.metadata;
+    let cursor_after =
+        move |shown: usize| Some(pages.cursor(&order.position(metadata.get(shown - 1)?)?));
+    let show = arguments.show.unwrap_or_default();
+    let mut reply = list.reply(nouns, &show, Box::new(cursor_after))?;
     reply.add_notes(warnings.into_list());
-    if page.total == 0 {
+    if total == 0 {
         let all = ItemQuery::of_kind(kind, 0);
         let all = backlog.ports.documents.items(backlog.project, &all).await?.total;
         let excluded = excluded_note(nouns, all);
@@ -322,7 +355,10 @@ async fn add_progress(
         backlog.ports.documents.child_statuses(backlog.project, children, &parents).await?;
     for (item, counts) in items.iter_mut().zip(counts) {
         let progress = ChildProgress::of_counts(&counts);
-        item.progress = progress.map(|ChildProgress { done, total }| ProgressView { done, total });
+        item.progress = progress.map(|ChildProgress { done, total }| match kind {
+            ItemKind::Epic => ProgressView { done: Some(done), active: None, total },
+            _ => ProgressView { done: None, active: Some(done), total },
+        });
     }
     Ok(())
 }
@@ -369,7 +405,10 @@ async fn list_entities(
     let (total, next_cursor) = (found.total, found.next.map(|next| pages.cursor(&next)));
     let page = ListPage { items, total, by_status, next_cursor };
     let nouns = ["entity", "entities"];
-    let mut reply = reply(page.render_text(nouns), &page)?;
+    let positions = found.positions;
+    let cursor_after = move |shown: usize| Some(pages.cursor(positions.get(shown - 1)?));
+    let show = arguments.show.unwrap_or_default();
+    let mut reply = page.reply(nouns, &show, Box::new(cursor_after))?;
     let backlog = BacklogReader { ports, project: &project };
     reply.add_notes(backlog.list_warnings(DocumentKind::Entity).await?.into_list());
     if total == 0 {
@@ -417,50 +456,72 @@ impl ListedItem {
         })
     }
 
-    fn text_line(&self, has_kind: bool) -> String {
-        let mut fields = Vec::new();
-        if has_kind {
-            fields.push(format!("Kind: {}", encode_line(&self.kind)));
+    fn text_line(&self, has_kind: bool, show: &ShowKeys<ListKeys>) -> String {
+        let mut details = Vec::new();
+        let parent = self.parent.as_ref().filter(|_| show.has("parent"));
+        details.extend(parent.map(|parent| format!("parent {parent}")));
+        let progress = self.progress.as_ref().filter(|_| show.has("progress"));
+        details.extend(progress.map(ProgressView::text));
+        // Only on request: most callers do not need them.
+        if show.is_given() {
+            let updated = self.updated_at.as_ref().filter(|_| show.has("updated_at"));
+            details.extend(updated.map(|time| format!("updated {time}")));
+            if show.has("version") {
+                details.push(format!("version {}", &self.version[..8]));
+            }
         }
-        fields.extend(self.priority.map(|priority| format!("Priority: {priority}")));
-        fields.extend(self.status.as_ref().map(|one| format!("Status: {}", encode_line(one))));
-        fields.extend(self.type_name.map(|name| format!("Type: {name}")));
-        let assignee = self.assignee_username.as_ref();
-        fields.extend(assignee.map(|name| format!("Assignee: {}", encode_line(name))));
-        fields.extend(self.parent.as_ref().map(|parent| format!("Parent: {parent}")));
-        if let Some(ProgressView { done, total }) = self.progress {
-            fields.push(format!("Done: {done} of {total}"));
+        let line = EntryLine {
+            id: &self.reference_id,
+            kind: Some(&*self.kind).filter(|_| has_kind || show.is_given()),
+            status: self.status.as_deref(),
+            priority: self.priority,
+            type_name: self.type_name,
+            title: Some(&self.title),
+            tags: &self.tags,
+            assignee: self.assignee_username.as_deref(),
+            details,
+            ..EntryLine::default()
+        };
+        line.keep(show).render()
+    }
+}
+
+impl ProgressView {
+    fn text(&self) -> String {
+        let Self { done, active, total } = self;
+        match (done, active) {
+            (Some(done), _) => format!("Stories: {done} of {total} done"),
+            (None, active) => {
+                format!("Requirements: {} of {total} active", active.unwrap_or_default())
+            }
         }
-        let (id, title) = (encode_id(&self.reference_id), encode_line(&self.title));
-        if fields.is_empty() {
-            return format!("\n- {id}: {title}");
-        }
-        format!("\n- {id}: {title} ({})", fields.join(", "))
     }
 }
 
 impl ListPage {
-    fn render_text(&self, [one, several]: [&str; 2]) -> String {
+    fn reply(
+        self,
+        [one, several]: [&'static str; 2],
+        show: &ShowKeys<ListKeys>,
+        cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
+    ) -> Result<ToolAnswer> {
         let total = self.total;
-        let mut text = format!("{total} {}", if total == 1 { one } else { several });
-        if self.items.len() < total {
-            // Writing to a string does not fail.
-            let _ = write!(text, ", showing {}", self.items.len());
-        }
         let mut counts = Vec::with_capacity(self.by_status.len());
         for (status, number) in &self.by_status {
             counts.push(format!("{} {number}", encode_line(status)));
         }
-        if !counts.is_empty() {
-            let _ = write!(text, " (by status: {})", counts.join(", "));
-        }
+        let counts = match &counts[..] {
+            [] => String::new(),
+            counts => format!(" (by status: {})", counts.join(", ")),
+        };
         let has_kind = self.items.windows(2).any(|pair| pair[0].kind != pair[1].kind);
-        for item in &self.items {
-            text.push_str(&item.text_line(has_kind));
-        }
-        if let Some(cursor) = &self.next_cursor {
-            let _ = write!(text, "\nNext page: cursor {cursor}");
-        }
-        text
+        let lines = self.items.iter().map(|item| item.text_line(has_kind, show)).collect();
+        let mut data = serde_json::to_value(&self).map_err(serialization_error)?;
+        show.filter_list(&mut data["items"]);
+        let heading = Box::new(move |shown| {
+            let noun = if total == 1 { one } else { several };
+            format!("{total} {noun}{}{counts}", showing(shown, total))
+        });
+        Ok(ToolAnswer::new(PageAnswer { heading, lines, data, key: "items", cursor_after }))
     }
 }

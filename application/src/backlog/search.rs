@@ -3,15 +3,20 @@
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{ToolAnswer, reply};
+use crate::answer::{ToolAnswer, serialization_error};
+use crate::entry_line::EntryLine;
 use crate::incomplete_report::IncompleteReport;
-use crate::pagination::{PageCursor, PageReader};
+use crate::pagination::{PageAnswer, PageCursor, PageReader};
+use crate::show_keys::{EntryKeys, ShowKeys};
 
 const SECTION: &str = "section";
+/// With more results than this, the lines of items have no snippets.
+const MAX_SNIPPETS: usize = 10;
+const SHORT_SNIPPET_CHARS: usize = 100;
 /// Precedes the uncertain results in the text.
 const UNCERTAIN_LINE: &str = "Uncertain hits, which may not answer the query:";
 
@@ -31,10 +36,11 @@ impl SearchPosition {
         Ok(pages.position(cursor)?.unwrap_or(Self { offset: 0, state: None }))
     }
 
-    /// Returns the position after these hits; `None` after the last page.
-    fn after(self, page: &SearchHits) -> Option<Self> {
-        let offset = self.offset + page.hits.len();
-        (offset < page.total).then_some(Self { offset, state: Some(page.state) })
+    /// Returns the position after a number of hits; `None` after the certain ones, because no page
+    /// begins with uncertain hits.
+    fn after(self, shown: usize, total: usize, state: u64) -> Option<Self> {
+        let offset = self.offset + shown;
+        (offset < total).then_some(Self { offset, state: Some(state) })
     }
 
     /// An error if the index has changed since the first page.
@@ -78,6 +84,9 @@ pub(super) struct SearchResult {
     pub(super) title: String,
     #[schemars(required, extend("type" = ["string", "null"]))]
     pub(super) status: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub(super) tags: Vec<String>,
     #[schemars(required, extend("type" = ["number", "null"]))]
     pub(super) score: Option<f64>,
     /// Weak evidence; in total only above 50,000 items.
@@ -87,56 +96,87 @@ pub(super) struct SearchResult {
     pub(super) snippet: String,
 }
 
-impl SearchResponse {
+/// The keys of [`SearchResult`].
+pub(super) struct ResultKeys;
+
+impl EntryKeys for ResultKeys {
+    const KEYS: &'static [&'static str] =
+        &["title", "type", "kind", "status", "tags", "snippet", "score"];
+}
+
+/// A page of results, and the place of the page in all results.
+pub(super) struct ResultPage {
+    pub(super) response: SearchResponse,
+    /// Number of results before the page.
+    pub(super) offset: usize,
+    /// The cursor after the first results of the page.
+    pub(super) cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
+}
+
+impl ResultPage {
     /// An error if the index has changed since the page before `position`.
     pub(super) fn from_hits(
         page: SearchHits,
         position: SearchPosition,
-        pages: &PageReader,
+        pages: PageReader,
     ) -> Result<Self> {
         position.check_state(&page)?;
-        let next_cursor = position.after(&page).map(|next| pages.cursor(&next));
-        let SearchHits { hits, total, signals, pending, incomplete, .. } = page;
+        let SearchHits { hits, total, signals, pending, incomplete, state } = page;
+        let cursor_after =
+            move |shown: usize| position.after(shown, total, state).map(|next| pages.cursor(&next));
+        let next_cursor = cursor_after(hits.len());
         let results = hits.into_iter().map(SearchResult::from_hit).collect();
         let incomplete = IncompleteReport::from_documents(&incomplete);
-        Ok(Self { total, results, next_cursor, signals, pending, incomplete })
+        let response = SearchResponse { total, results, next_cursor, signals, pending, incomplete };
+        Ok(Self { response, offset: position.offset, cursor_after: Box::new(cursor_after) })
     }
 
     /// The text has a summary and a line for each result.
-    pub(super) fn reply(self, offset: usize) -> Result<ToolAnswer> {
-        let mut lines = vec![self.summary_line(offset)];
+    pub(super) fn reply(self, show: &ShowKeys<ResultKeys>) -> Result<ToolAnswer> {
+        let Self { response, offset, cursor_after } = self;
+        let mut lines = Vec::with_capacity(response.results.len());
+        let has_snippets = response.results.len() <= MAX_SNIPPETS;
         let mut is_certain = true;
-        for result in &self.results {
+        for result in &response.results {
+            let line = result.text_line(has_snippets, show);
             if is_certain && result.uncertain {
-                lines.push(UNCERTAIN_LINE.to_owned());
+                lines.push(format!("{UNCERTAIN_LINE}\n{line}"));
+            } else {
+                lines.push(line);
             }
             is_certain = !result.uncertain;
-            lines.push(result.text_line());
         }
-        lines.extend(self.incomplete.as_ref().map(IncompleteReport::text_line));
-        if let Some(cursor) = &self.next_cursor {
-            lines.push(format!("Next page: cursor {cursor}"));
-        }
-        reply(lines.join("\n"), &self)
+        let mut data = serde_json::to_value(&response).map_err(serialization_error)?;
+        show.filter_list(&mut data["results"]);
+        let total = response.total;
+        let mut answer = ToolAnswer::new(PageAnswer {
+            // The uncertain results of the last page are not in the total.
+            heading: Box::new(move |shown| {
+                summary_line(total, offset, shown.min(total.saturating_sub(offset)))
+            }),
+            lines,
+            data,
+            key: "results",
+            cursor_after,
+        });
+        answer.add_notes(response.incomplete.as_ref().map(IncompleteReport::text_line));
+        Ok(answer)
     }
+}
 
-    fn summary_line(&self, offset: usize) -> String {
-        let total = self.total;
-        // The uncertain results of the last page are not in the total.
-        let shown = self.results.len().min(total.saturating_sub(offset));
-        let items = if total == 1 { "item" } else { "items" };
-        let showing = if shown == total {
-            String::new()
-        } else if shown == 0 {
-            // Items were deleted after the cursor was issued.
-            ", showing none".to_owned()
-        } else if offset == 0 {
-            format!(", showing {shown}")
-        } else {
-            format!(", showing {} to {}", offset + 1, offset + shown)
-        };
-        format!("Found {total} {items}{showing}")
-    }
+fn summary_line(total: usize, offset: usize, shown: usize) -> String {
+    let items = if total == 1 { "item" } else { "items" };
+    let showing = if shown == total {
+        String::new()
+    } else if shown == 0 {
+        // Items were deleted after the cursor was issued.
+        ", showing none".to_owned()
+    } else if offset == 0 {
+        format!(", showing {shown}")
+    } else {
+        format!(", showing {} to {}", offset + 1, offset + shown)
+    };
+    format!("Found {total} {items}{showing}")
 }
 
 impl SearchResult {
@@ -147,8 +187,10 @@ impl SearchResult {
             kind => (kind.name(), None),
         };
         let status = hit.facets.iter().find_map(|facet| facet.value(SearchFacet::STATUS));
+        let tags = hit.facets.iter().filter_map(|facet| facet.value(SearchFacet::TAG));
         Self {
             status: status.map(str::to_owned),
+            tags: tags.map(str::to_owned).collect(),
             kind,
             reference_id: hit.reference,
             entity_type,
@@ -160,17 +202,43 @@ impl SearchResult {
         }
     }
 
-    fn text_line(&self) -> String {
-        let kind = self.kind.as_deref().unwrap_or(self.entity_type);
+    fn text_line(&self, has_snippets: bool, show: &ShowKeys<ResultKeys>) -> String {
         // A rule has no title of its own; its section's name is in the reference.
-        let label = if self.entity_type == SECTION { &self.snippet } else { &self.title };
-        let (id, kind, label) =
-            (encode_id(&self.reference_id), encode_line(kind), encode_line(label));
-        match &self.status {
-            Some(status) => format!("{id} ({kind}, {}): {label}", encode_line(status)),
-            None => format!("{id} ({kind}): {label}"),
+        let is_rule = self.entity_type == SECTION;
+        let snippet = Some(&*self.snippet).filter(|_| show.has("snippet"));
+        let title = if is_rule { None } else { Some(&*self.title) };
+        let line = EntryLine {
+            id: &self.reference_id,
+            kind: Some(self.kind.as_deref().unwrap_or(self.entity_type)),
+            status: self.status.as_deref(),
+            title,
+            tags: &self.tags,
+            ..EntryLine::default()
+        };
+        let mut line = line.keep(show);
+        if !show.has("kind") && show.has("type") {
+            line.kind = Some(self.entity_type);
         }
+        let mut text = line.render();
+        let Some(snippet) = snippet.filter(|snippet| !snippet.is_empty()) else { return text };
+        if is_rule {
+            text.extend([": ", &encode_line(snippet)]);
+        } else if show.is_given() {
+            text.extend([" – ", &encode_line(snippet)]);
+        } else if has_snippets {
+            text.extend([" – ", &encode_line(&shorten_text(snippet))]);
+        }
+        text
     }
+}
+
+/// The beginning of a snippet, which ends with a word.
+fn shorten_text(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(SHORT_SNIPPET_CHARS) else {
+        return text.to_owned();
+    };
+    let end = text[..end].rfind(' ').unwrap_or(end);
+    format!("{}…", text[..end].trim_end())
 }
 
 #[cfg(test)]
@@ -187,21 +255,7 @@ mod tests {
             (12, 10, 2, "Found 12 items, showing 11 to 12"),
             (12, 20, 0, "Found 12 items, showing none"),
         ] {
-            let result = |_| SearchResult {
-                reference_id: String::new(),
-                entity_type: "epic",
-                kind: None,
-                title: String::new(),
-                status: None,
-                score: None,
-                uncertain: false,
-                snippet: String::new(),
-            };
-            let results = (0..shown).map(result).collect();
-            let (next_cursor, signals, pending, incomplete) = (None, Vec::new(), 0, None);
-            let answer =
-                SearchResponse { total, results, next_cursor, signals, pending, incomplete };
-            assert_eq!(answer.summary_line(offset), expected);
+            assert_eq!(summary_line(total, offset, shown), expected);
         }
     }
 }

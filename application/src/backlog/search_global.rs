@@ -12,11 +12,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::enum_argument;
-use super::search::{SearchPosition, SearchResponse};
+use super::search::{ResultKeys, ResultPage, SearchPosition, SearchResponse};
 use crate::ToolContext;
 use crate::answer::ToolAnswer;
 use crate::empty_answer::{HitCounts, explain_hits};
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::show_keys::ShowKeys;
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct SearchGlobal;
@@ -29,6 +30,7 @@ struct Arguments {
     /// Default: all.
     #[serde(default)]
     entity_types: Vec<EntityTypeArgument>,
+    show: Option<ShowKeys<ResultKeys>>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
     /// From the previous page.
@@ -113,7 +115,8 @@ impl Tool for SearchGlobal {
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let Arguments { query, entity_types, .. } = arguments;
+        let Arguments { query, entity_types, show, .. } = arguments;
+        let show = show.unwrap_or_default();
         // In this order, so that the order of the arguments does not change the cursor.
         let mut types = Vec::from(EntityType::ALL);
         types.retain(|one| entity_types.iter().any(|given| given.0 == *one));
@@ -146,8 +149,7 @@ impl Tool for SearchGlobal {
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let page = context.indexes.search(&context.server_ports, project, &query, observer).await?;
         let found = HitCounts::of_page(&page, position.offset);
-        let mut reply =
-            SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;
+        let mut reply = ResultPage::from_hits(page, position, pages)?.reply(&show)?;
         let excluded = "No text matches the query.";
         explain_hits(&mut reply, ports, &call.caller, project, &kinds, found, excluded).await?;
         Ok(reply)

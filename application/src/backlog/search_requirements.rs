@@ -15,11 +15,12 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
 use super::item_lookup::{self, BacklogReader, FileWarnings};
-use super::search::{SearchPosition, SearchResponse, SearchResult};
+use super::search::{ResultKeys, ResultPage, SearchPosition, SearchResponse, SearchResult};
 use crate::ToolContext;
 use crate::answer::ToolAnswer;
 use crate::empty_answer::{HitCounts, add_reason, explain_hits};
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::show_keys::ShowKeys;
 use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::transaction::MAX_READ_DOCUMENTS;
 
@@ -40,6 +41,7 @@ struct Arguments {
     requirement_type: Option<RequirementTypeArgument>,
     user_story: Option<UserStoryRef>,
     epic: Option<EpicRef>,
+    show: Option<ShowKeys<ResultKeys>>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
     /// From the previous page.
@@ -69,14 +71,14 @@ impl Tool for SearchRequirements {
         let filters = RequirementFilters::resolve(backlog, &arguments).await?;
         let limit = page_limit(arguments.limit);
         let kinds = [DocumentKind::Item(ItemKind::Requirement)];
+        let show = arguments.show.unwrap_or_default();
         let text = arguments.query.map(BoundedString::into_string);
         let pages = PageReader::new(backlog.project, &(spec.name, &text, filters.fingerprint()));
         let cursor = arguments.cursor.as_ref();
         let Some(text) = text else {
-            let (offset, page, warnings) =
-                filters.read_page(backlog, &pages, cursor, limit).await?;
-            let is_empty = page.total == 0;
-            let mut reply = page.reply(offset)?;
+            let (page, warnings) = filters.read_page(backlog, pages, cursor, limit).await?;
+            let is_empty = page.response.total == 0;
+            let mut reply = page.reply(&show)?;
             reply.add_notes(warnings.into_list());
             if is_empty {
                 let excluded = "No requirement matches these filters.";
@@ -101,8 +103,7 @@ impl Tool for SearchRequirements {
             .search(&context.server_ports, backlog.project, &query, observer)
             .await?;
         let found = HitCounts::of_page(&page, position.offset);
-        let mut reply =
-            SearchResponse::from_hits(page, position, &pages)?.reply(position.offset)?;
+        let mut reply = ResultPage::from_hits(page, position, pages)?.reply(&show)?;
         let excluded = "No requirement matches the query and the filters.";
         let (caller, project) = (&call.caller, backlog.project);
         explain_hits(&mut reply, backlog.ports, caller, project, &kinds, found, excluded).await?;
@@ -158,15 +159,14 @@ impl RequirementFilters {
         groups
     }
 
-    /// A page of the matching requirements without ranking, sorted like all lists, and the number
-    /// of those before it.
+    /// A page of the matching requirements without ranking, sorted like all lists.
     async fn read_page(
         self,
         backlog: BacklogReader<'_>,
-        pages: &PageReader,
+        pages: PageReader,
         cursor: Option<&PageCursor>,
         limit: usize,
-    ) -> Result<(usize, SearchResponse, FileWarnings)> {
+    ) -> Result<(ResultPage, FileWarnings)> {
         let position: Option<(ItemPosition, usize)> = pages.position(cursor)?;
         let (after, offset) = position.unzip();
         let offset = offset.unwrap_or_default();
@@ -187,8 +187,13 @@ impl RequirementFilters {
         }
         let next_cursor = next.map(|next| pages.cursor(&(next, offset + metadata.len())));
         let (signals, incomplete) = (Vec::new(), None);
-        let page = SearchResponse { total, results, next_cursor, signals, pending: 0, incomplete };
-        Ok((offset, page, warnings))
+        let response =
+            SearchResponse { total, results, next_cursor, signals, pending: 0, incomplete };
+        let cursor_after = move |shown: usize| {
+            let position = ItemPage::position(metadata.get(shown - 1)?)?;
+            Some(pages.cursor(&(position, offset + shown)))
+        };
+        Ok((ResultPage { response, offset, cursor_after: Box::new(cursor_after) }, warnings))
     }
 }
 
@@ -200,6 +205,7 @@ fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchRe
         kind: None,
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),
+        tags: item.tags.clone(),
         score: None,
         uncertain: false,
         snippet: excerpt.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -264,11 +270,11 @@ mod tests {
     async fn search_without_query_lists_in_the_common_order() {
         let testing = requirements().await;
         let first = testing.call("search_requirements", json!({ "limit": 3 })).await.unwrap();
-        assert_eq!(references(&first.data["results"]), ["REQ-003", "REQ-001", "REQ-002"]);
+        assert_eq!(references(&first.data["results"]), ["REQ-001", "REQ-003", "REQ-002"]);
         assert_eq!(first.text.lines().next(), Some("Found 4 items, showing 3"));
         let expected = json!({
-            "reference_id": "REQ-003", "type": "requirement", "title": "About REQ-003",
-            "status": "Draft", "score": null, "snippet": "A fast answer."
+            "reference_id": "REQ-001", "type": "requirement", "title": "About REQ-001",
+            "status": "Active", "score": null, "snippet": "A fast answer."
         });
         assert_eq!(first.data["results"][0], expected);
         let cursor: &Value = &first.data["next_cursor"];

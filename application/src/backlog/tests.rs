@@ -5,6 +5,7 @@ mod delete_item;
 mod list_items;
 mod project_scope;
 mod repair;
+mod size_limits;
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;

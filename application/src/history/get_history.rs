@@ -5,7 +5,7 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
-use reqlore_domain::error::Result;
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
@@ -15,9 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::word_diff::word_diff;
 use super::{HistoryTarget, VersionText, find_target, find_version, note_text};
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply_with_body};
+use crate::answer::{ToolAnswer, reply_with_body, serialization_error};
 use crate::backlog::item_lookup::document_text;
-use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
+use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct GetHistory;
@@ -31,6 +32,7 @@ struct Arguments {
     version: Option<VersionPrefix>,
     /// Returns the word difference to version (default the newest).
     compare_with: Option<VersionPrefix>,
+    show: Option<ShowKeys<VersionKeys>>,
     /// 1 to 100, default 50.
     limit: Option<PageLimit>,
     /// From the previous page.
@@ -115,30 +117,108 @@ async fn list_versions(
     arguments: &Arguments,
 ) -> Result<ToolAnswer> {
     let HistoryTarget { project, id, name, mut notes } = target;
-    // The storage pages itself, so the cursor wraps the storage's own position.
     let pages = PageReader::new(&project, &(spec.name, &name));
-    let after = pages.position::<String>(arguments.cursor.as_ref())?;
-    let query = HistoryQuery { after, limit: page_limit(arguments.limit) };
+    let position: HistoryPosition = pages.position(arguments.cursor.as_ref())?.unwrap_or_default();
+    let limit = page_limit(arguments.limit);
+    let query = HistoryQuery {
+        after: position.after.clone(),
+        limit: position.last.as_ref().map_or(limit, |last| limit + last.index + MAX_NEW_ENTRIES),
+    };
     let page = context.ports.history.history(&project, &id, &query).await?;
     notes.extend(page.notes.into_iter().map(|note| note_text(note).to_owned()));
-    let next_cursor = page.next.map(|next| pages.cursor(&next));
+    let mut versions: Vec<VersionRecord> = page.entries.iter().map(VersionRecord::from).collect();
+    let skipped = position.shown_entries(&versions)?;
+    versions.drain(..skipped);
+    let after = position.after;
+    let next = if versions.len() > limit {
+        versions.truncate(limit);
+        HistoryPosition::inside(after.clone(), skipped, &versions, limit)
+    } else {
+        page.next.map(|next| HistoryPosition { after: Some(next), last: None })
+    };
+    let show = arguments.show.as_ref();
+    let lines = versions.iter().map(|version| format!("- {}", version.line(show))).collect();
     let shown_name = encode_id(&name);
-    let mut text = format!("History of {shown_name}, newest first:");
-    if page.entries.is_empty() {
-        text = format!("{shown_name} has no versions here.");
-    }
-    let mut versions = Vec::with_capacity(page.entries.len());
-    for entry in &page.entries {
-        let record = VersionRecord::from(entry);
-        let _ = write!(text, "\n- {}", record.line());
-        versions.push(record);
-    }
-    if let Some(cursor) = &next_cursor {
-        let _ = write!(text, "\nNext page: cursor {cursor}");
-    }
+    let heading = if versions.is_empty() {
+        format!("{shown_name} has no versions here.")
+    } else {
+        format!("History of {shown_name}, newest first:")
+    };
+    let next_cursor = next.map(|next| pages.cursor(&next));
     let answer =
         HistoryAnswer { reference: name, versions, next_cursor, text: None, difference: None };
-    reply_with_notes(text, &answer, notes)
+    let mut data = serde_json::to_value(&answer).map_err(serialization_error)?;
+    if let Some(show) = show {
+        show.filter_list(&mut data["versions"]);
+    }
+    let versions = answer.versions;
+    let mut answer = ToolAnswer::new(PageAnswer {
+        heading: Box::new(move |_| heading.clone()),
+        lines,
+        data,
+        key: "versions",
+        cursor_after: Box::new(move |shown| {
+            let next = HistoryPosition::inside(after.clone(), skipped, &versions, shown)?;
+            Some(pages.cursor(&next))
+        }),
+    });
+    answer.add_notes(notes);
+    Ok(answer)
+}
+
+/// Versions that may be added between two pages that a size limit cut.
+const MAX_NEW_ENTRIES: usize = 100;
+
+/// The start of a page. The storage has its own positions, but only between its pages.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HistoryPosition {
+    /// The storage's position.
+    after: Option<String>,
+    /// The last shown entry after that position.
+    last: Option<ShownEntry>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ShownEntry {
+    index: usize,
+    version: Option<String>,
+    at: String,
+}
+
+impl HistoryPosition {
+    /// The position after a number of versions, which follow `skipped` entries.
+    fn inside(
+        after: Option<String>,
+        skipped: usize,
+        versions: &[VersionRecord],
+        shown: usize,
+    ) -> Option<Self> {
+        let VersionRecord { version, at, .. } = versions.get(shown.checked_sub(1)?)?;
+        let index = skipped + shown - 1;
+        let last = ShownEntry { index, version: version.clone(), at: at.clone() };
+        Some(Self { after, last: Some(last) })
+    }
+
+    /// The number of entries that earlier pages have shown, or were added in front of them.
+    fn shown_entries(&self, versions: &[VersionRecord]) -> Result<usize> {
+        let Some(ShownEntry { index, version, at }) = &self.last else { return Ok(0) };
+        let is_last = |entry: &VersionRecord| entry.version == *version && entry.at == *at;
+        // New entries are in front, so the search begins at the old place.
+        let found = versions.iter().skip(*index).position(is_last).map(|found| index + found);
+        found.map(|found| found + 1).ok_or_else(|| {
+            let message = "cursor: the history has changed since the previous page; list it again \
+                           without cursor.";
+            Error::new(ErrorKind::Conflict, message).field("cursor")
+        })
+    }
+}
+
+/// The keys of [`VersionRecord`].
+struct VersionKeys;
+
+impl EntryKeys for VersionKeys {
+    const KEYS: &'static [&'static str] = &["at", "user", "tool", "reason"];
 }
 
 fn show_version(target: HistoryTarget, found: &VersionText) -> Result<ToolAnswer> {
@@ -195,16 +275,20 @@ impl VersionRecord {
     }
 
     /// `3f9a1c20 2026-11-23T10:00:00Z ann, update_requirement: reason`
-    fn line(&self) -> String {
+    fn line(&self, show: Option<&ShowKeys<VersionKeys>>) -> String {
+        let has = |key| show.is_none_or(|show| show.has(key));
         let version = self.version.as_deref().map_or("deleted", |version| &version[..8]);
-        let mut line = format!("{version} {}", self.at);
-        if let Some(user) = &self.user {
+        let mut line = version.to_owned();
+        if has("at") {
+            let _ = write!(line, " {}", self.at);
+        }
+        if let Some(user) = self.user.as_ref().filter(|_| has("user")) {
             let _ = write!(line, " {}", encode_line(user));
         }
-        if let Some(tool) = &self.tool {
+        if let Some(tool) = self.tool.as_ref().filter(|_| has("tool")) {
             let _ = write!(line, ", {}", encode_line(tool));
         }
-        if let Some(reason) = &self.reason {
+        if let Some(reason) = self.reason.as_ref().filter(|_| has("reason")) {
             let _ = write!(line, ": {}", encode_line(reason));
         }
         if self.purged {

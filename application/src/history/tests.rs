@@ -180,7 +180,7 @@ async fn history_of_a_requirement_is_that_of_its_section() {
         (1, &json!([note]))
     );
     let reply = testing.call("get_history", json!({ "reference": "general:2.1" })).await.unwrap();
-    assert_eq!(reply.text, note);
+    assert!(reply.text.ends_with(&format!("\n\nNote: {note}")), "{}", reply.text);
     // A set that is turned off is not read.
     let mut ports: ApplicationPorts = testing.ports();
     ports.settings.toolsets = vec![Toolset::Backlog];

@@ -33,7 +33,9 @@ pub(crate) struct EntityPage {
     pub(crate) total_of_kind: usize,
     /// Number of entities that meet all conditions except the status.
     pub(crate) by_status: BTreeMap<String, usize>,
-    /// The position of the last entity of this page; `None` on the last page.
+    /// The position of each entity of this page.
+    pub(crate) positions: Vec<EntityPosition>,
+    /// The last of these; `None` on the last page.
     pub(crate) next: Option<EntityPosition>,
 }
 
@@ -73,7 +75,8 @@ impl EntityPage {
         let has_more = found.len() > query.limit;
         found.truncate(query.limit);
         page.next = found.last().filter(|_| has_more).map(|(last, _)| last.clone());
-        page.metadata = found.into_iter().map(|(_, meta)| Arc::clone(meta)).collect();
+        page.metadata = found.iter().map(|(_, meta)| Arc::clone(meta)).collect();
+        page.positions = found.into_iter().map(|(position, _)| position).collect();
         page
     }
 }

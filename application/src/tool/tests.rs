@@ -166,9 +166,10 @@ async fn unknown_argument_is_a_warning_for_reading_tools() {
     let reply = testing.call("list_epics", arguments).await.unwrap();
     assert_eq!(references(&reply.data["epics"]), ["EP-001"]);
     let notes = [
-        "statsu: unknown argument, did you mean status? list_epics takes status, limit, cursor, \
-         max_tokens. It was ignored.",
-        "x: unknown argument; list_epics takes status, limit, cursor, max_tokens. It was ignored.",
+        "statsu: unknown argument, did you mean status? list_epics takes status, show, limit, \
+         cursor, max_tokens. It was ignored.",
+        "x: unknown argument; list_epics takes status, show, limit, cursor, max_tokens. It was \
+         ignored.",
     ];
     let in_text = format!("\n\nNote: {}\nNote: {}", notes[0], notes[1]);
     assert!(reply.text.ends_with(&in_text), "{}", reply.text);

@@ -36,9 +36,10 @@ pub struct PictureItem {
     pub href: Option<String>,
 }
 
-/// The number of children, and of those that need no more work.
+/// The stories of an epic that are done, or the requirements of a story that are active, and all.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub struct ChildProgress {
+    #[serde(alias = "active")]
     pub done: usize,
     pub total: usize,
 }

@@ -170,7 +170,7 @@ async fn prompt_over_the_size_limits_is_truncated_with_notes() {
     assert!(message.len() < 160_000, "{}", message.len());
     let of_story = stored(&message);
     assert_eq!(of_story["requirements"]["count"], 80);
-    assert_eq!(references(&of_story["requirements"]["items"]).len(), 21);
+    assert_eq!(references(&of_story["requirements"]["items"]).len(), 23);
     assert_eq!(of_story["user_story"]["description"].as_str().unwrap().len(), 50_000);
 }
 

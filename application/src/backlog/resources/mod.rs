@@ -242,7 +242,8 @@ async fn item_with_relations(
     let mut fields = Map::new();
     for kind in ItemKind::ALL {
         if kind.parent() == Some(reference.kind) {
-            let children = ItemSummary::from_metas(&relations.children_of_kind(kind));
+            let children =
+                ItemSummary::read_all(backlog, &relations.children_of_kind(kind)).await?;
             fields.insert(plural_name(kind).to_owned(), json!(children));
         }
     }

@@ -65,7 +65,7 @@ async fn collection_with_an_unreadable_file_has_a_warning() {
     let testing = project().await;
     testing.write_item("EP-002", &b"\xff\xfe"[..]).await;
     let found = json(&testing, "requirements://epics").await;
-    assert_eq!(references(&found["epics"]), ["EP-002", "EP-001"]);
+    assert_eq!(references(&found["epics"]), ["EP-001", "EP-002"]);
     let warning = found["warnings"][0].as_str().unwrap();
     assert!(warning.starts_with(".reqlore/backlog/epics/EP-002.md: "), "{warning}");
     assert_eq!(error(&testing, "epic://EP-002").await.kind, ErrorKind::Unreadable);
@@ -180,7 +180,7 @@ async fn completion_matches_references_numbers_and_title_words() {
         ("48", &["REQ-048", "REQ-481"][..]),
         ("048", &["REQ-048"][..]),
         (" pass log ", &["REQ-001"][..]),
-        ("PASSWORD", &["REQ-148", "REQ-040", "REQ-001"][..]),
+        ("PASSWORD", &["REQ-001", "REQ-040", "REQ-148"][..]),
         ("größ", &["REQ-481"][..]),
         ("US-", &[][..]),
         ("-", &[][..]),

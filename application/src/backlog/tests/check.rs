@@ -97,5 +97,5 @@ async fn check_reports_items_dated_over_a_day_ahead() {
     ];
     assert_eq!(testing.check().await, expected);
     let listed = testing.data("list_epics", json!({})).await;
-    assert_eq!(listed["epics"][0]["reference_id"], "EP-002", "the order of lists stays");
+    assert_eq!(listed["epics"][1]["reference_id"], "EP-002", "the order of lists stays");
 }

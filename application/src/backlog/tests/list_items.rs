@@ -88,18 +88,21 @@ async fn list_items_counts_statuses_and_progress() {
     assert_eq!(epics["items"][0].get("progress"), None, "all children are cancelled");
     let stories = list(&testing, json!({ "kind": "user_story", "epic": "EP-001" })).await;
     let progress = |at: usize| stories["items"][at].get("progress").cloned();
-    let active = json!({ "done": 1, "total": 1 });
-    let draft = json!({ "done": 0, "total": 1 });
-    assert_eq!([progress(0), progress(1), progress(2)], [None, Some(draft), Some(active)]);
+    let active = json!({ "active": 1, "total": 1 });
+    let draft = json!({ "active": 0, "total": 1 });
+    assert_eq!([progress(0), progress(1), progress(2)], [Some(active), Some(draft), None]);
     let criteria = list(&testing, json!({ "kind": "acceptance_criteria" })).await;
     assert_eq!((&criteria["by_status"], &criteria["total"]), (&json!({}), &json!(1)));
     let entities = list(&testing, json!({ "kind": "decision", "status": "accepted" })).await;
     assert_eq!(entities["by_status"], json!({ "accepted": 1, "proposed": 1 }));
     let text = testing.text("list_items", json!({ "kind": "epic" })).await;
     let expected = "2 epics (by status: Backlog 1, Done 1)\n\
-                    - EP-002: About EP-002 (Priority: 1, Status: Backlog, Assignee: Ann)\n\
-                    - EP-001: About EP-001 (Priority: 3, Status: Done, Done: 1 of 2)";
+                    EP-002 (Backlog, 1 Critical): About EP-002; assignee Ann\n\
+                    EP-001 (Done, 3 Medium): About EP-001 [Shop]; Stories: 1 of 2 done";
     assert_eq!(text, expected);
+    let text = testing.text("list_items", json!({ "kind": "user_story", "text": "US-001" })).await;
+    let line = "US-001 (Done, 3 Medium): About US-001; parent EP-001; Requirements: 1 of 1 active";
+    assert_eq!(text.lines().nth(1), Some(line));
 }
 
 #[tokio::test]

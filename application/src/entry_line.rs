@@ -1,0 +1,111 @@
+//! The line of a document in lists, the same in all tools.
+
+use reqlore_domain::backlog::Priority;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
+
+use crate::show_keys::{EntryKeys, ShowKeys};
+
+/// The values of a line. Absent values are left out.
+#[derive(Default)]
+pub(crate) struct EntryLine<'a> {
+    pub(crate) id: &'a str,
+    /// The type of the link to the document.
+    pub(crate) attribute: Option<&'a str>,
+    pub(crate) kind: Option<&'a str>,
+    pub(crate) status: Option<&'a str>,
+    /// ID of the successor.
+    pub(crate) superseded_by: Option<&'a str>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) type_name: Option<&'a str>,
+    pub(crate) title: Option<&'a str>,
+    pub(crate) tags: &'a [String],
+    pub(crate) assignee: Option<&'a str>,
+    /// Further values with their labels.
+    pub(crate) details: Vec<String>,
+}
+
+impl EntryLine<'_> {
+    /// Leaves out the values of the line whose keys the caller did not choose.
+    pub(crate) fn keep(mut self, show: &ShowKeys<impl EntryKeys>) -> Self {
+        self.kind = self.kind.filter(|_| show.has("kind"));
+        self.status = self.status.filter(|_| show.has("status"));
+        self.priority = self.priority.filter(|_| show.has("priority"));
+        self.type_name = self.type_name.filter(|_| show.has("type_name"));
+        self.title = self.title.filter(|_| show.has("title"));
+        self.assignee = self.assignee.filter(|_| show.has("assignee_username"));
+        if !show.has("tags") {
+            self.tags = &[];
+        }
+        self
+    }
+
+    /// Returns `REQ-012 (Active, 2 High, Functional): Title [pay, eu]; assignee ann`. Hidden
+    /// characters are encoded.
+    pub(crate) fn render(&self) -> String {
+        let mut labels: Vec<String> = Vec::new();
+        labels.extend(self.kind.map(|kind| encode_line(kind).into_owned()));
+        labels.extend(self.status.map(|status| encode_line(status).into_owned()));
+        labels.extend(self.superseded_by.map(|id| format!("superseded by {}", encode_id(id))));
+        labels.extend(self.priority.map(priority_label));
+        labels.extend(self.type_name.map(|name| encode_line(name).into_owned()));
+        let mut groups = vec![encode_line(self.attribute.unwrap_or_default()).into_owned()];
+        groups.push(labels.join(", "));
+        groups.retain(|group| !group.is_empty());
+        let mut line = encode_id(self.id).into_owned();
+        if !groups.is_empty() {
+            line.extend([" (", &groups.join("; "), ")"]);
+        }
+        if let Some(title) = self.title {
+            line.extend([": ", &encode_line(title)]);
+        }
+        if !self.tags.is_empty() {
+            line.extend([" [", &tag_list(self.tags), "]"]);
+        }
+        if let Some(assignee) = self.assignee {
+            line.extend(["; assignee ", &encode_line(assignee)]);
+        }
+        for detail in &self.details {
+            line.extend(["; ", &encode_line(detail)]);
+        }
+        line
+    }
+}
+
+/// The number and the name of a priority, such as `2 High`.
+pub(crate) fn priority_label(number: u8) -> String {
+    match Priority::new(usize::from(number)) {
+        Some(priority) => format!("{number} {}", priority.name()),
+        None => number.to_string(),
+    }
+}
+
+pub(crate) fn tag_list(tags: &[String]) -> String {
+    let tags: Vec<_> = tags.iter().map(|tag| encode_line(tag)).collect();
+    tags.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_has_all_values_and_encodes_them() {
+        let tags = ["pay".to_owned(), "e\nu".to_owned()];
+        let line = EntryLine {
+            id: "REQ-012",
+            status: Some("Active"),
+            priority: Some(2),
+            type_name: Some("Functional"),
+            title: Some("Pay\nlater"),
+            tags: &tags,
+            assignee: Some("ann"),
+            details: vec!["parent US-001".to_owned()],
+            ..EntryLine::default()
+        };
+        let expected = "REQ-012 (Active, 2 High, Functional): Pay\\nlater [pay, e\\nu]; assignee \
+                        ann; parent US-001";
+        assert_eq!(line.render(), expected);
+        let short = EntryLine { id: "dec-1", title: Some("T"), ..EntryLine::default() };
+        assert_eq!(short.render(), "dec-1: T");
+    }
+}
