@@ -77,11 +77,6 @@ impl ToolAnswer {
         self.notes.extend(notes);
     }
 
-    /// The whole text without notes.
-    pub(crate) fn whole_text(&self) -> String {
-        self.answer.text(self.answer.part_count())
-    }
-
     /// Renders the most parts that fit the limit.
     pub(crate) fn into_reply(self, form: AnswerForm, limit: SizeLimit) -> Result<ToolReply> {
         let all = self.answer.part_count();

@@ -3,14 +3,17 @@
 //! A single tool commits one change, `apply_changes` a list. Each change sees the earlier ones of
 //! its commit, so the decision depends on [`CommitState`] alone and never on the order of lookups.
 
+pub(crate) mod batch;
+
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
+use std::mem;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::reference::MAX_NUMBER;
-use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -19,13 +22,15 @@ use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, S
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::ToolContext;
 use crate::answer::ToolAnswer;
 use crate::pending_unlinks::PendingUnlinks;
+use self::batch::{BatchError, ChangeBatch, MergedReads};
+use crate::sections::rule_change::{RenumberedRule, RuleEdits, WrittenRule};
 use crate::tool::Tool;
-use crate::transaction::{commit_decision, write_context};
 
 /// A tool that changes items or entities.
 pub(crate) trait WriteTool: Send + Sync {
@@ -59,13 +64,15 @@ impl<T: WriteTool> Tool for T {
             reason: change.reason(),
             changes: vec![change],
             is_dry_run: false,
-            label_error: Arc::new(|_, error| error),
+            expected: None,
         };
-        let (_, mut outcomes) = batch.commit(context, &call, spec).await?;
-        match outcomes.pop() {
-            Some(ChangeOutcome { document, render, .. }) => render(&document),
-            None => Err(Error::new(ErrorKind::Internal, "The change has no outcome.")),
-        }
+        let committed = batch.commit(context, &call, spec).await.map_err(BatchError::first)?;
+        let Some(outcome) = committed.outcomes.into_iter().next() else {
+            return Err(Error::new(ErrorKind::Internal, "The change has no outcome."));
+        };
+        let mut answer = (outcome.render)(&outcome.document)?;
+        answer.add_notes(outcome.effects.notes);
+        Ok(answer)
     }
 
     fn as_write_tool(&self) -> Option<&dyn WriteTool> {
@@ -78,6 +85,11 @@ impl<T: WriteTool> Tool for T {
 pub(crate) trait Change: Send + Sync {
     /// The reason in the log and the audit log if the change is committed alone.
     fn reason(&self) -> String;
+
+    /// Warnings that need no documents.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The project to change. All changes of a commit belong to one.
     async fn project(&self, _: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
@@ -136,146 +148,20 @@ pub(crate) struct ChangeOutcome {
     /// The document after all changes of the commit.
     pub(crate) document: Document,
     pub(crate) render: RenderFn,
+    pub(crate) effects: ChangeEffects,
+    /// The rule that the change is about.
+    pub(crate) rule: Option<WrittenRule>,
 }
 
-/// Changes for one commit: all or nothing.
-pub(crate) struct ChangeBatch {
-    /// The reason in the log and the audit log.
-    pub(crate) reason: String,
-    pub(crate) changes: Vec<Box<dyn Change>>,
-    /// Decides everything and writes nothing.
-    pub(crate) is_dry_run: bool,
-    pub(crate) label_error: LabelError,
-}
-
-/// Adds the position of a change, counted from 0, to its error.
-pub(crate) type LabelError = Arc<dyn Fn(usize, Error) -> Error + Send + Sync>;
-
-/// A plan becomes outdated when another call adds a child or a link in the meantime.
-const MAX_ATTEMPTS: usize = 5;
-
-impl ChangeBatch {
-    /// Commits the changes. Returns their project, and the outcomes in order.
-    pub(crate) async fn commit(
-        &self,
-        context: &ToolContext,
-        call: &ToolCall,
-        spec: &ToolSpec,
-    ) -> Result<(ProjectKey, Vec<ChangeOutcome>)> {
-        let project = self.project(context, &call.caller).await?;
-        let write = write_context(context, call, spec, self.reason.clone());
-        let plan_context = PlanContext { tools: context, project: &project, write: &write };
-        // Planned again from the start, because one outdated plan may invalidate the others.
-        for _ in 0..MAX_ATTEMPTS {
-            let mut plans = Vec::with_capacity(self.changes.len());
-            let mut reads = MergedReads::default();
-            for (entry, change) in self.changes.iter().enumerate() {
-                let planned = change.plan(plan_context).await;
-                let plan = planned.map_err(|error| (self.label_error)(entry, error))?;
-                reads.add(plan.read_set());
-                plans.push(plan);
-            }
-            let read_set = reads.set.clone();
-            let (is_dry_run, label_error) = (self.is_dry_run, Arc::clone(&self.label_error));
-            let decide = move |snapshot: &Snapshot| {
-                let state = CommitState::new(&reads, snapshot);
-                let (mut changes, outcomes) = decide_all(&plans, state, &label_error)?;
-                if is_dry_run {
-                    // After all decisions, so that a dry run reports the errors of a real one.
-                    changes.clear();
-                }
-                Ok((changes, outcomes))
-            };
-            let (outcomes, _) =
-                commit_decision(&context.ports, &project, read_set, write.clone(), decide).await?;
-            if let Some(outcomes) = outcomes {
-                return Ok((project, outcomes));
-            }
-        }
-        let message = format!(
-            "{}: other calls keep adding links to these items; nothing was written, try again",
-            self.reason
-        );
-        Err(Error::new(ErrorKind::Busy, message))
-    }
-
-    async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
-        let mut project = None;
-        for (entry, change) in self.changes.iter().enumerate() {
-            let own = change.project(context, caller).await;
-            let own = own.map_err(|error| (self.label_error)(entry, error))?;
-            if *project.get_or_insert_with(|| own.clone()) != own {
-                let message = "the entry belongs to another project than the ones before it; send \
-                               it in a call of its own";
-                let error = Error::new(ErrorKind::Refused, message);
-                return Err((self.label_error)(entry, error));
-            }
-        }
-        Ok(project.unwrap_or_else(|| caller.project.clone()))
-    }
-}
-
-/// Decides the plans in order. No outcomes and no changes if one of them is outdated.
-fn decide_all(
-    plans: &[Box<dyn ChangePlan>],
-    mut state: CommitState<'_>,
-    label_error: &LabelError,
-) -> Result<(Vec<DocumentChange>, Option<Vec<ChangeOutcome>>)> {
-    let mut decisions = Vec::with_capacity(plans.len());
-    for (entry, plan) in plans.iter().enumerate() {
-        state.entry = entry;
-        match plan.decide(&mut state).map_err(|error| label_error(entry, error))? {
-            Some(decision) => decisions.push(decision),
-            // Nothing is written: the caller plans again and decides from the new state.
-            None => return Ok((Vec::new(), None)),
-        }
-    }
-    state.apply_all_unlinks()?;
-    // After the last decision, so that each outcome shows the final document.
-    let mut outcomes = Vec::with_capacity(decisions.len());
-    for Decision { action, id, render } in decisions {
-        // A later change may have added a relationship to the document.
-        let Some(document) = state.document(&id).cloned() else {
-            let message = format!("{id} was decided and does not exist.");
-            return Err(Error::new(ErrorKind::Internal, message));
-        };
-        outcomes.push(ChangeOutcome { action, document, render });
-    }
-    let changes = state.changes.into_iter().map(|staged| staged.change).collect();
-    Ok((changes, Some(outcomes)))
-}
-
-/// The read sets of all plans of a commit.
-#[derive(Default)]
-struct MergedReads {
-    set: ReadSet,
-    /// Positions in [`ReadSet::documents`].
-    positions: HashMap<DocumentId, usize>,
-}
-
-impl MergedReads {
-    fn add(&mut self, reads: ReadSet) {
-        let ReadSet { documents, backlinks, sequences, .. } = reads;
-        for id in documents {
-            // A document is read once, so that all plans see the same version.
-            let position = self.set.documents.len();
-            self.positions.entry(id.clone()).or_insert_with(|| {
-                self.set.documents.push(id);
-                position
-            });
-        }
-        push_missing(&mut self.set.backlinks.kinds, backlinks.kinds);
-        push_missing(&mut self.set.backlinks.targets, backlinks.targets);
-        push_missing(&mut self.set.sequences, sequences);
-    }
-}
-
-fn push_missing<T: PartialEq>(list: &mut Vec<T>, items: Vec<T>) {
-    for item in items {
-        if !list.contains(&item) {
-            list.push(item);
-        }
-    }
+/// What a change reports besides its document.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeEffects {
+    /// Warnings.
+    pub(crate) notes: Vec<String>,
+    /// Further items that a deletion deletes.
+    pub(crate) deleted: Vec<String>,
+    /// Items that lost a relationship to a deleted one.
+    pub(crate) unlinked: Vec<String>,
 }
 
 /// The extent of a change to one document.
@@ -308,6 +194,11 @@ pub(crate) struct CommitState<'a> {
     created: HashMap<usize, DocumentId>,
     /// In the order of [`ReadSet::sequences`].
     next_numbers: Vec<u32>,
+    /// By the position of the change.
+    effects: HashMap<usize, ChangeEffects>,
+    /// Stories that changes set to Done, by the position of the change.
+    done_stories: Vec<(usize, Reference)>,
+    rules: RuleEdits,
 }
 
 struct StagedChange {
@@ -337,7 +228,68 @@ impl<'a> CommitState<'a> {
             claims: HashMap::new(),
             created: HashMap::new(),
             next_numbers: snapshot.next_numbers.clone(),
+            effects: HashMap::new(),
+            done_stories: Vec::new(),
+            rules: RuleEdits::default(),
         }
+    }
+
+    /// Adds a warning to the current change.
+    pub(crate) fn add_note(&mut self, note: String) {
+        self.effects.entry(self.entry).or_default().notes.push(note);
+    }
+
+    /// Reports the other items that the current deletion changes.
+    pub(crate) fn report_deletion(&mut self, deleted: &[String], unlinked: &[String]) {
+        let effects = self.effects.entry(self.entry).or_default();
+        effects.deleted = deleted.to_vec();
+        effects.unlinked = unlinked.to_vec();
+    }
+
+    /// Warns of Draft requirements of a story that the current change sets to Done. The backlinks
+    /// of [`requirements_query`] must be read.
+    pub(crate) fn report_done_story(&mut self, story: Reference) {
+        self.done_stories.push((self.entry, story));
+    }
+
+    /// After all decisions, because a later change may set the requirements to Active.
+    fn warn_of_drafts(&mut self) {
+        for (entry, story) in mem::take(&mut self.done_stories) {
+            let mut requirements = self.backlinks(&requirements_query(story));
+            requirements.retain(|meta| {
+                let item = meta.item.as_deref();
+                item.is_some_and(|item| {
+                    item.parent == Some(story) && item.status == Some(Status::Draft)
+                })
+            });
+            let note = match requirements.len() {
+                0 => continue,
+                1 => format!("{story} is Done, but 1 requirement is Draft"),
+                count => format!("{story} is Done, but {count} requirements are Draft"),
+            };
+            self.effects.entry(entry).or_default().notes.push(note);
+        }
+    }
+
+    /// Changes the rules of a section by `edit`, which gets the position of the current change.
+    pub(crate) fn edit_rules<T>(
+        &mut self,
+        edit: impl FnOnce(&mut RuleEdits, &mut Self, usize) -> Result<T>,
+    ) -> Result<T> {
+        let mut rules = mem::take(&mut self.rules);
+        let entry = self.entry;
+        let result = edit(&mut rules, self, entry);
+        self.rules = rules;
+        result
+    }
+
+    fn rule_results(&self) -> Result<(HashMap<usize, WrittenRule>, Vec<RenumberedRule>)> {
+        self.rules.results(self)
+    }
+
+    /// The titles of all sections before the commit.
+    pub(crate) fn section_titles(&self) -> &SectionTitles {
+        &self.snapshot.titles
     }
 
     /// A document of the read set, or one that an earlier change wrote; `None` if it is missing or
@@ -516,6 +468,12 @@ impl<'a> CommitState<'a> {
     }
 }
 
+/// The query for the requirements of a story.
+pub(crate) fn requirements_query(story: Reference) -> BacklinkQuery {
+    let kinds = vec![DocumentKind::Item(ItemKind::Requirement)];
+    BacklinkQuery { kinds, targets: vec![story.to_string()] }
+}
+
 /// Local names of the documents that earlier entries of a call create, such as `$checkout`.
 #[derive(Debug, Default)]
 pub(crate) struct LocalNames {
@@ -558,13 +516,23 @@ impl LocalNames {
         Err(Error::new(ErrorKind::InvalidArgument, message).field("name"))
     }
 
+    /// The entry that has a name, which is given without `$`.
+    pub(crate) fn entry_of(&self, name: &str) -> Option<usize> {
+        Some(self.items.as_ref()?.get(name.trim())?.entry)
+    }
+
     /// Finds the item that an ID argument means; `None` if the text is no local name.
     pub(crate) fn find(&self, text: &str, field: &str) -> Result<Option<LocalItem>> {
         let (Some(items), Some(name)) = (&self.items, text.trim().strip_prefix('$')) else {
             return Ok(None);
         };
-        if let Some(item) = items.get(name) {
-            return Ok(Some(*item));
+        match items.get(name) {
+            Some(item) if item.kind == DocumentKind::Section => {
+                let message = format!("{field}: ${name} is a new rule; nothing can name it yet");
+                return Err(Error::new(ErrorKind::InvalidArgument, message).field(field));
+            }
+            Some(item) => return Ok(Some(*item)),
+            None => {}
         }
         let known: Vec<&str> = items.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };

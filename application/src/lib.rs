@@ -27,6 +27,7 @@ mod pagination;
 mod pending_unlinks;
 mod project_index;
 mod schema;
+mod read_versions;
 mod search_updates;
 pub mod sections;
 mod service;
@@ -54,6 +55,7 @@ use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{ProgressSink, ToolSpec};
 use reqlore_domain::ports::write_context::AuditScope;
 
+use apply_changes::stored_plans::StoredPlans;
 use audit_recorder::AuditRecorder;
 use idempotency::KeyLocks;
 use identity::administration::Administration;
@@ -121,6 +123,7 @@ pub(crate) struct SharedContext {
     pub(crate) configurations: docsets::ConfigCache,
     pub(crate) recorder: Arc<AuditRecorder>,
     pub(crate) key_locks: KeyLocks,
+    pub(crate) plans: StoredPlans,
 }
 
 /// The context of one call: the shared state, and the records that its writes belong to.
@@ -162,6 +165,7 @@ impl Application {
             configurations: docsets::ConfigCache::default(),
             recorder,
             key_locks: KeyLocks::default(),
+            plans: StoredPlans::default(),
         };
         let context =
             ToolContext { shared: Arc::new(shared), ports, audit: None, idempotency_key: None };

@@ -6,10 +6,13 @@ use reqlore_domain::ports::service::ToolSpec;
 use crate::tool::{property, required_names};
 
 /// Other names of kinds, statuses, types and sort orders, without separators, and the real ones.
-const VALUES: [(&str, &str); 16] = [
+const VALUES: [(&str, &str); 19] = [
     ("story", "user_story"),
     ("stories", "user_story"),
     ("userstories", "user_story"),
+    ("req", "requirement"),
+    ("ac", "acceptance_criteria"),
+    ("acceptance", "acceptance_criteria"),
     ("criterion", "acceptance_criteria"),
     ("criteria", "acceptance_criteria"),
     ("acceptancecriterion", "acceptance_criteria"),

@@ -34,12 +34,6 @@ impl PageSession {
         read_answer(&reply)
     }
 
-    /// Calls a tool and returns its text, for answers whose data is not enough.
-    pub(crate) async fn call_for_text(&self, name: &str, arguments: Value) -> Result<String> {
-        let reply = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
-        Ok(reply.text)
-    }
-
     async fn run_tool(
         &self,
         name: &str,

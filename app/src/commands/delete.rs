@@ -1,7 +1,8 @@
 //! `reqlore delete`: deletes a backlog item, an entity or a section requirement.
 
 use reqlore_domain::error::Result;
-use serde_json::json;
+use reqlore_domain::untrusted_text::encode_id;
+use serde_json::{Value, json};
 
 use super::item_fields::WritableKind;
 use super::print;
@@ -47,20 +48,33 @@ pub(crate) fn run(config: &AppConfig, options: &DeleteOptions) -> Result<u8, Com
 impl DeleteOptions {
     /// Returns the effects of the deletion, or the error that it would return.
     fn plan_deletion(&self, client: &ToolClient, target: &WriteTarget) -> Result<String> {
+        let would_delete = format!("Would delete {}", target.subject());
         if target.kind == WritableKind::SectionRequirement {
-            return Ok(format!("Would delete {}", target.subject()));
+            return Ok(would_delete);
         }
         let entry = json!({ "delete": target.id, "cascade": self.cascade });
         let planned = json!({ "changes": [entry], "dry_run": true });
         let reply = client.call_for_reply("apply_changes", planned).map_err(|mut error| {
-            // The position of the only change.
-            error.message = error.message.trim_start_matches("Entry 1: ").to_owned();
+            // The only change, such as `Entry 1 (delete US-001): `.
+            if let Some((entry, message)) = error.message.split_once("): ")
+                && entry.starts_with("Entry 1 (")
+            {
+                error.message = message.to_owned();
+            }
             error
         })?;
-        // The first line is about the dry run.
-        let text = &reply.text;
-        let lines: Vec<&str> = text.lines().skip(1).map(str::trim).collect();
-        Ok(lines.join("\n").trim_start_matches("1. ").to_owned())
+        let mut lines = vec![would_delete];
+        let effects = &reply.data["results"][0];
+        for (label, key) in
+            [("Also deleted", "deleted"), ("Relationships removed from", "unlinked")]
+        {
+            let ids = effects[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let ids: Vec<_> = ids.map(encode_id).collect();
+            if !ids.is_empty() {
+                lines.push(format!("{label}: {}", ids.join(", ")));
+            }
+        }
+        Ok(lines.join("\n"))
     }
 
     fn request(&self, target: &WriteTarget) -> ToolRequest {

@@ -351,6 +351,7 @@ impl ChangePlan for ItemDeletion {
             }
         }
         unlinked_ids.extend(unlink_entities(state, &self.unlinked_entities, &names, self.at));
+        state.report_deletion(deleted_ids.get(1..).unwrap_or_default(), &unlinked_ids);
         let item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.to_string(),

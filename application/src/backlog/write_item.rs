@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::backlog::reference::SUFFIX_CHARS;
 use reqlore_domain::backlog::{
-    ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType,
+    ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType, Status,
 };
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, VersionPrefix};
@@ -24,6 +24,7 @@ use super::relationship::RelationshipSpec;
 use crate::answer::reply;
 use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
+    requirements_query,
 };
 use crate::tool::{nothing_to_change_error, write_tool};
 use crate::transaction::check_version;
@@ -336,10 +337,28 @@ struct UpdatePlan {
     at: Timestamp,
 }
 
+impl UpdatePlan {
+    /// The story that this change sets to Done.
+    fn done_story(&self) -> Option<Reference> {
+        match (&self.item, &self.effect) {
+            (PlanItem::Stored(story, _), ItemEffect::SetFields(fields, _))
+                if story.kind == ItemKind::UserStory && fields.status == Some(Status::Done) =>
+            {
+                Some(*story)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl ChangePlan for UpdatePlan {
     fn read_set(&self) -> ReadSet {
         let items = std::iter::once(&self.item).chain(&self.linked);
-        ReadSet::of_documents(items.filter_map(PlanItem::stored_id).collect())
+        let mut reads = ReadSet::of_documents(items.filter_map(PlanItem::stored_id).collect());
+        if let Some(story) = self.done_story() {
+            reads.backlinks = requirements_query(story);
+        }
+        reads
     }
 
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
@@ -384,6 +403,9 @@ impl ChangePlan for UpdatePlan {
         };
         if let Some(document) = edited {
             state.put(document);
+        }
+        if let Some(story) = self.done_story() {
+            state.report_done_story(story);
         }
         let Some(relationship) = relationship else {
             return Ok(Some(item_decision(action, id, reference.kind, &self.project, self.at)));

@@ -133,6 +133,7 @@ impl ChangePlan for EntityDeletion {
         state.put(Document::new(id.tombstone(), tombstone.into()));
         state.delete(id.clone());
         let unlinked = unlink_entities(state, &self.unlinked, &self.names, self.at);
+        state.report_deletion(&[], &unlinked);
         let item = DeletedItem {
             project: self.project.to_string(),
             reference_id: reference.clone(),

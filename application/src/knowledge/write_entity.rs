@@ -125,6 +125,31 @@ fn render_written(done: &str, project: &ProjectKey, document: &Document) -> Resu
     reply(format!("{done} {kind} {id} (version {})", &version[..8]), &record)
 }
 
+/// Warnings about a status and relations that are probably misspelled.
+fn spelling_notes(fields: &EntityEdit, links: &[Relation]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(status) = &fields.status
+        && let Some(usual) = knowledge::usual_status(status)
+    {
+        notes.push(format!("status: {status:?} is stored as {usual:?}"));
+    }
+    for Relation { relation, .. } in links {
+        if let Some(similar) = knowledge::similar_relation(relation) {
+            notes.push(format!("links: {relation:?} is unknown; did you mean {similar}?"));
+        }
+    }
+    notes
+}
+
+/// The fields with the usual spelling of the status.
+fn with_usual_status(fields: &EntityEdit) -> EntityEdit {
+    let mut fields = fields.clone();
+    if let Some(usual) = fields.status.as_deref().and_then(knowledge::usual_status) {
+        fields.status = Some(usual.to_owned());
+    }
+    fields
+}
+
 /// The links of a plan, whose targets were looked up.
 struct PlanLinks(Vec<(String, Vec<PlanTarget>)>);
 
@@ -243,6 +268,10 @@ impl Change for EntityCreation {
         format!("create {}", self.kind.name())
     }
 
+    fn notes(&self) -> Vec<String> {
+        spelling_notes(&self.fields, &self.links)
+    }
+
     async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
         super::resolve_project(context, caller, self.repo.as_ref()).await
     }
@@ -251,7 +280,7 @@ impl Change for EntityCreation {
         Ok(Box::new(CreationPlan {
             kind: self.kind,
             digits: issue_digits(context, self.kind).await?,
-            fields: self.fields.clone(),
+            fields: with_usual_status(&self.fields),
             links: PlanLinks::find(context, &self.links).await?,
             creator: context.write.caller.name.to_string(),
             project: context.project.clone(),
@@ -341,6 +370,10 @@ impl Change for EntityUpdate {
         format!("update {}", encode_line(truncate_echo(&self.id)))
     }
 
+    fn notes(&self) -> Vec<String> {
+        spelling_notes(&self.fields, &self.links)
+    }
+
     async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
         super::resolve_project(context, caller, self.repo.as_ref()).await
     }
@@ -354,7 +387,7 @@ impl Change for EntityUpdate {
         Ok(Box::new(UpdatePlan {
             meta: Arc::clone(meta),
             id: target.id().into_owned(),
-            fields: self.fields.clone(),
+            fields: with_usual_status(&self.fields),
             links: PlanLinks::find(context, &self.links).await?,
             if_version: self.if_version,
             project: context.project.clone(),

@@ -3,6 +3,7 @@
 pub(crate) mod delete_requirements;
 pub(crate) mod get_instructions;
 pub(crate) mod get_requirements;
+pub(crate) mod rule_change;
 pub(crate) mod set_requirements;
 
 use bytes::Bytes;

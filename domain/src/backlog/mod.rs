@@ -21,6 +21,7 @@ pub(crate) use parse::truncate_title;
 pub use parse::{find_argument_keys, scan_mentions};
 pub use reference::Reference;
 pub use relation_words::inverse_relation;
+pub(crate) use relation_words::known_relations;
 
 use crate::timestamp::Timestamp;
 

@@ -30,6 +30,10 @@ const INVERSE_RELATIONS: [(&str, &str); 24] = [
     ("user_story", "user story of"),
 ];
 
+pub(crate) fn known_relations() -> impl Iterator<Item = &'static str> {
+    INVERSE_RELATIONS.iter().map(|(name, _)| *name)
+}
+
 /// A relation in words, read from its target: `affects` becomes `affected by`.
 pub fn inverse_relation(relation: &str) -> Cow<'static, str> {
     let known = INVERSE_RELATIONS.iter().find(|(name, _)| *name == relation);

@@ -7,6 +7,7 @@
 
 mod edit;
 mod entity_graph;
+mod known_words;
 mod link_edits;
 
 use std::collections::HashSet;
@@ -21,6 +22,7 @@ pub use edit::{
 pub use entity_graph::{
     EntityGraph, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, find_kind, sort_tags,
 };
+pub use known_words::{similar_relation, usual_status};
 
 use crate::backlog::ItemKind;
 use crate::backlog::reference::{ParsedReference, Reference};

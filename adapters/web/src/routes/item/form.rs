@@ -13,6 +13,7 @@ use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::untrusted_text::encode_id;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -258,6 +259,19 @@ struct DeletePage {
     effects: String,
 }
 
+#[derive(Deserialize)]
+struct PlannedDeletion {
+    results: Vec<DeletionEffects>,
+}
+
+#[derive(Deserialize)]
+struct DeletionEffects {
+    #[serde(default)]
+    deleted: Vec<String>,
+    #[serde(default)]
+    unlinked: Vec<String>,
+}
+
 async fn show_delete(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
@@ -268,11 +282,18 @@ async fn show_delete(
     let header = ItemHeader::new(&frame, &answer, parents, super::ItemTab::Text);
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
-    let reply = session.call_for_text("apply_changes", arguments).await?;
-    // The first two lines only repeat the item.
-    let effects = reply.lines().skip(2).collect::<Vec<_>>().join("\n\n");
-    // The tool reports what it did, and here nothing is done yet.
-    let effects = effects.replace("Also deleted:", "Deleted with it:");
+    let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
+    let mut effects = Vec::new();
+    for DeletionEffects { deleted, unlinked } in planned.results {
+        for (label, ids) in [("Deleted with it", deleted), ("Relationships removed from", unlinked)]
+        {
+            if !ids.is_empty() {
+                let ids: Vec<_> = ids.iter().map(|id| encode_id(id)).collect();
+                effects.push(format!("{label}: {}", ids.join(", ")));
+            }
+        }
+    }
+    let effects = effects.join("\n\n");
     let effects = render_markdown(&effects, 2, &project_item_url(&session));
     render(&DeletePage { frame, header, effects })
 }

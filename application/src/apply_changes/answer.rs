@@ -1,0 +1,231 @@
+//! The answer of `apply_changes`: the ID and version of each entry, without titles.
+
+use std::fmt::Write;
+
+use reqlore_domain::document::{Document, DocumentMeta};
+use reqlore_domain::error::Result;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::change_noun;
+use crate::answer::{Answer, serialization_error};
+use crate::change::batch::CommittedBatch;
+use crate::change::{Action, ChangeOutcome};
+use crate::sections::rule_change::RenumberedRule;
+
+#[derive(Clone, Serialize, JsonSchema)]
+pub(super) struct AppliedChanges {
+    project: String,
+    dry_run: bool,
+    /// Of a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    plan: Option<String>,
+    count: usize,
+    results: Vec<EntryResult>,
+    /// Entries that the results leave out.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(default)]
+    omitted: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    renumbered: Vec<RenumberedRule>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+#[derive(Clone, Serialize, JsonSchema)]
+struct EntryResult {
+    /// From 1.
+    entry: usize,
+    action: &'static str,
+    kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    name: Option<String>,
+    /// Absent for a new item in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    version: Option<String>,
+    /// Other items that a deletion deletes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    deleted: Vec<String>,
+    /// Items that lose a relationship to a deleted one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    unlinked: Vec<String>,
+}
+
+impl AppliedChanges {
+    /// `names` are the local names of the entries.
+    pub(super) fn new(batch: &CommittedBatch, names: Vec<Option<String>>, dry_run: bool) -> Self {
+        let mut results = Vec::with_capacity(batch.outcomes.len());
+        for (position, (outcome, name)) in batch.outcomes.iter().zip(names).enumerate() {
+            results.push(EntryResult::new(position + 1, outcome, name, dry_run));
+        }
+        Self {
+            project: batch.project.to_string(),
+            dry_run,
+            plan: None,
+            count: results.len(),
+            results,
+            omitted: 0,
+            renumbered: batch.renumbered.clone(),
+        }
+    }
+
+    pub(super) fn with_plan(self, plan: Option<String>) -> Self {
+        Self { plan, ..self }
+    }
+
+    fn heading(&self) -> String {
+        let (count, noun) = (self.count, change_noun(self.count));
+        let mut heading = if self.dry_run {
+            format!("Dry run: {count} {noun} can be applied; nothing was written.")
+        } else {
+            format!("Applied {count} {noun}.")
+        };
+        if self.project != ProjectKey::default().as_str() {
+            write_to(&mut heading, format_args!(" Project: {}.", encode_line(&self.project)));
+        }
+        if let Some(plan) = &self.plan {
+            write_to(&mut heading, format_args!("\nplan: {plan}"));
+        }
+        heading
+    }
+}
+
+fn write_to(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = text.write_fmt(arguments);
+}
+
+impl EntryResult {
+    fn new(entry: usize, outcome: &ChangeOutcome, name: Option<String>, dry_run: bool) -> Self {
+        let (kind, id) = match &outcome.rule {
+            Some(rule) => ("rule".to_owned(), rule.address.clone()),
+            None => subject(&outcome.document),
+        };
+        let version = match &outcome.rule {
+            Some(rule) => rule.version,
+            None => Some(outcome.document.version),
+        };
+        // A dry run reserves no reference.
+        let is_unissued = dry_run && outcome.action == Action::Create && outcome.rule.is_none();
+        Self {
+            entry,
+            action: action_name(outcome.action),
+            kind,
+            name,
+            id: (!is_unissued).then_some(id),
+            version: version.filter(|_| !dry_run).map(|version| version.to_string()),
+            deleted: outcome.effects.deleted.clone(),
+            unlinked: outcome.effects.unlinked.clone(),
+        }
+    }
+
+    /// The ID with version and other changed items; empty for a new item in a dry run.
+    fn text(&self) -> String {
+        let mut text = self.id.as_deref().map(encode_id).unwrap_or_default().into_owned();
+        if let Some(version) = &self.version {
+            write_to(&mut text, format_args!(" {}", &version[..8]));
+        }
+        let mut others = Vec::new();
+        for (label, ids) in [("deleted", &self.deleted), ("unlinked", &self.unlinked)] {
+            if !ids.is_empty() {
+                let ids: Vec<_> = ids.iter().map(|id| encode_id(id)).collect();
+                others.push(format!("{label}: {}", ids.join(", ")));
+            }
+        }
+        if !others.is_empty() {
+            write_to(&mut text, format_args!(" ({})", others.join("; ")));
+        }
+        text
+    }
+
+    /// True if both are shown on one line.
+    fn continues(&self, other: &Self, dry_run: bool) -> bool {
+        let is_named = self.name.is_some() || other.name.is_some();
+        self.action == other.action
+            && (dry_run || !is_named)
+            && (!dry_run || self.kind == other.kind)
+    }
+}
+
+/// The kind and ID of an item or entity.
+fn subject(document: &Document) -> (String, String) {
+    // Times are not shown.
+    let meta = DocumentMeta::from_document(document, Timestamp::default());
+    match (&meta.item, &meta.entity) {
+        (Some(item), _) => {
+            (item.kind.name().to_owned(), item.display_name(&document.id.name).into_owned())
+        }
+        (_, Some(entity)) => (entity.kind.clone(), entity.id.clone()),
+        _ => (String::new(), document.id.to_string()),
+    }
+}
+
+fn action_name(action: Action) -> &'static str {
+    match action {
+        Action::Create => "create",
+        Action::Update => "update",
+        Action::Keep => "keep",
+        Action::Relate => "relate",
+        Action::Delete => "delete",
+    }
+}
+
+impl Answer for AppliedChanges {
+    fn part_count(&self) -> usize {
+        self.results.len()
+    }
+
+    fn text(&self, parts: usize) -> String {
+        let mut text = self.heading();
+        let shown = &self.results[..parts.min(self.results.len())];
+        for group in shown.chunk_by(|a, b| a.continues(b, self.dry_run)) {
+            let [first, ..] = group else { continue };
+            if let (Some(name), false) = (&first.name, self.dry_run) {
+                write_to(&mut text, format_args!("\n${name} = {}", first.text()));
+                continue;
+            }
+            write_to(&mut text, format_args!("\n{}", first.entry));
+            if group.len() > 1 {
+                write_to(&mut text, format_args!("-{}", first.entry + group.len() - 1));
+            }
+            write_to(&mut text, format_args!(" {}", first.action));
+            if self.dry_run {
+                write_to(&mut text, format_args!(" {}", encode_line(&first.kind)));
+            }
+            let mut items: Vec<String> = group.iter().map(EntryResult::text).collect();
+            items.retain(|item| !item.is_empty());
+            if !items.is_empty() {
+                write_to(&mut text, format_args!(": {}", items.join(", ")));
+            }
+        }
+        if shown.len() < self.results.len() {
+            let omitted = self.results.len() - shown.len();
+            let advice = "list_items sorted by updated shows their items";
+            write_to(&mut text, format_args!("\nNot shown: {omitted} entries; {advice}"));
+        }
+        text
+    }
+
+    fn data(&self, parts: usize) -> Result<Value> {
+        let mut shown = self.clone();
+        shown.results.truncate(parts);
+        shown.omitted = self.results.len() - shown.results.len();
+        serde_json::to_value(shown).map_err(serialization_error)
+    }
+}

@@ -1,0 +1,293 @@
+//! `apply_changes`: several changes in one commit. Each entry is authorized and decoded as by the
+//! tool for one item.
+
+mod answer;
+mod entry;
+mod errors;
+mod same_titles;
+mod schema;
+pub(crate) mod stored_plans;
+
+use async_trait::async_trait;
+use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use self::answer::AppliedChanges;
+use self::entry::{Entry, NewKind, describe};
+use self::errors::EntryErrors;
+use self::same_titles::NewTitles;
+use self::schema::EntryList;
+use self::stored_plans::StoredPlan;
+use crate::ToolContext;
+use crate::answer::ToolAnswer;
+use crate::change::batch::{BatchError, ChangeBatch, CommittedBatch};
+use crate::change::{Change, LocalNames};
+use crate::read_versions::ReadVersions;
+use crate::sections::rule_change::RenumberedRule;
+use crate::tool::{Tool, decode_arguments, write_tool};
+
+pub(crate) struct ApplyChanges {
+    /// The toolsets whose items it creates.
+    pub(crate) toolsets: Vec<Toolset>,
+}
+
+const MAX_ENTRIES: usize = 100;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Applied in order.
+    changes: Option<EntryList>,
+    /// Instead of changes: that of a dry run, at most ten minutes old.
+    plan: Option<BoundedString<100>>,
+    /// Validates, writes nothing and returns a plan.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[async_trait]
+impl Tool for ApplyChanges {
+    fn spec(&self) -> ToolSpec {
+        let mut spec = ToolSpec {
+            is_destructive: true,
+            ..write_tool::<Arguments, AppliedChanges>(
+                "apply_changes",
+                "Create or change many items at once",
+                "Creates, updates, deletes and relates up to 100 items and rules in one commit: \
+                 all or nothing. Each entry has exactly one of create (a kind), update, delete, \
+                 relate; its other keys are the arguments of the tool for one item. A rule has an \
+                 ID such as checkout:3.",
+            )
+        };
+        let mut schema = Value::Object(std::mem::take(&mut spec.input_schema));
+        // A model would try a kind that is listed.
+        let create = "/properties/changes/items/properties/create/enum";
+        if let Some(kinds) = schema.pointer_mut(create) {
+            *kinds = NewKind::names(&self.toolsets).into();
+        }
+        if let Value::Object(schema) = schema {
+            spec.input_schema = schema;
+        }
+        spec
+    }
+
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolAnswer> {
+        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        match (arguments.changes, arguments.plan) {
+            (Some(EntryList(entries)), None) => {
+                // Checked here, because the deserializer does not enforce `maxItems`.
+                let count = entries.len();
+                if !(1..=MAX_ENTRIES).contains(&count) {
+                    let message =
+                        format!("changes: it has {count} entries; send 1 to {MAX_ENTRIES}");
+                    return Err(argument_error("changes", message));
+                }
+                let dry_run = arguments.dry_run;
+                apply(context, spec, &call, &entries, dry_run, None).await
+            }
+            (None, Some(_)) if arguments.dry_run => {
+                let message = "dry_run: a plan is the result of one; leave dry_run out";
+                Err(argument_error("dry_run", message))
+            }
+            (None, Some(plan)) => apply_plan(context, spec, &call, plan.as_str()).await,
+            (Some(_), Some(_)) => {
+                Err(argument_error("plan", "plan: send either changes or a plan, not both"))
+            }
+            (None, None) => Err(argument_error("changes", "changes: send changes or a plan")),
+        }
+    }
+}
+
+fn argument_error(field: &str, message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message).field(field)
+}
+
+fn change_noun(count: usize) -> &'static str {
+    if count == 1 { "change" } else { "changes" }
+}
+
+async fn apply_plan(
+    context: &ToolContext,
+    spec: &ToolSpec,
+    call: &ToolCall,
+    id: &str,
+) -> Result<ToolAnswer> {
+    let now = context.ports.clock.now();
+    let plan = context.plans.take(id, &call.caller, now)?;
+    let entries: Vec<Value> = serde_json::from_str(&plan.entries)
+        .map_err(|error| Error::new(ErrorKind::Internal, "A plan is invalid.").caused_by(error))?;
+    let applied = apply(context, spec, call, &entries, false, Some(plan.reads.clone())).await;
+    applied.map_err(|mut error| {
+        match &error.field {
+            // Nothing was written, so the same call may be repeated.
+            _ if error.kind == ErrorKind::Busy => {
+                context.plans.insert(plan, now);
+            }
+            Some(field) if field.starts_with("changes") => {
+                let problem = "plan: it no longer applies; send the changes again";
+                error.message = format!("{problem}.\n{}", error.message);
+            }
+            _ => {}
+        }
+        error
+    })
+}
+
+/// Applies entries. `expected` is what the dry run of their plan read.
+async fn apply(
+    context: &ToolContext,
+    spec: &ToolSpec,
+    call: &ToolCall,
+    entries: &[Value],
+    dry_run: bool,
+    expected: Option<ReadVersions>,
+) -> Result<ToolAnswer> {
+    let mut names = LocalNames::of_call();
+    let mut errors = EntryErrors::new(entries);
+    let mut positions = Vec::with_capacity(entries.len());
+    let mut changes: Vec<Box<dyn Change>> = Vec::with_capacity(entries.len());
+    for (position, entry) in entries.iter().enumerate() {
+        if errors.uses_unknown_name(entry) {
+            continue;
+        }
+        let decoded = match Entry::parse(entry.clone()) {
+            Ok(entry) => {
+                errors.set_operation(position, entry.operation);
+                entry.decode(context, call, position, &mut names)
+            }
+            Err(error) => {
+                errors.add_unknown_name(entry);
+                Err(error)
+            }
+        };
+        match decoded {
+            Ok(change) => {
+                positions.push(position);
+                changes.push(change);
+            }
+            Err(error) => errors.push(position, error),
+        }
+    }
+    let count = entries.len();
+    let reason = format!("apply {count} {}", change_noun(count));
+    let batch = ChangeBatch { reason, changes, is_dry_run: dry_run, expected };
+    let result = if errors.is_empty() {
+        batch.commit(context, call, spec).await
+    } else {
+        // Nothing will be written, but the other entries may have errors too.
+        batch.check(context, call, spec).await.map(|()| CommittedBatch::default())
+    };
+    match result {
+        Err(BatchError::Whole(error)) => return Err(error),
+        Err(BatchError::Changes(found)) => {
+            for (position, error) in found {
+                errors.push(positions[position], error);
+            }
+        }
+        Ok(batch) if errors.is_empty() => {
+            return render(context, call, entries, batch, dry_run).await;
+        }
+        Ok(_) => {}
+    }
+    Err(errors.merge(context, call, spec, &names).await)
+}
+
+async fn render(
+    context: &ToolContext,
+    call: &ToolCall,
+    entries: &[Value],
+    mut batch: CommittedBatch,
+    dry_run: bool,
+) -> Result<ToolAnswer> {
+    let mut notes = Vec::new();
+    for (position, outcome) in batch.outcomes.iter_mut().enumerate() {
+        notes.extend(outcome.effects.notes.drain(..).map(|note| (position, note)));
+    }
+    let names = entries.iter().map(local_name).collect();
+    let mut answer = AppliedChanges::new(&batch, names, dry_run);
+    let new_titles = NewTitles::of_batch(&batch);
+    let CommittedBatch { project, renumbered, reads, .. } = batch;
+    notes.extend(new_titles.find_existing(context, &project).await);
+    let mut plan_note = None;
+    if dry_run {
+        let (plan, note) = store_plan(context, call, entries, reads)?;
+        answer = answer.with_plan(plan);
+        plan_note = note;
+    }
+    let mut answer = ToolAnswer::new(answer);
+    answer.add_notes(plan_note);
+    answer.add_notes(list_notes(notes));
+    answer.add_notes(describe_renumbered(&renumbered));
+    Ok(answer)
+}
+
+fn local_name(entry: &Value) -> Option<String> {
+    let name = entry.get("name")?.as_str()?;
+    Some(name.trim_start_matches('$').to_owned())
+}
+
+/// Stores the plan of a valid dry run. Returns its ID, or the reason against it.
+fn store_plan(
+    context: &ToolContext,
+    call: &ToolCall,
+    entries: &[Value],
+    reads: ReadVersions,
+) -> Result<(Option<String>, Option<String>)> {
+    const ID_LETTERS: usize = 4;
+    let letters = context.ports.ids.random_letters(ID_LETTERS)?;
+    // In one case, because a model may not keep it.
+    let id = format!("p{}", letters.to_lowercase());
+    let now = context.ports.clock.now();
+    let entries = Value::from(entries).to_string();
+    let plan = StoredPlan::new(id.clone(), &call.caller, now, entries, reads);
+    if context.plans.insert(plan, now) {
+        return Ok((Some(id), None));
+    }
+    let note = "The changes are too large to be kept as a plan; send them again to apply them.";
+    Ok((None, Some(note.to_owned())))
+}
+
+/// The first warnings, each with its entry.
+fn list_notes(mut notes: Vec<(usize, String)>) -> Vec<String> {
+    const MAX_NOTES: usize = 20;
+    notes.sort_by_key(|(position, _)| *position);
+    let more = notes.len().saturating_sub(MAX_NOTES);
+    notes.truncate(MAX_NOTES);
+    let mut lines = Vec::with_capacity(notes.len() + 1);
+    for (position, note) in notes {
+        lines.push(format!("entry {}: {note}", position + 1));
+    }
+    if more > 0 {
+        lines.push(format!("{more} more warnings"));
+    }
+    lines
+}
+
+/// A note; `None` if no rule was renumbered.
+fn describe_renumbered(renumbered: &[RenumberedRule]) -> Option<String> {
+    const MAX_LISTED: usize = 50;
+    if renumbered.is_empty() {
+        return None;
+    }
+    let mut moves = Vec::new();
+    for rule in renumbered.iter().take(MAX_LISTED) {
+        moves.push(format!("{} is now {}", rule.from, rule.to));
+    }
+    if renumbered.len() > MAX_LISTED {
+        moves.push(format!("{} more", renumbered.len() - MAX_LISTED));
+    }
+    Some(format!("Rules were renumbered to keep the order: {}.", moves.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! Commits of several changes: all or nothing, with the errors of all of them at once.
+
+use std::collections::HashMap;
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
+use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::project_key::ProjectKey;
+
+use super::{Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContext};
+use crate::ToolContext;
+use crate::read_versions::ReadVersions;
+use crate::sections::rule_change::RenumberedRule;
+use crate::transaction::{commit_decision, write_context};
+
+/// The result of a committed batch.
+#[derive(Default)]
+pub(crate) struct CommittedBatch {
+    pub(crate) project: ProjectKey,
+    /// In the order of the changes.
+    pub(crate) outcomes: Vec<ChangeOutcome>,
+    pub(crate) renumbered: Vec<RenumberedRule>,
+    /// The documents that the decision read.
+    pub(crate) reads: ReadVersions,
+}
+
+/// The errors of a batch, which wrote nothing.
+pub(crate) enum BatchError {
+    /// Errors of changes, by their position, counted from 0.
+    Changes(Vec<(usize, Error)>),
+    /// The storage failed, or the batch as a whole was refused.
+    Whole(Error),
+}
+
+impl From<Error> for BatchError {
+    fn from(error: Error) -> Self {
+        Self::Whole(error)
+    }
+}
+
+impl BatchError {
+    /// The error of a batch with one change.
+    pub(super) fn first(self) -> Error {
+        match self {
+            Self::Whole(error) => error,
+            Self::Changes(errors) => match errors.into_iter().next() {
+                Some((_, error)) => error,
+                None => Error::new(ErrorKind::Internal, "A batch failed without an error."),
+            },
+        }
+    }
+}
+
+/// True for an error of one change; false if the server cannot work.
+fn concerns_change(error: &Error) -> bool {
+    use ErrorKind::{
+        Conflict, Forbidden, InvalidArgument, NotFound, Refused, UnknownTool, Unreadable,
+    };
+    matches!(
+        error.kind,
+        InvalidArgument | UnknownTool | NotFound | Conflict | Refused | Forbidden | Unreadable
+    )
+}
+
+/// Changes for one commit: all or nothing.
+pub(crate) struct ChangeBatch {
+    /// The reason in the log and the audit log.
+    pub(crate) reason: String,
+    pub(crate) changes: Vec<Box<dyn Change>>,
+    /// Decides everything and writes nothing.
+    pub(crate) is_dry_run: bool,
+    /// What an earlier dry run read. If something of it has changed, nothing is written.
+    pub(crate) expected: Option<ReadVersions>,
+}
+
+/// A plan becomes outdated when another call adds a child or a link in the meantime.
+const MAX_ATTEMPTS: usize = 5;
+
+impl ChangeBatch {
+    /// Commits the changes.
+    pub(crate) async fn commit(
+        &self,
+        context: &ToolContext,
+        call: &ToolCall,
+        spec: &ToolSpec,
+    ) -> Result<CommittedBatch, BatchError> {
+        let project = self.project(context, &call.caller).await?;
+        let write = write_context(context, call, spec, self.reason.clone());
+        let plan_context = PlanContext { tools: context, project: &project, write: &write };
+        // Planned again from the start, because one outdated plan may invalidate the others.
+        for _ in 0..MAX_ATTEMPTS {
+            let plans = self.plan(plan_context).await?;
+            let mut reads = MergedReads::default();
+            for plan in &plans {
+                reads.add(plan.read_set());
+            }
+            let read_set = reads.set.clone();
+            let (is_dry_run, expected) = (self.is_dry_run, self.expected.clone());
+            let decide = move |snapshot: &Snapshot| {
+                let versions = ReadVersions::of_snapshot(snapshot);
+                if let Some(expected) = &expected {
+                    expected.check_unchanged(&versions)?;
+                }
+                let state = CommitState::new(&reads, snapshot);
+                let (mut changes, result) = decide_all(&plans, state)?;
+                if is_dry_run {
+                    // After all decisions, so that a dry run reports the errors of a real one.
+                    changes.clear();
+                }
+                Ok((changes, (result, versions)))
+            };
+            let ((result, reads), _) =
+                commit_decision(&context.ports, &project, read_set, write.clone(), decide).await?;
+            match result {
+                DecisionResult::Outdated => {}
+                DecisionResult::Failed(errors) => return Err(BatchError::Changes(errors)),
+                DecisionResult::Decided(mut outcomes, renumbered) => {
+                    for (outcome, change) in outcomes.iter_mut().zip(&self.changes) {
+                        outcome.effects.notes.splice(0..0, change.notes());
+                    }
+                    return Ok(CommittedBatch { project, outcomes, renumbered, reads });
+                }
+            }
+        }
+        let message = format!(
+            "{}: other calls keep adding links to these items; nothing was written, try again",
+            self.reason
+        );
+        Err(Error::new(ErrorKind::Busy, message).into())
+    }
+
+    /// Finds the errors of the changes without a decision.
+    pub(crate) async fn check(
+        &self,
+        context: &ToolContext,
+        call: &ToolCall,
+        spec: &ToolSpec,
+    ) -> Result<(), BatchError> {
+        let project = self.project(context, &call.caller).await?;
+        let write = write_context(context, call, spec, self.reason.clone());
+        let plan_context = PlanContext { tools: context, project: &project, write: &write };
+        self.plan(plan_context).await.map(drop)
+    }
+
+    async fn plan(
+        &self,
+        context: PlanContext<'_>,
+    ) -> Result<Vec<Box<dyn ChangePlan>>, BatchError> {
+        let mut plans = Vec::with_capacity(self.changes.len());
+        let mut errors = Vec::new();
+        for (position, change) in self.changes.iter().enumerate() {
+            match change.plan(context).await {
+                Ok(plan) => plans.push(plan),
+                Err(error) if concerns_change(&error) => errors.push((position, error)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if errors.is_empty() { Ok(plans) } else { Err(BatchError::Changes(errors)) }
+    }
+
+    async fn project(
+        &self,
+        context: &ToolContext,
+        caller: &Caller,
+    ) -> Result<ProjectKey, BatchError> {
+        let mut project = None;
+        let mut errors = Vec::new();
+        for (position, change) in self.changes.iter().enumerate() {
+            match change.project(context, caller).await {
+                Ok(own) if *project.get_or_insert_with(|| own.clone()) == own => {}
+                Ok(_) => {
+                    let message = "the entry belongs to another project than the ones before it; \
+                                   send it in a call of its own";
+                    errors.push((position, Error::new(ErrorKind::Refused, message)));
+                }
+                Err(error) if concerns_change(&error) => errors.push((position, error)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(BatchError::Changes(errors));
+        }
+        Ok(project.unwrap_or_else(|| caller.project.clone()))
+    }
+}
+
+/// The result of the decisions of a batch.
+enum DecisionResult {
+    Decided(Vec<ChangeOutcome>, Vec<RenumberedRule>),
+    /// The caller plans again and decides from the new state.
+    Outdated,
+    /// By the position of the change.
+    Failed(Vec<(usize, Error)>),
+}
+
+/// Decides the plans in order. No changes unless all of them succeed.
+fn decide_all(
+    plans: &[Box<dyn ChangePlan>],
+    mut state: CommitState<'_>,
+) -> Result<(Vec<DocumentChange>, DecisionResult)> {
+    let mut decisions = Vec::with_capacity(plans.len());
+    let mut errors: Vec<(usize, Error)> = Vec::new();
+    for (entry, plan) in plans.iter().enumerate() {
+        state.entry = entry;
+        match plan.decide(&mut state) {
+            Ok(Some(decision)) => decisions.push(decision),
+            // After an error the state lacks a change, which may be the reason.
+            Ok(None) if errors.is_empty() => return Ok((Vec::new(), DecisionResult::Outdated)),
+            Ok(None) => {}
+            Err(error) if concerns_change(&error) => {
+                // A deletion may need the change that failed.
+                if errors.is_empty() || error.field.as_deref() != Some("cascade") {
+                    errors.push((entry, error));
+                }
+            }
+            // A later entry uses the item that a failed one would create.
+            Err(error) if errors.is_empty() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    if !errors.is_empty() {
+        return Ok((Vec::new(), DecisionResult::Failed(errors)));
+    }
+    state.apply_all_unlinks()?;
+    state.warn_of_drafts();
+    let (mut rules, renumbered) = state.rule_results()?;
+    // After the last decision, so that each outcome shows the final document.
+    let mut outcomes = Vec::with_capacity(decisions.len());
+    for (entry, Decision { action, id, render }) in decisions.into_iter().enumerate() {
+        // A later change may have added a relationship to the document.
+        let Some(document) = state.document(&id).cloned() else {
+            let message = format!("{id} was decided and does not exist.");
+            return Err(Error::new(ErrorKind::Internal, message));
+        };
+        let effects = state.effects.remove(&entry).unwrap_or_default();
+        let rule = rules.remove(&entry);
+        outcomes.push(ChangeOutcome { action, document, render, effects, rule });
+    }
+    let changes = state.changes.into_iter().map(|staged| staged.change).collect();
+    Ok((changes, DecisionResult::Decided(outcomes, renumbered)))
+}
+
+/// The read sets of all plans of a commit.
+#[derive(Default)]
+pub(super) struct MergedReads {
+    pub(super) set: ReadSet,
+    /// Positions in [`ReadSet::documents`].
+    pub(super) positions: HashMap<DocumentId, usize>,
+}
+
+impl MergedReads {
+    fn add(&mut self, reads: ReadSet) {
+        let ReadSet { documents, titles_of, backlinks, sequences } = reads;
+        for id in documents {
+            // A document is read once, so that all plans see the same version.
+            let position = self.set.documents.len();
+            self.positions.entry(id.clone()).or_insert_with(|| {
+                self.set.documents.push(id);
+                position
+            });
+        }
+        push_missing(&mut self.set.backlinks.kinds, backlinks.kinds);
+        push_missing(&mut self.set.backlinks.targets, backlinks.targets);
+        push_missing(&mut self.set.sequences, sequences);
+        // Only sections are read by their titles.
+        self.set.titles_of = self.set.titles_of.or(titles_of);
+    }
+}
+
+fn push_missing<T: PartialEq>(list: &mut Vec<T>, items: Vec<T>) {
+    for item in items {
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
+}
