@@ -25,10 +25,10 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::timestamp::Timestamp;
 
+use self::batch::{BatchError, ChangeBatch, MergedReads};
 use crate::ToolContext;
 use crate::answer::ToolAnswer;
 use crate::pending_unlinks::PendingUnlinks;
-use self::batch::{BatchError, ChangeBatch, MergedReads};
 use crate::sections::rule_change::{RenumberedRule, RuleEdits, WrittenRule};
 use crate::tool::Tool;
 

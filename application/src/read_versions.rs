@@ -34,9 +34,10 @@ impl ReadVersions {
         /// Of an ID, its version and a node of the map.
         const ENTRY_BYTES: usize = 64;
         let documents = self.documents.keys().map(|id| id.name.len() + ENTRY_BYTES);
-        let titles = self.section_titles.iter().map(|(key, title)| {
-            key.len() + title.as_ref().map_or(0, String::len) + ENTRY_BYTES
-        });
+        let titles = self
+            .section_titles
+            .iter()
+            .map(|(key, title)| key.len() + title.as_ref().map_or(0, String::len) + ENTRY_BYTES);
         documents.chain(titles).sum()
     }
 

@@ -87,7 +87,8 @@ fn apply_changes_refuses_entries_of_disabled_toolsets() {
         let mut server = Server::start_with(project.path(), &["--toolsets", toolset]);
         let answer = server.call("apply_changes", json!({ "changes": [own, other] }));
         let message = text(&answer);
-        assert!(message.starts_with(&format!("Entry 2: {tool} is not enabled")), "{message}");
+        assert!(message.starts_with("Entry 2 (create "), "{message}");
+        assert!(message.contains(&format!("): {tool} is not enabled")), "{message}");
         let applied = server.data("apply_changes", json!({ "changes": [own] }));
         assert_eq!(applied["results"][0]["action"], "create");
         let id = &applied["results"][0]["id"];
@@ -332,6 +333,57 @@ async fn check_against_single_tools(entries: &[Value]) -> Result<(), TestCaseErr
     Ok(())
 }
 
+/// Changes of rules: some do not exist, and some entries change a rule twice.
+fn rule_entries() -> impl Strategy<Value = Vec<Value>> {
+    let choice = (0..4_u8, 1..5_u8, any::<bool>());
+    prop::collection::vec(choice, 0..5).prop_map(|choices| {
+        let mut entries = Vec::new();
+        for (operation, index, flag) in choices {
+            let section = if flag { "one" } else { "two" };
+            let (address, text) = (format!("{section}:{index}"), format!("Text {index}."));
+            entries.push(match operation {
+                0 => json!({ "create": "rule", "section": section, "text": text }),
+                1 => json!({ "create": "rule", "section": section, "text": text, "index": "9" }),
+                2 => json!({ "update": address, "text": text }),
+                _ => json!({ "delete": address }),
+            });
+        }
+        entries
+    })
+}
+
+/// A plan that is applied has the result of the call without a dry run.
+async fn check_plan(entries: &[Value]) -> Result<(), TestCaseError> {
+    let (direct, planned) = (TestProject::new().await, TestProject::new().await);
+    for project in [&direct, &planned] {
+        let rule = json!({ "create": "rule", "section": "one", "text": "A rule." });
+        project.call("apply_changes", json!({ "changes": [rule, rule, rule] })).await.unwrap();
+    }
+    let call = json!({ "changes": entries });
+    let dry_run = json!({ "changes": entries, "dry_run": true });
+    let expected = direct.call("apply_changes", call).await;
+    let plan = match planned.call("apply_changes", dry_run).await {
+        Ok(data) => json!({ "plan": data["plan"] }),
+        Err(error) => {
+            prop_assert_eq!(error.message, expected.unwrap_err().message);
+            return Ok(());
+        }
+    };
+    let mut expected = expected.unwrap();
+    let mut applied = planned.call("apply_changes", plan).await.unwrap();
+    for data in [&mut expected, &mut applied] {
+        data["project"] = Value::Null;
+        for result in data["results"].as_array_mut().unwrap() {
+            // It depends on the random uid.
+            result["version"] = Value::Null;
+        }
+    }
+    prop_assert_eq!(applied, expected);
+    let documents = [planned.documents().await, direct.documents().await].map(mask_uids);
+    prop_assert_eq!(&documents[0], &documents[1]);
+    Ok(())
+}
+
 /// Removes the uids and their suffixes in names and links.
 fn mask_uids(documents: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut masked = BTreeMap::new();
@@ -353,5 +405,15 @@ proptest! {
     fn apply_changes_equals_the_single_tools_in_order(entries in entries()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(check_against_single_tools(&entries))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn applied_plan_equals_the_applied_call(items in entries(), rules in rule_entries()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(check_plan(&[items, rules].concat()))?;
     }
 }

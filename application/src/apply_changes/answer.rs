@@ -1,5 +1,6 @@
 //! The answer of `apply_changes`: the ID and version of each entry, without titles.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use reqlore_domain::document::{Document, DocumentMeta};
@@ -26,6 +27,10 @@ pub(super) struct AppliedChanges {
     #[schemars(with = "String", default)]
     plan: Option<String>,
     count: usize,
+    /// Of a dry run, by action and kind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    planned: Vec<PlannedChanges>,
     results: Vec<EntryResult>,
     /// Entries that the results leave out.
     #[serde(skip_serializing_if = "is_zero")]
@@ -39,6 +44,13 @@ pub(super) struct AppliedChanges {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
+}
+
+#[derive(Clone, Serialize, JsonSchema)]
+struct PlannedChanges {
+    action: &'static str,
+    kind: String,
+    count: usize,
 }
 
 #[derive(Clone, Serialize, JsonSchema)]
@@ -79,6 +91,7 @@ impl AppliedChanges {
             dry_run,
             plan: None,
             count: results.len(),
+            planned: if dry_run { planned_changes(&results) } else { Vec::new() },
             results,
             omitted: 0,
             renumbered: batch.renumbered.clone(),
@@ -114,7 +127,7 @@ fn write_to(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 impl EntryResult {
     fn new(entry: usize, outcome: &ChangeOutcome, name: Option<String>, dry_run: bool) -> Self {
         let (kind, id) = match &outcome.rule {
-            Some(rule) => ("rule".to_owned(), rule.address.clone()),
+            Some(rule) => (RULE_KIND.to_owned(), rule.address.clone()),
             None => subject(&outcome.document),
         };
         let version = match &outcome.rule {
@@ -122,7 +135,7 @@ impl EntryResult {
             None => Some(outcome.document.version),
         };
         // A dry run reserves no reference.
-        let is_unissued = dry_run && outcome.action == Action::Create && outcome.rule.is_none();
+        let is_unissued = dry_run && outcome.action == Action::Create;
         Self {
             entry,
             action: action_name(outcome.action),
@@ -135,10 +148,12 @@ impl EntryResult {
         }
     }
 
-    /// The ID with version and other changed items; empty for a new item in a dry run.
-    fn text(&self) -> String {
+    /// The ID, its version unless it is among `shown`, and the other changed items.
+    fn text(&self, shown: &mut HashSet<String>) -> String {
         let mut text = self.id.as_deref().map(encode_id).unwrap_or_default().into_owned();
-        if let Some(version) = &self.version {
+        if let Some(version) = &self.version
+            && shown.insert(format!("{} {version}", self.versioned_id()))
+        {
             write_to(&mut text, format_args!(" {}", &version[..8]));
         }
         let mut others = Vec::new();
@@ -154,14 +169,23 @@ impl EntryResult {
         text
     }
 
+    /// What the version belongs to: all rules of a section have the same.
+    fn versioned_id(&self) -> &str {
+        let id = self.id.as_deref().unwrap_or_default();
+        if self.kind == RULE_KIND {
+            id.rsplit_once(':').map_or(id, |(section, _)| section)
+        } else {
+            id
+        }
+    }
+
     /// True if both are shown on one line.
-    fn continues(&self, other: &Self, dry_run: bool) -> bool {
-        let is_named = self.name.is_some() || other.name.is_some();
-        self.action == other.action
-            && (dry_run || !is_named)
-            && (!dry_run || self.kind == other.kind)
+    fn continues(&self, other: &Self) -> bool {
+        self.action == other.action && self.name.is_none() && other.name.is_none()
     }
 }
+
+const RULE_KIND: &str = "rule";
 
 /// The kind and ID of an item or entity.
 fn subject(document: &Document) -> (String, String) {
@@ -186,36 +210,66 @@ fn action_name(action: Action) -> &'static str {
     }
 }
 
+/// One line for each action and kind. New items have no ID yet.
+fn write_planned(text: &mut String, results: &[EntryResult]) {
+    for PlannedChanges { action, kind, count } in planned_changes(results) {
+        write_to(text, format_args!("\n{action} {count} {}", encode_line(&kind)));
+        let mut items = Vec::new();
+        for result in results {
+            if result.action == action && result.kind == kind && result.id.is_some() {
+                items.push(result.text(&mut HashSet::new()));
+            }
+        }
+        if !items.is_empty() {
+            write_to(text, format_args!(": {}", items.join(", ")));
+        }
+    }
+}
+
+fn planned_changes(results: &[EntryResult]) -> Vec<PlannedChanges> {
+    let mut planned: Vec<PlannedChanges> = Vec::new();
+    for EntryResult { action, kind, .. } in results {
+        match planned.iter_mut().find(|one| one.action == *action && one.kind == *kind) {
+            Some(same) => same.count += 1,
+            None => planned.push(PlannedChanges { action, kind: kind.clone(), count: 1 }),
+        }
+    }
+    planned
+}
+
+/// One line for each local name, and for adjacent entries of one action.
+fn write_applied(text: &mut String, results: &[EntryResult]) {
+    let mut shown = HashSet::new();
+    for group in results.chunk_by(EntryResult::continues) {
+        let [first, ..] = group else { continue };
+        let items: Vec<String> = group.iter().map(|one| one.text(&mut shown)).collect();
+        if let Some(name) = &first.name {
+            write_to(text, format_args!("\n${name} = {}", items.join(", ")));
+            continue;
+        }
+        write_to(text, format_args!("\n{}", first.entry));
+        if group.len() > 1 {
+            write_to(text, format_args!("-{}", first.entry + group.len() - 1));
+        }
+        write_to(text, format_args!(" {}: {}", first.action, items.join(", ")));
+    }
+}
+
 impl Answer for AppliedChanges {
     fn part_count(&self) -> usize {
         self.results.len()
     }
 
     fn text(&self, parts: usize) -> String {
+        let results = &self.results[..parts.min(self.results.len())];
         let mut text = self.heading();
-        let shown = &self.results[..parts.min(self.results.len())];
-        for group in shown.chunk_by(|a, b| a.continues(b, self.dry_run)) {
-            let [first, ..] = group else { continue };
-            if let (Some(name), false) = (&first.name, self.dry_run) {
-                write_to(&mut text, format_args!("\n${name} = {}", first.text()));
-                continue;
-            }
-            write_to(&mut text, format_args!("\n{}", first.entry));
-            if group.len() > 1 {
-                write_to(&mut text, format_args!("-{}", first.entry + group.len() - 1));
-            }
-            write_to(&mut text, format_args!(" {}", first.action));
-            if self.dry_run {
-                write_to(&mut text, format_args!(" {}", encode_line(&first.kind)));
-            }
-            let mut items: Vec<String> = group.iter().map(EntryResult::text).collect();
-            items.retain(|item| !item.is_empty());
-            if !items.is_empty() {
-                write_to(&mut text, format_args!(": {}", items.join(", ")));
-            }
+        if self.dry_run {
+            write_planned(&mut text, results);
+        } else {
+            write_applied(&mut text, results);
         }
-        if shown.len() < self.results.len() {
-            let omitted = self.results.len() - shown.len();
+        if results.len() < self.results.len() {
+            let omitted = self.results.len() - results.len();
             let advice = "list_items sorted by updated shows their items";
             write_to(&mut text, format_args!("\nNot shown: {omitted} entries; {advice}"));
         }

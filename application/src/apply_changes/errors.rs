@@ -102,12 +102,7 @@ impl<'a> EntryErrors<'a> {
 }
 
 /// Adds the entry to its error. The message counts from 1, the path from 0.
-fn label(
-    position: usize,
-    entry: &Value,
-    operation: Option<Operation>,
-    mut error: Error,
-) -> Error {
+fn label(position: usize, entry: &Value, operation: Option<Operation>, mut error: Error) -> Error {
     let entry = describe(entry);
     let entry = if entry.is_empty() { entry } else { format!(" ({entry})") };
     error.message = format!("Entry {}{entry}: {}", position + 1, error.message);

@@ -101,9 +101,9 @@ impl StoredPlans {
     pub(super) fn take(&self, id: &str, caller: &Caller, now: Timestamp) -> Result<StoredPlan> {
         let owner = PlanOwner::new(caller);
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = plans.iter().position(|plan| {
-            plan.id == id.trim() && plan.owner == owner && plan.expires_at > now
-        });
+        let found = plans
+            .iter()
+            .position(|plan| plan.id == id.trim() && plan.owner == owner && plan.expires_at > now);
         let Some(position) = found else {
             let message = format!(
                 "plan: {:?} is not a plan of yours on this server, or it expired or was applied; \

@@ -106,7 +106,8 @@ async fn answer_maps_names_and_entries_to_ids_without_titles() {
     let first = &reply.data["results"][0];
     assert_eq!((&first["name"], &first["id"]), (&json!("again"), &json!("US-002")));
     assert!(reply.text.contains(&first["version"].as_str().unwrap()[..8]));
-    let deletions = json!([{ "delete": "REQ-002", "cascade": true }, { "delete": "US-002", "cascade": true }]);
+    let deletions =
+        json!([{ "delete": "REQ-002", "cascade": true }, { "delete": "US-002", "cascade": true }]);
     let reply = session.apply(deletions).await;
     let text = "Applied 2 changes.\n\
                 1-2 delete: REQ-002 # (unlinked: REQ-001), US-002 # (deleted: REQ-003, REQ-004)";
@@ -129,11 +130,14 @@ async fn dry_run_lists_planned_changes_and_returns_a_plan() {
     let plan = reply.data["plan"].as_str().unwrap();
     let text = format!(
         "Dry run: 5 changes can be applied; nothing was written.\nplan: {plan}\n\
-         1-2 create requirement\n3 update epic: EP-001\n4 delete requirement: REQ-001\n\
-         5 create rule: checkout:1"
+         create 2 requirement\nupdate 1 epic: EP-001\ndelete 1 requirement: REQ-001\n\
+         create 1 rule"
     );
     assert_eq!(reply.text, text);
-    assert_eq!(reply.data["results"][1], json!({ "entry": 2, "action": "create", "kind": "requirement" }));
+    assert_eq!(
+        reply.data["results"][1],
+        json!({ "entry": 2, "action": "create", "kind": "requirement" })
+    );
     assert_eq!(session.section("checkout").await, None);
     let applied = session.call(json!({ "plan": plan })).await.unwrap();
     let text = "Applied 5 changes.\n1-2 create: REQ-003 #, REQ-004 #\n3 update: EP-001 #\n\
@@ -277,7 +281,10 @@ async fn errors_of_decisions_are_in_one_answer() {
         { "update": "checkout:1", "text": "x" },
     ]);
     let error = session.error(json!({ "changes": changes })).await;
-    assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::Conflict, Some("changes[0].if_version")));
+    assert_eq!(
+        (error.kind, error.field.as_deref()),
+        (ErrorKind::Conflict, Some("changes[0].if_version"))
+    );
     for part in [
         "3 entries have errors",
         "Entry 1 (update REQ-001): Conflict: REQ-001 changed",
@@ -328,14 +335,12 @@ async fn kinds_and_texts_are_accepted_in_other_words() {
         "{\"relate\": \"x\"}",
     ]);
     let error = session.error(json!({ "changes": changes })).await;
-    assert_eq!(
-        error.message,
-        "Entry 6: relate: send an object with source, target and type"
-    );
+    assert_eq!(error.message, "Entry 6: relate: send an object with source, target and type");
     let mut changes = changes.as_array().unwrap().clone();
     changes.pop();
     let reply = session.apply(json!(changes)).await;
-    let kinds: Vec<_> = reply.data["results"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
+    let kinds: Vec<_> =
+        reply.data["results"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
     assert_eq!(kinds, ["epic", "user_story", "acceptance_criteria", "decision", "rule"]);
     let read = json!({ "reference": "EP-001" });
     assert_eq!(session.testing.data("get_item", read).await["item"]["description"], "Long.");
@@ -346,7 +351,10 @@ async fn rules_are_changed_in_the_commit_of_items() {
     let session = Session::new();
     session
         .testing
-        .write(DocumentId::section("general"), "# Mine\n\n**1.** One.\n\n**2.** Two.\n\n**3.** Three.\n")
+        .write(
+            DocumentId::section("general"),
+            "# Mine\n\n**1.** One.\n\n**2.** Two.\n\n**3.** Three.\n",
+        )
         .await;
     let changes = json!([
         { "create": "epic", "title": "A", "priority": 1 },
@@ -359,16 +367,19 @@ async fn rules_are_changed_in_the_commit_of_items() {
         { "update": "general:2", "text": "Two." },
     ]);
     let reply = session.apply(changes).await;
-    let text = "Applied 8 changes.\n1 create: EP-001 #\n2 delete: general:1 #\n$r = general:4 #\n\
-                4 update: general:3 #\n\
-                5-7 create: checkout:1 #, checkout:2 #, checkout:R.7 #\n8 keep: general:2 #";
+    let text = "Applied 8 changes.\n1 create: EP-001 #\n2 delete: general:1 #\n$r = general:4\n\
+                4 update: general:3\n\
+                5-7 create: checkout:1 #, checkout:2, checkout:R.7\n8 keep: general:2";
     assert_eq!(without_versions(&reply.text), text);
     let general = "# Mine\n\n**2.** Two.\n\n**3.** Drei.\n\n**4.** Four.\n";
     assert_eq!(session.section("general").await.as_deref(), Some(general));
     let checkout = "**1.** First.\n\n**2.** Second.\n\n**R.7.** Named.\n";
     assert_eq!(session.section("checkout").await.as_deref(), Some(checkout));
     let agents = session.testing.body(DocumentId::instructions()).await.unwrap();
-    assert!(agents.contains("- Checkout (key: checkout)\n- Mine (key: general)\n"), "{agents}");
+    assert!(
+        agents.contains("- Checkout (key: checkout)\n- General requirements (key: general)\n"),
+        "{agents}"
+    );
     let deletions = json!([
         { "delete": "checkout:1" }, { "delete": "checkout:2" }, { "delete": "checkout:R.7" }
     ]);
@@ -391,7 +402,7 @@ async fn rules_are_named_as_numbered_before_the_call() {
         { "create": "rule", "section": "g", "text": "new" },
     ]);
     let reply = session.apply(changes).await;
-    let text = "Applied 4 changes.\n1-2 update: g:1 #, g:4 #\n3 delete: g:7 #\n4 create: g:6 #\n\n\
+    let text = "Applied 4 changes.\n1-2 update: g:1 #, g:4\n3 delete: g:7\n4 create: g:6\n\n\
                 Note: Rules were renumbered to keep the order: g:2 is now g:4, g:2 is now g:5.";
     assert_eq!(without_versions(&reply.text), text);
     let moves = json!([{ "from": "g:2", "to": "g:4" }, { "from": "g:2", "to": "g:5" }]);
@@ -405,7 +416,8 @@ async fn rules_have_the_checks_of_the_single_tools() {
     let session = Session::new();
     session.testing.write(DocumentId::section("g"), "**1.** a\n\n**2.** b\n").await;
     let long = format!("Глагол {}", "ж".repeat(200));
-    let rule = |section: &str, text: &str| json!({ "create": "rule", "section": section, "text": text });
+    let rule =
+        |section: &str, text: &str| json!({ "create": "rule", "section": section, "text": text });
     let reply = session.dry_run(json!([rule("g", &long)])).await;
     assert!(reply.text.contains("Note: entry 1: R.2: line 2"), "{}", reply.text);
     for (changes, message) in [
@@ -414,11 +426,23 @@ async fn rules_have_the_checks_of_the_single_tools() {
         (json!([rule("n", "x"), rule("N", "x")]), "differs only in case from the section \"n\""),
         (json!([rule("g", "")]), "text: 1 to 10000 characters"),
         (json!([{ "create": "rule", "section": "g" }]), "text: required, and missing"),
-        (json!([{ "create": "rule", "section": "g", "text": "x", "index": "2" }]), "g:2 exists; send update"),
-        (json!([{ "update": "g:9", "text": "x" }]), "g: rule \"9\" does not exist; the indices are: 1, 2"),
-        (json!([{ "delete": "g:1" }, { "update": "g:1", "text": "x" }]), "already changed by entry 1"),
+        (
+            json!([{ "create": "rule", "section": "g", "text": "x", "index": "2" }]),
+            "g:2 exists; send update",
+        ),
+        (
+            json!([{ "update": "g:9", "text": "x" }]),
+            "g: rule \"9\" does not exist; the indices are: 1, 2",
+        ),
+        (
+            json!([{ "delete": "g:1" }, { "update": "g:1", "text": "x" }]),
+            "already changed by entry 1",
+        ),
         (json!([{ "delete": "g:1", "if_version": "00000000" }]), "Conflict: section g changed"),
-        (json!([{ "update": "g:1", "section": "g", "text": "x" }]), "update has this value; remove section"),
+        (
+            json!([{ "update": "g:1", "section": "g", "text": "x" }]),
+            "update has this value; remove section",
+        ),
         (json!([{ "update": "g:1", "title": "x" }]), "title: unknown argument"),
         (
             json!([

@@ -144,10 +144,7 @@ impl ChangeBatch {
         self.plan(plan_context).await.map(drop)
     }
 
-    async fn plan(
-        &self,
-        context: PlanContext<'_>,
-    ) -> Result<Vec<Box<dyn ChangePlan>>, BatchError> {
+    async fn plan(&self, context: PlanContext<'_>) -> Result<Vec<Box<dyn ChangePlan>>, BatchError> {
         let mut plans = Vec::with_capacity(self.changes.len());
         let mut errors = Vec::new();
         for (position, change) in self.changes.iter().enumerate() {

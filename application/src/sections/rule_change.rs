@@ -9,18 +9,14 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
-use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ToolContext;
 use crate::answer::{ToolAnswer, reply};
 use crate::change::{Action, Change, ChangePlan, CommitState, Decision, PlanContext};
 use crate::tool::{decode_arguments, write_tool};
@@ -134,10 +130,6 @@ struct RuleChange {
 impl Change for RuleChange {
     fn reason(&self) -> String {
         format!("change rules of {}", self.section)
-    }
-
-    async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
-        context.ports.projects.resolve(caller, None, Toolset::Sections).await
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
