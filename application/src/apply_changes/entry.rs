@@ -342,7 +342,7 @@ pub(super) fn own_item_error(id: &str, key: &str) -> Error {
 /// The operation and the item of an entry as sent, for errors; empty if it has none.
 pub(super) fn describe(entry: &Value) -> String {
     const MAX_TITLE_CHARS: usize = 60;
-    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(|text| text.trim());
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::trim);
     if let Some(kind) = text("create") {
         let kind = encode_line(truncate_echo(kind)).into_owned();
         let Some(title) = text("title") else { return format!("create {kind}") };

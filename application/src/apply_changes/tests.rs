@@ -485,3 +485,33 @@ async fn likely_mistakes_are_noted() {
     let text = session.testing.text("ixchel_create", single).await;
     assert!(text.ends_with("Note: status: \"In Progress\" is stored as \"in_progress\""), "{text}");
 }
+
+#[tokio::test]
+async fn plan_in_another_project_equals_the_call() {
+    let changes = json!([
+        { "create": "epic", "name": "e", "title": "A", "priority": 1 },
+        { "create": "story", "epic": "$e", "title": "B", "priority": 1 },
+        { "create": "rule", "section": "a", "text": "One." },
+        { "create": "rule", "section": "a", "text": "Two." },
+    ]);
+    let mut sections = Vec::new();
+    let mut answers = Vec::new();
+    for is_planned in [false, true] {
+        let mut testing = TestApplication::new();
+        testing.project = ProjectKey::new("web");
+        let application = testing.application();
+        let session = Session { testing, application };
+        let arguments = if is_planned {
+            json!({ "plan": session.dry_run(changes.clone()).await.data["plan"] })
+        } else {
+            json!({ "changes": changes })
+        };
+        let reply = session.call(arguments).await.unwrap();
+        sections.push(session.section("a").await);
+        answers.push(without_versions(&reply.text));
+    }
+    assert_eq!(sections[0].as_deref(), Some("**1.** One.\n\n**2.** Two.\n"));
+    assert_eq!((&sections[0], &answers[0]), (&sections[1], &answers[1]));
+    let text = "Applied 4 changes. Project: web.\n$e = EP-001 #\n2-4 create: US-001 #, a:1 #, a:2";
+    assert_eq!(answers[0], text);
+}

@@ -203,18 +203,16 @@ fn decide_all(
         state.entry = entry;
         match plan.decide(&mut state) {
             Ok(Some(decision)) => decisions.push(decision),
-            // After an error the state lacks a change, which may be the reason.
             Ok(None) if errors.is_empty() => return Ok((Vec::new(), DecisionResult::Outdated)),
-            Ok(None) => {}
             Err(error) if concerns_change(&error) => {
                 // A deletion may need the change that failed.
                 if errors.is_empty() || error.field.as_deref() != Some("cascade") {
                     errors.push((entry, error));
                 }
             }
-            // A later entry uses the item that a failed one would create.
             Err(error) if errors.is_empty() => return Err(error),
-            Err(_) => {}
+            // After an error the state lacks a change, which may be the reason.
+            Ok(None) | Err(_) => {}
         }
     }
     if !errors.is_empty() {

@@ -156,7 +156,7 @@ impl ChangePlan for RulePlan {
             action,
             // The section may be deleted, but the list of sections always exists afterwards.
             id: DocumentId::instructions(),
-            render: Box::new(|document| render_written(document)),
+            render: Box::new(render_written),
         }))
     }
 }
