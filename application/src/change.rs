@@ -153,7 +153,7 @@ pub(crate) struct ChangeOutcome {
     pub(crate) rule: Option<WrittenRule>,
 }
 
-/// What a change reports besides its document.
+/// Effects of a change besides its document.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeEffects {
     /// Warnings.

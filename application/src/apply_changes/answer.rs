@@ -169,7 +169,7 @@ impl EntryResult {
         text
     }
 
-    /// What the version belongs to: all rules of a section have the same.
+    /// The item or section of the version: all rules of a section have the same.
     fn versioned_id(&self) -> &str {
         let id = self.id.as_deref().unwrap_or_default();
         if self.kind == RULE_KIND {

@@ -1,3 +1,5 @@
+//! Tests of `apply_changes` on the memory store: answers, plans, errors, rules and warnings.
+
 use std::sync::Arc;
 
 use reqlore_domain::document::DocumentId;

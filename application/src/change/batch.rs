@@ -71,7 +71,7 @@ pub(crate) struct ChangeBatch {
     pub(crate) changes: Vec<Box<dyn Change>>,
     /// Decides everything and writes nothing.
     pub(crate) is_dry_run: bool,
-    /// What an earlier dry run read. If something of it has changed, nothing is written.
+    /// The documents that an earlier dry run read. If one of them has changed, nothing is written.
     pub(crate) expected: Option<ReadVersions>,
 }
 

@@ -17,7 +17,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::truncate_text;
 use reqlore_domain::sections::Section;
-use reqlore_domain::sections::instructions::{self, NEW_INSTRUCTIONS};
+use reqlore_domain::sections::instructions::{self, NEW_INSTRUCTIONS, SectionTitles};
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
@@ -170,6 +170,22 @@ fn section_error(reason: &str) -> Error {
 fn unreadable_error(id: &DocumentId, problem: &str) -> Error {
     let message = format!("{id}: {problem} and try again");
     Error::new(ErrorKind::Unreadable, message).reference(id.name.clone())
+}
+
+/// Checks that a section may have this key, among the existing sections.
+fn check_new_section(key: &SectionKey, titles: &SectionTitles) -> Result<()> {
+    key.check_new().map_err(|reason| section_error(&reason))?;
+    // Some file systems do not distinguish such names.
+    let lower = key.as_str().to_lowercase();
+    for existing in titles.keys() {
+        if existing.to_lowercase() == lower {
+            return Err(section_error(&format!(
+                "{:?} differs only in case from the section {existing:?}; use that key",
+                key.as_str()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Returns a conflict with the current rule if the section is not at the expected version. `index`

@@ -230,7 +230,7 @@ impl RuleEdits {
         let original = edits.original.as_ref();
         super::check_version(change.if_version, original, key, change.index())?;
         if let (None, None, RuleEdit::Create(..)) = (original, &current, &change.edit) {
-            check_new_section(key, titles)?;
+            super::check_new_section(key, titles)?;
         }
         let source = current.as_ref().map_or(Ok(""), super::document_text)?;
         let outcome = edits.edit(change, source, columns, titles, entry)?;
@@ -329,12 +329,13 @@ impl SectionEdits {
     ) -> Result<EditOutcome> {
         let key = &change.section;
         let section = Section::parse(source);
-        let (action, index, text) = match &change.edit {
-            RuleEdit::Create(index, text) => {
-                let index = match index {
-                    Some(index) => index.clone(),
-                    None => next_index(&section)?,
-                };
+        let (action, set) = match &change.edit {
+            RuleEdit::Create(None, text) => {
+                let added = section.add(None, text.as_str(), columns)?;
+                let error = || Error::new(ErrorKind::Internal, "A rule was not added.");
+                (Action::Create, added.ok_or_else(error)?)
+            }
+            RuleEdit::Create(Some(index), text) => {
                 if section.find(index.as_str()).is_some() {
                     let message = format!(
                         "index: {key}:{index} exists; send update to change it, or no index to \
@@ -342,11 +343,12 @@ impl SectionEdits {
                     );
                     return Err(Error::new(ErrorKind::Refused, message).field("index"));
                 }
-                (Action::Create, index, text)
+                (Action::Create, section.set(index, text.as_str(), columns)?)
             }
             RuleEdit::Update(index, text) => {
                 let position = self.claim(key, index, titles, entry)?;
-                (Action::Update, current_index(&section, position)?, text)
+                let index = current_index(&section, position)?;
+                (Action::Update, section.set(&index, text.as_str(), columns)?)
             }
             RuleEdit::Delete(index) => {
                 let position = self.claim(key, index, titles, entry)?;
@@ -359,7 +361,6 @@ impl SectionEdits {
                 return Ok(EditOutcome { action: Action::Delete, body, warnings });
             }
         };
-        let set = section.set(&index, text.as_str(), columns)?;
         if action == Action::Create {
             let edited = Section::parse(&set.body);
             let position = edited.requirements().iter().position(|rule| rule.index == set.index);
@@ -427,33 +428,4 @@ fn current_index(section: &Section<'_>, position: usize) -> Result<RequirementIn
     let index = section.requirements().get(position).map(|rule| rule.index.to_owned());
     let index = index.and_then(|index| RequirementIndex::try_from(index).ok());
     index.ok_or_else(|| Error::new(ErrorKind::Internal, "A rule has no index."))
-}
-
-/// The index after all numbers of the section.
-fn next_index(section: &Section<'_>) -> Result<RequirementIndex> {
-    let mut last = 0_u64;
-    for rule in section.requirements() {
-        let end = rule.index.find(|c: char| !c.is_ascii_digit()).unwrap_or(rule.index.len());
-        last = last.max(rule.index[..end].parse().unwrap_or_default());
-    }
-    RequirementIndex::try_from((last + 1).to_string()).map_err(|_| {
-        let message = format!("index: none is left after {last}; send an index");
-        Error::new(ErrorKind::Refused, message).field("index")
-    })
-}
-
-/// Checks that a section may have this key, among the existing sections.
-fn check_new_section(key: &SectionKey, titles: &SectionTitles) -> Result<()> {
-    key.check_new().map_err(|reason| super::section_error(&reason))?;
-    // Some file systems do not distinguish such names.
-    let lower = key.as_str().to_lowercase();
-    for existing in titles.keys() {
-        if existing.to_lowercase() == lower {
-            return Err(super::section_error(&format!(
-                "{:?} differs only in case from the section {existing:?}; use that key",
-                key.as_str()
-            )));
-        }
-    }
-    Ok(())
 }

@@ -162,7 +162,7 @@ impl Arguments {
         super::check_version(self.if_version, section, key, index)?;
         // An existing section keeps its key, even if new ones may not be named like it.
         if section.is_none() {
-            self.check_new(snapshot)?;
+            super::check_new_section(key, &snapshot.titles)?;
         }
         let source = section.map_or(Ok(""), super::document_text)?;
         let mut set = self.edit(&Section::parse(source), columns)?;
@@ -193,23 +193,6 @@ impl Arguments {
         let reason = super::existing_values(before, "rules", &all, all.len());
         let error = Error::new(ErrorKind::NotFound, format!("before: {reason}"));
         Err(error.field("before").reference(before))
-    }
-
-    fn check_new(&self, snapshot: &Snapshot) -> Result<()> {
-        let key = &self.section;
-        key.check_new().map_err(|reason| super::section_error(&reason))?;
-        // Some file systems do not distinguish such names.
-        let lower = key.as_str().to_lowercase();
-        for existing in snapshot.titles.keys() {
-            if existing.to_lowercase() == lower {
-                return Err(super::section_error(&format!(
-                    "{:?} differs only in case from the section {:?}; use that key",
-                    key.as_str(),
-                    existing
-                )));
-            }
-        }
-        Ok(())
     }
 }
 
