@@ -1,7 +1,7 @@
 //! Access to every tool for each role, token scope and project, also on a read-only server.
 //!
-//! The tools are those listed for an administrator, so a new tool needs an entry in
-//! [`tool_arguments`].
+//! The tools are those listed for an administrator, so a new tool needs an example in
+//! `tests/clients/arguments.json`.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Answer, Client, STORAGES, Server, TestTeam, token_id};
 
-/// A word in every document of the default project.
+/// A word in every document of the default project, and in the examples that search or write.
 const MARKER_WORD: &str = "zebra";
 
 struct TeamMember {
@@ -41,7 +41,7 @@ fn create_items(client: &mut Client, root: &str) {
     client.data("create_epic", epic);
     let story = json!({ "epic": "EP-001", "title": MARKER_WORD, "description": MARKER_WORD, "priority": 1 });
     client.data("create_user_story", story);
-    for _ in 0..2 {
+    for _ in 0..3 {
         client.data("create_requirement", tool_arguments("create_requirement", root));
     }
     client.data("create_acceptance_criteria", tool_arguments("create_acceptance_criteria", root));
@@ -49,57 +49,13 @@ fn create_items(client: &mut Client, root: &str) {
     client.data("reqlix_set_requirements", tool_arguments("reqlix_set_requirements", root));
 }
 
-/// Arguments for each tool that refer to the items of [`create_items`], in this project.
+/// The first example of a tool, which refers to the items of [`create_items`], in this project.
 fn tool_arguments(tool: &str, project: &str) -> Value {
-    let sections = |own_arguments: Value| {
-        let mut arguments = json!({ "project_root": project, "operation_description": "testing" });
-        arguments.as_object_mut().unwrap().extend(own_arguments.as_object().unwrap().clone());
-        arguments
-    };
-    let pair = json!({ "source": "REQ-001", "target": "REQ-002", "type": "depends_on" });
-    match tool {
-        "apply_changes" => {
-            json!({ "changes": [{ "create": "epic", "title": MARKER_WORD, "priority": 1 }] })
-        }
-        "create_epic" => json!({ "title": "new", "priority": 1 }),
-        "create_user_story" => json!({ "epic": "EP-001", "title": "new", "priority": 1 }),
-        "create_requirement" => json!({
-            "user_story": "US-001", "title": MARKER_WORD, "description": MARKER_WORD, "priority": 1,
-            "type": "Functional"
-        }),
-        "create_acceptance_criteria" => {
-            json!({ "user_story": "US-001", "description": MARKER_WORD })
-        }
-        "create_relationship" | "delete_relationship" => pair,
-        "update_epic" => json!({ "epic": "EP-001", "title": "changed" }),
-        "update_user_story" => json!({ "user_story": "US-001", "title": "changed" }),
-        "update_requirement" => json!({ "requirement": "REQ-001", "title": "changed" }),
-        "update_acceptance_criteria" => {
-            json!({ "acceptance_criteria": "AC-001", "description": "changed" })
-        }
-        "delete_item" => json!({ "reference": "AC-001" }),
-        "get_item" | "get_history" => json!({ "reference": "EP-001" }),
-        "epic_hierarchy" => json!({ "epic": "EP-001" }),
-        "get_user_story_requirements" => json!({ "user_story": "US-001" }),
-        "search_global" | "search_requirements" => json!({ "query": MARKER_WORD }),
-        "ixchel_search" => json!({ "query": MARKER_WORD, "repo": project }),
-        "ixchel_show" | "ixchel_graph" | "ixchel_context" => {
-            json!({ "id": "EP-001", "repo": project })
-        }
-        "ixchel_create" => json!({ "kind": "idea", "title": MARKER_WORD, "repo": project }),
-        "ixchel_update" => json!({ "id": "idea-aaaaaa", "title": "changed", "repo": project }),
-        "ixchel_sync" | "ixchel_tags" => json!({ "repo": project }),
-        "list_docsets" | "list_epics" => json!({}),
-        "list_items" => json!({ "kind": "epic" }),
-        "search_docs" => json!({ "docset": "d", "keywords": ["k"], "generalized_keywords": [] }),
-        "reqlix_get_instructions" => sections(json!({})),
-        "reqlix_get_requirements" => sections(json!({ "section": "general" })),
-        "reqlix_set_requirements" => {
-            sections(json!({ "section": "general", "index": "1", "text": MARKER_WORD }))
-        }
-        "reqlix_delete_requirements" => sections(json!({ "section": "general", "index": "1" })),
-        _ => panic!("{tool}: add example arguments for this tool"),
-    }
+    let text = include_str!("../clients/arguments.json").replace("{project}", project);
+    let tools: Value = serde_json::from_str(&text).unwrap();
+    let example = tools[tool]["examples"][0].clone();
+    assert!(example.is_object(), "{tool}: add examples to tests/clients/arguments.json");
+    example
 }
 
 /// The names of all tools listed for a client and of those that write.

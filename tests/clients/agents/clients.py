@@ -1,4 +1,4 @@
-"""Coding clients: how each one is installed, configured and started, and what it adds to an answer."""
+"""Coding clients: their programs, their configuration, and the text that they add to an answer."""
 
 import json
 import re
@@ -128,6 +128,7 @@ def opencode(place: Surroundings) -> Start:
         "small_model": f"script/{MODEL}",
         "autoupdate": False,
         "share": "disabled",
+        "snapshot": False,
         "provider": {"script": provider},
         "permission": {"*": "allow"},
         "mcp": {"reqlore": {"type": "local", "command": place.server}},
@@ -253,7 +254,8 @@ def copilot_cli(place: Surroundings) -> Start:
 
 def cline(place: Surroundings) -> Start:
     provider = ["-P", "openai", "-m", MODEL]
-    sign_in = [place.program, "auth", "-p", "openai", "-k", KEY, "-m", MODEL, "-b", place.openai_url]
+    sign_in = [place.program, "auth", "-p", "openai", "-m", MODEL]
+    sign_in += ["-k", KEY, "-b", place.openai_url]
     return Start(
         [place.program, "--auto-approve", "true", *provider, "-t", "100", place.prompt],
         environment={
@@ -267,7 +269,7 @@ def cline(place: Surroundings) -> Start:
     )
 
 
-# What a client adds around an answer. A part that it delivers twice is counted twice.
+# Removal of the text that a client adds to an answer. A part that it delivers twice stays twice.
 
 
 def without_codex_header(content: Any) -> str:

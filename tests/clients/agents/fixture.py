@@ -21,14 +21,15 @@ title: No deposit before the third loan
 status: accepted
 ---
 
-Most new members left when we asked for money. Lending comes first; we ask for a deposit afterwards.
+Most new members left when we asked for money.
+Lending comes first; we ask for a deposit afterwards.
 """
 DOCSETS = 'docsets:\n  react:\n    version: "18.2"\n    local_path: vendor/react\n'
 # Sections with many rules of one size, which match the search of the script.
 LONG_SECTIONS = {"ledger": 300, "archive": 1200}
 LONG_RULE = (
-    "the desk must record every loan with its amount, currency, hour, member, tool and lender, and keep "
-    "that record for ten years in a form that an outside auditor can read without help."
+    "the desk must record every loan with its amount, currency, hour, member, tool and lender, "
+    "and keep that record for ten years in a form that an outside auditor can read without help."
 )
 
 
@@ -55,8 +56,8 @@ def build(project: Path, binary: str, home: Path) -> None:
     run("git", "config", "user.name", "Ann")
     run("git", "config", "user.email", "ann@example.org")
     run(binary, "add", "epic", "Lendings", "--priority", "high", "--description", EPIC)
-    story = ["Borrow as a guest", "--in", "EP-001", "--priority", "critical", "--description", STORY]
-    run(binary, "add", "story", *story)
+    story = ["Borrow as a guest", "--in", "EP-001", "--priority", "critical"]
+    run(binary, "add", "story", *story, "--description", STORY)
     run(binary, "add", "requirement", REQUIREMENT, "--in", "US-001", "--priority", "critical")
     for index, rule in enumerate(RULES, 1):
         run(binary, "add", "requirement", rule, "--in", f"lending:{index}")
@@ -89,7 +90,7 @@ def environment(home: Path) -> dict[str, str]:
 def ask(
     project: Path, binary: str, home: Path, requests: list[tuple[str, dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """The results of `initialize` and of these requests, with structured data beside texts."""
+    """The results of `initialize` and of these requests, with texts and structured data."""
     meta = {"reqlore/answers": "both"}
     start = {
         "protocolVersion": "2025-06-18",

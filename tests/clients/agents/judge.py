@@ -1,7 +1,7 @@
-"""Runs coding clients with a scripted model and compares what reaches the model with what must reach it.
+"""Runs coding clients with a scripted model and checks that whole answers reach the model.
 
 Usage: judge.py INSTALLED BINARY CLIENT... (see run). One line per check; exit code 1 if any failed.
-Keeps what the model got in INSTALLED/out/CLIENT. Prints a table by client at the end.
+Keeps the requests to the model in INSTALLED/out/CLIENT. Prints a table by client at the end.
 """
 
 import json
@@ -28,6 +28,8 @@ RUN_SECONDS = 120
 SIDE_COMMAND_SECONDS = 30
 SERVER_END_SECONDS = 10
 MAX_ANSWER_BYTES = 9000
+# Missing texts in a report.
+MAX_SHOWN = 5
 MAX_INSTRUCTIONS = 700
 # A client that wants more than the model finds no network.
 OFFLINE = {
@@ -38,7 +40,7 @@ OFFLINE = {
 }
 # One client shows 250 characters of the instructions and another one 157.
 MAX_OPENING = 150
-# What the opening says: what the server holds, and the call to begin with.
+# Words of the opening: the contents of the server, and the call to begin with.
 OPENING = [r"\brules?\b", r"\brequirements?\b", r"\breqlix_get_instructions\b"]
 
 
@@ -60,7 +62,7 @@ class Call:
 
 @dataclass
 class Outcome:
-    """What happened in the run of a client."""
+    """The result of a client's run."""
 
     client: Client
     script: Script
@@ -203,8 +205,9 @@ class Judge:
         report("the run ends after the last call", problem)
         for call in self.calls:
             missing = outcome.missing(call)
-            problem = f"{len(missing)} of {len(call.markers)} texts are missing: {missing[:5]}"
-            report(f"{call.title}: the whole answer reaches the model", problem if missing else None)
+            count = f"{len(missing)} of {len(call.markers)} texts are missing"
+            problem = f"{count}: {missing[:MAX_SHOWN]}" if missing else None
+            report(f"{call.title}: the whole answer reaches the model", problem)
         size = sum(outcome.size(call) for call in self.calls if call.is_usual)
         problem = f"{size} bytes" if size > MAX_ANSWER_BYTES else None
         report(f"the usual answers have at most {MAX_ANSWER_BYTES} bytes", problem)
@@ -225,9 +228,8 @@ class Judge:
         def row(title: str, value: Callable[[Outcome], object]) -> None:
             rows.append([title, *(str(value(outcome)) for outcome in outcomes)])
 
-        tokens = count_tokens(
-            self.installed, [self.first_shown(outcome) for outcome in outcomes]
-        )
+        shown = [self.first_shown(outcome) for outcome in outcomes]
+        tokens = count_tokens(self.installed, shown)
         row("tools with a schema", lambda outcome: len(self.offered(outcome)))
         row("tools named only", lambda outcome: len(self.named_only(outcome)))
         rows.append(["their tokens, with instructions", *map(str, tokens)])
@@ -258,7 +260,7 @@ class Judge:
         return [name for name in self.tools if name not in offered and f"__{name}" in body]
 
     def first_shown(self, outcome: Outcome) -> str:
-        """What the first request holds about the server."""
+        """The tools and instructions in the first request, as one text."""
         definitions = list(self.offered(outcome).values())
         instructions = self.instructions[: self.shown_instructions(outcome)]
         names = " ".join(f"mcp__reqlore__{name}" for name in self.named_only(outcome))

@@ -1,4 +1,4 @@
-"""A scripted model on 127.0.0.1. It calls the tools of a script, one per turn, and keeps what reaches it."""
+"""A scripted model on 127.0.0.1, which calls the tools of a script and keeps the requests to it."""
 
 import json
 import re
@@ -11,8 +11,9 @@ from typing import Any, Self
 from protocols import PROTOCOLS, ModelRequest, OfferedTool, Reply, ToolCall, strings_in
 
 SERVER_NAME = "reqlore"
-# Tools of clients that load the definitions of hidden tools.
-TOOL_SEARCHES = ["ToolSearch", "tool_search"]
+# Tools of clients that load the definitions of hidden tools, by exact name and by words.
+SELECT_TOOL = "ToolSearch"
+SEARCH_TOOL = "tool_search"
 # A tool of a client that calls hidden tools by name.
 CALL_BRIDGE = "tool_call"
 # A tool of a client that runs JavaScript, in which other tools are functions.
@@ -51,7 +52,7 @@ class Script:
     def reply(
         self, tools: list[OfferedTool], results: dict[str, Any], body: dict[str, Any]
     ) -> Reply:
-        """Answers requests for a title or a summary, which offer none of these tools, with a text."""
+        """The next call, or a text for a request without these tools, such as for a title."""
         if not self._can_call(tools):
             return SIDE_ANSWER
         if self.first_body is None:
@@ -65,7 +66,7 @@ class Script:
         return LAST_ANSWER
 
     def _can_call(self, tools: list[OfferedTool]) -> bool:
-        names = [*TOOL_SEARCHES, CODE_TOOL, *(step.tool for step in self.steps)]
+        names = [SELECT_TOOL, SEARCH_TOOL, CODE_TOOL, *(step.tool for step in self.steps)]
         return any(find_tool(tools, name) for name in names)
 
     def _collect(self, results: dict[str, Any]) -> None:
@@ -85,7 +86,7 @@ class Script:
     def _call(self, step: Step, tools: list[OfferedTool]) -> ToolCall:
         hidden_name = f"mcp__{SERVER_NAME}__{step.tool}"
         tool = find_tool(tools, step.tool)
-        search = next((found for name in TOOL_SEARCHES if (found := find_tool(tools, name))), None)
+        search = find_tool(tools, SELECT_TOOL) or find_tool(tools, SEARCH_TOOL)
         code = find_tool(tools, CODE_TOOL)
         bridge = find_tool(tools, CALL_BRIDGE)
         self.calls += 1
@@ -93,9 +94,9 @@ class Script:
         if tool is None and search is not None and step.tool not in self.searched:
             self.searched.add(step.tool)
             self.pending = (call_id, f"search for {step.title}")
-            arguments = {"query": f"select:{hidden_name}", "max_results": 5}
-            if search.name != TOOL_SEARCHES[0]:
-                arguments = {"query": step.tool, "limit": 5}
+            arguments: dict[str, Any] = {"query": step.tool, "limit": 5}
+            if search.name == SELECT_TOOL:
+                arguments = {"query": f"select:{hidden_name}", "max_results": 5}
             return ToolCall(call_id, search.name, arguments, search.namespace, search.kind)
         self.pending = (call_id, step.title)
         if tool is not None:
@@ -121,7 +122,7 @@ def find_tool(tools: list[OfferedTool], name: str) -> OfferedTool | None:
 
 
 class ScriptedModel:
-    """Listens on 127.0.0.1 until the end of the `with` block. Each request becomes a file of `folder`."""
+    """Listens until the end of the `with` block. Each request becomes a file of `folder`."""
 
     def __init__(self, script: Script, folder: Path) -> None:
         self.script = script

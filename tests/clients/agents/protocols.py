@@ -38,7 +38,7 @@ Reply = ToolCall | str
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What a client sent to the model. Requests are numbered from 1."""
+    """A request of a client. Requests are numbered from 1."""
 
     number: int
     path: str

@@ -131,9 +131,11 @@ def prober(project: Project, *options: str) -> str:
 
 def fitting_calls(project: Project) -> None:
     """With references to existing items, every tool must succeed."""
-    arguments = (HERE / "arguments.json").read_text("utf-8")
-    file = project.folder / "arguments.json"
-    file.write_text(arguments.replace("{project}", str(project.root)), "utf-8")
+    arguments = (HERE.parent / "arguments.json").read_text("utf-8")
+    tools = json.loads(arguments.replace("{project}", str(project.root)))
+    file = project.folder / "examples.json"
+    examples = {name: tool["examples"] for name, tool in tools.items()}
+    file.write_text(json.dumps(examples), "utf-8")
     report = prober(project, "--strict", "--args", str(file))
     if not re.search(r"^(\d+) tools: \1 passed\b", report, re.MULTILINE):
         raise Failure(f"not every tool was called: {report}")

@@ -5,6 +5,7 @@ Usage: judge.py OBSERVE BINARY (see ../run). One line per check; exit code 1 if 
 
 import asyncio
 import contextlib
+import json
 import re
 import sys
 import tempfile
@@ -35,53 +36,11 @@ READING_HINTS = {"read_only_hint"}
 WRITING_HINTS = {"destructive_hint", "open_world_hint"}
 HINTS = READING_HINTS | WRITING_HINTS | {"idempotent_hint"}
 TYPING = {"type", "enum", "anyOf"}
-READING = {"project_root", "operation_description"}
-ONE = {"id", "repo", "max_tokens"}
-NEW = {"title", "priority", "description", "status", "assignee", "tags"}
-EDIT = NEW | {"if_version"}
-LINK = {"source", "target", "type", "if_version"}
-PAGE = {"limit", "cursor"}
-ARGUMENTS = {
-    "apply_changes": {"changes", "dry_run"},
-    "create_acceptance_criteria": {"user_story", "description"},
-    "create_epic": NEW,
-    "create_relationship": LINK,
-    "create_requirement": NEW | {"user_story", "type"},
-    "create_user_story": NEW | {"epic"},
-    "delete_item": {"reference", "cascade", "if_version"},
-    "delete_relationship": LINK,
-    "epic_hierarchy": {"epic"},
-    "get_history": PAGE | {"reference", "version", "compare_with"},
-    "get_item": {"reference"},
-    "get_user_story_requirements": {"user_story"},
-    "ixchel_context": ONE | {"show"},
-    "ixchel_create": {"kind", "title", "body", "status", "tags", "links", "repo"},
-    "ixchel_graph": ONE | {"show"},
-    "ixchel_search": {
-        "query", "limit", "offset", "kind", "status", "sections", "words_only", "repo", "max_tokens",
-        "show",
-    },
-    "ixchel_show": ONE,
-    "ixchel_sync": {"repo", "max_tokens"},
-    "ixchel_tags": {"repo", "kind", "untagged"},
-    "ixchel_update": {"id", "title", "body", "status", "tags", "links", "if_version", "repo"},
-    "list_docsets": set(),
-    "list_epics": PAGE | {"status"},
-    "list_items": PAGE
-    | {"kind", "status", "priority", "type", "epic", "user_story", "assignee", "tags", "text"}
-    | {"updated_since", "sort"},
-    "reqlix_delete_requirements": READING | {"section", "index", "if_version"},
-    "reqlix_get_instructions": READING,
-    "reqlix_get_requirements": READING | {"section"},
-    "reqlix_set_requirements": READING | {"section", "index", "text", "if_version"},
-    "search_docs": {"docset", "keywords", "generalized_keywords"},
-    "search_global": PAGE | {"query", "entity_types"},
-    "search_requirements": PAGE
-    | {"query", "status", "priority", "type", "user_story", "epic"},
-    "update_acceptance_criteria": {"acceptance_criteria", "description", "if_version"},
-    "update_epic": EDIT | {"epic"},
-    "update_requirement": EDIT | {"requirement", "type", "user_story"},
-    "update_user_story": EDIT | {"user_story", "epic"},
+HERE = Path(__file__).resolve().parent
+# The arguments of each tool, by its name.
+ARGUMENTS: dict[str, set[str]] = {
+    name: set(tool["arguments"])
+    for name, tool in json.loads((HERE.parent / "arguments.json").read_text("utf-8")).items()
 }
 WRITING = {
     name

@@ -64,9 +64,11 @@ def fitting_calls(server: Listening) -> None:
     run(*fill, "--root", str(server.project), env=server.common["env"])
     # An assignee in the arguments.
     server.user("bob", "commenter")
-    arguments = (PROBES / "arguments.json").read_text("utf-8")
-    file = server.folder / "arguments.json"
-    file.write_text(arguments.replace("{project}", str(server.project)), "utf-8")
+    arguments = (PROBES.parent / "arguments.json").read_text("utf-8")
+    tools = json.loads(arguments.replace("{project}", str(server.project)))
+    file = server.folder / "examples.json"
+    examples = {name: tool["examples"] for name, tool in tools.items()}
+    file.write_text(json.dumps(examples), "utf-8")
     report = prober(server, "--strict", "--args", str(file))
     if not re.search(r"^(\d+) tools: \1 passed\b", report, re.MULTILINE):
         raise Failure(f"not every tool was called: {report}")

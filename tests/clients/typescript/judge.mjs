@@ -23,54 +23,11 @@ const READING_HINTS = ['readOnlyHint'];
 const WRITING_HINTS = ['destructiveHint', 'openWorldHint'];
 const HINTS = [...READING_HINTS, ...WRITING_HINTS];
 const TYPING = ['type', 'enum', 'anyOf'];
-const READING = ['operation_description', 'project_root'];
-const ONE = ['id', 'repo', 'max_tokens'];
-const NEW = ['title', 'priority', 'description', 'status', 'assignee', 'tags'];
-const EDIT = [...NEW, 'if_version'];
-const LINK = ['source', 'target', 'type', 'if_version'];
-const PAGE = ['limit', 'cursor'];
-const ARGUMENTS = {
-  apply_changes: ['changes', 'dry_run'],
-  create_acceptance_criteria: ['user_story', 'description'],
-  create_epic: NEW,
-  create_relationship: LINK,
-  create_requirement: [...NEW, 'user_story', 'type'],
-  create_user_story: [...NEW, 'epic'],
-  delete_item: ['reference', 'cascade', 'if_version'],
-  delete_relationship: LINK,
-  epic_hierarchy: ['epic'],
-  get_history: [...PAGE, 'reference', 'version', 'compare_with'],
-  get_item: ['reference'],
-  get_user_story_requirements: ['user_story'],
-  ixchel_context: [...ONE, 'show'],
-  ixchel_create: ['kind', 'title', 'body', 'status', 'tags', 'links', 'repo'],
-  ixchel_graph: [...ONE, 'show'],
-  ixchel_search: [
-    'query', 'limit', 'offset', 'kind', 'status', 'sections', 'words_only', 'repo', 'max_tokens',
-    'show',
-  ],
-  ixchel_show: ONE,
-  ixchel_sync: ['repo', 'max_tokens'],
-  ixchel_tags: ['repo', 'kind', 'untagged'],
-  ixchel_update: ['id', 'title', 'body', 'status', 'tags', 'links', 'if_version', 'repo'],
-  list_docsets: [],
-  list_epics: [...PAGE, 'status'],
-  list_items: [
-    ...PAGE, 'kind', 'status', 'priority', 'type', 'epic', 'user_story', 'assignee', 'tags', 'text',
-    'updated_since', 'sort',
-  ],
-  reqlix_delete_requirements: [...READING, 'section', 'index', 'if_version'],
-  reqlix_get_instructions: READING,
-  reqlix_get_requirements: [...READING, 'section'],
-  reqlix_set_requirements: [...READING, 'section', 'index', 'text', 'if_version'],
-  search_docs: ['docset', 'keywords', 'generalized_keywords'],
-  search_global: [...PAGE, 'query', 'entity_types'],
-  search_requirements: [...PAGE, 'query', 'status', 'priority', 'type', 'user_story', 'epic'],
-  update_acceptance_criteria: ['acceptance_criteria', 'description', 'if_version'],
-  update_epic: [...EDIT, 'epic'],
-  update_requirement: [...EDIT, 'requirement', 'type', 'user_story'],
-  update_user_story: [...EDIT, 'user_story', 'epic'],
-};
+/** The arguments of each tool, by its name. */
+const ARGUMENTS = Object.fromEntries(
+  Object.entries(JSON.parse(readFileSync(new URL('arguments.json', import.meta.url), 'utf8')))
+    .map(([name, tool]) => [name, tool.arguments]),
+);
 const WRITING = Object.keys(ARGUMENTS)
   .filter((name) => /^(apply|(ixchel_)?(create|update)|(reqlix_)?delete|reqlix_set)/.test(name));
 const TEXT = 'Größe ≤ 3 µm, "quoted" \\ slashed, and a crab: 🦀.\n\n- one item\n- another one';

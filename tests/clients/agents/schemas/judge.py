@@ -1,9 +1,9 @@
 """Sends the list of tools through the converters of SDKs and compares the schemas before and after.
 
 Usage: judge.py NODE CONVERT BINARY (see ../run; CONVERT is convert.mjs as installed). One line per
-converter; exit code 1 if any failed. A converter may drop a limit such as `maxLength`, which the
-server checks itself, and what the target cannot express: Gemini has no type for the values of a map.
-It must keep types, allowed values, names and descriptions.
+converter; exit code 1 if any failed. A converter must keep types, allowed values, names and
+descriptions. It may drop a limit such as `maxLength`, which the server checks itself, and the type
+of a map's values, which Gemini cannot express.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ CONVERTERS: dict[str, Callable[[Any, MCPServerStdio], Schema]] = {
 
 
 def differences(path: str, before: Schema, after: Schema) -> Iterator[str]:
-    """What a conversion changed in the meaning of a schema, and values without a type."""
+    """Changes of meaning by a conversion, and allowed values without a type."""
     if "enum" in after and "type" not in after:
         yield f"{path}: enum without type"
     # Google's types are in capitals.
