@@ -24,7 +24,7 @@ from model import Script, ScriptedModel, Step, find_tool, shown_prefix
 
 HERE = Path(__file__).resolve().parent
 PROMPT = "Call the tools that the script names."
-RUN_SECONDS = 120
+RUN_SECONDS = 180
 SIDE_COMMAND_SECONDS = 30
 SERVER_END_SECONDS = 10
 MAX_ANSWER_BYTES = 9000
@@ -41,7 +41,7 @@ OFFLINE = {
 # One client shows 250 characters of the instructions and another one 157.
 MAX_OPENING = 150
 # Words of the opening: the contents of the server, and the call to begin with.
-OPENING = [r"\brules?\b", r"\brequirements?\b", r"\breqlix_get_instructions\b"]
+OPENING = [r"\brules?\b", r"\b(requirements?|backlog)\b", r"\breqlix_get_instructions\b"]
 
 
 @dataclass(frozen=True)
