@@ -28,6 +28,8 @@ class Server:
             "protocolVersion": "2025-11-25",
             "capabilities": {},
             "clientInfo": {"name": "load_backlog", "version": "1"},
+            # A program reads data; a model gets text.
+            "_meta": {"reqlore/answers": "both"},
         })
         self.send({"method": "notifications/initialized"})
 

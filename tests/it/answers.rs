@@ -135,11 +135,8 @@ fn client_chooses_the_form_of_answers_in_its_handshake() {
     assert_eq!(answer["result"]["structuredContent"]["total"], 0, "{answer}");
 }
 
-#[test]
-fn default_answers_stay_within_the_limit_of_all_clients() {
-    const MAX_CHARS: usize = 8_000;
-    let folder = project();
-    let mut server = default_server(folder.path());
+/// Creates an epic with 99 stories, whose titles and descriptions are long.
+fn fill_backlog(server: &mut Server) -> Value {
     let mut changes = vec![json!({ "create": "epic", "name": "e", "title": "E", "priority": 1 })];
     for number in 0..99 {
         let title = format!("Story {number} about {}", "a long title ".repeat(20));
@@ -148,17 +145,55 @@ fn default_answers_stay_within_the_limit_of_all_clients() {
             "description": "A sentence of the description. ".repeat(300),
         }));
     }
-    let cases = [
-        ("apply_changes", json!({ "changes": changes })),
+    server.call("apply_changes", json!({ "changes": changes }))
+}
+
+/// Calls with long answers.
+fn long_calls() -> [(&'static str, Value); 11] {
+    [
         ("list_items", json!({ "kind": "user_story", "limit": 100 })),
         ("search_global", json!({ "query": "story", "limit": 100 })),
         ("epic_hierarchy", json!({ "epic": "EP-001" })),
         ("get_item", json!({ "reference": "EP-001" })),
         ("get_item", json!({ "reference": "US-001" })),
         ("get_history", json!({ "reference": "US-001" })),
-    ];
-    for (tool, arguments) in cases {
-        let answer = server.call(tool, arguments);
+        ("list_epics", json!({})),
+        ("search_requirements", json!({ "query": "story" })),
+        ("ixchel_search", json!({ "query": "story" })),
+        ("ixchel_context", json!({ "id": "US-001" })),
+        ("ixchel_graph", json!({ "id": "EP-001" })),
+    ]
+}
+
+#[test]
+fn answers_stay_within_max_tokens() {
+    const BYTES_PER_TOKEN: usize = 4;
+    let folder = project();
+    let mut server = default_server(folder.path());
+    fill_backlog(&mut server);
+    for (tool, arguments) in long_calls() {
+        for tokens in [1, 10, 60, 200, 1_000, 5_000] {
+            let mut arguments = arguments.clone();
+            arguments["max_tokens"] = json!(tokens);
+            let answer = server.call(tool, arguments);
+            assert_ne!(answer["result"]["isError"], true, "{answer}");
+            let size = text(&answer).len();
+            assert!(size <= tokens * BYTES_PER_TOKEN, "{tool}, {tokens} tokens: {size} bytes");
+        }
+    }
+}
+
+#[test]
+fn default_answers_stay_within_the_limit_of_all_clients() {
+    const MAX_CHARS: usize = 8_000;
+    let folder = project();
+    let mut server = default_server(folder.path());
+    let applied = fill_backlog(&mut server);
+    let mut answers = vec![("apply_changes", applied)];
+    for (tool, arguments) in long_calls() {
+        answers.push((tool, server.call(tool, arguments)));
+    }
+    for (tool, answer) in answers {
         let text = text(&answer);
         assert_ne!(answer["result"]["isError"], true, "{answer}");
         assert!(text.chars().count() <= MAX_CHARS, "{tool}: {}", text.chars().count());

@@ -41,7 +41,7 @@ fn check_problem_names_document_line_fix_and_exits_1() {
     for line in [
         "section bytes: line 2 is not UTF-8 text; save the file as UTF-8",
         "section order:3: index 1 comes after 2",
-        "section order:5: `**12345678901.**` is not a requirement",
+        "section order:5: `**12345678901.**` is not a rule",
         "section order:7: this code fence or comment is not closed",
         "AGENTS.md: the list under \"## Sections\" is outdated",
     ] {

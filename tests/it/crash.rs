@@ -193,8 +193,8 @@ fn set_until_killed(
 fn check_texts(storage: &str, root: &Path, texts: &mut TextsByIndex) {
     let mut server = start_server(storage, root);
     let answer = server.call("reqlix_get_requirements", json!({ "section": "general" }));
-    let parts: Vec<&str> =
-        text(&answer).split("**").filter(|part| !part.trim().is_empty()).collect();
+    let section = answer["result"]["structuredContent"]["text"].as_str().unwrap();
+    let parts: Vec<&str> = section.split("**").filter(|part| !part.trim().is_empty()).collect();
     let mut stored: BTreeMap<String, String> = BTreeMap::new();
     for part in parts.chunks(2) {
         let [index, body] = part else { panic!("partial write: {part:?}") };

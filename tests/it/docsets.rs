@@ -46,7 +46,9 @@ fn docset_config_missing_explains_how_to_create_it() {
     let mut server = Server::start(project.path());
     let answer = server.call("list_docsets", json!({}));
     assert_eq!(answer["result"]["isError"], true);
-    assert!(text(&answer).contains("Create ") && text(&answer).contains("docsets:\n  react:"));
+    let text = text(&answer);
+    assert!(text.contains("Create ") && text.contains("`docsets: {react: {version: "), "{text}");
+    assert_eq!(text.lines().count(), 2, "{text}");
     write_config(project.path(), "docsets: {react: }");
     let answer = server.call("list_docsets", json!({}));
     assert_eq!(answer["result"]["structuredContent"]["docsets"][0]["name"], "react", "{answer}");

@@ -66,7 +66,10 @@ fn item_in_subfolder_is_shown_updated_and_deleted_in_place() {
     let story = create_story(&mut server, "EP-001", "Pay");
     write(root, "requirements/auth/REQ-041.md", "---\ntitle: By hand\nuser_story: [US-1]\n---\n");
     let hierarchy = server.call("epic_hierarchy", json!({ "epic": "EP-001" }));
-    assert!(full_text(&hierarchy).contains("REQ-041: By hand (Draft)"), "{hierarchy}");
+    assert!(
+        full_text(&hierarchy).contains("REQ-041 (Draft, 3 Medium, Functional): By hand"),
+        "{hierarchy}"
+    );
     server.call("update_requirement", json!({ "requirement": "REQ-41", "priority": 1 }));
     let text = fs::read_to_string(root.join(BACKLOG).join("requirements/auth/REQ-041.md")).unwrap();
     assert!(text.starts_with("---\ntitle: By hand\nuser_story: [US-1]\npriority: 1\n"), "{text}");

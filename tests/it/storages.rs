@@ -47,7 +47,7 @@ fn sled_folder_serves_one_process() {
     assert_eq!((second.status.code(), second.stdout.len()), (Some(1), 0), "{second:?}");
     assert!(String::from_utf8_lossy(&second.stderr).contains("another process"), "{second:?}");
     let answer = first.call("reqlix_get_requirements", json!({ "section": "general" }));
-    assert_eq!(text(&answer), "**1.** kept\n");
+    assert!(text(&answer).starts_with("**1.** kept\n"), "{answer}");
 }
 
 #[test]

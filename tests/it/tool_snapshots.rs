@@ -82,7 +82,8 @@ fn tools_have_title_annotations_and_schemas() {
 /// A property needs a description, unless its values or its name explain it.
 fn is_described(name: &str, property: &Value) -> bool {
     let has_words = ["description", "enum"].iter().any(|key| !property[key].is_null());
-    has_words || ["title", "tags", "status", "id", "description", "max_tokens"].contains(&name)
+    has_words
+        || ["title", "tags", "status", "id", "description", "show", "max_tokens"].contains(&name)
 }
 
 /// The keywords that Gemini, OpenAI function tools, Anthropic and their SDKs accept.
@@ -298,7 +299,7 @@ fn type_and_limits(schema: &Value) -> String {
 }
 
 /// Maximum tokens of the tool list: complete, without output schemas, and of the core tools.
-const MAX_TOKENS: [usize; 3] = [10_800, 5_800, 2_300];
+const MAX_TOKENS: [usize; 3] = [11_200, 5_800, 2_300];
 
 #[test]
 fn tools_list_stays_within_its_token_budget() {

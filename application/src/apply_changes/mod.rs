@@ -43,7 +43,7 @@ const MAX_ENTRIES: usize = 100;
 struct Arguments {
     /// Applied in order.
     changes: Option<EntryList>,
-    /// Instead of changes: that of a dry run, at most ten minutes old.
+    /// Of a dry run, instead of changes.
     plan: Option<BoundedString<100>>,
     /// Validates, writes nothing and returns a plan.
     #[serde(default)]

@@ -71,6 +71,13 @@ fn calls_with_lists() -> Vec<(&'static str, Value)> {
         ("update_user_story", json!({ "user_story": "US-001", "tags": ["pay"] })),
         ("update_requirement", json!({ "requirement": "REQ-001", "tags": ["pay"] })),
         ("list_items", json!({ "kind": "requirement", "tags": ["a"] })),
+        ("list_epics", json!({ "show": ["title"] })),
+        ("epic_hierarchy", json!({ "epic": "EP-001", "show": ["title"] })),
+        ("search_requirements", json!({ "query": "lock", "show": ["title", "status"] })),
+        ("get_history", json!({ "reference": "REQ-001", "show": ["user"] })),
+        ("ixchel_search", json!({ "query": "lock", "show": ["title"] })),
+        ("ixchel_graph", json!({ "id": "dec-3333", "show": ["title"] })),
+        ("ixchel_context", json!({ "id": "dec-3333", "show": ["title"] })),
         ("search_global", json!({ "query": "lock", "entity_types": ["epic", "decision"] })),
         (
             "search_docs",
@@ -96,7 +103,7 @@ fn calls_with_lists() -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn json_text_of_lists_and_objects_has_the_result_of_the_lists_and_objects() {
+async fn json_text_has_the_result_of_the_list_or_object() {
     let calls = calls_with_lists();
     let testing = project().await;
     for spec in tool_specs(&testing.application(), &testing) {
@@ -176,7 +183,7 @@ async fn one_text_for_a_list_is_split_at_commas_except_for_keywords() {
 }
 
 #[tokio::test]
-async fn number_or_boolean_as_text_is_accepted_and_null_means_not_given() {
+async fn value_as_text_is_accepted_and_null_means_not_given() {
     let testing = project().await;
     let search = json!({
         "query": "lock", "limit": "2", "words_only": "true", "sections": "False", "kind": null

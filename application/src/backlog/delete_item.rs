@@ -86,9 +86,9 @@ impl WriteTool for DeleteItem {
             is_destructive: true,
             ..write_tool::<Arguments, DeletedItem>(
                 "delete_item",
-                "Delete an item",
-                "Deletes a story, decision or any other item of the backlog or knowledge. Refuses \
-                 if it has children or relationships, unless cascade is true.",
+                "Delete a story, decision or idea",
+                "Deletes any item of the backlog or knowledge. Refuses if it has children or \
+                 relationships, unless cascade is true.",
             )
         }
     }

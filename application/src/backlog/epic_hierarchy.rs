@@ -33,7 +33,7 @@ impl Tool for EpicHierarchy {
             "epic_hierarchy",
             "Show the plan of an epic",
             "Returns an overview of an epic: its user stories, requirements and acceptance \
-             criteria, with titles and statuses only.",
+             criteria.",
         )
     }
 

@@ -20,7 +20,7 @@ use crate::addressed_text::AddressedText;
 use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, tokens_for_all};
 use crate::entry_line::{priority_label, tag_list};
 use crate::links::LinkList;
-use crate::show_keys::ShowKeys;
+use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct GetItem;
@@ -30,6 +30,33 @@ pub(crate) struct GetItem;
 struct Arguments {
     /// Such as REQ-047, dec-1d2c8f, general:2.1 or general.
     reference: BoundedString<1_000>,
+    show: Option<ShowKeys<ItemKeys>>,
+}
+
+/// The keys of an item and its lists.
+struct ItemKeys;
+
+impl EntryKeys for ItemKeys {
+    const KEYS: &'static [&'static str] = &[
+        "title",
+        "version",
+        "kind",
+        "status",
+        "priority",
+        "type_name",
+        "epic",
+        "user_story",
+        "assignee_username",
+        "tags",
+        "creator_username",
+        "created_at",
+        "updated_at",
+        "description",
+        "text",
+        "children",
+        "relationships",
+        "links",
+    ];
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -85,7 +112,7 @@ impl Tool for GetItem {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, ItemDetails>(
             "get_item",
-            "Read any item, decision or rule",
+            "Read any story, decision or rule in full",
             "Returns any document by its ID: a backlog item, a decision or other entity, a section \
              or one of its rules, a docset. With links in both directions.",
         )
@@ -107,7 +134,7 @@ impl Tool for GetItem {
             }
             _ => ItemDetails::of_other(context, &address).await?,
         };
-        Ok(ToolAnswer::new(ItemAnswer::new(details)))
+        Ok(ToolAnswer::new(ItemAnswer::new(details, arguments.show.unwrap_or_default())))
     }
 }
 
@@ -148,11 +175,25 @@ impl ItemDetails {
         })
     }
 
+    /// Removes the texts and lists that the caller did not choose.
+    fn keep(&mut self, show: &ShowKeys<ItemKeys>) {
+        match &mut self.item {
+            ItemView::Record(record) if !show.has("description") => record.description.clear(),
+            ItemView::Other(item) if !show.has("text") => item.text.clear(),
+            _ => {}
+        }
+        self.children.take_if(|_| !show.has("children"));
+        self.relationships.take_if(|_| !show.has("relationships"));
+        if !show.has("links") {
+            self.links = LinkList::default();
+        }
+    }
+
     /// The lines before the description or text.
-    fn head_lines(&self) -> Vec<String> {
+    fn head_lines(&self, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         let mut lines = match &self.item {
-            ItemView::Record(record) => record.head_lines(),
-            ItemView::Other(item) => item.head_lines(),
+            ItemView::Record(record) => record.head_lines(show),
+            ItemView::Other(item) => item.head_lines(show),
         };
         lines.retain(|line| !line.is_empty());
         lines
@@ -226,6 +267,7 @@ const ENTRY_LISTS: [&str; 5] = [
 /// The answer. A limit cuts the description at a sentence, and leaves out children and links.
 struct ItemAnswer {
     details: ItemDetails,
+    show: ShowKeys<ItemKeys>,
     head: Vec<String>,
     /// The ends of the sentences of the description or text.
     borders: Vec<usize>,
@@ -234,12 +276,13 @@ struct ItemAnswer {
 }
 
 impl ItemAnswer {
-    fn new(details: ItemDetails) -> Self {
+    fn new(mut details: ItemDetails, show: ShowKeys<ItemKeys>) -> Self {
+        details.keep(&show);
         let body = details.body();
         let borders = if body.is_empty() { Vec::new() } else { text_borders(body) };
         let (head, lines, tail) =
-            (details.head_lines(), details.entry_lines(), details.tail_lines());
-        Self { details, head, borders, lines, tail }
+            (details.head_lines(&show), details.entry_lines(), details.tail_lines());
+        Self { details, show, head, borders, lines, tail }
     }
 
     fn shown_body(&self, parts: usize) -> &str {
@@ -301,6 +344,8 @@ impl Answer for ItemAnswer {
 
     fn data(&self, parts: usize) -> Result<Value> {
         let mut data = serde_json::to_value(&self.details).map_err(serialization_error)?;
+        self.show.filter_value(&mut data);
+        self.show.filter_value(&mut data["item"]);
         if parts >= self.part_count() {
             return Ok(data);
         }
@@ -323,44 +368,62 @@ impl Answer for ItemAnswer {
 
 impl ItemRecord {
     /// All keys but the permanent ID and the description.
-    fn head_lines(&self) -> Vec<String> {
+    fn head_lines(&self, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         let is_default = self.project == ProjectKey::default().to_string();
-        let field = |name, value: Option<&str>| {
-            value.map(|value| format!("{name}: {}", encode_line(value)))
-        };
+        let priority = self.priority.map(priority_label);
+        let tags = Some(tag_list(&self.tags)).filter(|tags| !tags.is_empty());
         let fields = [
-            field("Status", self.status),
-            field("Priority", self.priority.map(priority_label).as_deref()),
-            field("Type", self.type_name),
-            field("Epic", self.epic.as_deref()),
-            field("User story", self.user_story.as_deref()),
-            field("Assignee", self.assignee_username.as_deref()),
-            (!self.tags.is_empty()).then(|| format!("Tags: {}", tag_list(&self.tags))),
-            field("Creator", Some(&self.creator_username)),
-            field("Created", Some(&self.created_at)),
-            field("Updated", Some(&self.updated_at)),
-            field("Project", Some(&*self.project).filter(|_| !is_default)),
+            ("status", "Status", self.status),
+            ("priority", "Priority", priority.as_deref()),
+            ("type_name", "Type", self.type_name),
+            ("epic", "Epic", self.epic.as_deref()),
+            ("user_story", "User story", self.user_story.as_deref()),
+            ("assignee_username", "Assignee", self.assignee_username.as_deref()),
+            ("tags", "Tags", tags.as_deref()),
+            ("creator_username", "Creator", Some(&*self.creator_username)),
+            ("created_at", "Created", Some(&*self.created_at)),
+            ("updated_at", "Updated", Some(&*self.updated_at)),
+            ("project", "Project", Some(&*self.project).filter(|_| !is_default)),
         ];
-        let fields: Vec<String> = fields.into_iter().flatten().collect();
-        let heading = heading_line(&self.reference_id, &self.title, &self.version);
-        vec![heading, fields.join(", ")]
+        let heading = heading_line(&self.reference_id, &self.title, &self.version, show);
+        vec![heading, field_line(&fields, show)]
     }
 }
 
 impl OtherItem {
-    fn head_lines(&self) -> Vec<String> {
-        let Self { kind, id, title, version, status, tags, .. } = self;
-        let mut fields = vec![format!("Kind: {}", encode_line(kind).replace('_', " "))];
-        fields.extend(status.as_ref().map(|status| format!("Status: {}", encode_line(status))));
-        if !tags.is_empty() {
-            fields.push(format!("Tags: {}", tag_list(tags)));
-        }
-        vec![heading_line(id, title, version), fields.join(", ")]
+    fn head_lines(&self, show: &ShowKeys<ItemKeys>) -> Vec<String> {
+        let kind = self.kind.replace('_', " ");
+        let tags = Some(tag_list(&self.tags)).filter(|tags| !tags.is_empty());
+        let fields = [
+            ("kind", "Kind", Some(&*kind)),
+            ("status", "Status", self.status.as_deref()),
+            ("tags", "Tags", tags.as_deref()),
+        ];
+        let heading = heading_line(&self.id, &self.title, &self.version, show);
+        vec![heading, field_line(&fields, show)]
     }
 }
 
-fn heading_line(id: &str, title: &str, version: &str) -> String {
-    format!("{}: {} (version {})", encode_id(id), encode_line(title), &version[..8])
+/// The labelled values whose keys the caller chose. The project is always among them.
+fn field_line(fields: &[(&str, &str, Option<&str>)], show: &ShowKeys<ItemKeys>) -> String {
+    let mut line = Vec::new();
+    for (key, label, value) in fields {
+        if let Some(value) = value.filter(|_| show.has(key) || !ItemKeys::KEYS.contains(key)) {
+            line.push(format!("{label}: {}", encode_line(value)));
+        }
+    }
+    line.join(", ")
+}
+
+fn heading_line(id: &str, title: &str, version: &str, show: &ShowKeys<ItemKeys>) -> String {
+    let mut line = encode_id(id).into_owned();
+    if show.has("title") {
+        line.extend([": ", &encode_line(title)]);
+    }
+    if show.has("version") {
+        line.extend([" (version ", &version[..8], ")"]);
+    }
+    line
 }
 
 pub(super) fn diagnostic_text(fault: &str) -> String {

@@ -61,10 +61,9 @@ struct Arguments {
     /// Date or RFC 3339.
     #[schemars(with = "Option<String>")]
     updated_since: Option<BoundedString<40>>,
-    /// priority, updated, reference, title, status, assignee; - reverses: -updated is newest first.
+    /// priority, updated, reference, title, status, assignee; -updated is newest first.
     #[schemars(with = "Option<String>")]
     sort: Option<BoundedString<20>>,
-    /// Keys of items, such as title, status; default: all.
     show: Option<ShowKeys<ListKeys>>,
     /// 1 to 1000, default 50.
     limit: Option<BoundedInt<1, 1_000>>,

@@ -221,12 +221,12 @@ impl SearchResult {
         }
         let mut text = line.render();
         let Some(snippet) = snippet.filter(|snippet| !snippet.is_empty()) else { return text };
-        if is_rule {
-            text.extend([": ", &encode_line(snippet)]);
-        } else if show.is_given() {
-            text.extend([" – ", &encode_line(snippet)]);
-        } else if has_snippets {
-            text.extend([" – ", &encode_line(&shorten_text(snippet))]);
+        // A rule's text is its title.
+        let separator = if is_rule { ": " } else { " – " };
+        if show.is_given() || (is_rule && has_snippets) {
+            text.extend([separator, &encode_line(snippet)]);
+        } else if is_rule || has_snippets {
+            text.extend([separator, &encode_line(&shorten_text(snippet))]);
         }
         text
     }

@@ -168,8 +168,9 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
         }
     };
     let message = format!(
-        "No docsets are configured: there is no {CONFIG_PATH} in {place}.\nCreate {file} with the \
-         section `docsets`; {RELOAD_HINT}."
+        "No docsets are configured: there is no {CONFIG_PATH} in {place}.\nCreate {file}, for \
+         example with `docsets: {{react: {{version: \"18.2\"}}}}`, and copy the documentation to \
+         .knowledge/docs/react-18.2/; {RELOAD_HINT}."
     );
     Error::new(ErrorKind::NotFound, message).reference(CONFIG_PATH)
 }

@@ -74,9 +74,9 @@ impl Tool for GetHistory {
     fn spec(&self) -> ToolSpec {
         read_tool::<Arguments, HistoryAnswer>(
             "get_history",
-            "History of changes",
-            "Lists the earlier versions of an item, decision or section, newest first: who changed \
-             it, and when.",
+            "History of an item, decision or rule",
+            "Lists its earlier versions, newest first: what it said before, who changed it, and \
+             when.",
         )
     }
 

@@ -52,7 +52,6 @@ struct Arguments {
     words_only: bool,
     /// Path in the repository.
     repo: Option<Repo>,
-    /// Keys of hits, such as title and status.
     #[serde(default)]
     show: ShowKeys<HitKeys>,
 }

@@ -25,7 +25,6 @@ struct Arguments {
     id: EntityId,
     /// Path in the repository.
     repo: Option<Repo>,
-    /// Keys of linked documents, such as title.
     #[serde(default)]
     show: ShowKeys<LinkKeys>,
 }

@@ -64,7 +64,7 @@ impl Tool for TagsTool {
     fn spec(&self) -> ToolSpec {
         whole_tool::<Arguments, TagReport<'_>>(
             "ixchel_tags",
-            "List tags",
+            "List the tags in use",
             "Lists the tags of decisions and other knowledge with their counts, or the untagged \
              entities.",
         )

@@ -40,9 +40,8 @@ impl WriteTool for UpdateEntity {
             is_idempotent: true,
             ..write_tool::<Arguments, EntityOutcome>(
                 "ixchel_update",
-                "Change a decision",
-                "Sets the given fields of a decision or other entity, such as its status when \
-                 another supersedes it.",
+                "Change or link a decision, issue or idea",
+                "Sets its given fields, such as the links and status when another replaces it.",
             )
         }
     }
