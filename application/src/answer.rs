@@ -87,6 +87,9 @@ impl ToolAnswer {
         };
         let mut text = self.text(all)?;
         let mut data = self.data(form, all)?;
+        // Data that has no part to leave out must not cost the text.
+        let is_fixed = data_size(&data) > max_data && data_size(&self.data(form, 0)?) > max_data;
+        let max_data = if is_fixed { usize::MAX } else { max_data };
         if text.len() > max_text || data_size(&data) > max_data {
             // The size grows with each part, so the largest fitting number can be searched.
             let (mut fitting, mut too_many) = (0, all);
@@ -300,6 +303,8 @@ mod tests {
         let text = "Word. ".repeat(100);
         let whole = fixed(&text).into_reply(AnswerForm::Both, SizeLimit::Text(50)).unwrap();
         assert_eq!((&*whole.text, &whole.data["text"]), (&*text, &json!(text)));
+        let both = fixed(&text).into_reply(AnswerForm::Both, SizeLimit::Each(300)).unwrap();
+        assert!(both.text.contains("Word.\n\nNote: cut after "), "{}", both.text);
         for max in [0, 1, 7, 100] {
             let cut = fixed(&"é".repeat(60));
             let cut = cut.into_reply(AnswerForm::Text, SizeLimit::Each(max)).unwrap();

@@ -185,8 +185,8 @@ const MAX_REASON_CHARS: usize = 300;
 
 /// Decodes the arguments of a call, which it takes out of `call`.
 ///
-/// Null means that the argument was not given. Synonyms and other forms of values are accepted where
-/// their meaning is clear. The error lists all problems and has the first field.
+/// Null means that the argument was not given. Synonyms and other forms are accepted if their
+/// meaning is clear. The error lists all problems and has the first field.
 pub(crate) fn decode_arguments<T: DeserializeOwned>(
     call: &mut ToolCall,
     spec: &ToolSpec,

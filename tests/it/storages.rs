@@ -32,7 +32,7 @@ fn database_default_folder_is_ignored_by_git() {
         assert_eq!(names.len(), 1, "the project has no other files: {names:?}");
         let mut server = Server::start_with(project.path(), &["--storage", storage]);
         let answer = server.call("reqlix_get_requirements", json!({ "section": "general" }));
-        assert_eq!(text(&answer), "**1.** kept\n", "{storage}");
+        assert!(text(&answer).starts_with("**1.** kept\n"), "{storage}: {answer}");
     }
 }
 
@@ -59,7 +59,7 @@ fn sqlite_two_servers_see_each_others_commits_at_once() {
         let written = format!("round {round}");
         first.call("reqlix_set_requirements", set(1, &written));
         let answer = second.call("reqlix_get_requirements", json!({ "section": "general" }));
-        assert_eq!(text(&answer), format!("**1.** {written}\n"));
+        assert!(text(&answer).starts_with(&format!("**1.** {written}\n")), "{answer}");
         let hits = second.call("ixchel_search", json!({ "query": "round", "sections": true }));
         let snippet = &hits["result"]["structuredContent"]["hits"][0]["snippet"];
         assert!(snippet.as_str().unwrap().contains(&written), "{hits}");
@@ -219,11 +219,8 @@ fn database_keeps_configured_projects() {
         "{refused}"
     );
     let answer = server.call("reqlix_get_requirements", json!({ "section": "a" }));
-    assert_eq!(
-        text(&answer),
-        "No requirements in this section.",
-        "the default project has none: {answer}"
-    );
+    let none = "No requirements in this section.\n";
+    assert!(text(&answer).starts_with(none), "the default project has none: {answer}");
 }
 
 #[test]

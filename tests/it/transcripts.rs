@@ -185,9 +185,7 @@ fn mask_text(text: &str) -> String {
             36 if dashes(&[8, 13, 18, 23]) => "{uid}",
             20 if dashes(&[4, 7]) && word.ends_with('Z') => "{time}",
             16 if is_hex => "{version}",
-            8 if is_hex && (masked.ends_with("(version ") || masked.ends_with("\\n- ")) => {
-                "{version}"
-            }
+            8 if is_hex && masked.ends_with(' ') => "{version}",
             6 if is_hex && follows_linked_key(&masked) => "{mark}",
             _ => word,
         });

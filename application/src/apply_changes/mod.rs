@@ -45,7 +45,7 @@ struct Arguments {
     changes: Option<EntryList>,
     /// Of a dry run, instead of changes.
     plan: Option<BoundedString<100>>,
-    /// Validates, writes nothing and returns a plan.
+    /// Writes nothing and returns a plan.
     #[serde(default)]
     dry_run: bool,
 }

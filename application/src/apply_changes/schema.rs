@@ -50,7 +50,7 @@ impl JsonSchema for EntryList {
                     },
                     "name": {
                         "type": "string",
-                        "description": "Later entries pass \"$name\" as ID of the new item."
+                        "description": "Later entries pass \"$name\" as its ID."
                     },
                     "epic": { "type": "string" },
                     "user_story": { "type": "string" },
@@ -67,8 +67,8 @@ impl JsonSchema for EntryList {
                         "additionalProperties": { "type": "array", "items": { "type": "string" } }
                     },
                     "section": { "type": "string", "description": "Of a rule." },
-                    "text": { "type": "string", "description": "Of a rule." },
-                    "index": { "type": "string", "description": "Of a rule; default: appended." },
+                    "text": { "type": "string" },
+                    "index": { "type": "string", "description": "Default: the last." },
                     "cascade": { "type": "boolean" },
                     "if_version": { "type": "string" }
                 }

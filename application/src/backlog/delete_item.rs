@@ -45,7 +45,7 @@ struct Arguments {
     /// Also delete its children and end relationships.
     #[serde(default)]
     cascade: bool,
-    /// Expected current version.
+    /// Current version.
     if_version: Option<VersionPrefix>,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     target: RequirementRef,
     #[serde(rename = "type")]
     kind: RelationshipTypeArgument,
-    /// Expected source version.
+    /// Version of source.
     if_version: Option<VersionPrefix>,
 }
 

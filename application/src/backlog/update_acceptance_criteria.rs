@@ -21,7 +21,7 @@ pub(crate) struct UpdateAcceptanceCriteria;
 struct Arguments {
     acceptance_criteria: AcceptanceCriteriaRef,
     description: BoundedString<MAX_DESCRIPTION_CHARS>,
-    /// Expected current version.
+    /// Current version.
     if_version: Option<VersionPrefix>,
 }
 

@@ -34,7 +34,7 @@ struct Arguments {
     assignee: Option<Assignee>,
     /// Replaces all tags.
     tags: Option<Tags>,
-    /// Expected current version.
+    /// Current version.
     if_version: Option<VersionPrefix>,
 }
 

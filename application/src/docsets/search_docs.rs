@@ -41,6 +41,8 @@ struct DocsetLocation {
     generalized_keywords: Vec<String>,
     /// True if local_path exists.
     exists: bool,
+    /// The instruction.
+    text: String,
 }
 
 #[async_trait]
@@ -76,7 +78,7 @@ impl Tool for SearchDocs {
         let (keywords, generalized) = (arguments.keywords, arguments.generalized_keywords);
         let text = docset.render_instruction(keywords.as_slice(), generalized.as_slice());
         // Built by hand, because a serializer would copy each keyword.
-        let mut data = Map::with_capacity(6);
+        let mut data = Map::with_capacity(7);
         // Reuses the memory of the argument, which may be an alias.
         let mut name = arguments.docset.into_string();
         name.clone_from(&docset.name);
@@ -86,6 +88,7 @@ impl Tool for SearchDocs {
         data.insert("keywords".to_owned(), keyword_values(keywords.into_vec()));
         data.insert("generalized_keywords".to_owned(), keyword_values(generalized.into_vec()));
         data.insert("exists".to_owned(), exists.into());
+        data.insert("text".to_owned(), text.as_str().into());
         let mut answer = reply(text, &data)?;
         if !exists {
             let path = &docset.local_path;

@@ -39,10 +39,14 @@ struct Arguments {
     cursor: Option<PageCursor>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 struct HistoryAnswer {
     reference: String,
     versions: Vec<VersionRecord>,
+    /// Of the text, or of both compared texts, the newer first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    shown: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +150,7 @@ async fn list_versions(
     };
     let next_cursor = next.map(|next| pages.cursor(&next));
     let answer =
-        HistoryAnswer { reference: name, versions, next_cursor, text: None, difference: None };
+        HistoryAnswer { reference: name, versions, next_cursor, ..HistoryAnswer::default() };
     let mut data = serde_json::to_value(&answer).map_err(serialization_error)?;
     if let Some(show) = show {
         show.filter_list(&mut data["versions"]);
@@ -226,6 +230,7 @@ fn show_version(target: HistoryTarget, found: &VersionText) -> Result<ToolAnswer
     let answer = HistoryAnswer {
         reference: target.name,
         versions: VersionRecord::of_texts([found]),
+        shown: vec![found.version.to_string()],
         next_cursor: None,
         text: Some(body.to_owned()),
         difference: None,
@@ -251,6 +256,7 @@ fn compare_versions(
     let answer = HistoryAnswer {
         reference: target.name,
         versions: VersionRecord::of_texts([newer, older]),
+        shown: vec![newer.version.to_string(), older.version.to_string()],
         next_cursor: None,
         text: None,
         difference: Some(difference),

@@ -48,7 +48,8 @@ pub(crate) async fn find_kind(
         .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason).field("kind"))
 }
 
-// The parts that a limit left out, as the last fields of data. A doc comment would appear in the schema.
+// The parts that a limit left out, as the last fields of data. (A doc comment would be in the
+// schema.)
 #[derive(Serialize, JsonSchema)]
 struct CutReport {
     /// True if parts of the response were cut.

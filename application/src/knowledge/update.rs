@@ -28,7 +28,7 @@ struct Arguments {
     tags: Option<Tags>,
     /// Replaces the given relations.
     links: Option<LinkArguments>,
-    /// Expected current version.
+    /// Current version.
     if_version: Option<VersionPrefix>,
     /// Path in the repository.
     repo: Option<Repo>,

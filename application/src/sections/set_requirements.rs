@@ -37,7 +37,7 @@ struct Arguments {
     index: IndexArgument,
     /// Requirement text.
     text: BoundedString<MAX_REQUIREMENT_CHARS>,
-    /// index "new" appends a rule; with this index, inserts it in front of that rule.
+    /// Index "new" appends a rule, or inserts it in front of this one.
     before: Option<RequirementIndex>,
     /// Expected section version.
     if_version: Option<VersionPrefix>,

@@ -285,6 +285,6 @@ pub struct CompletionValues {
 pub struct ToolReply {
     /// One block for a model, complete in itself.
     pub text: String,
-    /// For programs; null unless [`AnswerForm::Both`] was asked for. Shared with repeated responses.
+    /// For programs; null for [`AnswerForm::Text`]. Shared with repeated responses.
     pub data: Arc<Value>,
 }
