@@ -20,7 +20,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet,
 };
-use reqlore_domain::ports::service::{AnswerForm, NoProgress, ToolCall, ToolService};
+use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::MemoryStore;
@@ -72,7 +72,7 @@ fn call(tool: &str, arguments: &Value) -> ToolCall {
         name: tool.to_owned(),
         arguments: arguments.as_object().cloned().unwrap_or_default(),
         idempotency_key: None,
-        answer_form: AnswerForm::Both,
+        answer_format: AnswerFormat::Both,
     }
 }
 

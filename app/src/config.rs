@@ -12,7 +12,7 @@ use std::str::FromStr;
 use reqlore_application::RetentionDays;
 use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::AnswerForm;
+use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_postgres::PasswordSources;
 
@@ -46,7 +46,7 @@ pub(crate) struct AppConfig {
     pub(crate) wrap_columns: usize,
     pub(crate) index_memory_bytes: usize,
     pub(crate) toolsets: ToolsetChoice,
-    pub(crate) answers: AnswerForm,
+    pub(crate) answers: AnswerFormat,
     /// For indexes and models; `None` keeps nothing.
     pub(crate) cache: Option<PathBuf>,
     pub(crate) model: String,
@@ -162,7 +162,7 @@ impl AppConfig {
             projects: file.additional_projects(&root)?,
             toolsets: parse_toolsets(values.text_or_empty("toolsets"))?,
             answers: values
-                .parse_choice("answers", &AnswerForm::ALL.map(|form| (form.name(), form)))?,
+                .parse_choice("answers", &AnswerFormat::ALL.map(|form| (form.name(), form)))?,
             cache: cache_folder(cache, &working_directory),
             model: values.text_or_empty("search.model").to_owned(),
             http: http::read_http(&values)?,

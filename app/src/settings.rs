@@ -424,7 +424,7 @@ pub(crate) struct SettingFlags {
     pub(crate) toolsets: Option<String>,
 
     /// Answers to MCP clients: text, or both text and structured data
-    #[arg(long, global = true, value_name = "FORM")]
+    #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) answers: Option<String>,
 
     /// Serve only tools that read

@@ -155,7 +155,7 @@ impl AddressTarget {
             },
             Self::Requirement { .. } if is_deletion => "reqlix_delete_requirements deletes it",
             Self::Section(_) if is_deletion => {
-                "reqlix_delete_requirements deletes its requirements one by one"
+                "reqlix_delete_requirements deletes its rules one by one"
             }
             Self::Requirement { .. } | Self::Section(_) => "reqlix_set_requirements changes it",
             Self::Docset { .. } => "only .knowledge/config.yaml defines it",

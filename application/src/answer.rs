@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use reqlore_domain::bounded_types::BoundedInt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{AnswerForm, ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{AnswerFormat, ToolCall, ToolReply, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_json, encode_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -58,14 +58,17 @@ const BYTES_PER_TOKEN: usize = 4;
 /// including its own wrapper.
 const DEFAULT_TOKENS: usize = 1_900;
 
+/// Enough for the heading of an answer and its note on what is left out.
+const MIN_TOKENS: usize = 100;
+
 /// Maximum bytes of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SizeLimit {
     Whole,
     /// The default. Programs, which ask for data, get whole pages instead.
     Text(usize),
-    /// Requested by the caller, for text and data each.
-    Each(usize),
+    /// Of `max_tokens`, for text and data each.
+    Requested(usize),
 }
 
 impl ToolAnswer {
@@ -77,18 +80,24 @@ impl ToolAnswer {
         self.notes.extend(notes);
     }
 
+    /// Text and data, to be stored for retries in any format.
+    pub(crate) fn render_stored(&self, limit: SizeLimit) -> Result<ToolReply> {
+        let text = self.render(AnswerFormat::Text, limit)?.text;
+        Ok(ToolReply { text, ..self.render(AnswerFormat::Both, limit)? })
+    }
+
     /// Renders the most parts that fit the limit.
-    pub(crate) fn into_reply(self, form: AnswerForm, limit: SizeLimit) -> Result<ToolReply> {
+    pub(crate) fn render(&self, format: AnswerFormat, limit: SizeLimit) -> Result<ToolReply> {
         let all = self.answer.part_count();
-        let (max_text, max_data) = match (limit, form) {
-            (SizeLimit::Text(bytes), AnswerForm::Text) => (bytes, usize::MAX),
-            (SizeLimit::Each(bytes), _) => (bytes, bytes),
+        let (max_text, max_data) = match (limit, format) {
+            (SizeLimit::Text(bytes), AnswerFormat::Text) => (bytes, usize::MAX),
+            (SizeLimit::Requested(bytes), _) => (bytes, bytes),
             (SizeLimit::Whole | SizeLimit::Text(_), _) => (usize::MAX, usize::MAX),
         };
         let mut text = self.text(all)?;
-        let mut data = self.data(form, all)?;
+        let mut data = self.data(format, all)?;
         // Data that has no part to leave out must not cost the text.
-        let is_fixed = data_size(&data) > max_data && data_size(&self.data(form, 0)?) > max_data;
+        let is_fixed = data_size(&data) > max_data && data_size(&self.data(format, 0)?) > max_data;
         let max_data = if is_fixed { usize::MAX } else { max_data };
         if text.len() > max_text || data_size(&data) > max_data {
             // The size grows with each part, so the largest fitting number can be searched.
@@ -96,16 +105,16 @@ impl ToolAnswer {
             while fitting + 1 < too_many {
                 let parts = fitting.midpoint(too_many);
                 let fits = self.text(parts)?.len() <= max_text
-                    && data_size(&self.data(form, parts)?) <= max_data;
+                    && data_size(&self.data(format, parts)?) <= max_data;
                 if fits {
                     fitting = parts;
                 } else {
                     too_many = parts;
                 }
             }
-            (text, data) = (self.text(fitting)?, self.data(form, fitting)?);
+            (text, data) = (self.text(fitting)?, self.data(format, fitting)?);
             if text.len() > max_text {
-                // Less than the heading and the notes.
+                // The limit is smaller than the heading and the notes.
                 let is_end = |position: &usize| text.is_char_boundary(*position);
                 let end = (0..=max_text).rev().find(is_end).unwrap_or_default();
                 text.truncate(end);
@@ -117,7 +126,7 @@ impl ToolAnswer {
     fn text(&self, parts: usize) -> Result<String> {
         match self.answer.note_style() {
             NoteStyle::Json if !self.notes.is_empty() => {
-                compact_json(&self.data(AnswerForm::Both, parts)?)
+                compact_json(&self.data(AnswerFormat::Both, parts)?)
             }
             NoteStyle::Json | NoteStyle::Hidden => Ok(self.answer.text(parts)),
             NoteStyle::Lines => {
@@ -131,8 +140,8 @@ impl ToolAnswer {
         }
     }
 
-    fn data(&self, form: AnswerForm, parts: usize) -> Result<Value> {
-        if form == AnswerForm::Text {
+    fn data(&self, format: AnswerFormat, parts: usize) -> Result<Value> {
+        if format == AnswerFormat::Text {
             return Ok(Value::Null);
         }
         let mut data = self.answer.data(parts)?;
@@ -143,12 +152,20 @@ impl ToolAnswer {
     }
 }
 
+/// Removes the data of a stored reply from a caller who did not ask for it.
+pub(crate) fn in_format(reply: ToolReply, format: AnswerFormat) -> ToolReply {
+    match format {
+        AnswerFormat::Text => ToolReply { data: Arc::default(), ..reply },
+        AnswerFormat::Both => reply,
+    }
+}
+
 fn data_size(data: &Value) -> usize {
     if data.is_null() { 0 } else { serde_json::to_string(data).map_or(0, |json| json.len()) }
 }
 
 /// The answer as a fixed text and its data. A limit cuts the text at a sentence or line.
-struct FixedAnswer {
+struct TextAnswer {
     text: String,
     data: Value,
     style: NoteStyle,
@@ -156,7 +173,7 @@ struct FixedAnswer {
     borders: Vec<usize>,
 }
 
-impl Answer for FixedAnswer {
+impl Answer for TextAnswer {
     fn part_count(&self) -> usize {
         self.borders.len()
     }
@@ -248,7 +265,7 @@ pub(crate) fn json_reply(data: &impl Serialize, shown: Option<&Value>) -> Result
 fn fixed_answer(text: String, data: &impl Serialize, style: NoteStyle) -> Result<ToolAnswer> {
     let data = serde_json::to_value(data).map_err(serialization_error)?;
     let borders = text_borders(&text);
-    Ok(ToolAnswer::new(FixedAnswer { text, data, style, borders }))
+    Ok(ToolAnswer::new(TextAnswer { text, data, style, borders }))
 }
 
 /// JSON on one line, with hidden characters escaped.
@@ -268,7 +285,7 @@ pub(crate) fn take_size_limit(call: &mut ToolCall, spec: &ToolSpec) -> Result<Si
         None | Some(Value::Null) if spec.is_whole => Ok(SizeLimit::Whole),
         None | Some(Value::Null) => Ok(SizeLimit::Text(DEFAULT_TOKENS * BYTES_PER_TOKEN)),
         Some(value) => match MaxTokens::deserialize(&value) {
-            Ok(tokens) => Ok(SizeLimit::Each(tokens.get() * BYTES_PER_TOKEN)),
+            Ok(tokens) => Ok(SizeLimit::Requested(tokens.get().max(MIN_TOKENS) * BYTES_PER_TOKEN)),
             Err(reason) => {
                 let message = format!("Invalid arguments. {MAX_TOKENS}: {reason}.");
                 Err(Error::new(ErrorKind::InvalidArgument, message).field(MAX_TOKENS))
@@ -291,7 +308,7 @@ mod tests {
     #[test]
     fn limited_answer_ends_at_a_sentence_and_names_the_rest() {
         let text = "One sentence. ".repeat(700);
-        let reply = fixed(&text).into_reply(AnswerForm::Text, SizeLimit::Text(400)).unwrap();
+        let reply = fixed(&text).render(AnswerFormat::Text, SizeLimit::Text(400)).unwrap();
         assert!(reply.text.len() <= 400, "{}", reply.text.len());
         assert!(reply.text.contains("One sentence.\n\nNote: cut after "), "{}", reply.text);
         assert!(reply.text.ends_with("of 9800 characters; pass max_tokens: 2650 for all"));
@@ -301,13 +318,13 @@ mod tests {
     #[test]
     fn limit_applies_to_data_only_on_request() {
         let text = "Word. ".repeat(100);
-        let whole = fixed(&text).into_reply(AnswerForm::Both, SizeLimit::Text(50)).unwrap();
+        let whole = fixed(&text).render(AnswerFormat::Both, SizeLimit::Text(50)).unwrap();
         assert_eq!((&*whole.text, &whole.data["text"]), (&*text, &json!(text)));
-        let both = fixed(&text).into_reply(AnswerForm::Both, SizeLimit::Each(300)).unwrap();
+        let both = fixed(&text).render(AnswerFormat::Both, SizeLimit::Requested(300)).unwrap();
         assert!(both.text.contains("Word.\n\nNote: cut after "), "{}", both.text);
         for max in [0, 1, 7, 100] {
             let cut = fixed(&"é".repeat(60));
-            let cut = cut.into_reply(AnswerForm::Text, SizeLimit::Each(max)).unwrap();
+            let cut = cut.render(AnswerFormat::Text, SizeLimit::Requested(max)).unwrap();
             assert!(cut.text.len() <= max);
         }
     }
@@ -316,12 +333,12 @@ mod tests {
     fn notes_follow_the_text_after_a_blank_line() {
         let mut answer = fixed("Body.");
         answer.add_notes(["one".to_owned(), "two".to_owned()]);
-        let reply = answer.into_reply(AnswerForm::Both, SizeLimit::Whole).unwrap();
+        let reply = answer.render(AnswerFormat::Both, SizeLimit::Whole).unwrap();
         assert_eq!(reply.text, "Body.\n\nNote: one\nNote: two");
         assert_eq!(reply.data["notes"], json!(["one", "two"]));
         let mut answer = json_reply(&json!({ "total": 0 }), None).unwrap();
         answer.add_notes(["empty".to_owned()]);
-        let reply = answer.into_reply(AnswerForm::Text, SizeLimit::Whole).unwrap();
+        let reply = answer.render(AnswerFormat::Text, SizeLimit::Whole).unwrap();
         assert_eq!(reply.text, r#"{"total":0,"notes":["empty"]}"#);
     }
 }

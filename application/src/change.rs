@@ -63,6 +63,7 @@ impl<T: WriteTool> Tool for T {
         let batch = ChangeBatch {
             reason: change.reason(),
             changes: vec![change],
+            positions: vec![0],
             is_dry_run: false,
             expected: None,
         };
@@ -528,7 +529,9 @@ impl LocalNames {
         };
         match items.get(name) {
             Some(item) if item.kind == DocumentKind::Section => {
-                let message = format!("{field}: ${name} is a new rule; nothing can name it yet");
+                let message = format!(
+                    "{field}: ${name} is a rule created by this call; refer to it in a later call"
+                );
                 return Err(Error::new(ErrorKind::InvalidArgument, message).field(field));
             }
             Some(item) => return Ok(Some(*item)),

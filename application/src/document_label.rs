@@ -5,7 +5,10 @@ use reqlore_domain::document::DocumentMeta;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::entry_line::EntryLine;
+use crate::entry_line::{EntryLine, RULE};
+
+/// The kind of a rule in data.
+pub(crate) const SECTION_REQUIREMENT: &str = "section_requirement";
 
 // A document as answers name it. (A doc comment would become part of the schema.)
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
@@ -74,7 +77,11 @@ impl DocumentLabel {
         let line = EntryLine {
             id: &self.id,
             attribute: Some(attribute),
-            kind: Some(&*self.kind).filter(|kind| !kind.is_empty()),
+            kind: match &*self.kind {
+                "" => None,
+                SECTION_REQUIREMENT => Some(RULE),
+                kind => Some(kind),
+            },
             // The successor says it too.
             status: self.status.as_deref().filter(|status| {
                 !status.is_empty() && (*status != "superseded" || self.superseded_by.is_none())

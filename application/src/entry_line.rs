@@ -5,6 +5,9 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
 use crate::show_keys::{EntryKeys, ShowKeys};
 
+/// The word for a numbered requirement of a section in texts.
+pub(crate) const RULE: &str = "rule";
+
 /// The values of a line. Absent values are left out.
 #[derive(Default)]
 pub(crate) struct EntryLine<'a> {

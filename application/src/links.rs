@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::ApplicationPorts;
 use crate::address::SECTION_PREFIX;
-use crate::document_label::DocumentLabel;
+use crate::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use crate::transaction::get_one;
 
 /// Incoming links of one answer.
@@ -150,7 +150,7 @@ impl LinkNode {
         let mut label = DocumentLabel::from_meta(&self.meta, self.id());
         label.superseded_by.clone_from(&self.superseded_by);
         if let Some(part) = &self.part {
-            "section_requirement".clone_into(&mut label.kind);
+            SECTION_REQUIREMENT.clone_into(&mut label.kind);
             label.title = Some(part.title.clone());
         }
         label

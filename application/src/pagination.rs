@@ -176,8 +176,12 @@ impl Answer for PageAnswer {
             if let Some(Value::Array(entries)) = data.get_mut(self.key) {
                 entries.truncate(parts);
             }
-            if let (Value::Object(data), Some(cursor)) = (&mut data, self.next_cursor(parts)) {
-                data.insert("next_cursor".to_owned(), cursor.into());
+            if let Value::Object(data) = &mut data {
+                // That of the whole page would skip the entries that are left out.
+                match self.next_cursor(parts) {
+                    Some(cursor) => data.insert("next_cursor".to_owned(), cursor.into()),
+                    None => data.remove("next_cursor"),
+                };
             }
         }
         Ok(data)

@@ -9,9 +9,9 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{
-    AnswerForm, ApplicationService, CompletionRequest, CompletionValues, ListRequest,
-    PromptContent, PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec,
-    ToolCall, ToolReply, ToolService, ToolSpec, UNKNOWN_METHOD,
+    ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
+    PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
+    ToolService, ToolSpec, UNKNOWN_METHOD,
 };
 use tracing::Instrument;
 
@@ -115,13 +115,13 @@ impl Application {
             context.read_for_call();
             None
         };
+        let format = call.answer_format;
         let Some(key) = key else {
-            let form = call.answer_form;
             let notes = tool::correct_arguments(&mut call, spec);
             let limit = answer::take_size_limit(&mut call, spec)?;
             let mut answer = run_tool(context, spec, &**handler, call).instrument(span).await?;
             answer.add_notes(notes);
-            return answer.into_reply(form, limit);
+            return answer.render(format, limit);
         };
         let store = &*ports.idempotency;
         // A retry waits for the first attempt, so that it finds the stored response.
@@ -131,7 +131,7 @@ impl Application {
             if let Some(audit) = &audit {
                 audit.mark_replayed();
             }
-            reply
+            answer::in_format(reply, format)
         };
         let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
         if let Some(reply) = replayed {
@@ -145,9 +145,9 @@ impl Application {
         match outcome {
             Ok(answer) => {
                 // A retry may ask for data, even if this call does not.
-                let reply = answer.into_reply(AnswerForm::Both, limit)?;
+                let reply = answer.render_stored(limit)?;
                 idempotency::save_response(store, &key, &reply).await;
-                Ok(reply)
+                Ok(answer::in_format(reply, format))
             }
             // Another server may have done the same write first: a deleted item, for example, is
             // not found again. The key also decides whether a write of unknown outcome is stored.

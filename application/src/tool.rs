@@ -114,7 +114,9 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<(ToolSpec, Box<dyn 
     };
     for toolset in Toolset::ALL {
         if settings.toolsets.contains(&toolset) {
-            toolset_tools(toolset, ports).into_iter().for_each(|tool| add(tool, toolset));
+            for tool in toolset_tools(toolset, ports) {
+                add(tool, toolset);
+            }
         }
     }
     // They handle entities too, and the loop has added them with the backlog.

@@ -27,7 +27,7 @@ const OPTIONS = {
 async function toolsOf(binary) {
   const folder = mkdtempSync(join(tmpdir(), 'reqlore-types-'));
   const env = { PATH: process.env.PATH, HOME: folder, REQLORE_LOG: 'error' };
-  const server = spawn(binary, [], { cwd: folder, env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const server = spawn(binary, ['--answers', 'both'], { cwd: folder, env, stdio: ['pipe', 'pipe', 'inherit'] });
   const failed = new Promise((_, reject) => server.on('error', reject));
   const ended = new Promise((resolve) => server.on('close', resolve));
   try {

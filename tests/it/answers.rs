@@ -13,7 +13,7 @@ const LABELS: &str = "\
     criteria critical currently deleted epic file first for found from high history hit hits idea in \
     issue item items linked may medium mentioned missing names needed new newest no not note \
     nothing null of old page problem query related relationship relationships removed \
-    requirement requirements same stories story the this to updated user was which words \
+    requirement requirements rule same stories story the this to updated user was which words \
     written";
 
 /// The successful answers of all transcripts, which are the same on every storage, by their tool.
@@ -25,7 +25,7 @@ fn recorded_answers() -> Vec<(String, Value)> {
         for line in source.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             if let Some(name) = line["call"].as_str().or(line["send"]["params"]["name"].as_str()) {
-                tool = name.to_owned();
+                name.clone_into(&mut tool);
             }
             for key in ["expect", "files", "http"] {
                 let result = &line[key]["result"];
@@ -56,7 +56,9 @@ fn data_words(data: &Value) -> BTreeSet<String> {
         Value::String(text) => words(text),
         Value::Array(items) => {
             let mut all = words(&items.len().to_string());
-            items.iter().for_each(|item| all.extend(data_words(item)));
+            for item in items {
+                all.extend(data_words(item));
+            }
             all
         }
         Value::Object(object) => {
@@ -86,7 +88,9 @@ fn answers_have_data_with_everything_that_their_text_says() {
             // A text shows the first eight digits of a version, and a small limit may cut a word.
             let is_part = (word.len() == 8 || word == last)
                 && data.iter().any(|known| known.starts_with(word));
-            !data.contains(word) && !labels.contains(&**word) && !is_part
+            // Transcripts mask most versions.
+            let is_version = word.len() == 16 && data.contains("version");
+            !data.contains(word) && !labels.contains(&**word) && !is_part && !is_version
         });
         missing.entry(tool.clone()).or_default().extend(unknown);
         tools.insert(tool);
@@ -177,6 +181,8 @@ fn long_calls() -> [(&'static str, Value); 11] {
 #[test]
 fn answers_stay_within_max_tokens() {
     const BYTES_PER_TOKEN: usize = 4;
+    // The smallest limit.
+    const MIN_TOKENS: usize = 100;
     let folder = project();
     let mut server = default_server(folder.path());
     fill_backlog(&mut server);
@@ -187,7 +193,8 @@ fn answers_stay_within_max_tokens() {
             let answer = server.call(tool, arguments);
             assert_ne!(answer["result"]["isError"], true, "{answer}");
             let size = text(&answer).len();
-            assert!(size <= tokens * BYTES_PER_TOKEN, "{tool}, {tokens} tokens: {size} bytes");
+            let max_size = tokens.max(MIN_TOKENS) * BYTES_PER_TOKEN;
+            assert!(size <= max_size, "{tool}, {tokens} tokens: {size} bytes");
         }
     }
 }

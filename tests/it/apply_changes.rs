@@ -10,7 +10,7 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Error;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository};
-use reqlore_domain::ports::service::{AnswerForm, NoProgress, ToolCall, ToolService};
+use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore};
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ impl TestProject {
                 ..Caller::local("tester", Access::Write)
             }),
             idempotency_key: None,
-            answer_form: AnswerForm::Both,
+            answer_format: AnswerFormat::Both,
             progress_sink: Arc::new(NoProgress),
             correlation_id: String::new(),
             name: tool.to_owned(),

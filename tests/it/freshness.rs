@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use reqlore_application::{Application, ApplicationPorts};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{AnswerForm, NoProgress, ToolCall, ToolService};
+use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolService};
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{FsProjects, FsStore};
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ async fn call_tool(
         arguments: arguments.as_object().unwrap().clone(),
         progress_sink: Arc::new(NoProgress),
         idempotency_key: None,
-        answer_form: AnswerForm::Both,
+        answer_format: AnswerFormat::Both,
     };
     let reply = application.call(call).await.map_err(|error| error.message)?;
     Ok(Value::clone(&reply.data))

@@ -12,7 +12,7 @@ use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet,
 };
 use reqlore_domain::ports::service::{
-    AnswerForm, ApplicationService, ListRequest, NoProgress, ToolCall, ToolService,
+    AnswerFormat, ApplicationService, ListRequest, NoProgress, ToolCall, ToolService,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -141,7 +141,7 @@ impl Backlog {
         let call = ToolCall {
             caller: caller(),
             idempotency_key: None,
-            answer_form: AnswerForm::Both,
+            answer_format: AnswerFormat::Both,
             progress_sink: Arc::new(NoProgress),
             correlation_id: String::new(),
             name: tool.to_owned(),

@@ -9,7 +9,7 @@ use reqlore_application::{Application, ApplicationPorts};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{
-    AnswerForm, ApplicationService, NoProgress, ToolCall, ToolService, ToolSpec,
+    AnswerFormat, ApplicationService, NoProgress, ToolCall, ToolService, ToolSpec,
 };
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use serde_json::{Map, Value, json};
@@ -22,7 +22,7 @@ fn tool_call(tool: &str, arguments: Map<String, Value>) -> ToolCall {
     ToolCall {
         caller: caller(),
         idempotency_key: None,
-        answer_form: AnswerForm::Both,
+        answer_format: AnswerFormat::Both,
         progress_sink: Arc::new(NoProgress),
         correlation_id: String::new(),
         name: tool.to_owned(),

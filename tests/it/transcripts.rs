@@ -7,8 +7,8 @@
 //! - `{"http": answer}`, an answer that differs over HTTP (`transcripts_http.rs`).
 //!
 //! `{root}` is the project's folder, `{entity1}` the id of the first entity that a tool created. In
-//! transcripts of changes `{uid}`, `{time}`, `{version}` and `{mark}` replace values that differ in
-//! each run. `UPDATE_EXPECT=1` writes the current answers.
+//! transcripts of changes `{uid}`, `{time}`, `{version}`, `{plan}` and `{mark}` replace values that
+//! differ in each run. `UPDATE_EXPECT=1` writes the current answers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::embedder::Embedder;
 use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::search::SearchIndex;
-use reqlore_domain::ports::service::{AnswerForm, NoProgress};
+use reqlore_domain::ports::service::{AnswerFormat, NoProgress};
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore};
@@ -186,6 +186,7 @@ fn mask_text(text: &str) -> String {
             20 if dashes(&[4, 7]) && word.ends_with('Z') => "{time}",
             16 if is_hex => "{version}",
             8 if is_hex && masked.ends_with(' ') => "{version}",
+            5 if masked.ends_with("nplan: ") || masked.ends_with("\"plan\":\"") => "{plan}",
             6 if is_hex && follows_linked_key(&masked) => "{mark}",
             _ => word,
         });
@@ -455,7 +456,7 @@ fn play_in_process(
         let (client_end, server_end) = tokio::io::duplex(64 * 1024);
         let caller = Caller::local("tester", Access::Write);
         let mut stdio = StdioTransport::new(caller, StdioLimits::default());
-        stdio.answers = AnswerForm::Both;
+        stdio.answers = AnswerFormat::Both;
         let (read, write) = tokio::io::split(server_end);
         let endpoint = Arc::new(Application::new(ports));
         let serving = tokio::spawn(stdio.serve_on(read, write, endpoint));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::service::{
-    AnswerForm, CompletionRequest, CompletionTarget, PromptPart, UNKNOWN_METHOD,
+    AnswerFormat, CompletionRequest, CompletionTarget, PromptPart, UNKNOWN_METHOD,
 };
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
@@ -75,12 +75,14 @@ impl ServerHandler for McpServer {
         reject_cursor(request, "tools")
             .map_err(|error| self.protocol_error(&context, "tools/list", error))?;
         let guarded = self.guarded_service(&context)?;
-        let form = self.answer_form(&context.meta, guarded.context.dialect);
-        let form = form.map_err(|error| self.protocol_error(&context, "tools/list", error))?;
+        let format = self.answer_format(&context.meta, guarded.context.dialect);
+        let format = format.map_err(|error| self.protocol_error(&context, "tools/list", error))?;
         let mut tools = lists.tools.clone();
-        if form == AnswerForm::Text {
+        if format == AnswerFormat::Text {
             // No model reads them, and they cost nearly half of the tokens.
-            tools.iter_mut().for_each(|tool| tool.output_schema = None);
+            for tool in &mut tools {
+                tool.output_schema = None;
+            }
         }
         let mut result = ListToolsResult::with_all_items(tools);
         add_server_info(&mut result.meta, &context);
@@ -102,12 +104,12 @@ impl ServerHandler for McpServer {
         // On a connection a response is lost only with the connection, so no retry needs a key.
         let key = if self.is_connected() { Ok(None) } else { idempotency_key(&context.meta) };
         let key = key.map_err(|error| guarded.context.protocol_error("tools/call", error))?;
-        let form = self.answer_form(&context.meta, guarded.context.dialect);
-        let form = form.map_err(|error| guarded.context.protocol_error("tools/call", error))?;
+        let format = self.answer_format(&context.meta, guarded.context.dialect);
+        let format = format.map_err(|error| guarded.context.protocol_error("tools/call", error))?;
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
         let tool = name.clone();
         let outcome = run_with_progress(&context, |progress_sink| {
-            guarded.call_tool(name, arguments, key, form, progress_sink)
+            guarded.call_tool(name, arguments, key, format, progress_sink)
         });
         let mut outcome = outcome.await;
         if has_replacements(&context.meta) {

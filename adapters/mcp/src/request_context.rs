@@ -8,8 +8,9 @@ use futures_util::FutureExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::{
-    AnswerForm, ApplicationService, CompletionRequest, CompletionValues, ListRequest, ProgressSink,
-    PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall, ToolReply,
+    AnswerFormat, ApplicationService, CompletionRequest, CompletionValues, ListRequest,
+    ProgressSink, PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall,
+    ToolReply,
 };
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
@@ -135,7 +136,7 @@ impl GuardedService {
         name: String,
         arguments: Map<String, Value>,
         idempotency_key: Option<String>,
-        answer_form: AnswerForm,
+        answer_format: AnswerFormat,
         progress_sink: Arc<dyn ProgressSink>,
     ) -> Result<ToolReply> {
         let (caller, correlation_id) = self.caller_and_id();
@@ -146,7 +147,7 @@ impl GuardedService {
             arguments,
             progress_sink,
             idempotency_key,
-            answer_form,
+            answer_format,
         };
         catch_panic(self.service.call(call)).await
     }

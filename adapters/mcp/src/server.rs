@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{AnswerForm, ApplicationService, NoProgress, ToolReply};
+use reqlore_domain::ports::service::{AnswerFormat, ApplicationService, NoProgress, ToolReply};
 use rmcp::model::{
     ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData, JsonRpcResponse,
     JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig, ServerJsonRpcMessage,
@@ -30,7 +30,7 @@ type Context = RmcpContext<RoleServer>;
 
 /// The `_meta` key for the idempotency key of a call.
 const IDEMPOTENCY_KEY: &str = "reqlore/idempotency-key";
-/// The `_meta` key for the form of answers: in a request, or in `initialize` for a connection.
+/// The `_meta` key for the format of answers: in a request, or in `initialize` for a connection.
 pub const ANSWERS_META: &str = "reqlore/answers";
 
 /// Serves MCP for one connection, or for all HTTP callers of the process. Clones share the state.
@@ -84,33 +84,33 @@ impl McpServer {
         }))
     }
 
-    /// Sets the default form of answers.
+    /// Sets the default format of answers.
     #[must_use]
-    pub fn with_answers(self, form: AnswerForm) -> Self {
-        self.0.answers_both.store(form == AnswerForm::Both, Ordering::Relaxed);
+    pub fn with_answers(self, format: AnswerFormat) -> Self {
+        self.0.answers_both.store(format == AnswerFormat::Both, Ordering::Relaxed);
         self
     }
 
-    /// The form that a connection chose in its handshake. Over HTTP there is no connection.
+    /// The format that a connection chose in its handshake. Over HTTP there is no connection.
     pub(crate) fn set_answers(&self, meta: &MetaObject) -> Result<(), ErrorData> {
-        if let (Some(form), true) = (requested_form(meta)?, self.is_connected()) {
-            self.0.answers_both.store(form == AnswerForm::Both, Ordering::Relaxed);
+        if let (Some(format), true) = (requested_format(meta)?, self.is_connected()) {
+            self.0.answers_both.store(format == AnswerFormat::Both, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// The form of the answer to a request.
-    pub(crate) fn answer_form(
+    /// The format of the answer to a request.
+    pub(crate) fn answer_format(
         &self,
         meta: &MetaObject,
         dialect: ClientDialect,
-    ) -> Result<AnswerForm, ErrorData> {
-        match requested_form(meta)? {
+    ) -> Result<AnswerFormat, ErrorData> {
+        match requested_format(meta)? {
             // Programs: the specification of their API has data in each answer.
-            _ if dialect == ClientDialect::JsonRpc => Ok(AnswerForm::Both),
-            Some(form) => Ok(form),
-            None if self.0.answers_both.load(Ordering::Relaxed) => Ok(AnswerForm::Both),
-            None => Ok(AnswerForm::Text),
+            _ if dialect == ClientDialect::JsonRpc => Ok(AnswerFormat::Both),
+            Some(format) => Ok(format),
+            None if self.0.answers_both.load(Ordering::Relaxed) => Ok(AnswerFormat::Both),
+            None => Ok(AnswerFormat::Text),
         }
     }
 
@@ -154,11 +154,11 @@ impl McpServer {
         let meta = MetaObject(meta);
         // Over HTTP a response can be lost after its write, so retries need a key.
         let options = idempotency_key(&meta)
-            .and_then(|key| Ok((key, self.answer_form(&meta, context.dialect)?)));
+            .and_then(|key| Ok((key, self.answer_format(&meta, context.dialect)?)));
         let result = match options {
-            Ok((key, form)) => {
+            Ok((key, format)) => {
                 let progress_sink = Arc::new(NoProgress);
-                match guarded.call_tool(name, arguments, key, form, progress_sink).await {
+                match guarded.call_tool(name, arguments, key, format, progress_sink).await {
                     Ok(reply) => return direct_response(id, reply),
                     Err(error) => convert::tool_error(error, context, ProtocolEra::Legacy, &tool),
                 }
@@ -291,12 +291,12 @@ pub(crate) fn idempotency_key(meta: &MetaObject) -> Result<Option<String>, Error
     }
 }
 
-/// Returns the form of answers that a request asks for.
-fn requested_form(meta: &MetaObject) -> Result<Option<AnswerForm>, ErrorData> {
+/// Returns the format of answers that a request asks for.
+fn requested_format(meta: &MetaObject) -> Result<Option<AnswerFormat>, ErrorData> {
     let Some(given) = meta.get(ANSWERS_META) else { return Ok(None) };
     let name = given.as_str().unwrap_or_default();
-    let form = AnswerForm::ALL.into_iter().find(|form| form.name() == name);
-    form.map(Some).ok_or_else(|| {
+    let format = AnswerFormat::ALL.into_iter().find(|format| format.name() == name);
+    format.map(Some).ok_or_else(|| {
         let message = format!("_meta[{ANSWERS_META:?}]: must be \"text\" or \"both\"");
         ErrorData::invalid_params(message, None)
     })

@@ -31,13 +31,13 @@ const GUIDANCE: [(&[&str], &str); 6] = [
     (&["reqlix_get_requirements"], "Read the rules of a section with reqlix_get_requirements."),
     (
         &["reqlix_set_requirements"],
-        "Change rules only with reqlix_set_requirements and reqlix_delete_requirements.",
+        "Change rules with reqlix_set_requirements and reqlix_delete_requirements, not in files.",
     ),
     (
         &["epic_hierarchy"],
         "Find epics, user stories, requirements and acceptance criteria with search_global.",
     ),
-    (&["apply_changes", "epic_hierarchy"], "Create or change many with apply_changes."),
+    (&["apply_changes", "epic_hierarchy"], "Create or change several at once with apply_changes."),
     (
         &["reqlix_set_requirements", "epic_hierarchy"],
         "A rule always holds; a requirement is something to build.",

@@ -28,7 +28,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{any, get};
 use reqlore_domain::ports::authenticator::Authenticator;
-use reqlore_domain::ports::service::{AnswerForm, ApplicationService};
+use reqlore_domain::ports::service::{AnswerFormat, ApplicationService};
 #[cfg(doc)]
 use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
@@ -60,8 +60,8 @@ pub struct HttpConfig {
     /// `https://name:port`, `https://name:*`.
     pub origins: Vec<String>,
     pub limits: HttpLimits,
-    /// The form of answers to MCP clients, unless a request asks for another.
-    pub answers: AnswerForm,
+    /// The format of answers to MCP clients, unless a request asks for another.
+    pub answers: AnswerFormat,
     pub authenticator: Arc<dyn Authenticator>,
     /// The state of the storage, for `/readyz`.
     pub readiness: Arc<dyn Fn() -> Readiness + Send + Sync>,

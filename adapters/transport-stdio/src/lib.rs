@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::service::{AnswerForm, ApplicationService};
+use reqlore_domain::ports::service::{AnswerFormat, ApplicationService};
 use reqlore_domain::ports::transport::Transport;
 use reqlore_mcp::server::{ConnectionService, McpServer};
 use reqlore_mcp::shutdown::Shutdown;
@@ -66,15 +66,15 @@ impl Default for StdioLimits {
 pub struct StdioTransport {
     pub caller: Caller,
     pub limits: StdioLimits,
-    /// The form of answers, unless the client asks for another.
-    pub answers: AnswerForm,
+    /// The format of answers, unless the client asks for another.
+    pub answers: AnswerFormat,
     /// Set by [`Transport::start`].
     pub shutdown: Shutdown,
 }
 
 impl StdioTransport {
     pub fn new(caller: Caller, limits: StdioLimits) -> Self {
-        Self { caller, limits, answers: AnswerForm::Text, shutdown: Shutdown::default() }
+        Self { caller, limits, answers: AnswerFormat::Text, shutdown: Shutdown::default() }
     }
 
     /// Serves one client over any two streams, until `shutdown`. Fails if a response that was due

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{AnswerForm, NoProgress, ToolCall, ToolReply};
+use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ impl PageSession {
             arguments,
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
-            answer_form: AnswerForm::Both,
+            answer_format: AnswerFormat::Both,
         };
         self.config.service.call(call).await
     }

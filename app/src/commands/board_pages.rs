@@ -18,7 +18,7 @@ use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, C
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::ports::project_resolver::{ProjectResolver, project_not_found};
-use reqlore_domain::ports::service::AnswerForm;
+use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::ports::transport::Transport;
 use reqlore_domain::project_key::ProjectKey;
@@ -109,7 +109,7 @@ fn bind_loopback(sessions: Arc<LocalSessions>, pages: Router) -> std::io::Result
         hosts: Vec::new(),
         origins: Vec::new(),
         limits: HttpLimits { drain_timeout: DRAIN_TIMEOUT, ..HttpLimits::default() },
-        answers: AnswerForm::default(),
+        answers: AnswerFormat::default(),
         authenticator: sessions,
         readiness: Arc::new(|| Readiness::Ready),
         render_metrics: Arc::new(String::new),

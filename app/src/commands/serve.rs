@@ -11,7 +11,7 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::ports::service::AnswerForm;
+use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_metrics::Metrics;
 use reqlore_transport_http::{HttpTransport, Readiness};
@@ -132,7 +132,7 @@ fn bind_http(
     metrics: &Arc<Metrics>,
     counters: Arc<TrafficCounters>,
     pages: Option<Router>,
-    answers: AnswerForm,
+    answers: AnswerFormat,
 ) -> Result<Box<dyn Transport>, CommandError> {
     let metrics = Arc::clone(metrics);
     let config = reqlore_transport_http::HttpConfig {

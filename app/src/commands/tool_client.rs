@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqlore_application::{Application, Maintenance};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, PresentedToken, redact_echo, redact_secrets};
-use reqlore_domain::ports::service::{AnswerForm, NoProgress, ToolCall, ToolReply, ToolService};
+use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_probe::{HttpClient, is_encrypted, is_loopback};
 use serde_json::{Map, Value, json};
@@ -175,7 +175,7 @@ impl LocalConnection {
             arguments,
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
-            answer_form: AnswerForm::Both,
+            answer_format: AnswerFormat::Both,
         };
         runtime.block_on(self.application.call(call))
     }

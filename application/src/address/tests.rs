@@ -157,7 +157,7 @@ async fn writing_tools_refuse_ids_of_other_sets_and_name_the_tool() {
         ("update_requirement", "requirement", "US-001", "a user story; update_user_story changes"),
         ("update_epic", "epic", "general", "a section; reqlix_set_requirements changes it"),
         ("delete_item", "reference", "general:2.1", "reqlix_delete_requirements deletes it"),
-        ("delete_item", "reference", "general", "deletes its requirements one by one"),
+        ("delete_item", "reference", "general", "deletes its rules one by one"),
         ("delete_item", "reference", "react", "only .knowledge/config.yaml defines it"),
         ("epic_hierarchy", "epic", "REQ-007", "a requirement; get_item reads it"),
         ("search_docs", "docset", "REQ-007", "a requirement; get_item reads it"),
@@ -181,7 +181,7 @@ async fn links_are_listed_in_both_directions_by_relation() {
     for line in [
         "- mentions dec-4f1a20 (decision, accepted): Guests [shop]",
         "- affected by dec-4f1a20 (decision, accepted): Guests [shop]",
-        "- mentioned by general:2.1 (section_requirement): Ask no guest for an account, see REQ-7.",
+        "- mentioned by general:2.1 (rule): Ask no guest for an account, see REQ-7.",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
     }

@@ -83,8 +83,17 @@ impl AppliedChanges {
     /// `names` are the local names of the entries.
     pub(super) fn new(batch: &CommittedBatch, names: Vec<Option<String>>, dry_run: bool) -> Self {
         let mut results = Vec::with_capacity(batch.outcomes.len());
+        // A dry run reserves no reference.
+        let mut unissued = HashSet::new();
+        for outcome in &batch.outcomes {
+            if dry_run && outcome.rule.is_none() && outcome.action == Action::Create {
+                unissued.insert(&outcome.document.id);
+            }
+        }
         for (position, (outcome, name)) in batch.outcomes.iter().zip(names).enumerate() {
-            results.push(EntryResult::new(position + 1, outcome, name, dry_run));
+            let mut result = EntryResult::new(position + 1, outcome, name, dry_run);
+            result.id.take_if(|_| unissued.contains(&outcome.document.id));
+            results.push(result);
         }
         Self {
             project: batch.project.to_string(),
@@ -134,7 +143,7 @@ impl EntryResult {
             Some(rule) => rule.version,
             None => Some(outcome.document.version),
         };
-        // A dry run reserves no reference.
+        // The index of a rule is not reserved either.
         let is_unissued = dry_run && outcome.action == Action::Create;
         Self {
             entry,
@@ -210,16 +219,23 @@ fn action_name(action: Action) -> &'static str {
     }
 }
 
-/// One line for each action and kind. New items have no ID yet.
+/// The kinds of new items, which have no ID yet, and a line for each other action and kind.
 fn write_planned(text: &mut String, results: &[EntryResult]) {
+    let mut continued = "";
     for PlannedChanges { action, kind, count } in planned_changes(results) {
-        write_to(text, format_args!("\n{action} {count} {}", encode_line(&kind)));
         let mut items = Vec::new();
         for result in results {
             if result.action == action && result.kind == kind && result.id.is_some() {
                 items.push(result.text(&mut HashSet::new()));
             }
         }
+        let kind = encode_line(&kind);
+        if items.is_empty() && continued == action {
+            write_to(text, format_args!(", {count} {kind}"));
+            continue;
+        }
+        write_to(text, format_args!("\n{action} {count} {kind}"));
+        continued = if items.is_empty() { action } else { "" };
         if !items.is_empty() {
             write_to(text, format_args!(": {}", items.join(", ")));
         }

@@ -161,7 +161,10 @@ const OPERATIONS: [&str; 4] = ["create", "update", "delete", "relate"];
 impl Entry {
     pub(super) fn parse(entry: Value) -> Result<Self> {
         let Some(mut entry) = into_object(entry) else {
-            return Err(invalid_entry("it is not an object; see the schema".to_owned()));
+            return Err(invalid_entry(
+                "not an object; send one such as {\"update\": \"REQ-048\", \"status\": \"Active\"}"
+                    .to_owned(),
+            ));
         };
         let name = match entry.remove("name") {
             None | Some(Value::Null) => None,
@@ -195,13 +198,13 @@ impl Entry {
             (key, _) => return Err(invalid_entry(format!("{key}: send text")).field(key)),
         };
         if name.is_some() && !matches!(operation, Operation::Create(_)) {
-            let message = "name: only an entry with create has one".to_owned();
+            let message = "name: allowed only with create; remove name".to_owned();
             return Err(invalid_entry(message).field("name"));
         }
         for key in own_arguments.keys() {
             if entry.get(key).is_some_and(|value| !value.is_null()) {
                 let own = operation.entry_key(key);
-                let message = format!("{key}: {own} has this value; remove {key}");
+                let message = format!("{key}: {own} already sets it; remove {key}");
                 return Err(invalid_entry(message).field(key));
             }
         }
@@ -332,8 +335,7 @@ fn check_not_local(id: &str, key: &str) -> Result<()> {
 
 pub(super) fn own_item_error(id: &str, key: &str) -> Error {
     let message = format!(
-        "{key}: {} is created by this call; an item may be changed by one entry only, so put its \
-         values into the entry that creates it",
+        "{key}: {} is created by this call; move these values into the entry that creates it",
         truncate_echo(id)
     );
     Error::new(ErrorKind::Refused, message).field(key)

@@ -11,6 +11,8 @@ use super::entry::{Operation, own_item_error};
 use crate::change::LocalNames;
 use crate::{ToolContext, address};
 
+/// Within the limit of all clients.
+const MAX_MESSAGE_BYTES: usize = 7_000;
 /// Maximum errors in one message, and characters of each if there are several.
 const MAX_ERRORS: usize = 20;
 const MAX_ERROR_CHARS: usize = 600;
@@ -81,7 +83,17 @@ impl<'a> EntryErrors<'a> {
             }
             labelled.push(error);
         }
-        let lines: Vec<String> = labelled.iter().map(describe_error).collect();
+        let mut lines: Vec<String> = Vec::new();
+        let mut size = 0;
+        for error in &labelled {
+            let line = describe_error(error);
+            size += line.len();
+            if size > MAX_MESSAGE_BYTES {
+                break;
+            }
+            lines.push(line);
+        }
+        let shown = lines.len();
         let mut labelled = labelled.into_iter();
         let Some(mut first) = labelled.next() else {
             return Error::new(ErrorKind::Internal, "A call failed without an error.");
@@ -91,8 +103,8 @@ impl<'a> EntryErrors<'a> {
         }
         let mut message =
             format!("{count} entries have errors; nothing was written.\n{}", lines.join("\n"));
-        if count > MAX_ERRORS {
-            message = format!("{message}\nand {} more", count - MAX_ERRORS);
+        if count > shown {
+            message = format!("{message}\nand {} more", count - shown);
         }
         first.message = message;
         // Of one entry only.

@@ -43,7 +43,7 @@ const MAX_ENTRIES: usize = 100;
 struct Arguments {
     /// Applied in order.
     changes: Option<EntryList>,
-    /// Of a dry run, instead of changes.
+    /// Plan of a dry run; replaces changes.
     plan: Option<BoundedString<100>>,
     /// Writes nothing and returns a plan.
     #[serde(default)]
@@ -58,8 +58,8 @@ impl Tool for ApplyChanges {
             ..write_tool::<Arguments, AppliedChanges>(
                 "apply_changes",
                 "Create or change many items at once",
-                "Creates, updates, deletes and relates up to 100 items and rules in one commit: \
-                 all or nothing. Each entry has exactly one of create (a kind), update, delete, \
+                "Creates, updates, deletes and relates up to 100 items and rules, all or \
+                 nothing. Each entry has exactly one of create (a kind), update, delete, \
                  relate; its other keys are the arguments of the tool for one item. A rule has an \
                  ID such as checkout:3.",
             )
@@ -96,10 +96,12 @@ impl Tool for ApplyChanges {
                 apply(context, spec, &call, &entries, dry_run, None).await
             }
             (None, Some(_)) if arguments.dry_run => {
-                let message = "dry_run: a plan is the result of one; leave dry_run out";
+                let message = "dry_run: not allowed with plan; omit dry_run";
                 Err(argument_error("dry_run", message))
             }
-            (None, Some(plan)) => apply_plan(context, spec, &call, plan.as_str()).await,
+            (None, Some(plan)) => {
+                apply_plan(context, spec, &call, &plan.as_str().trim().to_lowercase()).await
+            }
             (Some(_), Some(_)) => {
                 Err(argument_error("plan", "plan: send either changes or a plan, not both"))
             }
@@ -130,7 +132,7 @@ async fn apply_plan(
     applied.map_err(|mut error| {
         match &error.field {
             // Nothing was written, so the same call may be repeated.
-            _ if error.kind == ErrorKind::Busy => {
+            _ if matches!(error.kind, ErrorKind::Busy | ErrorKind::Unavailable) => {
                 context.plans.insert(plan, now);
             }
             Some(field) if field.starts_with("changes") => {
@@ -180,24 +182,21 @@ async fn apply(
     }
     let count = entries.len();
     let reason = format!("apply {count} {}", change_noun(count));
-    let batch = ChangeBatch { reason, changes, is_dry_run: dry_run, expected };
-    let result = if errors.is_empty() {
-        batch.commit(context, call, spec).await
-    } else {
-        // Nothing will be written, but the other entries may have errors too.
-        batch.check(context, call, spec).await.map(|()| CommittedBatch::default())
-    };
-    match result {
-        Err(BatchError::Whole(error)) => return Err(error),
+    // With an error nothing will be written, but the other entries may have errors too.
+    let is_dry_run = dry_run || !errors.is_empty();
+    let batch = ChangeBatch { reason, changes, positions, is_dry_run, expected };
+    match batch.commit(context, call, spec).await {
+        Err(BatchError::Whole(error)) if errors.is_empty() => return Err(error),
         Err(BatchError::Changes(found)) => {
             for (position, error) in found {
-                errors.push(positions[position], error);
+                errors.push(position, error);
             }
         }
         Ok(batch) if errors.is_empty() => {
             return render(context, call, entries, batch, dry_run).await;
         }
-        Ok(_) => {}
+        // The errors of the entries are more useful.
+        Err(BatchError::Whole(_)) | Ok(_) => {}
     }
     Err(errors.merge(context, call, spec, &names).await)
 }
@@ -268,7 +267,7 @@ fn list_notes(mut notes: Vec<(usize, String)>) -> Vec<String> {
         lines.push(format!("entry {}: {note}", position + 1));
     }
     if more > 0 {
-        lines.push(format!("{more} more warnings"));
+        lines.push(format!("{more} more notes"));
     }
     lines
 }

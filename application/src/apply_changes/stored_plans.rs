@@ -106,8 +106,7 @@ impl StoredPlans {
             .position(|plan| plan.id == id.trim() && plan.owner == owner && plan.expires_at > now);
         let Some(position) = found else {
             let message = format!(
-                "plan: {:?} is not a plan of yours on this server, or it expired or was applied; \
-                 send the changes",
+                "plan: {:?} is unknown, expired or already applied; send the changes",
                 truncate_echo(id)
             );
             return Err(Error::new(ErrorKind::NotFound, message).field("plan"));

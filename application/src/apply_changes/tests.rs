@@ -179,7 +179,7 @@ async fn plan_is_refused_if_a_read_document_changed() {
         (
             json!([{ "update": "REQ-002", "title": "Gone" }]),
             json!([{ "delete": "REQ-002" }]),
-            "plan: it no longer applies; send the changes again.\nEntry 1 (update REQ-002): ",
+            "plan: changed since the dry run: REQ-002",
         ),
     ] {
         let plan = session.dry_run(changes).await.data["plan"].clone();
@@ -201,6 +201,23 @@ async fn plan_survives_changes_of_other_documents() {
 }
 
 #[tokio::test]
+async fn errors_of_all_stages_are_reported_at_once() {
+    let session = Session::with_backlog().await;
+    let error = session
+        .error(json!({ "changes": [
+            { "create": "epic", "title": "E", "priority": "urgent" },
+            { "update": "REQ-999", "title": "x" },
+            { "update": "nowhere:1", "text": "x" },
+            { "create": "epic", "title": "Valid", "priority": 1 },
+        ] }))
+        .await;
+    assert!(error.message.starts_with("3 entries have errors; nothing was written."), "{error}");
+    for problem in ["Entry 1 (create epic \"E\"): ", "REQ-999", "nowhere"] {
+        assert!(error.message.contains(problem), "{problem}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn plan_belongs_to_one_caller_and_expires() {
     let team = TestTeam::new();
     team.join('a', "ada", UserRole::User, Access::Write).await;
@@ -216,7 +233,7 @@ async fn plan_belongs_to_one_caller_and_expires() {
     let plans = [plan().await, plan().await];
     for caller in [&other, &elsewhere] {
         let error = team.call(caller, TOOL, plans[0].clone(), None).await.unwrap_err();
-        assert!(error.message.contains("is not a plan of yours"), "{error}");
+        assert!(error.message.contains("is unknown, expired or already applied"), "{error}");
     }
     team.pass(599);
     team.call(&owner, TOOL, plans[0].clone(), Some("key")).await.unwrap();
@@ -224,7 +241,7 @@ async fn plan_belongs_to_one_caller_and_expires() {
     assert_eq!(repeated.data["results"][0]["id"], "EP-001", "a retry gets the first answer");
     team.pass(1);
     let error = team.call(&owner, TOOL, plans[1].clone(), None).await.unwrap_err();
-    assert!(error.message.contains("or it expired"), "{error}");
+    assert!(error.message.contains("expired or already applied"), "{error}");
 }
 
 #[tokio::test]
@@ -234,8 +251,8 @@ async fn changes_or_plan_is_required_exactly_once() {
     for (arguments, field, message) in [
         (json!({}), "changes", "send changes or a plan"),
         (json!({ "changes": changes, "plan": "p1" }), "plan", "not both"),
-        (json!({ "plan": "p1", "dry_run": true }), "dry_run", "leave dry_run out"),
-        (json!({ "plan": "p1" }), "plan", "\"p1\" is not a plan of yours"),
+        (json!({ "plan": "p1", "dry_run": true }), "dry_run", "omit dry_run"),
+        (json!({ "plan": "p1" }), "plan", "\"p1\" is unknown, expired or already applied"),
         (json!({ "changes": [] }), "changes", "it has 0 entries; send 1 to 100"),
     ] {
         let error = session.error(arguments).await;
@@ -443,7 +460,7 @@ async fn rules_have_the_checks_of_the_single_tools() {
         (json!([{ "delete": "g:1", "if_version": "00000000" }]), "Conflict: section g changed"),
         (
             json!([{ "update": "g:1", "section": "g", "text": "x" }]),
-            "update has this value; remove section",
+            "update already sets it; remove section",
         ),
         (json!([{ "update": "g:1", "title": "x" }]), "title: unknown argument"),
         (
@@ -451,7 +468,7 @@ async fn rules_have_the_checks_of_the_single_tools() {
                 { "create": "rule", "name": "r", "section": "g", "text": "x" },
                 { "create": "decision", "title": "D", "links": { "affects": ["$r"] } },
             ]),
-            "$r is a new rule",
+            "$r is a rule created by this call",
         ),
     ] {
         let error = session.error(json!({ "changes": changes })).await;

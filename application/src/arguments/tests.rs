@@ -72,6 +72,7 @@ fn calls_with_lists() -> Vec<(&'static str, Value)> {
         ("update_requirement", json!({ "requirement": "REQ-001", "tags": ["pay"] })),
         ("list_items", json!({ "kind": "requirement", "tags": ["a"] })),
         ("list_epics", json!({ "show": ["title"] })),
+        ("get_item", json!({ "reference": "REQ-001", "show": ["title"] })),
         ("epic_hierarchy", json!({ "epic": "EP-001", "show": ["title"] })),
         ("search_requirements", json!({ "query": "lock", "show": ["title", "status"] })),
         ("get_history", json!({ "reference": "REQ-001", "show": ["user"] })),

@@ -42,7 +42,7 @@ const MAX_LISTED_DEPENDENTS: usize = 10;
 struct Arguments {
     /// Such as REQ-047 or dec-1d2c8f.
     reference: BoundedString<1_000>,
-    /// Also delete its children and end relationships.
+    /// Also delete its children and remove its relationships.
     #[serde(default)]
     cascade: bool,
     /// Current version.
@@ -87,7 +87,7 @@ impl WriteTool for DeleteItem {
             ..write_tool::<Arguments, DeletedItem>(
                 "delete_item",
                 "Delete a story, decision or idea",
-                "Deletes any item of the backlog or knowledge. Refuses if it has children or \
+                "Deletes any item of the backlog or knowledge. Fails if it has children or \
                  relationships, unless cascade is true.",
             )
         }

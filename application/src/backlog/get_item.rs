@@ -18,7 +18,8 @@ use crate::ToolContext;
 use crate::address::{Address, AddressSpace, AddressTarget};
 use crate::addressed_text::AddressedText;
 use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, tokens_for_all};
-use crate::entry_line::{priority_label, tag_list};
+use crate::document_label::SECTION_REQUIREMENT;
+use crate::entry_line::{RULE, priority_label, tag_list};
 use crate::links::LinkList;
 use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
@@ -392,7 +393,10 @@ impl ItemRecord {
 
 impl OtherItem {
     fn head_lines(&self, show: &ShowKeys<ItemKeys>) -> Vec<String> {
-        let kind = self.kind.replace('_', " ");
+        let kind = match &*self.kind {
+            SECTION_REQUIREMENT => RULE.to_owned(),
+            kind => kind.replace('_', " "),
+        };
         let tags = Some(tag_list(&self.tags)).filter(|tags| !tags.is_empty());
         let fields = [
             ("kind", "Kind", Some(&*kind)),

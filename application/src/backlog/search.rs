@@ -1,6 +1,8 @@
 //! The response of `search_global` and `search_requirements`.
 
-use reqlore_domain::document::DocumentKind;
+use std::collections::HashMap;
+
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
 use reqlore_domain::untrusted_text::encode_line;
@@ -8,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{ToolAnswer, serialization_error};
-use crate::entry_line::EntryLine;
+use crate::entry_line::{EntryLine, RULE};
 use crate::incomplete_report::IncompleteReport;
 use crate::pagination::{PageAnswer, PageCursor, PageReader};
 use crate::show_keys::{EntryKeys, ShowKeys};
@@ -84,6 +86,10 @@ pub(super) struct SearchResult {
     pub(super) title: String,
     #[schemars(required, extend("type" = ["string", "null"]))]
     pub(super) status: Option<String>,
+    /// ID of the successor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    pub(super) superseded_by: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub(super) tags: Vec<String>,
@@ -101,12 +107,14 @@ pub(super) struct ResultKeys;
 
 impl EntryKeys for ResultKeys {
     const KEYS: &'static [&'static str] =
-        &["title", "type", "kind", "status", "tags", "snippet", "score"];
+        &["title", "type", "kind", "status", "superseded_by", "tags", "snippet", "score"];
 }
 
 /// A page of results, and the place of the page in all results.
 pub(super) struct ResultPage {
     pub(super) response: SearchResponse,
+    /// Of the results, in their order.
+    documents: Vec<DocumentId>,
     /// Number of results before the page.
     pub(super) offset: usize,
     /// The cursor after the first results of the page.
@@ -125,15 +133,37 @@ impl ResultPage {
         let cursor_after =
             move |shown: usize| position.after(shown, total, state).map(|next| pages.cursor(&next));
         let next_cursor = cursor_after(hits.len());
+        let documents = hits.iter().map(|hit| hit.document.clone()).collect();
         let results = hits.into_iter().map(SearchResult::from_hit).collect();
         let incomplete = IncompleteReport::from_documents(&incomplete);
         let response = SearchResponse { total, results, next_cursor, signals, pending, incomplete };
-        Ok(Self { response, offset: position.offset, cursor_after: Box::new(cursor_after) })
+        Ok(Self {
+            response,
+            documents,
+            offset: position.offset,
+            cursor_after: Box::new(cursor_after),
+        })
+    }
+
+    /// A page that was listed without a query.
+    pub(super) fn listed(
+        response: SearchResponse,
+        offset: usize,
+        cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
+    ) -> Self {
+        Self { response, documents: Vec::new(), offset, cursor_after }
+    }
+
+    /// Names the successors of superseded entities, by the ID of the document.
+    pub(super) fn add_successors(&mut self, successors: &HashMap<DocumentId, String>) {
+        for (result, document) in self.response.results.iter_mut().zip(&self.documents) {
+            result.superseded_by = successors.get(document).cloned();
+        }
     }
 
     /// The text has a summary and a line for each result.
     pub(super) fn reply(self, show: &ShowKeys<ResultKeys>) -> Result<ToolAnswer> {
-        let Self { response, offset, cursor_after } = self;
+        let Self { response, offset, cursor_after, .. } = self;
         let mut lines = Vec::with_capacity(response.results.len());
         let has_snippets = response.results.len() <= MAX_SNIPPETS;
         let mut is_certain = true;
@@ -190,6 +220,7 @@ impl SearchResult {
         let tags = hit.facets.iter().filter_map(|facet| facet.value(SearchFacet::TAG));
         Self {
             status: status.map(str::to_owned),
+            superseded_by: None,
             tags: tags.map(str::to_owned).collect(),
             kind,
             reference_id: hit.reference,
@@ -205,12 +236,18 @@ impl SearchResult {
     fn text_line(&self, has_snippets: bool, show: &ShowKeys<ResultKeys>) -> String {
         // A rule has no title of its own; its section's name is in the reference.
         let is_rule = self.entity_type == SECTION;
-        let snippet = Some(&*self.snippet).filter(|_| show.has("snippet"));
+        let has_text = show.has("snippet") || (is_rule && show.has("title"));
+        let snippet = Some(&*self.snippet).filter(|_| has_text);
         let title = if is_rule { None } else { Some(&*self.title) };
         let line = EntryLine {
             id: &self.reference_id,
-            kind: Some(self.kind.as_deref().unwrap_or(self.entity_type)),
+            kind: Some(match &self.kind {
+                _ if is_rule && self.reference_id.contains(':') => RULE,
+                Some(kind) => kind,
+                None => self.entity_type,
+            }),
             status: self.status.as_deref(),
+            superseded_by: self.superseded_by.as_deref(),
             title,
             tags: &self.tags,
             ..EntryLine::default()

@@ -16,6 +16,7 @@ use super::search::{ResultKeys, ResultPage, SearchPosition, SearchResponse};
 use crate::ToolContext;
 use crate::answer::ToolAnswer;
 use crate::empty_answer::{HitCounts, explain_hits};
+use crate::knowledge::search::read_entities;
 use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::show_keys::ShowKeys;
 use crate::tool::{Tool, decode_arguments, read_tool};
@@ -149,7 +150,10 @@ impl Tool for SearchGlobal {
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let page = context.indexes.search(&context.server_ports, project, &query, observer).await?;
         let found = HitCounts::of_page(&page, position.offset);
-        let mut reply = ResultPage::from_hits(page, position, pages)?.reply(&show)?;
+        let (_, successors) = read_entities(context, project, &page.hits).await?;
+        let mut page = ResultPage::from_hits(page, position, pages)?;
+        page.add_successors(&successors);
+        let mut reply = page.reply(&show)?;
         let excluded = "No text matches the query.";
         explain_hits(&mut reply, ports, &call.caller, project, &kinds, found, excluded).await?;
         Ok(reply)

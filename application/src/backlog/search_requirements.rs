@@ -192,7 +192,7 @@ impl RequirementFilters {
             let position = ItemPage::position(metadata.get(shown - 1)?)?;
             Some(pages.cursor(&(position, offset + shown)))
         };
-        Ok((ResultPage { response, offset, cursor_after: Box::new(cursor_after) }, warnings))
+        Ok((ResultPage::listed(response, offset, Box::new(cursor_after)), warnings))
     }
 }
 
@@ -204,6 +204,7 @@ fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchRe
         kind: None,
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),
+        superseded_by: None,
         tags: item.tags.clone(),
         score: None,
         uncertain: false,

@@ -26,10 +26,14 @@ pub(crate) struct CommittedBatch {
     pub(crate) reads: ReadVersions,
 }
 
+/// Plans by the position of their change in the call, counted from 0.
+type PositionedPlans = Vec<(usize, Box<dyn ChangePlan>)>;
+/// Errors by the position of their change in the call, counted from 0.
+type ChangeErrors = Vec<(usize, Error)>;
+
 /// The errors of a batch, which wrote nothing.
 pub(crate) enum BatchError {
-    /// Errors of changes, by their position, counted from 0.
-    Changes(Vec<(usize, Error)>),
+    Changes(ChangeErrors),
     /// The storage failed, or the batch as a whole was refused.
     Whole(Error),
 }
@@ -69,6 +73,8 @@ pub(crate) struct ChangeBatch {
     /// The reason in the log and the audit log.
     pub(crate) reason: String,
     pub(crate) changes: Vec<Box<dyn Change>>,
+    /// The positions of the changes in the call, which may have invalid entries between them.
+    pub(crate) positions: Vec<usize>,
     /// Decides everything and writes nothing.
     pub(crate) is_dry_run: bool,
     /// The documents that an earlier dry run read. If one of them has changed, nothing is written.
@@ -91,12 +97,13 @@ impl ChangeBatch {
         let plan_context = PlanContext { tools: context, project: &project, write: &write };
         // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {
-            let plans = self.plan(plan_context).await?;
+            let (plans, mut errors) = self.plan(plan_context).await?;
             let mut reads = MergedReads::default();
-            for plan in &plans {
+            for (_, plan) in &plans {
                 reads.add(plan.read_set());
             }
             let read_set = reads.set.clone();
+            let has_errors = !errors.is_empty();
             let (is_dry_run, expected) = (self.is_dry_run, self.expected.clone());
             let decide = move |snapshot: &Snapshot| {
                 let versions = ReadVersions::of_snapshot(snapshot);
@@ -104,8 +111,9 @@ impl ChangeBatch {
                     expected.check_unchanged(&versions)?;
                 }
                 let state = CommitState::new(&reads, snapshot);
-                let (mut changes, result) = decide_all(&plans, state)?;
-                if is_dry_run {
+                // The others are decided too, so that the caller gets all errors at once.
+                let (mut changes, result) = decide_all(&plans, state, has_errors)?;
+                if is_dry_run || has_errors {
                     // After all decisions, so that a dry run reports the errors of a real one.
                     changes.clear();
                 }
@@ -115,7 +123,13 @@ impl ChangeBatch {
                 commit_decision(&context.ports, &project, read_set, write.clone(), decide).await?;
             match result {
                 DecisionResult::Outdated => {}
-                DecisionResult::Failed(errors) => return Err(BatchError::Changes(errors)),
+                DecisionResult::Failed(failed) => {
+                    errors.extend(failed);
+                    return Err(BatchError::Changes(errors));
+                }
+                DecisionResult::Decided(..) if has_errors => {
+                    return Err(BatchError::Changes(errors));
+                }
                 DecisionResult::Decided(mut outcomes, renumbered) => {
                     for (outcome, change) in outcomes.iter_mut().zip(&self.changes) {
                         outcome.effects.notes.splice(0..0, change.notes());
@@ -131,30 +145,18 @@ impl ChangeBatch {
         Err(Error::new(ErrorKind::Busy, message).into())
     }
 
-    /// Finds the errors of the changes without a decision.
-    pub(crate) async fn check(
-        &self,
-        context: &ToolContext,
-        call: &ToolCall,
-        spec: &ToolSpec,
-    ) -> Result<(), BatchError> {
-        let project = self.project(context, &call.caller).await?;
-        let write = write_context(context, call, spec, self.reason.clone());
-        let plan_context = PlanContext { tools: context, project: &project, write: &write };
-        self.plan(plan_context).await.map(drop)
-    }
-
-    async fn plan(&self, context: PlanContext<'_>) -> Result<Vec<Box<dyn ChangePlan>>, BatchError> {
+    /// Returns the plans and the errors, each with its position in the call.
+    async fn plan(&self, context: PlanContext<'_>) -> Result<(PositionedPlans, ChangeErrors)> {
         let mut plans = Vec::with_capacity(self.changes.len());
         let mut errors = Vec::new();
-        for (position, change) in self.changes.iter().enumerate() {
+        for (position, change) in self.positions.iter().zip(&self.changes) {
             match change.plan(context).await {
-                Ok(plan) => plans.push(plan),
-                Err(error) if concerns_change(&error) => errors.push((position, error)),
-                Err(error) => return Err(error.into()),
+                Ok(plan) => plans.push((*position, plan)),
+                Err(error) if concerns_change(&error) => errors.push((*position, error)),
+                Err(error) => return Err(error),
             }
         }
-        if errors.is_empty() { Ok(plans) } else { Err(BatchError::Changes(errors)) }
+        Ok((plans, errors))
     }
 
     async fn project(
@@ -164,11 +166,11 @@ impl ChangeBatch {
     ) -> Result<ProjectKey, BatchError> {
         let mut project = None;
         let mut errors = Vec::new();
-        for (position, change) in self.changes.iter().enumerate() {
+        for (position, change) in self.positions.iter().copied().zip(&self.changes) {
             match change.project(context, caller).await {
                 Ok(own) if *project.get_or_insert_with(|| own.clone()) == own => {}
                 Ok(_) => {
-                    let message = "the entry belongs to another project than the ones before it; \
+                    let message = "the entry belongs to a different project than earlier entries; \
                                    send it in a call of its own";
                     errors.push((position, Error::new(ErrorKind::Refused, message)));
                 }
@@ -194,23 +196,26 @@ enum DecisionResult {
 
 /// Decides the plans in order. No changes unless all of them succeed.
 fn decide_all(
-    plans: &[Box<dyn ChangePlan>],
+    plans: &[(usize, Box<dyn ChangePlan>)],
     mut state: CommitState<'_>,
+    has_errors: bool,
 ) -> Result<(Vec<DocumentChange>, DecisionResult)> {
     let mut decisions = Vec::with_capacity(plans.len());
     let mut errors: Vec<(usize, Error)> = Vec::new();
-    for (entry, plan) in plans.iter().enumerate() {
+    for (entry, plan) in plans {
+        let entry = *entry;
         state.entry = entry;
+        let is_complete = !has_errors && errors.is_empty();
         match plan.decide(&mut state) {
-            Ok(Some(decision)) => decisions.push(decision),
-            Ok(None) if errors.is_empty() => return Ok((Vec::new(), DecisionResult::Outdated)),
+            Ok(Some(decision)) => decisions.push((entry, decision)),
+            Ok(None) if is_complete => return Ok((Vec::new(), DecisionResult::Outdated)),
             Err(error) if concerns_change(&error) => {
                 // A deletion may need the change that failed.
-                if errors.is_empty() || error.field.as_deref() != Some("cascade") {
+                if is_complete || error.field.as_deref() != Some("cascade") {
                     errors.push((entry, error));
                 }
             }
-            Err(error) if errors.is_empty() => return Err(error),
+            Err(error) if is_complete => return Err(error),
             // After an error the state lacks a change, which may be the reason.
             Ok(None) | Err(_) => {}
         }
@@ -223,7 +228,7 @@ fn decide_all(
     let (mut rules, renumbered) = state.rule_results()?;
     // After the last decision, so that each outcome shows the final document.
     let mut outcomes = Vec::with_capacity(decisions.len());
-    for (entry, Decision { action, id, render }) in decisions.into_iter().enumerate() {
+    for (entry, Decision { action, id, render }) in decisions {
         // A later change may have added a relationship to the document.
         let Some(document) = state.document(&id).cloned() else {
             let message = format!("{id} was decided and does not exist.");

@@ -28,12 +28,12 @@ struct DocsetList<'a> {
 #[serde(untagged)]
 enum ListedDocset<'a> {
     Usable(DocsetItem<'a>),
-    Faulty(FaultyDocset<'a>),
+    Faulty(InvalidDocset<'a>),
 }
 
 /// A docset that search_docs cannot use.
 #[derive(Serialize, JsonSchema)]
-struct FaultyDocset<'a> {
+struct InvalidDocset<'a> {
     /// Null if the file has none.
     #[schemars(required, extend("type" = ["string", "null"]))]
     name: Option<&'a str>,
@@ -82,7 +82,7 @@ pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Resu
     docsets.extend(configuration.docsets.iter().map(docset_item).map(ListedDocset::Usable));
     for fault in &configuration.faults {
         let (name, error) = (configuration.faulty_name(fault), format_diagnostic(fault));
-        docsets.push(ListedDocset::Faulty(FaultyDocset { name, error }));
+        docsets.push(ListedDocset::Faulty(InvalidDocset { name, error }));
     }
     let answer = DocsetList { docsets };
     let list = serde_json::to_value(&answer).map_err(serialization_error)?;

@@ -79,8 +79,8 @@ impl Tool for GetHistory {
         read_tool::<Arguments, HistoryAnswer>(
             "get_history",
             "History of an item, decision or rule",
-            "Lists its earlier versions, newest first: what it said before, who changed it, and \
-             when.",
+            "Lists the versions of a document, newest first: what it said before, who changed it, \
+             and when.",
         )
     }
 

@@ -230,7 +230,7 @@ fn ambiguous_version(
     [newer, older]: [Version; 2],
 ) -> Error {
     let message =
-        format!("{field}: {prefix} begins two versions of {name}; send {newer} or {older}");
+        format!("{field}: {prefix} matches two versions of {name}; send {newer} or {older}");
     Error::new(ErrorKind::InvalidArgument, message).field(field).reference(name)
 }
 

@@ -106,7 +106,7 @@ async fn get_history_rejects_a_prefix_of_two_versions() {
         let arguments = |prefix: &str| json!({ "reference": "general", field: prefix });
         let error = testing.error("get_history", arguments("6c06b0b8")).await;
         assert_eq!((error.kind, error.field.as_deref()), (ErrorKind::InvalidArgument, Some(field)));
-        let words = format!("{field}: 6c06b0b8 begins two versions of general; send ");
+        let words = format!("{field}: 6c06b0b8 matches two versions of general; send ");
         assert!(error.message.starts_with(&words), "{}", error.message);
         let (versions, _) = error.message[words.len()..].split_once('.').unwrap();
         for version in versions.split(" or ") {

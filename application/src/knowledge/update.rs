@@ -41,7 +41,7 @@ impl WriteTool for UpdateEntity {
             ..write_tool::<Arguments, EntityOutcome>(
                 "ixchel_update",
                 "Change or link a decision, issue or idea",
-                "Sets its given fields, such as the links and status when another replaces it.",
+                "Changes only the given fields, such as links and status when another replaces it.",
             )
         }
     }

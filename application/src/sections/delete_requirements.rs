@@ -89,14 +89,12 @@ Returns the deleted requirement text, or an error if not found.",
         };
         let mut answer = reply_with_body(deleted.requirement, &details)?;
         let label = super::section_label(&project, key.as_str());
-        answer.add_notes([match &details.version {
-            Some(version) => {
-                let version = super::short_version(version);
-                format!("deleted {} from {label}, version {version}.", details.index)
-            }
-            None => {
-                format!("deleted {}, the last text of {label}; its file is gone.", details.index)
-            }
+        let index = &details.index;
+        answer.add_notes([if let Some(version) = &details.version {
+            let version = super::short_version(version);
+            format!("deleted rule {index} from {label}, version {version}.")
+        } else {
+            format!("deleted rule {index}, the last text of {label}, with the section.")
         }]);
         Ok(answer)
     }
@@ -170,11 +168,11 @@ mod tests {
         testing.write(DocumentId::section("a"), "**1.** only\n").await;
         testing.write(DocumentId::section("b"), "# Mine\n\n**1.** only\n").await;
         let a = testing.text(TOOL, delete("a", "1")).await;
-        let note = "deleted 1, the last text of section a; its file is gone.";
+        let note = "deleted rule 1, the last text of section a, with the section.";
         assert_eq!(a, format!("**1.** only\n\nNote: {note}"));
         let b = testing.call(TOOL, delete("b", "1")).await.unwrap();
         let version = &b.data["version"].as_str().unwrap()[..8];
-        let note = format!("deleted 1 from section b, version {version}.");
+        let note = format!("deleted rule 1 from section b, version {version}.");
         assert_eq!(b.text, format!("**1.** only\n\nNote: {note}"));
         assert_eq!(testing.body(DocumentId::section("a")).await, None);
         assert_eq!(testing.body(DocumentId::section("b")).await.as_deref(), Some("# Mine\n"));

@@ -9,14 +9,19 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::ToolContext;
 use crate::answer::{ToolAnswer, reply};
 use crate::change::{Action, Change, ChangePlan, CommitState, Decision, PlanContext};
 use crate::tool::{decode_arguments, write_tool};
@@ -77,7 +82,13 @@ impl RuleOperation {
             ]
         });
         let [create, update, delete] = &*SPECS;
-        Ok(Box::new(match self {
+        // Required by the tool for one rule, and the same for all entries here.
+        call.arguments.remove("operation_description");
+        let root = match call.arguments.remove("project_root") {
+            Some(Value::String(root)) => Some(root),
+            _ => None,
+        };
+        let (section, edit, if_version) = match self {
             Self::Create => {
                 // `reqlix_set_requirements` appends at this index.
                 if call.arguments.get("index").is_some_and(|index| index == "new") {
@@ -85,19 +96,20 @@ impl RuleOperation {
                 }
                 let CreateArguments { section, text, index, if_version } =
                     decode_arguments(call, create)?;
-                RuleChange { section, edit: RuleEdit::Create(index, text), if_version }
+                (section, RuleEdit::Create(index, text), if_version)
             }
             Self::Update => {
                 let UpdateArguments { section, index, text, if_version } =
                     decode_arguments(call, update)?;
-                RuleChange { section, edit: RuleEdit::Update(index, text), if_version }
+                (section, RuleEdit::Update(index, text), if_version)
             }
             Self::Delete => {
                 let DeleteArguments { section, index, if_version } =
                     decode_arguments(call, delete)?;
-                RuleChange { section, edit: RuleEdit::Delete(index), if_version }
+                (section, RuleEdit::Delete(index), if_version)
             }
-        }))
+        };
+        Ok(Box::new(RuleChange { root, section, edit, if_version }))
     }
 }
 
@@ -121,6 +133,8 @@ enum RuleEdit {
 
 #[derive(Clone)]
 struct RuleChange {
+    /// Names the project; `None` for that of the caller.
+    root: Option<String>,
     section: SectionKey,
     edit: RuleEdit,
     if_version: Option<VersionPrefix>,
@@ -130,6 +144,15 @@ struct RuleChange {
 impl Change for RuleChange {
     fn reason(&self) -> String {
         format!("change rules of {}", self.section)
+    }
+
+    async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
+        match &self.root {
+            None => Ok(caller.project.clone()),
+            Some(root) => {
+                context.ports.projects.resolve(caller, Some(root), Toolset::Sections).await
+            }
+        }
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {

@@ -37,7 +37,7 @@ struct Arguments {
     index: IndexArgument,
     /// Requirement text.
     text: BoundedString<MAX_REQUIREMENT_CHARS>,
-    /// Index "new" appends a rule, or inserts it in front of this one.
+    /// With index "new": inserts in front of this rule; without it, "new" appends.
     before: Option<RequirementIndex>,
     /// Expected section version.
     if_version: Option<VersionPrefix>,
@@ -201,13 +201,13 @@ fn render_change(set: &SetOutcome, label: &str, version: Version) -> String {
     let version = version.to_string();
     let (index, version) = (&set.index, super::short_version(&version));
     match &set.replaced {
-        None => format!("added {index} in {label}, version {version}."),
+        None => format!("added rule {index} to {label}, version {version}."),
         Some(old) if *old == set.text => {
-            format!("{index} in {label} has this text already, version {version}.")
+            format!("rule {index} of {label} already has this text, version {version}.")
         }
         Some(old) => {
             let old = requirement_title(old);
-            format!("replaced {index}, which was: \"{old}\"; {label} is at version {version}.")
+            format!("replaced rule {index}, which was: \"{old}\"; {label} is at version {version}.")
         }
     }
 }
@@ -245,7 +245,7 @@ mod tests {
         let reply = testing.call(TOOL, set("general", "8", "F")).await.unwrap();
         let version = &reply.data["version"].as_str().unwrap()[..8];
         let replaced =
-            format!("replaced 8, which was: \"f\"; section general is at version {version}.");
+            format!("replaced rule 8, which was: \"f\"; section general is at version {version}.");
         let words = "Indices were renumbered to keep the order: 2 is now 4, 2 is now 5.";
         assert_eq!(reply.text, format!("**8.** F\n\nNote: {replaced}\nNote: {words}"));
         let moves = json!([{ "from": "2", "to": "4" }, { "from": "2", "to": "5" }]);
@@ -260,7 +260,7 @@ mod tests {
         let reply = testing.call(TOOL, set("general", "1", &long)).await.unwrap();
         let warnings = reply.data["warnings"].as_array().unwrap();
         assert_eq!(warnings.len(), 2);
-        assert!(reply.text.contains("\n\nNote: added 1 in section general, version "));
+        assert!(reply.text.contains("\n\nNote: added rule 1 to section general, version "));
         assert!(reply.text.contains("\nNote: R.2: line 2"), "{:?}", reply.text);
         assert!(reply.text.contains("\nNote: R.1: "), "{:?}", reply.text);
     }
@@ -284,10 +284,13 @@ mod tests {
         let reply = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
         assert_eq!(reply.data["warnings"], json!([]));
         let expected =
-            "**1.** One.\n\nNote: replaced 1, which was: \"New.\"; section general is at ";
+            "**1.** One.\n\nNote: replaced rule 1, which was: \"New.\"; section general is at ";
         assert!(reply.text.starts_with(expected), "{}", reply.text);
         let text = testing.text(TOOL, set("general", "1", "One.")).await;
-        assert!(text.contains("\nNote: 1 in section general has this text already, "), "{text}");
+        assert!(
+            text.contains("\nNote: rule 1 of section general already has this text, "),
+            "{text}"
+        );
     }
 
     // S1: S.3.3, S.3.4, S.3.6
@@ -298,7 +301,7 @@ mod tests {
         assert_eq!((&first.data["index"], &first.data["added"]), (&json!("1"), &json!(true)));
         testing.call(TOOL, set("general", "R.1", "Other group.")).await.unwrap();
         let second = testing.call(TOOL, set("general", "NEW", "Two.")).await.unwrap();
-        let start = "**2.** Two.\n\nNote: added 2 in section general, version ";
+        let start = "**2.** Two.\n\nNote: added rule 2 to section general, version ";
         assert!(second.text.starts_with(start), "{}", second.text);
 
         let mut between = set("general", "new", "Between.");

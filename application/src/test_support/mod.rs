@@ -16,7 +16,7 @@ use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::id_generator::{CountedIds, IdGenerator};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{
-    AnswerForm, ApplicationService, CompletionRequest, CompletionTarget, CompletionValues,
+    AnswerFormat, ApplicationService, CompletionRequest, CompletionTarget, CompletionValues,
     ListRequest, NoProgress, PromptContent, ResourceContent, ResourcePage, ResourceRequest,
     ToolCall, ToolReply, ToolService,
 };
@@ -144,7 +144,7 @@ impl TestApplication {
             arguments: arguments.as_object().unwrap().clone(),
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
-            answer_form: AnswerForm::Both,
+            answer_format: AnswerFormat::Both,
         };
         application.call(call).await
     }

@@ -13,7 +13,7 @@ use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, C
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::service::{
-    AnswerForm, ApplicationService, ListRequest, NoProgress, ResourcePage, ResourceRequest,
+    AnswerFormat, ApplicationService, ListRequest, NoProgress, ResourcePage, ResourceRequest,
     ToolCall, ToolReply, ToolService,
 };
 use reqlore_domain::project_key::ProjectKey;
@@ -147,7 +147,7 @@ impl TestTeam {
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             progress_sink: Arc::new(NoProgress),
             idempotency_key: key.map(str::to_owned),
-            answer_form: AnswerForm::Both,
+            answer_format: AnswerFormat::Both,
         };
         self.application.call(call).await
     }

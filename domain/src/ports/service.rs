@@ -74,12 +74,12 @@ pub struct ToolCall {
     pub progress_sink: Arc<dyn ProgressSink>,
     /// A repeated write with the same key changes nothing and returns the first response.
     pub idempotency_key: Option<String>,
-    pub answer_form: AnswerForm,
+    pub answer_format: AnswerFormat,
 }
 
 /// The renderings of an answer that a caller asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum AnswerForm {
+pub enum AnswerFormat {
     /// Text for a model, within the default limit on size.
     #[default]
     Text,
@@ -87,7 +87,7 @@ pub enum AnswerForm {
     Both,
 }
 
-impl AnswerForm {
+impl AnswerFormat {
     pub const ALL: [Self; 2] = [Self::Text, Self::Both];
 
     /// The name in settings and messages.
@@ -122,7 +122,6 @@ impl ProgressSink for NoProgress {
 }
 
 /// The description of a tool for clients.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts about a tool")]
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent properties")]
 pub struct ToolSpec {
@@ -285,6 +284,6 @@ pub struct CompletionValues {
 pub struct ToolReply {
     /// One block for a model, complete in itself.
     pub text: String,
-    /// For programs; null for [`AnswerForm::Text`]. Shared with repeated responses.
+    /// For programs; null for [`AnswerFormat::Text`]. Shared with repeated responses.
     pub data: Arc<Value>,
 }

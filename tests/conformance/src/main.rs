@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             hosts: Vec::new(),
             origins: Vec::new(),
             limits: HttpLimits { request_rate: None, ..HttpLimits::default() },
-            answers: reqlore_domain::ports::service::AnswerForm::Both,
+            answers: reqlore_domain::ports::service::AnswerFormat::Both,
             authenticator: Arc::new(AcceptAny),
             readiness: Arc::new(|| Readiness::Ready),
             render_metrics: Arc::new(String::new),

@@ -1,6 +1,6 @@
 //! Panic guard and error table, over a stub service.
 
-use reqlore_domain::ports::service::AnswerForm;
+use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::test_support::{StubService, error, reply};
 
 use super::*;
@@ -43,13 +43,14 @@ async fn call_from(name: &str, origin: RequestOrigin) -> (Result<Value, Value>, 
         }
     };
     let guarded = GuardedService { service: Arc::new(stub()), context };
-    let (arguments, form) = (serde_json::Map::new(), AnswerForm::Both);
-    let outcome =
-        match guarded.call_tool(name.to_owned(), arguments, None, form, Arc::new(NoProgress)).await
-        {
-            Ok(reply) => Ok(convert::tool_result(reply)),
-            Err(error) => convert::tool_error(error, &guarded.context, era, name),
-        };
+    let (arguments, format) = (serde_json::Map::new(), AnswerFormat::Both);
+    let outcome = match guarded
+        .call_tool(name.to_owned(), arguments, None, format, Arc::new(NoProgress))
+        .await
+    {
+        Ok(reply) => Ok(convert::tool_result(reply)),
+        Err(error) => convert::tool_error(error, &guarded.context, era, name),
+    };
     let outcome = outcome.map(|result| json!(result)).map_err(|error| json!(error));
     (outcome, guarded.context.status.requested())
 }

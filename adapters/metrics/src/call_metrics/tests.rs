@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use reqlore_domain::error::Error;
-use reqlore_domain::ports::service::{AnswerForm, CompletionTarget, NoProgress};
+use reqlore_domain::ports::service::{AnswerFormat, CompletionTarget, NoProgress};
 use reqlore_domain::test_support::{StubService, reply};
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Map;
@@ -38,7 +38,7 @@ fn call(name: &str) -> ToolCall {
         arguments: Map::new(),
         progress_sink: Arc::new(NoProgress),
         idempotency_key: None,
-        answer_form: AnswerForm::Both,
+        answer_format: AnswerFormat::Both,
     }
 }
 

@@ -200,7 +200,7 @@ pub(crate) fn config(tokens: &Arc<StubAuthenticator>, limits: HttpLimits) -> Htt
         hosts: Vec::new(),
         origins: Vec::new(),
         limits,
-        answers: reqlore_domain::ports::service::AnswerForm::Both,
+        answers: reqlore_domain::ports::service::AnswerFormat::Both,
         authenticator: tokens.clone(),
         readiness: Arc::new(|| Readiness::Ready),
         render_metrics: Arc::new(|| "reqlore_up 1\n".to_owned()),

@@ -90,7 +90,7 @@ async fn deletion_of_a_section_names_the_right_tool() {
     testing.write(DocumentId::section("general"), section).await;
     for (reference, message) in [
         ("general:2.1", "reqlix_delete_requirements deletes it. Nothing was deleted."),
-        ("general", "reqlix_delete_requirements deletes its requirements one by one."),
+        ("general", "reqlix_delete_requirements deletes its rules one by one."),
     ] {
         let error = testing.error("delete_item", json!({ "reference": reference })).await;
         assert!(error.message.contains(message), "{}", error.message);

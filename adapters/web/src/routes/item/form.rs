@@ -285,8 +285,7 @@ async fn show_delete(
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
     let mut effects = Vec::new();
     for DeletionEffects { deleted, unlinked } in planned.results {
-        for (label, ids) in [("Deleted with it", deleted), ("Relationships removed from", unlinked)]
-        {
+        for (label, ids) in [("Also deleted", deleted), ("Relationships removed from", unlinked)] {
             if !ids.is_empty() {
                 let ids: Vec<_> = ids.iter().map(|id| encode_id(id)).collect();
                 effects.push(format!("{label}: {}", ids.join(", ")));
