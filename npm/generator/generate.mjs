@@ -113,7 +113,7 @@ function named(schema, place, shapes) {
 
 /** Replaces interfaces by type aliases; the official `callTool` accepts no interface type. */
 function aliased(types) {
-  return types.replace(/^export interface (\w+) \{([^]*?)\}$/gm, 'export type $1 = {$2};');
+  return types.replace(/^export interface (\w+) \{([^]*?\n|)\}$/gm, 'export type $1 = {$2};');
 }
 
 const pascal = (name) => name.replace(/(^|_)(.)/g, (_, __, letter) => letter.toUpperCase());

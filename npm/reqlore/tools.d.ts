@@ -1103,7 +1103,7 @@ export type ListDocsetsResult = {
          */
         local_path: string;
         description: string | null;
-      };
+      }
     | {
         /**
          * Null if the file has none.
@@ -1115,7 +1115,7 @@ export type ListDocsetsResult = {
         error: string;
       }
   )[];
-}
+};
 
 /**
  * List epics: the arguments of `list_epics`.

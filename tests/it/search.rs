@@ -94,7 +94,7 @@ fn search_found_rule_shows_its_text() {
     let mut server = Server::start(project.path());
     let answer = server.call("search_global", json!({ "query": "names of buttons" }));
     let line = text(&answer).lines().nth(1).unwrap().to_owned();
-    assert_eq!(line, "style:2 (section): Buttons are named by verbs.");
+    assert_eq!(line, "style:2 (rule): Buttons are named by verbs.");
 }
 
 #[test]

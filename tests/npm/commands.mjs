@@ -53,7 +53,7 @@ async function serves() {
     const made = await client.callTool({
       name: 'create_epic', arguments: { title: 'Fast start', priority: 1 },
     });
-    same(made.structuredContent.reference_id, 'EP-001');
+    match(made.content[0].text, /^Created epic EP-001: Fast start /);
   });
 }
 
@@ -66,14 +66,13 @@ async function keepsConfigurations() {
   await connected(command('agentic-knowledge-mcp'), [], { cwd: project }, async (client) => {
     same((await toolsOf(client)).sort(), DOCSETS);
     const search = { docset: 'reactjs', keywords: ['useEffect'], generalized_keywords: ['hooks'] };
-    const { content, structuredContent } =
-      await client.callTool({ name: 'search_docs', arguments: search });
+    const { content } = await client.callTool({ name: 'search_docs', arguments: search });
     match(content[0].text, /useEffect/);
-    match(structuredContent.local_path, /\/original\/\.knowledge\/docs\/react-18\.2\/$/);
-    const { structuredContent: list } =
-      await client.callTool({ name: 'list_docsets', arguments: {} });
-    same(list.docsets.map(({ name }) => name), ['react', 'handbook']);
-    match(list.docsets[1].local_path, /\/original\/docs\/$/);
+    match(content[0].text, /\/original\/\.knowledge\/docs\/react-18\.2\//);
+    const list = await client.callTool({ name: 'list_docsets', arguments: {} });
+    const docsets = JSON.parse(list.content[0].text);
+    same(docsets.map(({ name }) => name), ['react', 'handbook']);
+    match(docsets[1].local_path, /\/original\/docs\/$/);
   });
 }
 

@@ -74,8 +74,11 @@ pub fn tool_result(reply: ToolReply) -> CallToolResult {
 pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<ToolReply, Error> {
     match outcome {
         Ok(mut reply) => {
-            let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
-            reply.text = format!("{}{separator}Note: {REPLACEMENT_NOTE}", reply.text);
+            // A text that is JSON stays JSON.
+            if !reply.text.starts_with(['{', '[']) {
+                let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
+                reply.text = format!("{}{separator}Note: {REPLACEMENT_NOTE}", reply.text);
+            }
             if let Value::Object(data) = Arc::make_mut(&mut reply.data)
                 && let Value::Array(notes) = data.entry("notes").or_insert_with(|| json!([]))
             {

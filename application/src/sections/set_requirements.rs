@@ -214,11 +214,17 @@ fn render_change(set: &SetOutcome, label: &str, version: Version) -> String {
 
 /// A note; `None` if no index changed.
 fn render_index_changes(reindexed: &[IndexChange]) -> Option<String> {
+    const MAX_LISTED: usize = 20;
     if reindexed.is_empty() {
         return None;
     }
-    let changes: Vec<String> =
-        reindexed.iter().map(|change| format!("{} is now {}", change.from, change.to)).collect();
+    let mut changes = Vec::new();
+    for change in reindexed.iter().take(MAX_LISTED) {
+        changes.push(format!("{} is now {}", change.from, change.to));
+    }
+    if reindexed.len() > MAX_LISTED {
+        changes.push(format!("and {} more", reindexed.len() - MAX_LISTED));
+    }
     Some(format!("Indices were renumbered to keep the order: {}.", changes.join(", ")))
 }
 
