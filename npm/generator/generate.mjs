@@ -70,6 +70,10 @@ const shapesOf = ({ get_item, list_epics }) => ({
       id: { type: 'string', description: 'A reference, or an entity\'s id.' },
       kind: { type: 'string', description: 'Such as "requirement" or "decision".' },
       title: { type: 'string', description: 'Absent if the target does not exist.' },
+      status: { type: 'string' },
+      superseded_by: { type: 'string', description: 'ID of the successor of an entity.' },
+      tags: { type: 'array', items: { type: 'string' } },
+      type: { type: 'string', description: 'Type of the link in the front matter.' },
     },
     required: ['relation', 'id', 'kind'],
   },
@@ -136,8 +140,11 @@ function typesOf({ name, title, inputSchema, outputSchema }, shapes) {
   const asked = `${title}: the arguments of \`${name}\`.`;
   const answered = `${title}: the structured content of \`${name}\`.`;
   const item = writtenType(outputSchema);
-  const written = `/**\n * ${answered}\n */\nexport type ${pascal(name)}Result = ${item};\n`;
+  const type = `${item} & { notes?: string[] }`;
+  const written = `/**\n * ${answered}\n */\nexport type ${pascal(name)}Result = ${type};\n`;
   const result = named(outputSchema, name, shapes);
+  const notes = { type: 'array', items: { type: 'string' }, description: 'Notes of the text.' };
+  result.properties = { ...result.properties, notes };
   return Promise.all([
     typeOf({ description: asked, ...inputSchema }, `${pascal(name)}Arguments`),
     item

@@ -153,6 +153,16 @@ export type Link = {
    * Absent if the target does not exist.
    */
   title?: string;
+  status?: string;
+  /**
+   * ID of the successor of an entity.
+   */
+  superseded_by?: string;
+  tags?: string[];
+  /**
+   * Type of the link in the front matter.
+   */
+  type?: string;
 };
 
 /**
@@ -281,6 +291,10 @@ export type ApplyChangesResult = {
     from: string;
     to: string;
   }[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -300,7 +314,7 @@ export type CreateAcceptanceCriteriaArguments = {
 /**
  * Add an acceptance criterion: the structured content of `create_acceptance_criteria`.
  */
-export type CreateAcceptanceCriteriaResult = Item;
+export type CreateAcceptanceCriteriaResult = Item & { notes?: string[] };
 
 /**
  * Add an epic: the arguments of `create_epic`.
@@ -326,7 +340,7 @@ export type CreateEpicArguments = {
 /**
  * Add an epic: the structured content of `create_epic`.
  */
-export type CreateEpicResult = Item;
+export type CreateEpicResult = Item & { notes?: string[] };
 
 /**
  * Link two requirements: the arguments of `create_relationship`.
@@ -350,7 +364,7 @@ export type CreateRelationshipArguments = {
 /**
  * Link two requirements: the structured content of `create_relationship`.
  */
-export type CreateRelationshipResult = Item & { source: string; target: string; type: string };
+export type CreateRelationshipResult = Item & { source: string; target: string; type: string } & { notes?: string[] };
 
 /**
  * Add a requirement to a story: the arguments of `create_requirement`.
@@ -381,7 +395,7 @@ export type CreateRequirementArguments = {
 /**
  * Add a requirement to a story: the structured content of `create_requirement`.
  */
-export type CreateRequirementResult = Item;
+export type CreateRequirementResult = Item & { notes?: string[] };
 
 /**
  * Add a user story: the arguments of `create_user_story`.
@@ -411,7 +425,7 @@ export type CreateUserStoryArguments = {
 /**
  * Add a user story: the structured content of `create_user_story`.
  */
-export type CreateUserStoryResult = Item;
+export type CreateUserStoryResult = Item & { notes?: string[] };
 
 /**
  * Delete a story, decision or idea: the arguments of `delete_item`.
@@ -447,6 +461,10 @@ export type DeleteItemResult = {
    * Items that lost a relationship.
    */
   unlinked: string[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -471,7 +489,7 @@ export type DeleteRelationshipArguments = {
 /**
  * Remove a link: the structured content of `delete_relationship`.
  */
-export type DeleteRelationshipResult = Item & { source: string; target: string; type: string };
+export type DeleteRelationshipResult = Item & { source: string; target: string; type: string } & { notes?: string[] };
 
 /**
  * Show the plan of an epic: the arguments of `epic_hierarchy`.
@@ -514,6 +532,10 @@ export type EpicHierarchyResult = {
    * Names the omitted part.
    */
   left_out?: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -570,6 +592,10 @@ export type GetHistoryResult = {
   next_cursor?: string;
   text?: string;
   difference?: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -635,6 +661,10 @@ export type GetItemResult = {
    * Names what max_tokens left out.
    */
   left_out?: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -656,6 +686,10 @@ export type GetUserStoryRequirementsResult = {
    * By priority, then newest first.
    */
   requirements: Item[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -704,6 +738,10 @@ export type IxchelContextResult = {
    */
   truncated: boolean;
   cut?: string[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -737,6 +775,10 @@ export type IxchelCreateResult = {
   project: string;
   id: string;
   version: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -825,6 +867,10 @@ export type IxchelGraphResult = {
    */
   truncated: boolean;
   cut?: string[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -922,6 +968,10 @@ export type IxchelSearchResult = {
    */
   truncated: boolean;
   cut?: string[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -974,6 +1024,10 @@ export type IxchelShowResult = {
    */
   truncated: boolean;
   cut?: string[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1003,6 +1057,10 @@ export type IxchelSyncResult = {
    * Problems to fix: file, line and reason.
    */
   warnings: string[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1039,6 +1097,10 @@ export type IxchelTagsResult = {
     status?: string;
     path: string;
   }[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1079,6 +1141,10 @@ export type IxchelUpdateResult = {
   project: string;
   id: string;
   version: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1115,6 +1181,10 @@ export type ListDocsetsResult = {
         error: string;
       }
   )[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1141,6 +1211,10 @@ export type ListEpicsResult = {
   epics: ItemBrief[];
   total: number;
   next_cursor?: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1231,6 +1305,10 @@ export type ListItemsResult = {
   total: number;
   by_status: Record<string, number>;
   next_cursor?: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1271,6 +1349,10 @@ export type ReqlixDeleteRequirementsResult = {
    * Of the section; null if its file was deleted, too.
    */
   version: string | null;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1300,6 +1382,10 @@ export type ReqlixGetInstructionsResult = {
    * AGENTS.md as it is.
    */
   text: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1350,6 +1436,10 @@ export type ReqlixGetRequirementsResult = {
    * As stored.
    */
   text: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1416,6 +1506,10 @@ export type ReqlixSetRequirementsResult = {
    * Violated policies, and a replaced rule whose index is spelled differently.
    */
   warnings: string[];
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1456,6 +1550,10 @@ export type SearchDocsResult = {
    * The instruction.
    */
   text: string;
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1542,6 +1640,10 @@ export type SearchGlobalResult = {
      */
     documents: string[];
   };
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1623,6 +1725,10 @@ export type SearchRequirementsResult = {
      */
     documents: string[];
   };
+  /**
+   * Notes of the text.
+   */
+  notes?: string[];
 };
 
 /**
@@ -1643,7 +1749,7 @@ export type UpdateAcceptanceCriteriaArguments = {
 /**
  * Change an acceptance criterion: the structured content of `update_acceptance_criteria`.
  */
-export type UpdateAcceptanceCriteriaResult = Item;
+export type UpdateAcceptanceCriteriaResult = Item & { notes?: string[] };
 
 /**
  * Change an epic: the arguments of `update_epic`.
@@ -1680,7 +1786,7 @@ export type UpdateEpicArguments = {
 /**
  * Change an epic: the structured content of `update_epic`.
  */
-export type UpdateEpicResult = Item;
+export type UpdateEpicResult = Item & { notes?: string[] };
 
 /**
  * Change a requirement: the arguments of `update_requirement`.
@@ -1722,7 +1828,7 @@ export type UpdateRequirementArguments = {
 /**
  * Change a requirement: the structured content of `update_requirement`.
  */
-export type UpdateRequirementResult = Item;
+export type UpdateRequirementResult = Item & { notes?: string[] };
 
 /**
  * Change a user story: the arguments of `update_user_story`.
@@ -1763,4 +1869,4 @@ export type UpdateUserStoryArguments = {
 /**
  * Change a user story: the structured content of `update_user_story`.
  */
-export type UpdateUserStoryResult = Item;
+export type UpdateUserStoryResult = Item & { notes?: string[] };

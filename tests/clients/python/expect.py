@@ -21,28 +21,33 @@ def expect_match(what: str, actual: Any, pattern: str) -> None:
         raise Mismatch(f"{what}: got {actual!r}, expected a text like {pattern!r}")
 
 
-def text_of(result: Any, hint: str | None = None) -> str:
-    """The text of the first block. A second one must be there exactly if it has a `hint`."""
-    types = [block.type for block in result.content]
-    expect("types of content", types, ["text"] if hint is None else ["text", "text"])
-    if hint is not None:
-        expect_match("hint", result.content[1].text, hint)
+def text_of(result: Any) -> str:
+    """The text of the only block."""
+    expect("types of content", [block.type for block in result.content], ["text"])
     return result.content[0].text
 
 
 def expect_answer(
     result: Any, text: str, data: dict[str, Any], hint: str | None = None
 ) -> None:
+    """Compares the text before the notes, and these keys of the data. A note must match `hint`."""
     expect("isError", result.is_error, False)
-    expect("text", text_of(result, hint), text)
-    expect("structuredContent", result.structured_content, data)
+    body, _, notes = text_of(result).partition("\n\nNote: ")
+    expect("text", body, text)
+    if hint is not None:
+        expect_match("notes", notes, hint)
+    found = result.structured_content
+    expect("structuredContent", {key: found.get(key) for key in data}, data)
 
 
 def expect_tool_error(
     result: Any, pattern: str, kind: str, code: int, field: str, hint: str | None = None
 ) -> None:
     expect("isError", result.is_error, True)
-    text = text_of(result, hint)
+    text = text_of(result)
+    if hint is not None:
+        text, _, advice = text.rpartition("\n")
+        expect_match("hint", advice, hint)
     expect_match("text", text, pattern)
     expect("structuredContent", result.structured_content, None)
     error = result.meta["reqlore/error"]

@@ -21,7 +21,7 @@ import backlog
 import refusals
 from clients import CONTENDERS, MODERN, Complaints, Connection, Contender
 from expect import (
-    Mismatch, expect, expect_answer, expect_match, expect_tool_error, text_of, version_of,
+    Mismatch, expect, expect_answer, expect_match, expect_tool_error, version_of,
 )
 from servers import Listening
 
@@ -201,7 +201,7 @@ async def knowledge(session: Session) -> None:
 async def missing_requirement(session: Session) -> None:
     await session.set("sparse", "1", "The only one.")
     result = await session.delete("sparse", "2")
-    words, hint = r"\ARequirement not found\.\Z", r"the indices are: 1\Z"
+    words, hint = r"\ARequirement not found\.\Z", r"the rules are: 1\Z"
     expect_tool_error(result, words, "not_found", NOT_FOUND, "index", hint)
 
 
@@ -233,7 +233,7 @@ async def parallel_sets(session: Session) -> None:
     shuffled = indices[::2] + indices[1::2][::-1]
     setting = (session.set("written", index, f"Number {index}.") for index in shuffled)
     for index, result in zip(shuffled, await asyncio.gather(*setting), strict=True):
-        expect("text", text_of(result), f"**{index}.** Number {index}.")
+        expect_answer(result, f"**{index}.** Number {index}.", {"index": index})
 
     result = await session.get("written")
     stored = "\n\n".join(f"**{index}.** Number {index}." for index in indices)

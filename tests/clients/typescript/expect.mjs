@@ -20,23 +20,30 @@ export function expectMatch(what, actual, pattern) {
   }
 }
 
-/** The text of the first block. A second one must be there exactly if it has a `hint`. */
-export function textOf(result, hint = null) {
-  const types = result.content.map((block) => block.type);
-  expect('types of content', types, hint ? ['text', 'text'] : ['text']);
-  if (hint) expectMatch('hint', result.content[1].text, hint);
+/** The text of the only block. */
+function textOf(result) {
+  expect('types of content', result.content.map((block) => block.type), ['text']);
   return result.content[0].text;
 }
 
+/** Compares the text before the notes, and these keys of the data. A note must match `hint`. */
 export function expectAnswer(result, text, data, hint = null) {
   expect('isError', result.isError ?? false, false);
-  expect('text', textOf(result, hint), text);
-  expect('structuredContent', result.structuredContent, data);
+  const [body, notes] = textOf(result).split('\n\nNote: ');
+  expect('text', body, text);
+  if (hint) expectMatch('notes', notes, hint);
+  const found = Object.keys(data).map((key) => [key, result.structuredContent[key]]);
+  expect('structuredContent', Object.fromEntries(found), data);
 }
 
 export function expectToolError(result, pattern, kind, code, field, hint = null) {
   expect('isError', result.isError, true);
-  const message = textOf(result, hint);
+  let message = textOf(result);
+  if (hint) {
+    const end = message.lastIndexOf('\n');
+    expectMatch('hint', message.slice(end + 1), hint);
+    message = message.slice(0, end);
+  }
   expectMatch('text', message, pattern);
   expect('structuredContent', result.structuredContent, undefined);
   const error = result._meta['reqlore/error'];

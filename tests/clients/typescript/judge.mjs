@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import * as backlog from './backlog.mjs';
 import { CONTENDERS, MODERN, Session } from './clients.mjs';
 import {
-  Mismatch, expect, expectAnswer, expectMatch, expectToolError, textOf, versionOf,
+  Mismatch, expect, expectAnswer, expectMatch, expectToolError, versionOf,
 } from './expect.mjs';
 import * as refusals from './refusals.mjs';
 
@@ -133,7 +133,7 @@ async function knowledge(session) {
 async function missingRequirement(session) {
   await session.set('sparse', '1', 'The only one.');
   const result = await session.delete('sparse', '2');
-  const hint = /the indices are: 1$/;
+  const hint = /the rules are: 1$/;
   expectToolError(result, /^Requirement not found\.$/, 'not_found', NOT_FOUND, 'index', hint);
 }
 
@@ -161,8 +161,9 @@ async function parallelSets(session) {
   const isEven = (_, at) => at % 2 === 1;
   const shuffled = [...indices.filter(isOdd), ...indices.filter(isEven).reverse()];
   const setting = shuffled.map((index) => session.set('written', index, `Number ${index}.`));
-  const texts = (await Promise.all(setting)).map((result) => textOf(result));
-  expect('texts', texts, shuffled.map(stored));
+  for (const [at, result] of (await Promise.all(setting)).entries()) {
+    expectAnswer(result, stored(shuffled[at]), { index: shuffled[at] });
+  }
 
   const result = await session.get('written');
   const data = { project: 'default', section: 'written', version: versionOf(result) };
