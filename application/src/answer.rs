@@ -197,7 +197,7 @@ impl Answer for TextAnswer {
 }
 
 /// Names what is left out of a text, and the size that returns all of it.
-pub(crate) fn cut_note(shown: &str, all: &str) -> String {
+fn cut_note(shown: &str, all: &str) -> String {
     let advice = whole_advice(all.len());
     let (shown, count) = (shown.chars().count(), all.chars().count());
     format!("cut after {shown} of {count} characters; {advice}")
@@ -205,17 +205,19 @@ pub(crate) fn cut_note(shown: &str, all: &str) -> String {
 
 /// Names the limit that fits a text of this size.
 pub(crate) fn whole_advice(bytes: usize) -> String {
+    format!("pass max_tokens: {} for all", tokens_for(bytes))
+}
+
+fn tokens_for(bytes: usize) -> usize {
     // With room for the notes.
-    let tokens = bytes.div_ceil(BYTES_PER_TOKEN) + 200;
-    format!("pass max_tokens: {tokens} for all")
+    bytes.div_ceil(BYTES_PER_TOKEN) + 200
 }
 
 /// The `max_tokens` for a whole answer, as text and as data.
 pub(crate) fn tokens_for_all(answer: &impl Answer) -> usize {
     let all = answer.part_count();
     let data = answer.data(all).map_or(0, |data| data_size(&data));
-    // With room for the notes.
-    answer.text(all).len().max(data).div_ceil(BYTES_PER_TOKEN) + 200
+    tokens_for(answer.text(all).len().max(data))
 }
 
 /// The positions after each sentence and line of a text.
