@@ -75,15 +75,17 @@ pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<Too
     match outcome {
         Ok(mut reply) => {
             // A text that is JSON stays JSON.
-            if !reply.text.starts_with(['{', '[']) {
-                let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
-                reply.text = format!("{}{separator}Note: {REPLACEMENT_NOTE}", reply.text);
+            match serde_json::from_str(&reply.text) {
+                Ok(mut value) => {
+                    add_note(&mut value);
+                    reply.text = value.to_string();
+                }
+                Err(_) => {
+                    let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
+                    reply.text.push_str(&format!("{separator}Note: {REPLACEMENT_NOTE}"));
+                }
             }
-            if let Value::Object(data) = Arc::make_mut(&mut reply.data)
-                && let Value::Array(notes) = data.entry("notes").or_insert_with(|| json!([]))
-            {
-                notes.push(json!(REPLACEMENT_NOTE));
-            }
+            add_note(Arc::make_mut(&mut reply.data));
             Ok(reply)
         }
         Err(error) => {
@@ -93,6 +95,14 @@ pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<Too
             };
             Err(error.hint(hint))
         }
+    }
+}
+
+fn add_note(answer: &mut Value) {
+    if let Value::Object(members) = answer
+        && let Value::Array(notes) = members.entry("notes").or_insert_with(|| json!([]))
+    {
+        notes.push(json!(REPLACEMENT_NOTE));
     }
 }
 
