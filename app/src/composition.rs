@@ -178,10 +178,8 @@ fn check_exists(storage: &StorageSpec, advice: &str) -> Result<(), CommandError>
 pub(crate) enum StorageState {
     /// A starting server creates it.
     Absent,
-    /// `schema` is the schema version of a database.
+    /// `schema` is the schema version of a database server.
     Open { store: Arc<dyn Store>, schema: Option<usize> },
-    /// An older version of Reqlore wrote it. The next process that opens it upgrades it.
-    Older { database: Box<dyn Archive>, schema: usize, newest: usize },
     /// A database server needs statements that the next server runs, if its role may.
     Pending(SchemaStatus),
     /// A change is in progress or was interrupted; the next process that opens it recovers it.
@@ -214,11 +212,8 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
         StorageSpec::Sqlite(file) => {
             let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
             match SqliteStore::open_read_only(&config).map_err(CommandError::failure)? {
-                ReadOnlyOpen::Open { store, schema } => {
-                    StorageState::Open { store: Arc::new(store), schema: Some(schema) }
-                }
-                ReadOnlyOpen::Older { database, schema, newest } => {
-                    StorageState::Older { database: Box::new(database), schema, newest }
+                ReadOnlyOpen::Open(store) => {
+                    StorageState::Open { store: Arc::new(store), schema: None }
                 }
                 ReadOnlyOpen::NeedsRecovery => StorageState::NeedsRecovery,
             }
@@ -258,8 +253,8 @@ fn check_folder(setting: &str, folder: &Path) -> Result<(), CommandError> {
     )))
 }
 
-/// Opens the storage of an HTTP server and migrates the team data of version 0.1.0. A database that
-/// cannot be reached yet is not ready. Its connections belong to the server's runtime.
+/// Opens the storage of an HTTP server. A database that cannot be reached yet is not ready. Its
+/// connections belong to the server's runtime.
 pub(crate) fn open_http_store(
     config: &AppConfig,
     runtime: &Runtime,
@@ -271,12 +266,6 @@ pub(crate) fn open_http_store(
         let (store, is_reached) = opened.map_err(CommandError::failure)?;
         let readiness = if is_reached { Readiness::Ready } else { Readiness::Unavailable };
         return Ok((Arc::new(store), readiness));
-    }
-    if let StorageSpec::Fs(place) = storage {
-        let files = files_config(config, place);
-        FsStore::open(&files)
-            .and_then(|store| store.migrate_team())
-            .map_err(|error| storage_error(storage, &error))?;
     }
     Ok((open_store(config, storage)?, Readiness::Ready))
 }
@@ -329,27 +318,12 @@ pub(crate) fn open_store(
     connect_store(config, storage).map_err(|error| storage_error(storage, &error))
 }
 
-/// Opens an existing storage to copy it. A database of an older version is not upgraded.
+/// Opens an existing storage to copy it.
 pub(crate) fn open_source(
     config: &AppConfig,
     storage: &StorageSpec,
 ) -> Result<Arc<dyn Archive>, CommandError> {
-    check_place(config, storage)?;
-    let opened: Result<Arc<dyn Archive>, StoreError> = match storage {
-        StorageSpec::Fs(_) => return Ok(open_store(config, storage)?),
-        StorageSpec::Sqlite(file) => {
-            let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
-            SqliteStore::open_source(&config)
-        }
-        StorageSpec::Sled(folder) => {
-            let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
-            SledStore::open_source(&config)
-        }
-        StorageSpec::Postgres(_) => {
-            return Ok(open_existing(config, storage, "correct the storage")?);
-        }
-    };
-    opened.map_err(|error| storage_error(storage, &error))
+    Ok(open_existing(config, storage, "correct the storage")?)
 }
 
 fn check_place(config: &AppConfig, storage: &StorageSpec) -> Result<(), CommandError> {

@@ -1,4 +1,4 @@
-//! Earlier versions in databases: data of 0.1.0, copies, backups and killed servers.
+//! Earlier versions in databases: copies, backups and killed servers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,6 @@ use serde_json::json;
 
 use crate::backlog::{create_epic, data};
 use crate::client::{Server, project, storage_argument};
-use crate::compatibility::unpack;
 use crate::copy_and_backup::{run, run_ok, run_split};
 use crate::schemas::block_on;
 use crate::transcripts::open_postgres;
@@ -77,52 +76,6 @@ pub(crate) fn check_killed_history(storage: &str, root: &Path, acknowledged: &BT
     let all: String = texts.iter().flatten().map(|text| text.replace('\n', " ")).collect();
     for text in acknowledged {
         assert!(all.contains(text), "{storage}: {text} has no version");
-    }
-}
-
-#[test]
-fn history_of_0_1_0_data_starts_with_the_present_version() {
-    for storage in ["sqlite", "sled"] {
-        let project = unpack(storage);
-        let store = open_database(storage, project.path());
-        block_on(async {
-            let mut reader = store.export().await.unwrap();
-            let mut documents = 0;
-            loop {
-                let records = reader.next_batch().await.unwrap();
-                if records.is_empty() {
-                    break;
-                }
-                for record in records {
-                    assert!(!matches!(record, ArchiveRecord::History(_)), "{record:?}");
-                    let ArchiveRecord::Document(record) = record else { continue };
-                    documents += 1;
-                    let query = HistoryQuery { after: None, limit: 10 };
-                    let id = &record.document.id;
-                    let page = store.history(&record.project, id, &query).await.unwrap();
-                    let [entry] = &page.entries[..] else { panic!("{storage}: {page:?}") };
-                    assert_eq!(entry.version, Some(record.document.version));
-                    assert_eq!(entry.at, record.modified);
-                    assert_eq!(entry.origin, ChangeOrigin::default(), "no author");
-                }
-            }
-            assert!(documents > 5, "{storage}");
-        });
-        drop(store);
-        // The first change keeps the text of 0.1.0.
-        let mut server = Server::start_with(project.path(), &["--storage", storage]);
-        let update = json!({ "epic": "EP-001", "title": "Changed" });
-        data(&server.call("update_epic", update));
-        assert!(server.end().1.success());
-        let store = open_database(storage, project.path());
-        let epics = DocumentKind::Item(ItemKind::Epic);
-        let names = ["EP-001".to_owned()];
-        let texts = block_on(async {
-            let found = store.lookup(&ProjectKey::default(), epics, &names).await.unwrap();
-            replay(&*store, &found[0][0].id).await
-        });
-        assert_eq!(texts.len(), 2, "{storage}");
-        assert!(texts[0].as_ref().unwrap().contains("title: Checkout"), "{texts:?}");
     }
 }
 

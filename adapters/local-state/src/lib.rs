@@ -5,7 +5,6 @@
 //! can compute a checksum, so a trusted file contains its own identity instead.
 
 pub mod error;
-mod migrate_0_1;
 mod private_file;
 pub mod team_file;
 

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use crate::error::{failed, not_written, refused};
-use crate::{LOCAL_STATE_DIR, as_file, open_folder};
+use crate::{LOCAL_STATE_DIR, as_file};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
@@ -61,39 +61,6 @@ fn is_ours(owner: u32, parent: &Dir) -> bool {
     user.is_root() && rustix::fs::fstat(parent).is_ok_and(|parent| parent.st_uid == owner)
 }
 
-/// Opens a folder in `.reqlore/local`; `None` if it is missing.
-pub(crate) fn find_folder(local: &Dir, name: &str) -> StoreResult<Option<Dir>> {
-    let place = format!("{LOCAL_STATE_DIR}/{name}");
-    match open_folder(local, name) {
-        Ok(dir) => Ok(Some(Dir::from_std_file(dir.into()))),
-        Err(Errno::NOENT) => Ok(None),
-        Err(Errno::NOTDIR | Errno::LOOP) => {
-            Err(refused(&place, "is a symbolic link or a file where a folder must be; remove it"))
-        }
-        Err(error) => Err(failed(&place, "open it", error.into())),
-    }
-}
-
-pub(crate) fn create_folder(local: &Dir, name: &str) -> StoreResult<Dir> {
-    if let Some(dir) = find_folder(local, name)? {
-        return Ok(dir);
-    }
-    let created = crate::create_folder(local, name, 0o700);
-    created.map_err(|error| not_created(name, error))?;
-    // Opened again without following links: another process may have created it first.
-    let Some(dir) = find_folder(local, name)? else {
-        return Err(not_created(name, Errno::NOENT.into()));
-    };
-    let folder = as_file(&dir).map_err(|error| not_created(name, error))?;
-    make_private(&folder).map_err(|error| not_created(name, error))?;
-    give_to_owner(local, &folder);
-    Ok(dir)
-}
-
-fn not_created(name: &str, error: io::Error) -> StoreError {
-    not_written(&format!("{LOCAL_STATE_DIR}/{name}"), "create the folder", error)
-}
-
 /// Sets mode 0700, under any umask.
 fn make_private(folder: &File) -> io::Result<()> {
     let stat = rustix::fs::fstat(folder)?;
@@ -114,22 +81,20 @@ fn give_to_owner(parent: &Dir, file: &File) {
     }
 }
 
-/// A file in an open folder.
+/// A file in `.reqlore/local`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrivateFile<'a> {
     pub(crate) dir: &'a Dir,
-    /// The folder's path below `.reqlore/local`, empty or with a slash at its end.
-    pub(crate) folder: &'a str,
     pub(crate) name: &'a str,
 }
 
 impl<'a> PrivateFile<'a> {
     pub(crate) fn new(local: &'a Dir, name: &'a str) -> Self {
-        Self { dir: local, folder: "", name }
+        Self { dir: local, name }
     }
 
     pub(crate) fn display_path(&self) -> String {
-        format!("{LOCAL_STATE_DIR}/{}{}", self.folder, self.name)
+        format!("{LOCAL_STATE_DIR}/{}", self.name)
     }
 
     /// Opens the file to read after [`Self::check`]. The caller must still check its identity.
@@ -201,7 +166,7 @@ impl<'a> PrivateFile<'a> {
         // The sync makes the new name survive a power cut.
         let renamed = rustix::fs::renameat(self.dir, self.name, self.dir, name);
         let synced = renamed.map_err(io::Error::from).and_then(|()| as_file(self.dir)?.sync_all());
-        let target = PrivateFile { dir: self.dir, folder: self.folder, name };
+        let target = PrivateFile { dir: self.dir, name };
         synced.map_err(|error| target.not_written("put it in place", error))
     }
 

@@ -16,12 +16,11 @@ use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
-use reqlore_sqlite_team::error::{DatabaseError, LOSS_HINT, RESTORE_HINT};
+use reqlore_sqlite_team::error::{LOSS_HINT, RESTORE_HINT};
 use reqlore_sqlite_team::loss_acceptance::LossAcceptance;
-use reqlore_sqlite_team::team_database::{FileGuard, TeamConnection, TeamDatabase};
+use reqlore_sqlite_team::team_database::{FileGuard, TeamDatabase};
 
 use crate::error::not_written;
-use crate::migrate_0_1;
 use crate::private_file::{PrivateFile, local_folder, writable_local_folder};
 use crate::{LOCAL_STATE_DIR, file_identity, lock_folder};
 
@@ -31,9 +30,6 @@ const DATABASE_FILES: [&str; 3] = ["team.db", "team.db-wal", "team.db-shm"];
 const IDENTITY_FILE: &str = "team.id";
 /// The number of the last commit that was recorded here.
 const COMMITS_FILE: &str = "team.commits";
-/// The copy of a database with schema 1.
-const BACKUP: &str = "team.db.schema-1.backup";
-const TEMP_BACKUP: &str = "team.db.backup.new";
 const FORMAT: &str = "reqlore team 1";
 // The names until the files are complete.
 const TEMP_IDENTITY_FILE: &str = "team.id.new";
@@ -56,13 +52,9 @@ pub struct CreationOptions {
 pub enum CreationStep {
     /// The database is on disk under its temporary name.
     DatabaseWritten,
-    /// Processes of 0.1.0 can't write team data any more.
-    OldVersionBlocked,
     /// `team.id` is in place: from here on the database exists.
     IdentitiesWritten,
     DatabaseNamed,
-    /// One of the files of 0.1.0 is renamed.
-    OldFileRenamed,
 }
 
 impl CreationOptions {
@@ -76,13 +68,8 @@ pub fn exists(base: &Path) -> bool {
     base.join(LOCAL_STATE_DIR).join(IDENTITY_FILE).symlink_metadata().is_ok()
 }
 
-/// True if there is data of 0.1.0 that was not migrated yet.
-pub fn must_migrate(base: &Path) -> bool {
-    !exists(base) && migrate_0_1::has_data(base)
-}
-
 /// Opens the database of the project with the handle `root` and the path `base`; `None` if there is
-/// none. Data of 0.1.0 is read into memory and stays unchanged on disk.
+/// none.
 pub fn open(
     root: &Dir,
     base: &Path,
@@ -95,9 +82,6 @@ pub fn open(
             // A database without `team.id` was not created here.
             return Err(PrivateFile::new(&local, DATABASE_FILES[0]).foreign_identity());
         }
-        if migrate_0_1::has_data(base) {
-            return migrate_0_1::read(&local).map(Some);
-        }
         return Ok(None);
     };
     let files = TeamFiles {
@@ -109,32 +93,17 @@ pub fn open(
     // An inspection must not finish the work of a killed process.
     if !read_only {
         files.finish_creation(lock_timeout)?;
-        files.finish_migration(lock_timeout);
     }
     let path = files.folder.join(DATABASE_FILES[0]);
     TeamDatabase::open(&path, DISPLAY_PATH, read_only, Box::new(files)).map(Some)
 }
 
-/// Creates the database with the data of 0.1.0, if any. Does nothing if another process was first.
-/// `is_root_locked` is true if the caller holds the lock of the project's folder.
-pub fn create(
-    root: &Dir,
-    base: &Path,
-    is_root_locked: bool,
-    options: &CreationOptions,
-) -> StoreResult<()> {
+/// Creates the database. Does nothing if another process was first.
+pub fn create(root: &Dir, base: &Path, options: &CreationOptions) -> StoreResult<()> {
     let local = writable_local_folder(root)?;
-    let timeout = options.lock_timeout;
-    // Processes of 0.1.0 write under the lock of the root.
-    let _root_lock = if !is_root_locked && must_migrate(base) {
-        Some(lock_folder(root, "the project's folder", "it", timeout)?)
-    } else {
-        None
-    };
-    // After the root's lock, as in a commit, so that two processes can't wait for each other.
-    let _lock = lock_folder(&local, LOCAL_STATE_DIR, "the team data", timeout)?;
+    let _lock = lock_folder(&local, LOCAL_STATE_DIR, "the team data", options.lock_timeout)?;
     // Another process may have created it while this one waited for the lock.
-    if exists(base) { Ok(()) } else { migrate_0_1::migrate(&local, base, options) }
+    if exists(base) { Ok(()) } else { write_database(&local, base, options) }
 }
 
 /// The files of a database with the identities that `team.id` holds.
@@ -169,18 +138,6 @@ impl FileGuard for TeamFiles {
             }
         }
         Ok(())
-    }
-
-    fn back_up(&self, copy: &dyn Fn(&Path) -> StoreResult<()>) -> StoreResult<()> {
-        let backup = PrivateFile::new(&self.local, TEMP_BACKUP);
-        // A killed process may have left a partial copy.
-        backup.remove()?;
-        backup.create(|_| Ok(Vec::new()))?;
-        copy(&self.folder.join(TEMP_BACKUP))?;
-        let synced = self.local.open(TEMP_BACKUP).and_then(|opened| opened.sync_all());
-        synced.map_err(|error| backup.not_written("write it", error))?;
-        backup.rename(BACKUP)?;
-        create_counter(&self.local, &self.folder, 0)
     }
 
     fn recorded_commits(&self) -> StoreResult<u64> {
@@ -272,30 +229,10 @@ impl TeamFiles {
         }
         write_identities(&self.local, &identities)
     }
-
-    /// Finishes a migration that was killed. A failure is logged: the old files are not read again.
-    fn finish_migration(&self, lock_timeout: Duration) {
-        if !migrate_0_1::is_unfinished(&self.local) {
-            return;
-        }
-        let options = CreationOptions { lock_timeout, checkpoint: |_| Ok(()) };
-        let finished = lock_folder(&self.local, LOCAL_STATE_DIR, "the team data", lock_timeout)
-            .and_then(|_lock| migrate_0_1::finish(&self.local, &options));
-        if let Err(error) = finished {
-            tracing::warn!(%error, "the team files of 0.1.0 were not renamed");
-        }
-    }
 }
 
-/// Creates the database. The caller holds the lock of the folder. `block_old_version` runs when all
-/// rows are on disk, right before the database begins to exist.
-pub(crate) fn write_database(
-    local: &Dir,
-    base: &Path,
-    options: &CreationOptions,
-    fill: impl FnOnce(&TeamConnection) -> Result<(), DatabaseError>,
-    block_old_version: impl FnOnce() -> StoreResult<()>,
-) -> StoreResult<()> {
+/// Creates the database. The caller holds the lock of the folder.
+fn write_database(local: &Dir, base: &Path, options: &CreationOptions) -> StoreResult<()> {
     let database = PrivateFile::new(local, DATABASE_FILES[0]);
     let temp_database = PrivateFile::new(local, TEMP_DATABASE);
     // Without `team.id` it came from elsewhere.
@@ -309,7 +246,7 @@ pub(crate) fn write_database(
     temp_database.remove()?;
     // SQLite would create the file readable by all users.
     let metadata = temp_database.create(|_| Ok(Vec::new()))?;
-    TeamDatabase::create(&base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE), DISPLAY_PATH, fill)?;
+    TeamDatabase::create(&base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE), DISPLAY_PATH)?;
     // `team.id` must not be on disk before the rows are.
     let synced = local.open(TEMP_DATABASE).and_then(|opened| opened.sync_all());
     synced.map_err(|error| temp_database.not_written("write it", error))?;
@@ -328,9 +265,6 @@ pub(crate) fn write_database(
         identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
     }
     create_counter(local, &base.join(LOCAL_STATE_DIR), 0)?;
-    // From here on 0.1.0 can neither append rows nor change users that were already copied.
-    block_old_version()?;
-    options.pass_checkpoint(CreationStep::OldVersionBlocked)?;
     // The commit point: readers use the database from here on.
     write_identities(local, &identities)?;
     options.pass_checkpoint(CreationStep::IdentitiesWritten)?;

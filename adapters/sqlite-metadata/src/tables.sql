@@ -1,6 +1,5 @@
 -- Items in the order of all lists. `position` is the sort key as bytes: priority, age, number, name.
--- `status` and `type` are empty if an item has none. Part of a migration, so a published one never
--- changes.
+-- `status` and `type` are empty if an item has none.
 CREATE TABLE items (
     project INTEGER NOT NULL,
     kind TEXT NOT NULL,

@@ -1,4 +1,5 @@
 //! Settings for every new connection, because `PRAGMA` settings belong to one connection.
+//! SQLite's own checks.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +7,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::checksum;
+use crate::error::DatabaseError;
 
 /// Pause between attempts while another process writes. A busy writer releases its lock only for
 /// tenths of a millisecond.
@@ -64,6 +66,20 @@ pub fn wait_when_busy(connection: &mut Connection, timeout: Duration) -> rusqlit
         std::thread::sleep(BUSY_PAUSE);
         start.elapsed() < timeout
     }))
+}
+
+/// Runs one of SQLite's own checks, such as `integrity_check(1)`. Returns its findings.
+pub fn sqlite_findings(connection: &Connection, check: &str) -> Result<Vec<String>, DatabaseError> {
+    let mut pragma = connection.prepare(&format!("PRAGMA {check}"))?;
+    let mut rows = pragma.query([])?;
+    let mut findings = Vec::new();
+    while let Some(row) = rows.next()? {
+        let finding: String = row.get(0)?;
+        if finding != "ok" {
+            findings.push(finding);
+        }
+    }
+    Ok(findings)
 }
 
 #[cfg(test)]

@@ -14,4 +14,3 @@ pub mod loss_acceptance;
 pub mod pending;
 pub mod team_database;
 mod team_schema;
-pub mod whole_file;

@@ -72,10 +72,7 @@ fn open(file: &Path, place: &'static str) -> Result<LossAcceptance, DatabaseErro
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     keep_log_on_close(&connection, true)?;
     configure(&connection, team_schema::CACHE_KIB)?;
-    if !team_schema::is_current(&connection, place)? {
-        let reason = "has an older schema without a commit counter; open it with `reqlore serve`";
-        return Err(refused(place, reason).into());
-    }
+    team_schema::check_schema(&connection, place)?;
     if let Some(damage) = team_schema::find_damage(&connection)?.first() {
         let reason =
             format!("is damaged ({damage}), so its loss cannot be accepted; {RESTORE_HINT}");

@@ -14,8 +14,8 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::connection::{configure, is_too_old, keep_log_on_close, wait_when_busy};
-use crate::error::{DatabaseError, LOSS_HINT, RESTORE_HINT, refused};
-use crate::{team_schema, whole_file};
+use crate::error::{DatabaseError, LOSS_HINT, refused};
+use crate::team_schema;
 
 /// A connection, for callers without a dependency on SQLite.
 pub type TeamConnection = Connection;
@@ -28,10 +28,6 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub trait FileGuard: Debug + Send + Sync {
     /// Called before each read, and before and after the commit of each write.
     fn check(&self, is_write: bool) -> StoreResult<()>;
-
-    /// Creates an empty private file and lets `copy` write a backup to its path, durably, before
-    /// the schema changes. From then on commits are recorded.
-    fn back_up(&self, copy: &dyn Fn(&Path) -> StoreResult<()>) -> StoreResult<()>;
 
     /// The number of the last recorded commit. It may be lower than that of the last commit, after
     /// a kill or a power cut, but never higher.
@@ -56,22 +52,9 @@ pub struct TeamDatabase {
 }
 
 impl TeamDatabase {
-    /// Writes a complete database into an empty file, with rows that `fill` inserts. Does not sync.
-    pub fn create(
-        path: &Path,
-        place: &'static str,
-        fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
-    ) -> StoreResult<()> {
-        create_file(path, place, fill).map_err(|error| error.into_store_error(place))
-    }
-
-    /// Creates a read-only database in memory, with rows that `fill` inserts.
-    pub fn in_memory(
-        place: &'static str,
-        fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
-    ) -> StoreResult<Self> {
-        let connection = create_in_memory(fill).map_err(|error| error.into_store_error(place))?;
-        Ok(Self::new(place, connection, Vec::new(), None))
+    /// Makes an empty file a database without rows. Does not sync.
+    pub fn create(path: &Path, place: &'static str) -> StoreResult<()> {
+        create_file(path, place).map_err(|error| error.into_store_error(place))
     }
 
     /// Opens a database that was created by [`TeamDatabase::create`].
@@ -111,11 +94,6 @@ impl TeamDatabase {
     /// The damage because of which writes are refused until a restart.
     pub fn damage(&self) -> Option<&str> {
         self.damage.get().map(String::as_str)
-    }
-
-    /// False for a database in memory.
-    pub fn is_stored(&self) -> bool {
-        self.guard.is_some()
     }
 
     fn check(&self, is_write: bool) -> StoreResult<()> {
@@ -275,18 +253,13 @@ impl TeamDatabase {
     }
 }
 
-fn create_file(
-    path: &Path,
-    place: &str,
-    fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
-) -> Result<(), DatabaseError> {
+fn create_file(path: &Path, place: &str) -> Result<(), DatabaseError> {
     let mut connection = Connection::open(path)?;
     // The caller uses the file only when it is complete, and syncs it then.
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
     let transaction = connection.transaction()?;
     team_schema::create_tables(&transaction)?;
-    fill(&transaction)?;
     transaction.commit()?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -298,16 +271,6 @@ fn create_file(
     connection.close().map_err(|(_, error)| error.into())
 }
 
-fn create_in_memory(
-    fill: impl FnOnce(&Connection) -> Result<(), DatabaseError>,
-) -> Result<Connection, DatabaseError> {
-    let connection = Connection::open_in_memory()?;
-    team_schema::create_tables(&connection)?;
-    fill(&connection)?;
-    connection.pragma_update(None, "query_only", true)?;
-    Ok(connection)
-}
-
 /// Opens the writer's connection and the read connections.
 fn open_connections(
     file: &Path,
@@ -315,28 +278,8 @@ fn open_connections(
     read_only: bool,
     guard: &dyn FileGuard,
 ) -> Result<(Connection, Vec<Mutex<Connection>>), DatabaseError> {
-    let mut writer = connect(file, read_only)?;
-    if !team_schema::is_current(&writer, place)? {
-        // The count begins with the migration.
-        if guard.recorded_commits().is_ok_and(|recorded| recorded > 0) {
-            let reason = format!(
-                "lost its migration to the present schema and all later commits, as after a loss \
-                 of its -wal file; put all its files back, or {RESTORE_HINT}"
-            );
-            return Err(refused(place, reason).into());
-        }
-        if read_only || writer.is_readonly("main")? {
-            return Ok((team_schema::migrated_copy(&writer, place)?, Vec::new()));
-        }
-        team_schema::migrate(&mut writer, place, || {
-            // The connection that migrates is in a transaction, so it can't be the source.
-            let source = connect(file, true)?;
-            Ok(guard.back_up(&|copy| {
-                whole_file::copy_to_file(&source, copy, |_, _| {})
-                    .map_err(|error| error.into_store_error(place))
-            })?)
-        })?;
-    }
+    let writer = connect(file, read_only)?;
+    team_schema::check_schema(&writer, place)?;
     // The file is read first, because other processes commit meanwhile.
     let recorded = guard.recorded_commits()?;
     let commits = team_schema::commits(&writer)?;

@@ -1,20 +1,18 @@
-//! Schema of a team database: creation, migration, the count of commits, and the search for damage.
+//! Schema of a team database: creation, the count of commits, and the search for damage.
 
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::checksum::{self, TableLayout};
+use crate::connection::sqlite_findings;
 use crate::error::{DatabaseError, RESTORE_HINT, refused};
-use crate::whole_file::{copy, sqlite_findings};
 use crate::{audit, idempotency, identity, pending};
 
 /// Application id in the header of our files: `Rqlt`.
 const APPLICATION_ID: i32 = 0x5271_6c74;
 const SCHEMA_VERSION: i32 = 2;
-const CREATE: &str = include_str!("team.sql");
-/// Migrates schema 1 to 2.
-const MIGRATION: &str = concat!(include_str!("add_checksums.sql"), include_str!("team_2.sql"));
+const CREATE: &str = concat!(include_str!("tables.sql"), include_str!("team.sql"));
 /// Maximum number of damages that one report names.
 const MAX_REPORTED: usize = 100;
 
@@ -35,56 +33,25 @@ const TABLES: [TableLayout; 7] = [
 pub(crate) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     checksum::register(connection)?;
     connection.execute_batch(CREATE)?;
-    set_header(connection)
-}
-
-fn set_header(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.pragma_update(None, "user_version", SCHEMA_VERSION)
 }
 
-/// True if the database has the schema of this version, false if it has an older one.
-pub(crate) fn is_current(connection: &Connection, place: &str) -> Result<bool, DatabaseError> {
+/// Refuses a database of another program or another schema.
+pub(crate) fn check_schema(connection: &Connection, place: &str) -> Result<(), DatabaseError> {
     let application = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     match (application, version) {
-        (APPLICATION_ID, 1..=SCHEMA_VERSION) => Ok(version == SCHEMA_VERSION),
-        (APPLICATION_ID, version) if version > SCHEMA_VERSION => {
+        (APPLICATION_ID, SCHEMA_VERSION) => Ok(()),
+        (APPLICATION_ID, version) => {
             let reason = format!(
-                "was written by a newer version ({version}); update Reqlore, or {RESTORE_HINT}"
+                "was written by another version of Reqlore (schema {version}, supported: \
+                 {SCHEMA_VERSION}); use that version, or {RESTORE_HINT}"
             );
             Err(refused(place, reason).into())
         }
         _ => Err(refused(place, "is not a team database; restore it from a backup").into()),
     }
-}
-
-/// Migrates the database, unless another process did. `back_up` runs while no process can write.
-pub(crate) fn migrate(
-    connection: &mut Connection,
-    place: &str,
-    back_up: impl FnOnce() -> Result<(), DatabaseError>,
-) -> Result<(), DatabaseError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if is_current(&transaction, place)? {
-        return Ok(());
-    }
-    // The checksums of damaged rows would make the damage valid.
-    fail_if_damaged(&find_damaged_pages(&transaction)?)?;
-    back_up()?;
-    transaction.execute_batch(MIGRATION)?;
-    set_header(&transaction)?;
-    Ok(transaction.commit()?)
-}
-
-/// Copies a database with an older schema that can only be read into memory, and migrates the copy.
-pub(crate) fn migrated_copy(source: &Connection, place: &str) -> Result<Connection, DatabaseError> {
-    let mut copied = Connection::open_in_memory()?;
-    checksum::register(&copied)?;
-    copy(source, &mut copied, |_, _| {})?;
-    migrate(&mut copied, place, || Ok(()))?;
-    copied.pragma_update(None, "query_only", true)?;
-    Ok(copied)
 }
 
 /// Returns the number of committed write transactions.

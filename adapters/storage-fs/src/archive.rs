@@ -415,10 +415,7 @@ impl RecordWriter for ImportWriter {
             for mark in &marks {
                 store.import_mark(mark)?;
             }
-            match locks.first() {
-                Some(lock) => store.import_team(&identities, &rows, lock),
-                None => Ok(()),
-            }
+            if locks.is_empty() { Ok(()) } else { store.import_team(&identities, &rows) }
         };
         self.store.run_blocking(write).await
     }

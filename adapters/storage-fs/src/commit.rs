@@ -46,7 +46,7 @@ pub(crate) fn run_commit(
     journal::recover(&store.layout, lock)?;
     let is_recorded = commit.context.audited.is_some() || commit.context.idempotency_key.is_some();
     let tree = ProjectTree::new(root, &store.layout);
-    pending_audit::recover(store, project, &tree, commit.context.at, is_recorded, lock)?;
+    pending_audit::recover(store, project, &tree, commit.context.at, is_recorded)?;
     // After the recovery, which may confirm the record of this very key.
     store.check_idempotency(&commit.context)?;
     for _ in 0..MAX_ATTEMPTS {
@@ -76,7 +76,7 @@ pub(crate) fn run_commit(
         store.stale_temp_files.remove_all(&tree, &changes, requirements_lock.as_ref());
         let mut audited =
             AuditedCommit { store, project, event: audit, record: idempotency, time, intent: None };
-        match apply_changes(&tree, &base, &changes, || audited.prepare(lock)) {
+        match apply_changes(&tree, &base, &changes, || audited.prepare()) {
             ApplyOutcome::Committed => {
                 audited.confirm();
                 store.stale_temp_files.mark_clean(&tree, &changes);

@@ -10,7 +10,6 @@ mod freshness;
 mod history;
 mod journal;
 mod many_projects;
-mod migration;
 mod pending_audit;
 mod projects;
 mod team;

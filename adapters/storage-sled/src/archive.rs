@@ -68,25 +68,6 @@ impl Archive for SledStore {
     }
 }
 
-/// A database that is only read, possibly of an older schema.
-#[derive(Debug)]
-pub(crate) struct SledSource(pub(crate) Arc<SledDatabase>);
-
-#[async_trait]
-impl Archive for SledSource {
-    async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
-        export(Arc::clone(&self.0)).await
-    }
-
-    async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
-        Err(database_refused("is open for reading only; name another folder"))
-    }
-
-    fn keeps_history(&self) -> bool {
-        true
-    }
-}
-
 async fn export(database: Arc<SledDatabase>) -> StoreResult<Box<dyn RecordReader>> {
     // Commits wait for this lock, so the export reads one state.
     let guard = Arc::clone(&database.copy_lock).read_owned().await;

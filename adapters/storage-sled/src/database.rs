@@ -48,14 +48,13 @@ pub(crate) const VERSIONS: usize = 13;
 pub(crate) const TEXTS: usize = 14;
 /// The keys of [`VERSIONS`] by the time when the version ended.
 pub(crate) const VERSION_ENDS: usize = 15;
-/// Keys of all items in the order of lists, by kind, status and type; since schema 3.
+/// Keys of all items in the order of lists, by kind, status and type.
 pub(crate) const ITEMS: usize = 16;
-/// Keys of items with a parent, by kind and parent; since schema 3.
+/// Keys of items with a parent, by kind and parent.
 pub(crate) const CHILDREN: usize = 17;
-/// Keys of documents with a diagnostic; since schema 3.
+/// Keys of documents with a diagnostic.
 pub(crate) const DIAGNOSTICS: usize = 18;
-/// The [`SledDatabase::writer_id`] of each process, by project and its first revision; since
-/// schema 3.
+/// The [`SledDatabase::writer_id`] of each process, by project and its first revision.
 pub(crate) const WRITERS: usize = 19;
 pub(crate) const TREE_NAMES: [&str; 20] = [
     "projects",
@@ -86,7 +85,7 @@ pub(crate) const COMMITS_KEY: &[u8] = b"commits";
 pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
 /// Key in [`META`] that exists while an import is unfinished.
 pub(crate) const IMPORT_KEY: &[u8] = b"filling";
-/// Key in [`META`] of the [`RowTotals`], since schema 3.
+/// Key in [`META`] of the [`RowTotals`].
 pub(crate) const TOTALS_KEY: &[u8] = b"totals";
 
 #[derive(Debug)]

@@ -12,7 +12,6 @@
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::ports::documents::StoreResult;
@@ -168,33 +167,18 @@ fn file_length(folder: &Path, name: &str) -> u64 {
 pub(crate) struct StoredCounter {
     /// The database contains at least this number of transactions.
     pub(crate) commits: u64,
-    /// `None` before schema 3.
-    pub(crate) database_id: Option<DatabaseId>,
+    pub(crate) database_id: DatabaseId,
     /// The highest numbers of items, in the order of `ItemKind::ALL`.
     pub(crate) numbers: IssuedNumbers,
 }
 
 fn read_counter(folder: &Path) -> io::Result<Option<StoredCounter>> {
-    let path = folder.join(ACKNOWLEDGED);
-    if let Some((counter, numbers)) = CommitCounter::read_with_numbers(&path)? {
-        let CommitCounter { database_id, commits } = counter;
-        return Ok(Some(StoredCounter { commits, database_id: Some(database_id), numbers }));
-    }
-    let file = match open_options().open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    // Before schema 3: eight bytes of count and four of checksum.
-    let mut bytes = [0; 12];
-    if file.metadata()?.len() != 12 || file.read_exact_at(&mut bytes, 0).is_err() {
-        return Ok(None);
-    }
-    let Some((count, checksum)) = bytes.split_first_chunk() else { return Ok(None) };
-    let is_intact = crc32fast::hash(count).to_be_bytes() == *checksum;
-    let commits = u64::from_be_bytes(*count);
-    let numbers = IssuedNumbers::default();
-    Ok(is_intact.then_some(StoredCounter { commits, database_id: None, numbers }))
+    let stored = CommitCounter::read_with_numbers(&folder.join(ACKNOWLEDGED))?;
+    Ok(stored.map(|(CommitCounter { database_id, commits }, numbers)| StoredCounter {
+        commits,
+        database_id,
+        numbers,
+    }))
 }
 
 /// Makes the marker durable before sled opens the folder; otherwise a power cut could leave a `db`

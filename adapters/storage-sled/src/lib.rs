@@ -27,7 +27,6 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
-use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
@@ -81,18 +80,12 @@ impl SledStore {
         Self::open_with_progress(config, &NoProgress)
     }
 
-    /// Like [`Self::open`], and reports the progress of an upgrade.
+    /// Like [`Self::open`], and reports the progress of an update of its metadata.
     pub fn open_with_progress(
         config: &SledConfig,
         progress: &dyn ProgressSink,
     ) -> StoreResult<Self> {
         Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT, progress)
-    }
-
-    /// Opens an existing database to copy it. One of an older version is read as it is, and that
-    /// version can still open it.
-    pub fn open_source(config: &SledConfig) -> StoreResult<Arc<dyn Archive>> {
-        Ok(Arc::new(archive::SledSource(Arc::new(open::open_source(&config.folder)?))))
     }
 
     fn open_with(

@@ -17,8 +17,8 @@ use crate::SledConfig;
 use crate::database::{KEYS, META, SledDatabase, TreeBatch};
 use crate::error::{PUT_BACK_HINT, database_unavailable, folder_refused, from_sled};
 use crate::files::{DB, FolderState};
-use crate::open::{DATABASE_ID_KEY, OpenPurpose, OpenedDatabase, name_folder, open_unchecked};
-use crate::records::{ProjectRow, SCHEMA_VERSION, encode};
+use crate::open::{DATABASE_ID_KEY, OpenedDatabase, name_folder, open_unchecked};
+use crate::records::{ProjectRow, encode};
 use crate::write::put_project;
 
 /// Why a database may lack commits.
@@ -61,16 +61,11 @@ impl CommitLoss {
 
 impl SledDatabase {
     /// Compares the database with its commit counter.
-    pub(crate) fn find_loss(&self, schema: Option<u8>, state: FolderState) -> Option<CommitLoss> {
+    pub(crate) fn find_loss(&self, state: FolderState) -> Option<CommitLoss> {
         let Some(counter) = state.counter else {
             return (!state.is_unfinished).then_some(CommitLoss::MissingCounter);
         };
-        let is_foreign_counter = match counter.database_id {
-            Some(id) => id != self.database_id,
-            // Schema 3 is written after the counter gets its ID.
-            None => schema == Some(SCHEMA_VERSION),
-        };
-        if is_foreign_counter {
+        if counter.database_id != self.database_id {
             return Some(CommitLoss::ForeignCounter);
         }
         let commits = self.commits.load(Ordering::Relaxed);
@@ -157,7 +152,7 @@ pub(crate) fn accept_loss(config: &SledConfig, context: WriteContext) -> StoreRe
         return Err(folder_refused(folder, &reason));
     }
     let OpenedDatabase { database, state, loss, .. } =
-        open_unchecked(folder, Box::new(std::fs::File::sync_all), OpenPurpose::AcceptLoss)?;
+        open_unchecked(folder, Box::new(std::fs::File::sync_all), true)?;
     let Some(loss) = loss else { return Err(nothing_to_accept(&folder.display().to_string())) };
     let accepted = Arc::new(database).accept(loss, state, context);
     accepted.map_err(|error| name_folder(folder, error))

@@ -15,13 +15,12 @@ use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_durable_fs as durable_fs;
-use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId};
+use reqlore_durable_fs::commit_counter::DatabaseId;
 use sled::Tree;
 
 use crate::database::{
-    CHILDREN, COMMITS_KEY, DELETIONS, DIAGNOSTICS, DOCUMENTS, EPOCH_KEY, HISTORY, IMPORT_KEY,
-    ITEMS, LINKS, META, REFERENCES, SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch, VERSION_ENDS,
-    WriteStop, lock,
+    CHILDREN, COMMITS_KEY, DIAGNOSTICS, DOCUMENTS, EPOCH_KEY, HISTORY, IMPORT_KEY, ITEMS, LINKS,
+    META, REFERENCES, SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch, WriteStop, lock,
 };
 use crate::error::{
     INCOMPLETE, RESTORE_HINT, catch_sled_panic, damaged_database, database_unavailable,
@@ -29,9 +28,7 @@ use crate::error::{
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
 use crate::loss::CommitLoss;
-use crate::records::{
-    DocumentRow, ProjectRow, SCHEMA_VERSION, change_key, damaged_row, decode, encode, unseal_value,
-};
+use crate::records::{DocumentRow, ProjectRow, SCHEMA_VERSION, change_key, decode, encode};
 use crate::row_totals::RowTotals;
 use crate::write;
 
@@ -50,10 +47,8 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
 /// Key in [`META`] of the [`DocumentMeta::FORMAT`] of the stored metadata.
 pub(crate) const META_FORMAT_KEY: &[u8] = b"heads";
-/// Key in [`META`] of the [`DatabaseId`], since schema 3.
+/// Key in [`META`] of the [`DatabaseId`].
 pub(crate) const DATABASE_ID_KEY: &[u8] = b"store";
-/// Trees of keys without values, which have no checksums of their own.
-const INDEX_TREES: [usize; 5] = [REFERENCES, LINKS, HISTORY, DELETIONS, VERSION_ENDS];
 /// Trees with keys that a rebuild cannot derive from old metadata. It clears these trees.
 const DERIVED_TREES: [usize; 5] = [LINKS, HISTORY, ITEMS, CHILDREN, DIAGNOSTICS];
 /// Format during a rebuild of the metadata. No version of Reqlore uses it.
@@ -64,19 +59,7 @@ const REBUILD_CHANGES: usize = if cfg!(test) { 50 } else { 2000 };
 const ALREADY_OPEN: &str =
     "is already served by another process; stop that process, or name another folder";
 
-/// Opens an existing database only to read it.
-pub(crate) fn open_source(folder: &Path) -> StoreResult<SledDatabase> {
-    let opened = open_unchecked(folder, Box::new(File::sync_all), OpenPurpose::Copy)?;
-    match opened.loss {
-        Some(loss) => Err(loss.into_error(folder)),
-        None if opened.state.is_unfinished => {
-            Err(folder_refused(folder, "has no contents: its creation was not finished"))
-        }
-        None => Ok(opened.database),
-    }
-}
-
-/// Opens or creates a database, and upgrades one of an older version.
+/// Opens or creates a database. Derives its metadata again if another version derived it.
 pub(crate) fn open_database(
     folder: &Path,
     sync: SyncFn,
@@ -84,12 +67,11 @@ pub(crate) fn open_database(
 ) -> StoreResult<SledDatabase> {
     let created =
         create_folder(folder).map_err(|error| folder_error(folder, "make the folder", error))?;
-    let OpenedDatabase { database, schema, state, loss } =
-        open_unchecked(folder, sync, OpenPurpose::Serve)?;
+    let OpenedDatabase { database, is_new, state, loss } = open_unchecked(folder, sync, false)?;
     if let Some(loss) = loss {
         return Err(loss.into_error(folder));
     }
-    catch_sled_panic(|| database.initialize(folder, schema, state, &created, progress))
+    catch_sled_panic(|| database.initialize(folder, is_new, state, &created, progress))
         .map_err(|error| name_folder(folder, error))?;
     // sled creates files at every start, readable by all users.
     files::make_private(folder)?;
@@ -99,26 +81,17 @@ pub(crate) fn open_database(
 /// A database whose rows are as they were written, and which may lack commits.
 pub(crate) struct OpenedDatabase {
     pub(crate) database: SledDatabase,
-    schema: Option<u8>,
+    is_new: bool,
     pub(crate) state: FolderState,
     pub(crate) loss: Option<CommitLoss>,
 }
 
-/// The purpose of opening a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OpenPurpose {
-    Serve,
-    /// The commit counter may be missing.
-    AcceptLoss,
-    /// Trees that an older schema lacks are not created, so that its version can open them again.
-    Copy,
-}
-
-/// Opens the files in a folder and checks all rows.
+/// Opens the files in a folder and checks all rows. The commit counter may be missing if
+/// `accepts_loss` is true.
 pub(crate) fn open_unchecked(
     folder: &Path,
     sync: SyncFn,
-    purpose: OpenPurpose,
+    accepts_loss: bool,
 ) -> StoreResult<OpenedDatabase> {
     // Before the folder is inspected, so that two processes can't both prepare it.
     let lock = durable_fs::try_lock_dir(folder);
@@ -130,8 +103,8 @@ pub(crate) fn open_unchecked(
                       folder on a local disk";
         return Err(folder_refused(folder, reason));
     }
-    let state = files::prepare_folder(folder, purpose == OpenPurpose::AcceptLoss)?;
-    let OpenedTrees { trees, totals } = open_trees(folder, purpose)?;
+    let state = files::prepare_folder(folder, accepts_loss)?;
+    let OpenedTrees { trees, totals } = open_trees(folder)?;
     let database_id = identify(&trees, state).map_err(|error| name_folder(folder, error))?;
     let file = DatabaseFile::open(folder, sync);
     let database = SledDatabase {
@@ -150,8 +123,8 @@ pub(crate) fn open_unchecked(
         _lock: lock,
     };
     let checked = catch_sled_panic(|| database.check(folder, state));
-    let (schema, loss) = checked.map_err(|error| name_folder(folder, error))?;
-    Ok(OpenedDatabase { database, schema, state, loss })
+    let (is_new, loss) = checked.map_err(|error| name_folder(folder, error))?;
+    Ok(OpenedDatabase { database, is_new, state, loss })
 }
 
 /// Creates the folder. Returns the folders that must be synced before it survives a power cut.
@@ -187,7 +160,7 @@ impl From<sled::Error> for OpenFailure {
 
 /// Opens sled and reads all rows on a separate thread, because sled panics on some damage and hangs
 /// on other damage.
-fn open_trees(folder: &Path, purpose: OpenPurpose) -> StoreResult<OpenedTrees> {
+fn open_trees(folder: &Path) -> StoreResult<OpenedTrees> {
     let (sender, receiver) = channel();
     let config = sled::Config::new()
         .path(folder)
@@ -196,7 +169,7 @@ fn open_trees(folder: &Path, purpose: OpenPurpose) -> StoreResult<OpenedTrees> {
     let thread = std::thread::Builder::new().name("storage-sled-open".to_owned());
     // After a panic the dropped sender disconnects; after a timeout no receiver is left.
     let spawned = thread.spawn(move || {
-        let opened = open_sled(&config, purpose, &sender);
+        let opened = open_sled(&config, &sender);
         drop(sender.send(Some(opened)));
     });
     spawned.map_err(|error| folder_error(folder, "start a thread", error))?;
@@ -234,7 +207,6 @@ fn open_error(folder: &Path, failure: OpenFailure) -> StoreError {
 /// Sends `None` from time to time.
 fn open_sled(
     config: &sled::Config,
-    purpose: OpenPurpose,
     progress: &Sender<Option<Result<OpenedTrees, OpenFailure>>>,
 ) -> Result<OpenedTrees, OpenFailure> {
     let db = config.open()?;
@@ -247,10 +219,7 @@ fn open_sled(
     }
     let mut trees = Vec::with_capacity(TREE_NAMES.len());
     for name in TREE_NAMES {
-        let is_stored = stored.iter().any(|stored| stored == name.as_bytes());
-        let is_created = is_stored || purpose != OpenPurpose::Copy;
-        // The default tree is empty.
-        trees.push(db.open_tree(if is_created { name.as_bytes() } else { DEFAULT_TREE })?);
+        trees.push(db.open_tree(name)?);
     }
     let totals = read_totals(&trees, || drop(progress.send(None)))?;
     Ok(OpenedTrees { trees, totals })
@@ -285,8 +254,8 @@ fn identify(trees: &[Tree], state: FolderState) -> StoreResult<DatabaseId> {
             .map(DatabaseId)
             .ok_or_else(|| damaged_database("its ID is unreadable"));
     }
-    if let Some(id) = state.counter.and_then(|counter| counter.database_id) {
-        return Ok(id);
+    if let Some(counter) = state.counter {
+        return Ok(counter.database_id);
     }
     DatabaseId::random().map_err(|error| database_unavailable("it has no identity", Some(error)))
 }
@@ -317,50 +286,49 @@ pub(crate) fn name_folder(folder: &Path, error: StoreError) -> StoreError {
 }
 
 impl SledDatabase {
-    /// Checks the contents. Returns the schema, `None` for a new database.
-    fn check(
-        &self,
-        folder: &Path,
-        state: FolderState,
-    ) -> StoreResult<(Option<u8>, Option<CommitLoss>)> {
+    /// Checks the contents. Returns true for a new database.
+    fn check(&self, folder: &Path, state: FolderState) -> StoreResult<(bool, Option<CommitLoss>)> {
         let schema = self.get(META, SCHEMA_KEY)?;
-        let schema = match schema.as_deref() {
-            None => None,
-            Some([schema @ 1..=SCHEMA_VERSION]) => Some(*schema),
-            Some(_) => {
-                let reason =
-                    "was written by a newer reqlore; update reqlore, or name another folder";
-                return Err(folder_refused(folder, reason));
-            }
-        };
-        self.check_contents(schema)?;
+        let is_new = schema.is_none();
+        if schema.is_some_and(|schema| schema != [SCHEMA_VERSION]) {
+            let reason = "was written by another version of reqlore; use that version to make a \
+                          backup, and `reqlore restore` it into another folder";
+            return Err(folder_refused(folder, reason));
+        }
+        if !is_new && self.meta_value::<RowTotals>(TOTALS_KEY)? != Some(*lock(&self.totals)) {
+            return Err(damaged_database("rows are missing or changed"));
+        }
         let commits = self.meta_value(COMMITS_KEY)?.unwrap_or_default();
         self.commits.store(commits, Ordering::Relaxed);
         self.epoch.store(self.meta_value(EPOCH_KEY)?.unwrap_or_default(), Ordering::Relaxed);
         for (_, project) in self.list_projects()? {
             self.raise_issued_numbers(&project);
         }
-        let loss = self.find_loss(schema, state);
-        if schema.is_none() && loss.is_none() && !state.is_unfinished {
+        let loss = self.find_loss(state);
+        if is_new && loss.is_none() && !state.is_unfinished {
             return Err(damaged_database("it has no schema"));
         }
         if self.get(META, IMPORT_KEY)?.is_some() {
             return Err(folder_refused(folder, INCOMPLETE));
         }
-        Ok((schema, loss))
+        Ok((is_new, loss))
     }
 
-    /// Creates the contents of a new database. Upgrades those of an existing one.
+    /// Creates the contents of a new database.
     fn initialize(
         &self,
         folder: &Path,
-        schema: Option<u8>,
+        is_new: bool,
         state: FolderState,
         created: &[PathBuf],
         progress: &dyn ProgressSink,
     ) -> StoreResult<()> {
-        if schema != Some(SCHEMA_VERSION) {
-            self.upgrade(schema)?;
+        if is_new {
+            let mut batch = TreeBatch::default();
+            batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
+            batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &self.database_id.0));
+            batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
+            self.write_batch(batch)?;
         }
         if self.meta_value(META_FORMAT_KEY)? != Some(DocumentMeta::FORMAT) {
             self.rebuild_metadata(progress)?;
@@ -370,37 +338,6 @@ impl SledDatabase {
             self.sync()?;
             let finished = files::finish_creation(folder, created);
             finished.map_err(|error| folder_error(folder, "sync it", error))?;
-        }
-        Ok(())
-    }
-
-    /// Compares all rows with the stored totals, or with their own checksums before schema 3.
-    fn check_contents(&self, schema: Option<u8>) -> StoreResult<()> {
-        if schema.is_none() {
-            return Ok(());
-        }
-        if schema == Some(SCHEMA_VERSION) {
-            let found = *lock(&self.totals);
-            let is_equal = self.meta_value::<RowTotals>(TOTALS_KEY)? == Some(found);
-            let problem = "rows are missing or changed";
-            return if is_equal { Ok(()) } else { Err(damaged_database(problem)) };
-        }
-        for (number, tree) in self.trees.iter().enumerate() {
-            for row in tree {
-                let (key, value) = row.map_err(from_sled)?;
-                let has_checksum = !INDEX_TREES.contains(&number) && key != SCHEMA_KEY;
-                if has_checksum && unseal_value(&key, &value).is_none() {
-                    return Err(damaged_row(number));
-                }
-            }
-        }
-        for (_, project) in self.list_projects()? {
-            for kind in DocumentKind::ALL {
-                let count = self.document_entries(project.id, kind, None).count();
-                if count as u64 != project.document_count(kind) {
-                    return Err(damaged_database("documents are missing"));
-                }
-            }
         }
         Ok(())
     }
@@ -436,29 +373,6 @@ impl SledDatabase {
         Ok(damages)
     }
 
-    /// Writes the parts of the newest schema. Rows of older schemas are read as they are.
-    fn upgrade(&self, schema: Option<u8>) -> StoreResult<()> {
-        if schema.is_some() {
-            // First, so that an interrupted upgrade finds the identity again.
-            let commits = self.commits.load(Ordering::Relaxed);
-            let counter = CommitCounter { database_id: self.database_id, commits };
-            // A killed process may have left commits without their sync.
-            let synced = self.file.sync().and_then(|()| self.write_counter(counter));
-            let synced = synced.and_then(|()| self.file.counter.sync());
-            synced.map_err(|error| database_unavailable("the disk failed", Some(error)))?;
-        }
-        let mut batch = TreeBatch::default();
-        batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
-        batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &self.database_id.0));
-        // After an upgrade the rebuild fills the trees of lists, and makes the keys of changes in
-        // their new form.
-        let format = if schema.is_none() { DocumentMeta::FORMAT } else { NO_FORMAT };
-        batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &format));
-        self.write_batch(batch)?;
-        // The creation of a new database syncs at its end.
-        if schema.is_some() { self.sync() } else { Ok(()) }
-    }
-
     /// Derives metadata, links and references of all documents from their bodies, after another
     /// version of Reqlore wrote them.
     fn rebuild_metadata(&self, progress: &dyn ProgressSink) -> StoreResult<()> {
@@ -481,7 +395,7 @@ impl SledDatabase {
         let mut done = 0;
         let mut report = || {
             done += 1;
-            progress.progress(done, total, "Upgrading the database (documents)");
+            progress.progress(done, total, "Updating the metadata (documents)");
         };
         for (key, mut project) in projects {
             project.item_counts.clear();

@@ -330,7 +330,6 @@ impl SledDatabase {
         let first = revision_prefix(project, 0);
         let last = revision_prefix(project, revision.0);
         match self.tree(WRITERS).range(first..=last).next_back() {
-            // Before schema 3.
             None => Ok(0),
             Some(row) => {
                 let (key, value) = row.map_err(from_sled)?;

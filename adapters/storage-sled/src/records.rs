@@ -24,17 +24,10 @@ use crate::database::{OVERFLOW, SledDatabase, TREE_NAMES, TreeBatch};
 use crate::error::{damaged_database, from_sled};
 use crate::item_list::ItemCounts;
 
-/// Schema version of the database. One with a newer version is refused. Version 2 added earlier
-/// versions of documents, and number and origin to [`DocumentRow`]. Version 3 added the identity of
-/// the database, the totals of its rows, the trees of lists, the writers, and shorter keys of
-/// changes.
+/// Schema version of the database. One with another version is refused.
 pub(crate) const SCHEMA_VERSION: u8 = 3;
 /// Version of the form of a value: checksum and payload.
 const VALUE_VERSION: u8 = 1;
-/// The fields that schema 3 appended to a [`ProjectRow`]: no items are counted yet, no writer.
-const PROJECT_ROW_END: [u8; 2] = [0, 0];
-/// The fields that schema 2 appended to a [`DocumentRow`]: number 1 and no origin.
-const DOCUMENT_ROW_END: [u8; 4] = [1, 0, 0, 0];
 /// Maximum size of a piece of a long value, of a place, and of stored metadata with its place.
 pub(crate) const PIECE_BYTES: usize = 4096;
 /// Maximum size of a document's name and of a project's key.
@@ -55,18 +48,14 @@ pub(crate) struct ProjectRow {
     /// High-water marks, by [`ItemKind::name`].
     pub(crate) marks: BTreeMap<String, u32>,
     pub(crate) item_counts: ItemCounts,
-    /// The writer of `revision`; 0 before schema 3.
+    /// The writer of `revision`.
     pub(crate) writer_id: u64,
 }
 
 impl ProjectRow {
     /// Returns `None` if the value is damaged.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Self> {
-        decode_with_end(key, value, &PROJECT_ROW_END)
-    }
-
-    pub(crate) fn document_count(&self, kind: DocumentKind) -> u64 {
-        self.counts.get(kind.name()).copied().unwrap_or_default()
+        decode(key, value)
     }
 
     pub(crate) fn high_water_mark(&self, kind: ItemKind) -> Option<u32> {
@@ -135,7 +124,7 @@ pub(crate) struct VersionRow {
 impl DocumentRow {
     /// Returns `None` if the value is damaged.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Option<Self> {
-        decode_with_end(key, value, &DOCUMENT_ROW_END)
+        decode(key, value)
     }
 
     pub(crate) fn entry(&self) -> PresentEntry {
@@ -309,12 +298,6 @@ pub(crate) fn encode(key: &[u8], value: &impl Serialize) -> IVec {
 /// Returns `None` if the value is damaged.
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Option<T> {
     postcard::from_bytes(unseal_value(key, value)?).ok()
-}
-
-/// Decodes a value. `end` are the fields that one of an earlier schema lacks.
-fn decode_with_end<T: DeserializeOwned>(key: &[u8], value: &[u8], end: &[u8]) -> Option<T> {
-    let payload = unseal_value(key, value)?;
-    postcard::from_bytes(payload).or_else(|_| postcard::from_bytes(&[payload, end].concat())).ok()
 }
 
 /// Values of any length: a row holds the length and the first piece, [`OVERFLOW`] the rest.

@@ -9,7 +9,6 @@ mod lists;
 mod loss;
 mod model;
 mod team;
-mod upgrade;
 mod values;
 
 use std::fs::File;

@@ -13,8 +13,6 @@ use crate::database_file::sibling_path;
 use crate::error::QueryError;
 use crate::tables::STORE;
 
-/// The first schema whose databases have a side file and keep their log.
-pub(crate) const COUNTED_SCHEMA: usize = 4;
 /// Number of commits after which the side file is synced, because SQLite does not report its
 /// checkpoints.
 const SYNC_COMMITS: u64 = 1_000;

@@ -122,17 +122,15 @@ pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send +
 #[derive(Debug)]
 pub(crate) struct ReadPool {
     connector: Connector,
-    /// The schema that this process opened.
-    schema: usize,
     damage: Arc<DamageState>,
     idle: Mutex<Vec<Connection>>,
     large_reads: Arc<Semaphore>,
 }
 
 impl ReadPool {
-    pub(crate) fn new(connector: Connector, schema: usize, damage: Arc<DamageState>) -> Self {
+    pub(crate) fn new(connector: Connector, damage: Arc<DamageState>) -> Self {
         let large_reads = Arc::new(Semaphore::new(MAX_LARGE_READS));
-        Self { connector, schema, damage, idle: Mutex::default(), large_reads }
+        Self { connector, damage, idle: Mutex::default(), large_reads }
     }
 
     /// Reads `count` values with one statement each. Few values are read on the caller's thread.
@@ -204,9 +202,9 @@ impl ReadPool {
             Ok(result) => result,
             // The connection is dropped after an error.
             Err(error) => {
-                // A migration explains the error better than SQLite's own message.
-                let is_migrated = read::is_current(&connection, self.schema) == Ok(false);
-                let error = if is_migrated { migrated_elsewhere() } else { error };
+                // Explains the error better than SQLite's own message.
+                let is_outdated = read::is_current(&connection) == Ok(false);
+                let error = if is_outdated { updated_elsewhere() } else { error };
                 return Err(self.damage.note(error));
             }
         };
@@ -233,8 +231,8 @@ impl ReadPool {
     }
 }
 
-fn migrated_elsewhere() -> QueryError {
-    let reason = "was migrated by another version of Reqlore; restart this server";
+fn updated_elsewhere() -> QueryError {
+    let reason = "has metadata of another version of Reqlore; restart this server";
     refused(DATABASE_NAME, reason).into()
 }
 

@@ -15,10 +15,10 @@ use reqlore_sqlite_metadata::layouts::{
 use reqlore_sqlite_team::audit::AUDIT;
 use reqlore_sqlite_team::checksum::TableLayout;
 use reqlore_sqlite_team::connection::BUSY_PAUSE;
+use reqlore_sqlite_team::connection::sqlite_findings;
 use reqlore_sqlite_team::error::is_busy;
 use reqlore_sqlite_team::idempotency::ANSWERS;
 use reqlore_sqlite_team::identity::{EPOCH, TOKENS, USERS};
-use reqlore_sqlite_team::whole_file::sqlite_findings;
 use rusqlite::{Connection, InterruptHandle};
 
 use crate::archive::begin_export;
@@ -96,12 +96,7 @@ struct RunningWorker {
 }
 
 impl IntegrityCheck {
-    /// `schema` is that of the opened database.
-    pub(crate) fn start(
-        connector: &Connector,
-        schema: usize,
-        damage: &Arc<DamageState>,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn start(connector: &Connector, damage: &Arc<DamageState>) -> std::io::Result<Self> {
         let is_stopped = Arc::<AtomicBool>::default();
         let mut workers = Vec::new();
         for worker in
@@ -123,12 +118,7 @@ impl IntegrityCheck {
                     Ok(Some(found)) => found,
                     Err(error) => damaged_object(&error),
                 };
-                if is_migrated(&connector, schema) {
-                    // The rows of another schema are no damage, and each call refuses them.
-                    damage.pass(worker, CheckStage::WholeFile);
-                } else {
-                    damage.report(&found, true);
-                }
+                damage.report(&found, true);
             })?;
             workers.push(RunningWorker { interrupt, thread });
         }
@@ -155,12 +145,6 @@ impl Drop for IntegrityCheck {
             }
         }
     }
-}
-
-/// True if another process has migrated the database.
-fn is_migrated(connector: &Connector, schema: usize) -> bool {
-    let Ok(connection) = connector.open(ConnectionUse::Read) else { return false };
-    read::is_current(&connection, schema).is_ok_and(|is_current| !is_current)
 }
 
 /// Returns the first damage. Each stage that passes is recorded at once.

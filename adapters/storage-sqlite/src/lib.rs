@@ -13,7 +13,6 @@ mod error;
 mod history;
 mod integrity_check;
 mod loss;
-mod older_schema;
 mod read;
 mod schema;
 mod tables;
@@ -27,7 +26,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
-use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
@@ -54,8 +52,6 @@ use database_file::DatabaseFile;
 use error::{QueryError, io_error};
 use integrity_check::IntegrityCheck;
 use loss::CommitLoss;
-pub use older_schema::OlderDatabase;
-use schema::MIGRATIONS;
 use write::SqliteEngine;
 
 /// Maximum number of backlinks that are read on the caller's thread. Their number is unknown before
@@ -84,38 +80,21 @@ pub struct SqliteStore {
 /// The outcome of a read-only open.
 #[derive(Debug)]
 pub enum ReadOnlyOpen {
-    Open {
-        store: SqliteStore,
-        schema: usize,
-    },
-    /// The next [`SqliteStore::open`] upgrades it.
-    Older {
-        database: OlderDatabase,
-        schema: usize,
-        newest: usize,
-    },
+    Open(SqliteStore),
     /// The last process did not close it, and its log cannot be read without a recovery.
     NeedsRecovery,
 }
 
 impl SqliteStore {
     /// Opens the database, or creates it if it is missing. Blocks for a few milliseconds, or for
-    /// the time of an upgrade.
+    /// the time of an update of its metadata.
     pub fn open(config: &SqliteConfig) -> StoreResult<Self> {
         Self::open_with_progress(config, &NoProgress)
     }
 
-    /// Like [`Self::open`], and reports the progress of an upgrade.
+    /// Like [`Self::open`], and reports the progress of an update.
     pub fn open_with_progress(
         config: &SqliteConfig,
-        progress: &dyn ProgressSink,
-    ) -> StoreResult<Self> {
-        Self::open_with(config, MIGRATIONS, progress)
-    }
-
-    fn open_with(
-        config: &SqliteConfig,
-        migrations: &[&str],
         progress: &dyn ProgressSink,
     ) -> StoreResult<Self> {
         let file = Arc::new(DatabaseFile::prepare(&config.file)?);
@@ -129,7 +108,7 @@ impl SqliteStore {
             return Err(refused(&shown_path, reason));
         }
         let mut connector = Connector { file, mode: OpenMode::Shared };
-        let opened = open_for_writing(&mut connector, migrations, progress);
+        let opened = open_for_writing(&mut connector, progress);
         let connection = opened.map_err(|failed| failed.into_store_error(&shown_path))?;
         if connector.mode == OpenMode::Immutable {
             tracing::warn!(
@@ -137,7 +116,7 @@ impl SqliteStore {
                 "the database is read-only; changes by other processes show after a restart"
             );
         }
-        Self::start(connector, connection, migrations.len())
+        Self::start(connector, connection)
     }
 
     /// Fails if files next to a missing database show that it was lost. Changes nothing.
@@ -147,19 +126,6 @@ impl SqliteStore {
             return Ok(());
         }
         DatabaseFile::prepare(&config.file)?.check_never_used()
-    }
-
-    /// Opens an existing database to copy it. One of an older version is read as it is.
-    pub fn open_source(config: &SqliteConfig) -> StoreResult<Arc<dyn Archive>> {
-        let file = Arc::new(DatabaseFile::prepare(&config.file)?);
-        let shown_path = file.shown_path.clone();
-        let mut connector = Connector { file, mode: OpenMode::Shared };
-        let inspected = connect(&mut connector)
-            .and_then(|connection| inspect(&connector.file, &connection, MIGRATIONS.len()));
-        match inspected.map_err(|failed| failed.into_store_error(&shown_path))? {
-            (_, true) => Ok(Arc::new(Self::open(config)?)),
-            (_, false) => Ok(Arc::new(OlderDatabase { connector })),
-        }
     }
 
     /// Opens an existing database for reading, without creating, migrating or recovering it.
@@ -175,20 +141,12 @@ impl SqliteStore {
             (true, false) => return Ok(ReadOnlyOpen::NeedsRecovery),
         };
         let connector = Connector { file, mode };
-        let newest = MIGRATIONS.len();
-        let inspected = open_existing(&connector, newest);
-        let (connection, schema, is_current) =
-            inspected.map_err(|failed| failed.into_store_error(&shown_path))?;
-        if !is_current {
-            drop(connection);
-            let database = OlderDatabase { connector };
-            return Ok(ReadOnlyOpen::Older { database, schema, newest });
-        }
-        let store = Self::start(connector, connection, newest)?;
-        Ok(ReadOnlyOpen::Open { store, schema })
+        let connection =
+            open_existing(&connector).map_err(|failed| failed.into_store_error(&shown_path))?;
+        Ok(ReadOnlyOpen::Open(Self::start(connector, connection)?))
     }
 
-    fn start(connector: Connector, connection: Connection, schema: usize) -> StoreResult<Self> {
+    fn start(connector: Connector, connection: Connection) -> StoreResult<Self> {
         let file = Arc::clone(&connector.file);
         let counter = commit_count::read_counter(&connection);
         let counter = counter.map_err(|failed| failed.into_store_error(&file.shown_path))?;
@@ -200,17 +158,16 @@ impl SqliteStore {
             connection,
             file: Arc::clone(&file),
             damage: Arc::clone(&damage),
-            schema,
             group_error: None,
             changes: 0,
             has_steps: false,
         };
         let writer = GroupWriter::start("sqlite-writer", engine);
         let writer = writer.map_err(|error| thread_error(&file, error))?;
-        let check = IntegrityCheck::start(&connector, schema, &damage);
+        let check = IntegrityCheck::start(&connector, &damage);
         Ok(Self {
             _check: check.map_err(|error| thread_error(&file, error))?,
-            pool: Arc::new(ReadPool::new(connector.clone(), schema, Arc::clone(&damage))),
+            pool: Arc::new(ReadPool::new(connector.clone(), Arc::clone(&damage))),
             damage,
             writer,
             connector,
@@ -226,14 +183,13 @@ fn thread_error(file: &DatabaseFile, error: std::io::Error) -> StoreError {
 /// Returns the writer's connection.
 fn open_for_writing(
     connector: &mut Connector,
-    migrations: &[&str],
     progress: &dyn ProgressSink,
 ) -> Result<Connection, QueryError> {
     if !connector.file.exists() {
-        schema::create_database(&connector.file, migrations)?;
+        schema::create_database(&connector.file)?;
     }
     let mut connection = connect(connector)?;
-    schema::prepare_database(connector, &mut connection, migrations, progress)?;
+    schema::prepare_database(&connector.file, &mut connection, progress)?;
     Ok(connection)
 }
 
@@ -256,35 +212,23 @@ fn connect(connector: &mut Connector) -> Result<Connection, QueryError> {
     }
 }
 
-/// Opens a database for reading. Returns its schema, and true if it needs no upgrade.
-fn open_existing(
-    connector: &Connector,
-    newest: usize,
-) -> Result<(Connection, usize, bool), QueryError> {
-    if loss::is_log_missing(&connector.file)? {
-        return Err(CommitLoss::MissingLog.into_error(&connector.file).into());
+/// Opens a database for reading.
+fn open_existing(connector: &Connector) -> Result<Connection, QueryError> {
+    let file = &connector.file;
+    if loss::is_log_missing(file)? {
+        return Err(CommitLoss::MissingLog.into_error(file).into());
     }
     let connection = connector.open(ConnectionUse::Read)?;
-    let (schema, is_current) = inspect(&connector.file, &connection, newest)?;
-    Ok((connection, schema, is_current))
-}
-
-/// Returns the schema of a database, and true if it needs no upgrade.
-fn inspect(
-    file: &DatabaseFile,
-    connection: &Connection,
-    newest: usize,
-) -> Result<(usize, bool), QueryError> {
     // Before the tables are read, which another schema may not have.
-    let schema = schema::schema_version(file, connection, newest)?;
-    if let Some(loss) = loss::find_loss(file, connection, schema)? {
+    schema::check_schema(file, &connection)?;
+    if let Some(loss) = loss::find_loss(file, &connection)? {
         return Err(loss.into_error(file).into());
     }
-    if schema < newest {
-        return Ok((schema, false));
+    read::check_complete(&file.shown_path, &connection)?;
+    if !read::is_current(&connection)? {
+        return Err(schema::outdated_metadata(file).into());
     }
-    read::check_complete(&file.shown_path, connection)?;
-    Ok((schema, read::is_current(connection, newest)?))
+    Ok(connection)
 }
 
 /// Opens a connection and reads from the file: SQLite reports most errors only then.

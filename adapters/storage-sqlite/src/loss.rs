@@ -17,12 +17,12 @@ use reqlore_sqlite_team::error::{RESTORE_HINT, is_busy, refused};
 use rusqlite::Connection;
 
 use crate::archive::ArchiveSnapshot;
-use crate::commit_count::{COUNTED_SCHEMA, read_counter, renew_database_id};
+use crate::commit_count::{read_counter, renew_database_id};
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
 use crate::integrity_check::refuse_damage;
-use crate::schema::{MIGRATIONS, enable_wal, schema_version};
+use crate::schema::{check_schema, enable_wal};
 use crate::{SqliteConfig, SqliteStore, changes, open_and_access, read, torn_copy, write};
 
 /// Why a database may lack commits.
@@ -33,8 +33,6 @@ pub(crate) enum CommitLoss {
     MissingCounter,
     /// The side file belongs to another database.
     ForeignCounter,
-    /// The database does not contain its migration, but its side file counts commits after it.
-    OlderSchema,
     /// The database has fewer commits than its side file.
     OlderDatabase {
         commits: u64,
@@ -55,11 +53,6 @@ impl fmt::Display for CommitLoss {
                     "its -commits file belongs to another database, so commits may be missing"
                 )
             }
-            Self::OlderSchema => write!(
-                f,
-                "its -commits file counts commits after a migration, which it lacks: it is older, \
-                 or its -wal file was replaced"
-            ),
             Self::OlderDatabase { commits, recorded } => write!(
                 f,
                 "it has {commits} of {recorded} commits: it is older than its -commits file, or \
@@ -71,12 +64,10 @@ impl fmt::Display for CommitLoss {
 
 impl CommitLoss {
     pub(crate) fn into_error(self, file: &DatabaseFile) -> StoreError {
-        let last_way = match self {
-            // Without that file it is migrated again.
-            Self::OlderSchema => "to go back to this state, move its -commits file away",
-            _ => "accept the loss with `reqlore check --accept-loss`",
-        };
-        let reason = format!("{self}; put all its files back, {RESTORE_HINT}, or {last_way}");
+        let reason = format!(
+            "{self}; put all its files back, {RESTORE_HINT}, or accept the loss with `reqlore check \
+             --accept-loss`"
+        );
         refused(&file.shown_path, reason)
     }
 }
@@ -89,25 +80,18 @@ pub(crate) fn is_log_missing(file: &Arc<DatabaseFile>) -> Result<bool, QueryErro
     // Reads the file alone and creates no log.
     let connector = Connector { file: Arc::clone(file), mode: OpenMode::Immutable };
     let connection = connector.open(ConnectionUse::Read)?;
-    let schema = schema_version(file, &connection, MIGRATIONS.len())?;
-    // A database of an older schema has no log after a clean shutdown. Another process may have
-    // migrated it meanwhile, and creates the log first.
-    Ok(schema >= COUNTED_SCHEMA && !file.has_log())
+    check_schema(file, &connection)?;
+    // Another process may have created it meanwhile, and creates the log first.
+    Ok(!file.has_log())
 }
 
 /// Compares a database with its side file.
 pub(crate) fn find_loss(
     file: &DatabaseFile,
     connection: &Connection,
-    schema: usize,
 ) -> Result<Option<CommitLoss>, QueryError> {
     // The side file is read first, because other processes commit meanwhile.
     let recorded = file.read_commits()?;
-    if schema < COUNTED_SCHEMA {
-        // An interrupted migration leaves a count of 0.
-        let has_commits = recorded.is_some_and(|recorded| recorded.counter.commits > 0);
-        return Ok(has_commits.then_some(CommitLoss::OlderSchema));
-    }
     let CommitCounter { database_id, commits } = read_counter(connection)?;
     Ok(match recorded.map(|recorded| recorded.counter) {
         None => Some(CommitLoss::MissingCounter),
@@ -144,22 +128,14 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
         }
         connection => connection?,
     };
-    let schema = schema_version(file, &connection, MIGRATIONS.len())?;
-    let loss = if is_log_missing {
-        Some(CommitLoss::MissingLog)
-    } else {
-        find_loss(file, &connection, schema)?
-    };
+    check_schema(file, &connection)?;
+    let loss =
+        if is_log_missing { Some(CommitLoss::MissingLog) } else { find_loss(file, &connection)? };
     // A torn copy mixes two states, so its loss cannot be accepted.
     if file.has_pending_log() {
         torn_copy::check_log(file)?;
     }
-    let loss = match loss {
-        None => return Err(nothing_to_accept(&file.shown_path).into()),
-        // Its tables have no counter and no checksums yet.
-        Some(loss @ CommitLoss::OlderSchema) => return Err(loss.into_error(file).into()),
-        Some(loss) => loss,
-    };
+    let Some(loss) = loss else { return Err(nothing_to_accept(&file.shown_path).into()) };
     // A file without its log may have been copied in the middle of a checkpoint.
     refuse_damage(&connection)?;
     read::check_complete(&file.shown_path, &connection)?;

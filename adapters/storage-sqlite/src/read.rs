@@ -69,13 +69,8 @@ pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(),
     Err(refused(place, reason).into())
 }
 
-/// False after another version of Reqlore changed the schema or the metadata format.
-pub(crate) fn is_current(connection: &Connection, schema: usize) -> rusqlite::Result<bool> {
-    // A table-valued function would cost more than all other checks before a write.
-    let mut version = connection.prepare_cached("PRAGMA user_version")?;
-    if version.query_one([], |row| row.get::<_, usize>(0))? != schema {
-        return Ok(false);
-    }
+/// False after another version of Reqlore changed the metadata format.
+pub(crate) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
     let mut select = connection.prepare_cached("SELECT heads = ?1 FROM store")?;
     select.query_one([DocumentMeta::FORMAT], |row| row.get(0))
 }

@@ -9,7 +9,6 @@ mod loss;
 mod opening;
 mod sharing;
 mod team;
-mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +23,6 @@ use reqlore_sqlite_team::connection::keep_log_on_close;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::{SqliteConfig, SqliteStore};
 
 fn open_file(file: &Path) -> StoreResult<SqliteStore> {
@@ -81,18 +79,6 @@ fn connect(file: &Path) -> Connection {
 
 fn run_sql(file: &Path, statements: &str) {
     connect(file).execute_batch(statements).unwrap();
-}
-
-/// Creates an empty database of an older schema, as its version of Reqlore left it: without a log.
-fn create_older_schema(file: &Path, schema: usize) {
-    let connection = Connection::open(file).unwrap();
-    checksum::register(&connection).unwrap();
-    for migration in &MIGRATIONS[..schema] {
-        connection.execute_batch(migration).unwrap();
-    }
-    connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
-    connection.pragma_update(None, "user_version", schema).unwrap();
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
 }
 
 /// Like [`run_sql`], and computes all checksums again, as another version of Reqlore would.

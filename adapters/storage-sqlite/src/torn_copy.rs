@@ -14,11 +14,11 @@ use reqlore_durable_fs::commit_counter::CommitCounter;
 use reqlore_sqlite_team::error::{RESTORE_HINT, refused};
 use rusqlite::Connection;
 
-use crate::commit_count::{COUNTED_SCHEMA, read_counter};
+use crate::commit_count::read_counter;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
-use crate::schema::{MIGRATIONS, schema_version};
+use crate::schema::check_schema;
 
 /// Sizes of the headers in the format of SQLite's log.
 const LOG_HEADER_BYTES: usize = 32;
@@ -32,13 +32,13 @@ const MAX_PAGE_BYTES: usize = 65_536;
 /// Refuses a database whose log does not continue it. Other processes may have it open.
 pub(crate) fn check_log(file: &Arc<DatabaseFile>) -> Result<(), QueryError> {
     // A checkpoint that was killed leaves a file that only its log completes.
-    let Ok(Some((counter, page))) = counter_without_log(file) else { return Ok(()) };
+    let Ok((counter, page)) = counter_without_log(file) else { return Ok(()) };
     let first = first_count(&file.wal_path, page, counter)
         .map_err(|error| io_error(&file.shown_path, "read its -wal file", error))?;
     let Some(first) = first.filter(|first| *first > counter.commits + 1) else { return Ok(()) };
     // Another process may have restarted the log after the first read of the file.
     match counter_without_log(file) {
-        Ok(Some((counter, _))) if first > counter.commits + 1 => Err(torn_copy(file).into()),
+        Ok((counter, _)) if first > counter.commits + 1 => Err(torn_copy(file).into()),
         _ => Ok(()),
     }
 }
@@ -52,18 +52,13 @@ fn torn_copy(file: &DatabaseFile) -> StoreError {
 }
 
 /// Returns the counter in the file without its log, and the page that contains it.
-fn counter_without_log(
-    file: &Arc<DatabaseFile>,
-) -> Result<Option<(CommitCounter, u32)>, QueryError> {
+fn counter_without_log(file: &Arc<DatabaseFile>) -> Result<(CommitCounter, u32), QueryError> {
     let connector = Connector { file: Arc::clone(file), mode: OpenMode::Immutable };
     let connection: Connection = connector.open(ConnectionUse::Read)?;
-    // The migration that adds the counter may be in the log.
-    if schema_version(file, &connection, MIGRATIONS.len())? < COUNTED_SCHEMA {
-        return Ok(None);
-    }
+    check_schema(file, &connection)?;
     let page = "SELECT rootpage FROM sqlite_schema WHERE name = 'store'";
     let page = connection.query_one(page, [], |row| row.get(0))?;
-    Ok(Some((read_counter(&connection)?, page)))
+    Ok((read_counter(&connection)?, page))
 }
 
 /// Returns the number of commits in the first copy of the page in the log.

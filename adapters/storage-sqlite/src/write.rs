@@ -39,7 +39,6 @@ pub(crate) struct SqliteEngine {
     pub(crate) connection: Connection,
     pub(crate) file: Arc<DatabaseFile>,
     pub(crate) damage: Arc<DamageState>,
-    pub(crate) schema: usize,
     /// The error after which SQLite rolled back the current group.
     pub(crate) group_error: Option<StoreError>,
     /// The number of changed rows at the start of the current group.
@@ -153,7 +152,7 @@ impl SqliteEngine {
     /// Undoes the first step. The group continues with its next one.
     fn restart_group(&mut self) {
         self.roll_back();
-        // Another process may have written or migrated in between.
+        // Another process may have written in between.
         if let Err(error) = self.begin_group(&[]) {
             self.group_error = Some(error);
         }
@@ -175,13 +174,12 @@ impl SqliteEngine {
         executed.map_err(|error| self.damage.note(error.into()))
     }
 
-    /// Fails if another process started an import or migrated the database.
+    /// Fails if another process started an import or updated the metadata.
     fn check_format(&self) -> Result<(), QueryError> {
-        // First, because the row of another schema may have another checksum.
-        if read::is_current(&self.connection, self.schema)? {
+        if read::is_current(&self.connection)? {
             return read::check_complete(DATABASE_NAME, &self.connection);
         }
-        let reason = "was migrated by another version of Reqlore, so nothing was written; restart \
+        let reason = "has metadata of another version of Reqlore, so nothing was written; restart \
                       this server";
         Err(refused(DATABASE_NAME, reason).into())
     }

@@ -52,14 +52,12 @@ impl TeamHandle {
 }
 
 impl StoreInner {
-    /// Opens the team data to read. Data of 0.1.0 is read without changing it.
+    /// Opens the team data, if there is any.
     fn team_to_read(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
         let base = self.folders.default_path();
-        let exists = team_file::exists(base);
         // Held while the database is opened, so that concurrent calls open it once.
         let mut open = self.team.open.write().unwrap_or_else(PoisonError::into_inner);
-        // Data of 0.1.0 in memory is outdated as soon as a database exists.
-        if let Some(team) = open.as_ref().filter(|team| team.is_stored() || !exists) {
+        if let Some(team) = open.as_ref() {
             return Ok(Some(Arc::clone(team)));
         }
         let root = ProjectRoot::open(base)?;
@@ -68,31 +66,23 @@ impl StoreInner {
         Ok(open.clone())
     }
 
-    /// Opens the team data to write. Migrates data of 0.1.0, and creates an empty database if
-    /// `create` is set. `held` is the default project's lock, if the caller has it.
-    pub(crate) fn team_to_write(
-        &self,
-        create: bool,
-        held: Option<&ProjectLock>,
-    ) -> StoreResult<Option<Arc<TeamDatabase>>> {
-        let base = self.folders.default_path();
-        // Data of 0.1.0 must be migrated before the first write, even without `create`.
-        if !team_file::must_migrate(base) {
-            let team = self.team_to_read()?;
-            if team.is_some() || !create {
-                return Ok(team);
-            }
+    /// Opens the team data to write. Creates the database if needed.
+    pub(crate) fn team_to_write(&self) -> StoreResult<Arc<TeamDatabase>> {
+        if let Some(team) = self.team_to_read()? {
+            return Ok(team);
         }
+        let base = self.folders.default_path();
         let root = ProjectRoot::open(base)?;
         let options = CreationOptions {
             lock_timeout: LOCK_TIMEOUT,
             checkpoint: |step| hit_failpoint(FailPoint::Team(step)),
         };
-        team_file::create(&root.dir, base, held.is_some(), &options)?;
-        self.team_to_read()
+        team_file::create(&root.dir, base, &options)?;
+        let removed = "was removed during the write; try again";
+        self.team_to_read()?.ok_or_else(|| refused(LOCAL_STATE_DIR, removed))
     }
 
-    /// Opens the team data to recover interrupted commits. Data of 0.1.0 is not touched.
+    /// Opens the team data to recover interrupted commits.
     fn team_to_recover(&self) -> StoreResult<Option<Arc<TeamDatabase>>> {
         if team_file::exists(self.folders.default_path()) { self.team_to_read() } else { Ok(None) }
     }
@@ -125,8 +115,7 @@ impl StoreInner {
         read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
     ) -> Option<StoreResult<T>> {
         let team = self.team.open.try_read().ok()?.as_ref().map(Arc::clone)?;
-        // Data of 0.1.0 in memory may be outdated.
-        if team.is_stored() { team.try_read(read) } else { None }
+        team.try_read(read)
     }
 
     /// Writes to the team data; without any, returns the default value.
@@ -134,7 +123,7 @@ impl StoreInner {
         &self,
         write: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
     ) -> StoreResult<T> {
-        match self.team_to_write(false, None)? {
+        match self.team_to_read()? {
             Some(team) => team.write(write),
             None => Ok(T::default()),
         }
@@ -143,13 +132,9 @@ impl StoreInner {
     /// Writes to the team data, and creates the database if needed.
     fn write_team(
         &self,
-        held: Option<&ProjectLock>,
         write: impl FnOnce(&TeamConnection) -> Result<(), DatabaseError>,
     ) -> StoreResult<()> {
-        match self.team_to_write(true, held)? {
-            Some(team) => team.write(write),
-            None => Err(refused(LOCAL_STATE_DIR, "was removed during the write; try again")),
-        }
+        self.team_to_write()?.write(write)
     }
 
     /// Recovers the interrupted commits of killed processes. Failures, such as a read-only disk,
@@ -164,7 +149,7 @@ impl StoreInner {
     pub(crate) fn recover_project(&self, project: &ProjectKey, lock: &ProjectLock) {
         let tree = ProjectTree::new(&lock.root, &self.layout);
         // Logs its own failures.
-        let _ = pending_audit::recover(self, project, &tree, current_time(), false, lock);
+        let _ = pending_audit::recover(self, project, &tree, current_time(), false);
     }
 
     /// Rejects a commit whose idempotency key was used. The caller holds the project's lock.
@@ -221,13 +206,12 @@ impl StoreInner {
         &self,
         identities: &archive::IdentityRecords,
         rows: &[AuditRow],
-        lock: &ProjectLock,
     ) -> StoreResult<()> {
         let has_identities = !identities.users.is_empty() || !identities.tokens.is_empty();
         if !has_identities && rows.is_empty() {
             return Ok(());
         }
-        self.write_team(Some(lock), |connection| {
+        self.write_team(|connection| {
             if has_identities {
                 identity::insert_all(connection, identities)?;
             }
@@ -247,13 +231,6 @@ impl StoreInner {
 }
 
 impl FsStore {
-    /// Migrates the team data of 0.1.0 to `team.db`, unless that was done before.
-    pub fn migrate_team(&self) -> StoreResult<()> {
-        self.inner.team_to_write(false, None)?;
-        self.inner.recover_team();
-        Ok(())
-    }
-
     /// Accepts that the team data lost commits. No process may have it open.
     pub fn accept_loss(config: &Config, context: WriteContext) -> StoreResult<AcceptedLoss> {
         let store = Self::new(config);
@@ -328,7 +305,8 @@ impl IdentityRepository for FsStore {
         // Locked here, so that a wait for other calls of this server occupies no thread.
         let lock = self.lock(&ProjectKey::default()).await?;
         self.run_blocking(move |store| {
-            store.write_team(Some(&lock), |connection| identity::commit(connection, commit))
+            let _lock = lock;
+            store.write_team(|connection| identity::commit(connection, commit))
         })
         .await
     }
@@ -360,7 +338,7 @@ impl AuditLog for FsStore {
         self.run_blocking(move |store| {
             // An import may be about to insert the rows of another audit log.
             store.check_complete(&ProjectKey::default())?;
-            store.write_team(None, |connection| audit::append_events(connection, events).map(drop))
+            store.write_team(|connection| audit::append_events(connection, events).map(drop))
         })
         .await
     }

@@ -19,7 +19,6 @@ use reqlore_sqlite_team::team_database::TeamDatabase;
 use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::ProjectTree;
-use crate::lock::ProjectLock;
 use crate::stage_and_swap::LoadedDocument;
 use crate::store_inner::StoreInner;
 
@@ -35,13 +34,11 @@ pub(crate) struct AuditedCommit<'a> {
 
 impl AuditedCommit<'_> {
     /// Stores the audit row, the idempotency record and the intent, durably.
-    pub(crate) fn prepare(&mut self, lock: &ProjectLock) -> StoreResult<()> {
+    pub(crate) fn prepare(&mut self) -> StoreResult<()> {
         if self.event.is_none() && self.record.is_none() {
             return Ok(());
         }
-        // The team data is in the default project's folder, so only its lock protects the data.
-        let held = self.project.is_default().then_some(lock);
-        let Some(team) = self.store.team_to_write(true, held)? else { return Ok(()) };
+        let team = self.store.team_to_write()?;
         let (event, record) = (self.event.take(), self.record.take());
         let intent = team.write(|connection| {
             pending::prepare(connection, self.project, event, record.as_ref(), self.time)
@@ -94,11 +91,8 @@ pub(crate) fn recover(
     tree: &ProjectTree<'_>,
     time: Timestamp,
     is_recorded: bool,
-    lock: &ProjectLock,
 ) -> StoreResult<()> {
-    let held = project.is_default().then_some(lock);
-    let team = store.team_to_write(false, held);
-    let recovered = team.and_then(|team| match team {
+    let recovered = store.team_to_read().and_then(|team| match team {
         Some(team) => recover_project(&team, project, tree, time),
         None => Ok(()),
     });

@@ -2,7 +2,6 @@
 //! with the way out, and no damaged or incomplete database is written.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use reqlore_contract::{identity::user, run as block_on, test_context};
@@ -391,66 +390,4 @@ fn accepted_loss_revokes_tokens_and_is_audited() {
         check_refused(FsStore::accept_loss(&config, audited()), TEAM, "no loss to accept");
         assert!(block_on(fixture.project.store().find_damage()).unwrap().is_empty());
     }
-}
-
-/// Turns the database into one of schema 1.
-fn downgrade(project: &Project) {
-    let connection = TeamConnection::open(project.path(TEAM)).unwrap();
-    keep_log_on_close(&connection, true).unwrap();
-    let store = "CREATE TABLE store (one INTEGER PRIMARY KEY CHECK (one = 1), \
-                   epoch INTEGER NOT NULL) STRICT; \
-                   INSERT INTO store SELECT one, epoch FROM identity_epoch; \
-                   DROP TABLE identity_epoch; DROP TABLE commits; PRAGMA user_version = 1;";
-    connection.execute_batch(store).unwrap();
-    for table in ["users", "tokens", "audit", "answers", "pending"] {
-        let drop = format!("ALTER TABLE {table} DROP COLUMN checksum");
-        connection.execute_batch(&drop).unwrap();
-    }
-    connection.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    drop(connection);
-    fs::remove_file(project.path(LOCAL).join("team.commits")).unwrap();
-}
-
-#[test]
-fn team_db_of_schema_1_is_backed_up_and_migrated() {
-    let fixture = Fixture::new(true);
-    let (project, config) = (&fixture.project, super::config(&fixture.project.root));
-    let epoch = block_on(project.store().identity_epoch()).unwrap();
-    downgrade(project);
-    let backup = project.path(LOCAL).join("team.db.schema-1.backup");
-    // An inspection reads it and changes nothing.
-    let inspected = FsStore::open_to_inspect(&config).unwrap().unwrap();
-    assert_eq!(read_all(&inspected).unwrap(), fixture.content);
-    drop(inspected);
-    assert!(backup.symlink_metadata().is_err());
-    let store = project.store();
-    assert_eq!(read_all(&store).unwrap(), fixture.content);
-    assert_eq!(block_on(store.identity_epoch()).unwrap(), epoch);
-    block_on(store.append_events(vec![test_event(9)])).unwrap();
-    assert!(block_on(store.find_damage()).unwrap().is_empty());
-    let mode = fs::metadata(&backup).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode, 0o600);
-    let copied = TeamConnection::open(&backup).unwrap();
-    let users = copied.query_one("SELECT count(*) FROM users", [], |row| row.get::<_, i64>(0));
-    assert_eq!(users.unwrap(), COUNT);
-    drop((copied, store));
-    // The migration and the commits after it are in the log.
-    fs::write(project.path(LOCAL).join("team.db-wal"), "").unwrap();
-    let epoch = block_on(project.store().identity_epoch());
-    check_refused(epoch, TEAM, "lost its migration");
-}
-
-#[test]
-fn damaged_team_db_of_schema_1_is_not_migrated() {
-    let fixture = Fixture::new(true);
-    downgrade(&fixture.project);
-    merge(&fixture.project);
-    let file = fixture.project.path(TEAM);
-    let mut bytes = fs::read(&file).unwrap();
-    let last = bytes.len() - PAGE;
-    bytes[last..].fill(0xff);
-    fs::write(&file, &bytes).unwrap();
-    let error = block_on(fixture.project.store().list_users()).unwrap_err();
-    check_way_out("schema 1", &error);
-    assert_eq!(fs::read(&file).unwrap(), bytes);
 }

@@ -5,20 +5,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use reqlore_contract::run as block_on;
-use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::identity::IdentityRepository;
 
-use super::crash::chain;
-use super::team::{TEAM, add_user, put_audited, test_event};
-use super::{LOCAL, PROJECT, Project, check_refused, config, files, get, make_pipe, put};
+use super::team::{TEAM, add_user, test_event};
+use super::{LOCAL, Project, check_refused, config, files, make_pipe};
 use crate::FsStore;
-
-const USERS: &str = ".reqlore/local/identity.json";
-const AUDIT: &str = ".reqlore/local/audit";
-const SEGMENT: &str = "00000000000000000001.jsonl";
 
 /// Replaces one of our files, and the reason of the error.
 type Forgery = (fn(&Path, &Path), &'static str);
@@ -59,22 +52,19 @@ async fn copied_team_files_add_no_users() {
         let project = Project::new();
         let store = project.store();
         fs::create_dir_all(project.path(LOCAL)).unwrap();
-        // A database without its `team.id`, and a file of 0.1.0.
-        let is_copy = reason.starts_with("came");
-        let reason_of_old = if is_copy { "damaged" } else { reason };
-        for (name, reason) in [(TEAM, "came with a clone or a copy"), (USERS, reason_of_old)] {
-            replace_file(&project.path(name), &foreign.path(TEAM));
-            let outcomes = [
-                store.list_users().await.map(drop),
-                add_user(&store, "ada").await,
-                store.import().await.map(drop),
-            ];
-            for outcome in outcomes {
-                let error = outcome.unwrap_err().to_string();
-                assert!(error.contains(name) && error.contains(reason), "{error}");
-            }
-            remove(&project.path(name));
+        // A database without its `team.id`.
+        replace_file(&project.path(TEAM), &foreign.path(TEAM));
+        let outcomes = [
+            store.list_users().await.map(drop),
+            add_user(&store, "ada").await,
+            store.import().await.map(drop),
+        ];
+        for outcome in outcomes {
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains(TEAM), "{error}");
+            assert!(error.contains("came with a clone or a copy"), "{error}");
         }
+        remove(&project.path(TEAM));
         add_user(&store, "ada").await.unwrap();
         // Also instead of a file that was trusted before. SQLite would apply the log.
         for name in [TEAM.to_owned(), format!("{TEAM}-wal"), format!("{TEAM}-shm")] {
@@ -110,43 +100,6 @@ async fn linked_local_state_dir_holds_no_users() {
     assert_eq!(count_users(&store).await, 0);
     check_refused(add_user(&store, "ada").await, LOCAL, "symbolic link");
     assert_eq!(count_users(&foreign_store).await, 1);
-}
-
-#[test]
-fn forged_audit_of_0_1_0_is_rejected() {
-    let foreign = tempfile::NamedTempFile::new().unwrap();
-    fs::write(&foreign, "{\"format\":\"reqlore audit 1\",\"file\":\"0\",\"body\":null}\n").unwrap();
-    let section = DocumentId::section("b");
-    for (replace_file, reason) in FORGERIES {
-        let project = Project::new();
-        let store = project.store();
-        fs::create_dir_all(project.path(AUDIT)).unwrap();
-        let at = project.path(AUDIT).join(SEGMENT);
-        replace_file(&at, foreign.path());
-        let outcomes = [
-            block_on(store.rows(1, 9)).map(drop),
-            block_on(store.append_events(vec![test_event(2)])),
-            block_on(put_audited(&store, &PROJECT(), "a")),
-        ];
-        for outcome in outcomes {
-            check_refused(outcome, AUDIT, reason);
-        }
-        assert_eq!(block_on(get(&store, &DocumentId::section("a"))).unwrap(), None);
-        // A write without an audit row still works.
-        let again = FsStore::open(&config(&project.root)).unwrap();
-        block_on(put(&again, &section, "x")).unwrap();
-        remove(&at);
-        block_on(put_audited(&store, &PROJECT(), "a")).unwrap();
-        assert_eq!(chain(&store).len(), 1);
-    }
-    let project = Project::new();
-    fs::create_dir_all(project.path(LOCAL)).unwrap();
-    symlink(foreign.path().parent().unwrap(), project.path(AUDIT)).unwrap();
-    check_refused(
-        block_on(project.store().append_events(vec![test_event(2)])),
-        AUDIT,
-        "symbolic link",
-    );
 }
 
 #[tokio::test]

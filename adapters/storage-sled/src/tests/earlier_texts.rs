@@ -5,21 +5,14 @@ use std::fs;
 use reqlore_contract::run;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::StoreError;
-use reqlore_domain::ports::history::{DocumentHistory, PresentEntry, TextHash};
+use reqlore_domain::ports::history::{DocumentHistory, TextHash};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_durable_fs::commit_counter::CommitCounter;
 use tempfile::tempdir;
 
-use super::{database, delete, get, open, open_error, put};
-use crate::database::{
-    BODIES, DOCUMENTS, META, OVERFLOW, TEXTS, TOTALS_KEY, VERSION_ENDS, VERSIONS,
-};
-use crate::files::ACKNOWLEDGED;
-use crate::open::{DATABASE_ID_KEY, SCHEMA_KEY};
-use crate::records::{
-    DocumentRow, PIECE_BYTES, SCHEMA_VERSION, document_key, encode, piece_key, text_key,
-};
+use super::{database, delete, open, put};
+use crate::database::{OVERFLOW, TEXTS, VERSION_ENDS, VERSIONS};
+use crate::records::{PIECE_BYTES, text_key};
 
 #[test]
 fn pruned_entries_leave_nothing() {
@@ -67,79 +60,4 @@ fn damaged_earlier_text_is_reported() {
         let read = store.document_at(&ProjectKey::default(), &id, one).await;
         assert!(matches!(read, Err(StoreError::Unreadable { .. })), "{read:?}");
     });
-}
-
-#[test]
-fn database_of_an_older_schema_is_upgraded() {
-    let id = DocumentId::section("a");
-    for schema in 1..SCHEMA_VERSION {
-        // The upgrade was interrupted after it wrote the identity.
-        for is_interrupted in [false, true] {
-            let folder = tempdir().unwrap();
-            let count_file = folder.path().join("sled").join(ACKNOWLEDGED);
-            run(async {
-                let store = open(&folder);
-                put(&store, &id, "kept").await.unwrap();
-                let meta = database(&store).tree(META).clone();
-                meta.insert(SCHEMA_KEY, &[schema]).unwrap();
-                let database_id = meta.remove(DATABASE_ID_KEY).unwrap();
-                meta.remove(TOTALS_KEY).unwrap();
-                drop(meta);
-                store.close().unwrap();
-                let commits = CommitCounter::read(&count_file).unwrap().unwrap().commits;
-                if !is_interrupted {
-                    let commits = commits.to_be_bytes();
-                    let checksum = crc32fast::hash(&commits).to_be_bytes();
-                    fs::write(&count_file, [&commits[..], &checksum].concat()).unwrap();
-                }
-                for _ in 0..2 {
-                    let store = open(&folder);
-                    let database = database(&store);
-                    let schema = database.tree(META).get(SCHEMA_KEY).unwrap();
-                    assert_eq!(schema.as_deref(), Some(&[SCHEMA_VERSION][..]));
-                    let new_id = database.tree(META).get(DATABASE_ID_KEY).unwrap();
-                    assert_eq!(new_id == database_id, is_interrupted);
-                    assert_eq!(get(&store, &id).await.unwrap().unwrap().body, "kept");
-                    drop(database);
-                    store.close().unwrap();
-                }
-                assert!(CommitCounter::read(&count_file).unwrap().is_some());
-            });
-        }
-    }
-}
-
-#[test]
-fn damaged_database_of_an_older_schema_is_refused() {
-    let id = DocumentId::section("a");
-    for tree in [DOCUMENTS, BODIES] {
-        let folder = tempdir().unwrap();
-        run(async {
-            let store = open(&folder);
-            put(&store, &id, "kept").await.unwrap();
-            database(&store).tree(META).insert(SCHEMA_KEY, &[2]).unwrap();
-            let key = document_key(1, &id);
-            match tree {
-                DOCUMENTS => database(&store).tree(tree).remove(key).unwrap(),
-                _ => database(&store).tree(tree).insert(piece_key(&key, 0), "x").unwrap(),
-            };
-            store.close().unwrap();
-        });
-        let text = open_error(folder.path());
-        assert!(text.contains("is damaged"), "{text}");
-    }
-}
-
-#[test]
-fn document_row_of_schema_1_is_read() {
-    // The seven fields of schema 1.
-    let version = Version::of_bytes(b"x");
-    let row = (version, 7_u64, Timestamp(9), None::<String>, 1_u64, None::<String>, vec![1_u8, 2]);
-    let key = b"key";
-    let decoded = DocumentRow::decode(key, &encode(key, &row)).unwrap();
-    assert_eq!(decoded.entry(), PresentEntry::default());
-    assert_eq!((decoded.version, decoded.revision, decoded.meta.clone()), (version, 7, row.6));
-    let again = DocumentRow::decode(key, &encode(key, &decoded)).unwrap();
-    assert_eq!(again.entry(), PresentEntry::default());
-    assert!(DocumentRow::decode(key, &encode(key, &7_u8)).is_none(), "damaged");
 }

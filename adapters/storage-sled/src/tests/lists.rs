@@ -1,7 +1,5 @@
 //! The trees of lists: filled by an upgrade, compared by the check, never shown wrongly.
 
-use std::collections::BTreeMap;
-
 use reqlore_contract::run;
 use reqlore_domain::backlog::{ItemKind, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind};
@@ -13,9 +11,8 @@ use tempfile::{TempDir, tempdir};
 
 use super::{database, delete, open, put};
 use crate::SledStore;
-use crate::database::{CHILDREN, DIAGNOSTICS, ITEMS, META, PROJECTS, TOTALS_KEY};
-use crate::open::SCHEMA_KEY;
-use crate::records::{ProjectRow, encode, kind_prefix};
+use crate::database::{CHILDREN, DIAGNOSTICS, ITEMS, PROJECTS};
+use crate::records::{encode, kind_prefix};
 
 const KIND: DocumentKind = DocumentKind::Item(ItemKind::Requirement);
 
@@ -63,50 +60,6 @@ fn lists_leave_no_key_of_a_deleted_item() {
         let project = database.project_row(&ProjectKey::default()).unwrap();
         assert!(project.item_counts.is_empty(), "{:?}", project.item_counts);
     });
-}
-
-#[test]
-fn upgrade_fills_the_trees_of_lists() {
-    let folder = tempdir().unwrap();
-    // The first start is interrupted after it wrote the schema: its format is not the valid one.
-    for is_interrupted in [false, true] {
-        run(async {
-            let store = open(&folder);
-            put_items(&store).await;
-            let database = database(&store);
-            for tree in [ITEMS, CHILDREN, DIAGNOSTICS] {
-                database.tree(tree).clear().unwrap();
-            }
-            let key = ProjectKey::default();
-            let row = database.project_row(&key).unwrap();
-            let key = key.as_str().as_bytes();
-            // A row of schema 2 has no counts.
-            let older = ProjectRow { item_counts: BTreeMap::default(), ..row };
-            let mut value = postcard::to_allocvec(&older).unwrap();
-            value.pop();
-            let older = crate::records::seal_value(key, &value);
-            database.tree(PROJECTS).insert(key, older).unwrap();
-            let meta = database.tree(META);
-            meta.insert(SCHEMA_KEY, &[2]).unwrap();
-            meta.remove(TOTALS_KEY).unwrap();
-            drop(database);
-            store.close().unwrap();
-            if is_interrupted {
-                let store = open(&folder);
-                let database = super::database(&store);
-                database.write_format(0).unwrap();
-                drop(database);
-                store.close().unwrap();
-            }
-            let store = open(&folder);
-            assert_eq!(names(&store, active()).await, ["REQ-001"]);
-            assert_eq!(names(&store, ItemFilter::default()).await.len(), 3);
-            let found = store.diagnostics(&ProjectKey::default(), KIND, 10).await.unwrap();
-            assert_eq!((found.total, &*found.metadata[0].id.name), (1, "REQ-003"));
-            assert_eq!(store.find_damage().await.unwrap(), Vec::<String>::new());
-            store.close().unwrap();
-        });
-    }
 }
 
 /// A store after a direct change of its trees, as a defect of this program would leave them.

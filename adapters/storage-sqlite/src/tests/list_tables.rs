@@ -114,21 +114,3 @@ fn wrong_row_of_an_entity_is_not_served() {
         assert!(message.contains("damaged") && message.contains("restore"), "{message}");
     }
 }
-
-#[test]
-fn migration_fills_the_tables_of_lists() {
-    let (_folder, file) = database_with_items();
-    run_sql(
-        &file,
-        "DROP TABLE items; DROP TABLE item_counts; DROP TABLE diagnostics; \
-         DROP INDEX marks_by_number; DROP TABLE writers; DROP INDEX documents_by_revision; \
-         CREATE INDEX documents_by_revision ON documents (project, kind, revision); \
-         DROP TABLE entity_counts; DROP TABLE untagged; DROP TABLE entity_words; \
-         PRAGMA user_version = 4",
-    );
-    let store = open_file(&file).unwrap();
-    let page = run(store.items(&ProjectKey::default(), &ItemQuery::of_kind(REQ, 2))).unwrap();
-    assert_eq!((page.metadata.len(), page.total, page.next.is_some()), (2, 3, true));
-    drop(store);
-    assert_eq!(differences(&file), Vec::<String>::new());
-}

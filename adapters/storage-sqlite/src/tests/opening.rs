@@ -1,30 +1,24 @@
-//! Refused files, migrations, and the settings of connections.
+//! Refused files, other versions, and the settings of connections.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use reqlore_contract::audit::audited_context;
-use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::run;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentFilter, DocumentRepository, StoreError,
 };
-use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::StatementStatus;
 
 use super::{
-    closed_database, create_older_schema, database_path, error_text, open_file, run_sql,
-    run_sql_with_checksums, storage, try_put,
+    closed_database, database_path, error_text, open_file, run_sql, run_sql_with_checksums,
+    storage, try_put,
 };
 use crate::connection::ConnectionUse;
 use crate::database_file::sibling_path;
-use crate::schema::MIGRATIONS;
-use crate::{SqliteConfig, SqliteStore};
 
 /// Asserts that opening fails with these words and changes no file.
 #[track_caller]
@@ -40,12 +34,13 @@ fn assert_refused_unchanged(file: &Path, words: &[&str]) {
 }
 
 #[test]
-fn foreign_and_newer_databases_are_refused_unchanged() {
+fn foreign_and_other_databases_are_refused_unchanged() {
     type Change<'a> = &'a dyn Fn(&Path);
     let text = "This is not a database but a text that is long enough. ".repeat(40);
     let link = |file: &Path| fs::hard_link(file, file.with_extension("second")).unwrap();
-    let cases: [(Change<'_>, &[&str]); 6] = [
-        (&|file| run_sql(file, "PRAGMA user_version = 99"), &["newer reqlore", "99", "update"]),
+    let cases: [(Change<'_>, &[&str]); 7] = [
+        (&|file| run_sql(file, "PRAGMA user_version = 99"), &["another version", "99", "restore"]),
+        (&|file| run_sql(file, "PRAGMA user_version = 4"), &["another version", "4", "restore"]),
         (&|file| run_sql(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
         (&|file| run_sql(file, "PRAGMA application_id = 0"), &["another program"]),
         (&|file| fs::write(file, &text).unwrap(), &["not an SQLite database"]),
@@ -77,7 +72,7 @@ fn refused_database_keeps_its_log() {
     let state = || [&copy, &log].map(|path| Version::of_bytes(&fs::read(path).unwrap()));
     let before = state();
     let (_, message) = error_text(open_file(&copy));
-    assert!(message.contains("newer reqlore"), "{message}");
+    assert!(message.contains("another version of reqlore"), "{message}");
     assert_eq!(state(), before);
     fs::write(&copy, "").unwrap();
     assert_refused_unchanged(&copy, &["is an empty file", "reqlore restore"]);
@@ -116,66 +111,6 @@ fn clean_shutdown_leaves_an_empty_log() {
     left.sort();
     assert_eq!(left, ["reqlore.db", "reqlore.db-commits", "reqlore.db-shm", "reqlore.db-wal"]);
     assert_eq!(fs::metadata(sibling_path(&file, "-wal")).unwrap().len(), 0);
-}
-
-#[test]
-fn older_schema_is_backed_up_and_migrated() {
-    let (folder, file) = closed_database();
-    let later = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT"]].concat();
-    let config = SqliteConfig { file: file.clone() };
-    drop(SqliteStore::open_with(&config, &later, &NoProgress).unwrap());
-    let newest = MIGRATIONS.len();
-    let newer = format!("newer reqlore (schema {}, supported: {newest})", newest + 1);
-    assert_refused_unchanged(&file, &[&newer]);
-    let copy = folder.path().join(format!("reqlore.db.schema-{newest}.backup"));
-    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
-    // It lacks all later commits.
-    assert_refused_unchanged(&copy, &["its -wal file is missing", "--accept-loss"]);
-    SqliteStore::accept_loss(&SqliteConfig { file: copy.clone() }, audited_context()).unwrap();
-    run(async {
-        let kept = storage(&copy).read_body(&DocumentId::section("kept")).await;
-        assert_eq!(kept.as_deref(), Some(&b"kept"[..]));
-    });
-}
-
-#[test]
-fn first_schema_is_migrated_with_its_documents() {
-    let (folder, file) = database_path();
-    let id = DocumentId::section("kept");
-    create_older_schema(&file, 1);
-    let version = Version::of_bytes(b"kept");
-    run_sql(
-        &file,
-        &format!(
-            "INSERT INTO projects (id, key, revision) VALUES (1, 'default', 7); \
-             INSERT INTO documents (id, project, kind, name, version, revision, modified, head) \
-             VALUES (1, 1, 'section', 'kept', '{version}', 7, 9000000000, x''); \
-             INSERT INTO bodies (document, body) VALUES (1, CAST('kept' AS BLOB))"
-        ),
-    );
-    run(async {
-        let s = storage(&file);
-        assert_eq!(s.read_body(&id).await.as_deref(), Some(&b"kept"[..]));
-        assert_eq!(s.store.identity_epoch().await.unwrap(), 0);
-        put_identities_as(&*s.store, vec![IdentityChange::User(user("ada"))], audited_context())
-            .await
-            .unwrap();
-        assert_eq!(s.store.list_users().await.unwrap(), [user("ada")]);
-        let newest = s.store.newest().await.unwrap();
-        assert_eq!((s.store.identity_epoch().await.unwrap(), newest.number), (1, 1));
-    });
-    let copy = fs::metadata(folder.path().join("reqlore.db.schema-1.backup"));
-    assert!(copy.unwrap().len() > 0);
-}
-
-#[test]
-fn failed_migration_changes_nothing() {
-    let (_folder, file) = closed_database();
-    let wrong = [MIGRATIONS, &["CREATE TABLE later (x INTEGER) STRICT; no SQL"]].concat();
-    let config = SqliteConfig { file: file.clone() };
-    error_text(SqliteStore::open_with(&config, &wrong, &NoProgress));
-    run_sql(&file, "CREATE TABLE later (x)");
-    assert!(open_file(&file).is_ok());
 }
 
 #[test]
@@ -279,25 +214,21 @@ fn symbolic_links_are_refused() {
 }
 
 #[test]
-fn database_migrated_by_another_version_needs_a_restart() {
-    let newer_heads = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
-    let newer_schema = "ALTER TABLE documents RENAME COLUMN head TO other; PRAGMA user_version = 9";
-    for change in [newer_heads, newer_schema] {
-        let (_folder, file) = closed_database();
-        run(async {
-            let s = storage(&file);
-            run_sql(&file, change);
-            let (_, message) = error_text(
-                s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
-            );
-            assert!(message.contains("another version"), "{change}: {message}");
-            let (error, message) = error_text(try_put(&s, "a").await);
-            assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-            assert!(message.contains("restart this server"), "{message}");
-            // Other processes can still write.
-            run_sql(&file, "UPDATE store SET one = 1");
-        });
-    }
+fn metadata_of_another_version_needs_a_restart() {
+    let (_folder, file) = closed_database();
+    run(async {
+        let s = storage(&file);
+        run_sql(&file, "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99");
+        let (_, message) = error_text(
+            s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
+        );
+        assert!(message.contains("another version"), "{message}");
+        let (error, message) = error_text(try_put(&s, "a").await);
+        assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+        assert!(message.contains("restart this server"), "{message}");
+        // Other processes can still write.
+        run_sql(&file, "UPDATE store SET one = 1");
+    });
     let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);

@@ -23,7 +23,6 @@ use crate::SqliteEngine;
 use crate::connection::{Connector, OpenMode};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::database_file::DatabaseFile;
-use crate::schema::MIGRATIONS;
 
 /// Returns a commit of these sections; the name of the first one is the idempotency key.
 fn commit(sections: &[(&str, &str)]) -> CommitRequest {
@@ -53,8 +52,8 @@ async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
 fn engine(file: &std::path::Path) -> SqliteEngine {
     let place = DatabaseFile::prepare(file).unwrap().into();
     let mut connector = Connector { file: place, mode: OpenMode::Shared };
-    let connection = crate::open_for_writing(&mut connector, MIGRATIONS, &NoProgress).unwrap();
-    let (place, schema) = (connector.file, MIGRATIONS.len());
+    let connection = crate::open_for_writing(&mut connector, &NoProgress).unwrap();
+    let place = connector.file;
     let damage = std::sync::Arc::new(DamageState::new(String::new()));
     for worker in
         [CheckWorker::DocumentStructure, CheckWorker::OtherStructure, CheckWorker::Checksums]
@@ -65,7 +64,6 @@ fn engine(file: &std::path::Path) -> SqliteEngine {
         connection,
         file: place,
         damage,
-        schema,
         group_error: None,
         changes: 0,
         has_steps: false,

@@ -36,7 +36,7 @@ const COUNTED_KINDS: [(&str, &[DocumentKind]); 4] = [
 ];
 const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// Entries of [`LOCAL`] that other users must not read.
-const PRIVATE_FILES: [&str; 9] = [
+const PRIVATE_FILES: [&str; 7] = [
     "team.db",
     "team.db-wal",
     "team.id",
@@ -44,9 +44,6 @@ const PRIVATE_FILES: [&str; 9] = [
     "reqlore.db-wal",
     "reqlore.db-commits",
     "sled",
-    // Of 0.1.0.
-    "identity.json",
-    "audit",
 ];
 
 pub(super) fn check_all(mut config: AppConfig, report: &mut DoctorReport) {
@@ -88,23 +85,6 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
             format!("{storage} does not exist yet"),
             "nothing to do; the server creates it when it starts",
         ),
-        Ok(StorageState::Older { database, schema, newest }) => {
-            match composition::block_on(count_records(&*database)) {
-                Ok(Ok(counts)) => report.ok(format!("{storage}, schema {schema}; {counts}")),
-                Ok(Err(error)) => report.problem(
-                    format!("{storage}, schema {schema}: {error}"),
-                    "fix this, then run `reqlore doctor` again",
-                ),
-                Err(failure) => report.problem(failure.message, "try again"),
-            }
-            report.note(
-                format!("{storage} was written by an older version"),
-                format!(
-                    "nothing to do; the next server upgrades it to schema {newest} and keeps a \
-                     copy next to it if the schema changes"
-                ),
-            );
-        }
         Ok(StorageState::Pending(status)) => note_pending(&status, report),
         Ok(StorageState::NeedsRecovery) => report.note(
             format!("{storage} was not checked: a change is in progress or was interrupted"),
@@ -166,27 +146,6 @@ fn check_server(database: &PostgresConfig, report: &mut AreaReport<'_>) -> bool 
         report.note(format!("the role {role} may not create tables"), next);
     }
     true
-}
-
-/// Reads all records and counts the documents of the default project.
-async fn count_records(database: &dyn Archive) -> Result<String, StoreError> {
-    let mut totals = COUNTED_KINDS.map(|_| 0);
-    let mut reader = database.export().await?;
-    loop {
-        let records = reader.next_batch().await?;
-        if records.is_empty() {
-            return Ok(counts_text(totals));
-        }
-        for record in records {
-            let ArchiveRecord::Document(record) = record else { continue };
-            if record.project != ProjectKey::default() {
-                continue;
-            }
-            for (total, (_, kinds)) in totals.iter_mut().zip(COUNTED_KINDS) {
-                *total += usize::from(kinds.contains(&record.document.id.kind));
-            }
-        }
-    }
 }
 
 fn counts_text(totals: [usize; 4]) -> String {
