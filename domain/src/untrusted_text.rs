@@ -10,9 +10,10 @@ use std::fmt::Write as _;
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
-            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+            '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
+            | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// One line of text: hidden characters become escapes like `\n` or `\u{202e}`.
@@ -88,6 +89,7 @@ mod tests {
             ("\u{1b}]52;c;x\u{7}\u{9b}1m\u{85}", Some(r"\u{1b}]52;c;x\u{7}\u{9b}1m\u{85}")),
             ("\u{2028}\u{202e}\u{2066}\u{200b}", Some(r"\u{2028}\u{202e}\u{2066}\u{200b}")),
             ("\u{feff}\u{e0041}", Some(r"\u{feff}\u{e0041}")),
+            ("\u{3164}\u{115f}\u{ffa0}", Some(r"\u{3164}\u{115f}\u{ffa0}")),
         ] {
             assert_eq!(encode_line(text), line.unwrap_or(text));
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use askama::Template;
+use askama::filters::Escaper;
 use axum::Extension;
 use axum::extract::Request;
 use axum::http::header::{
@@ -15,6 +16,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use reqlore_domain::backlog::Priority;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_domain::untrusted_text::encode_lines;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::form_fields::encode_component;
@@ -211,7 +213,15 @@ impl fmt::Display for IconMarkup {
     }
 }
 
-impl askama::filters::HtmlSafe for IconMarkup {}
+/// Encodes and escapes what templates print. `askama.toml` selects it.
+#[derive(Clone, Copy)]
+pub(crate) struct NameEscaper;
+
+impl Escaper for NameEscaper {
+    fn write_escaped_str<W: fmt::Write>(&self, page: W, text: &str) -> fmt::Result {
+        askama::filters::Html.write_escaped_str(page, &encode_lines(text))
+    }
+}
 
 /// The first letters of a user's name, such as AL of `ada.l@example.org`.
 pub(crate) fn initials(name: &str) -> String {
@@ -317,9 +327,9 @@ pub(crate) fn public_message(error: &Error) -> Cow<'_, str> {
 
 /// The texts of the page of an error, which [`render_errors`] renders.
 #[derive(Clone)]
-struct ErrorTexts {
+pub(crate) struct ErrorTexts {
     title: String,
-    message: String,
+    pub(crate) message: String,
     hint: String,
 }
 
@@ -332,12 +342,12 @@ fn error_page(status: StatusCode, title: &str, message: &str, hint: &str) -> Res
 pub(crate) async fn render_errors(request: Request, next: Next) -> Response {
     let theme = theme_choice(request.headers());
     let mut response = next.run(request).await;
-    let Some(ErrorTexts { title, message, hint }) = response.extensions_mut().remove() else {
+    let Some(texts) = response.extensions_mut().remove::<ErrorTexts>() else {
         return response;
     };
-    let frame = PageFrame::anonymous(theme, title);
-    match (ErrorPage { frame, message: &message, hint: &hint }).render() {
-        Ok(html) => (response.status(), Html(html)).into_response(),
+    let frame = PageFrame::anonymous(theme, &*texts.title);
+    match (ErrorPage { frame, message: &texts.message, hint: &texts.hint }).render() {
+        Ok(html) => (response.status(), Extension(texts), Html(html)).into_response(),
         Err(_) => response,
     }
 }

@@ -131,3 +131,82 @@ impl PageClient {
         PageResponse { response: Response::from_parts(parts, ()), body }
     }
 }
+
+/// Characters that change the direction of text or that no font shows, also those of other scripts.
+const HIDDEN: &str = "\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\
+    \u{200e}\u{200f}\u{61c}\u{ad}\u{180e}\u{200b}\u{2028}\u{2029}\u{2060}\u{2061}\u{2062}\u{2063}\
+    \u{2064}\u{2065}\u{206a}\u{206f}\u{feff}\u{fff9}\u{fffa}\u{fffb}\u{115f}\u{1160}\u{17b4}\
+    \u{17b5}\u{3164}\u{ffa0}\u{1bca0}\u{1d173}\u{1d17a}\u{e0001}\u{e0041}\u{e007f}\u{e0100}\u{85}";
+
+/// Adds hidden characters to each hostile text of an answer.
+pub(crate) fn with_hidden(answer: &Value) -> Value {
+    let script = format!("<script>{HIDDEN}");
+    serde_json::from_str(&answer.to_string().replace("<script>", &script)).unwrap()
+}
+
+/// Hidden characters are in texts of documents and in values of forms only.
+#[track_caller]
+pub(crate) fn check_names(page: &str, body: &str) {
+    let mut names = body.to_owned();
+    for (start, end) in [
+        ("<pre", "</pre>"),
+        ("<textarea", "</textarea>"),
+        (" value=\"", "\""),
+        ("<div class=\"prose\">", "</div>"),
+    ] {
+        while let Some((before, rest)) = names.split_once(start) {
+            names = format!("{before}{}", rest.split_once(end).unwrap().1);
+        }
+    }
+    for hidden in HIDDEN.chars() {
+        assert!(!names.contains(hidden), "{page} shows {hidden:?}: {names}");
+    }
+    assert!(names.contains(r"\u{202a}\u{202b}"), "{page}: {names}");
+}
+
+/// The form with the action `target` as a browser sends it if the user changes nothing: the input
+/// stream and values are normalized, and line ends are CRLF (HTML, form submission).
+pub(crate) fn untouched_form(body: &str, target: &str) -> String {
+    let body = body.replace("\r\n", "\n").replace('\r', "\n");
+    let form = body.split_once(&format!("action=\"{target}\"")).unwrap().1;
+    let form = form.split_once("</form>").unwrap().0;
+    let mut sent = form_urlencoded::Serializer::new(String::new());
+    for control in form.split('<').filter(|control| control.contains(" name=\"")) {
+        let attribute = |name: &str| {
+            let value = control.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0;
+            Some(unescape(value))
+        };
+        let name = attribute("name").unwrap();
+        let value = match control.split(' ').next().unwrap() {
+            "textarea" => {
+                let text = unescape(control.split_once('>').unwrap().1);
+                text.strip_prefix('\n').unwrap_or(&text).to_owned()
+            }
+            "input" if control.contains("type=\"hidden\"") => attribute("value").unwrap(),
+            "input" => attribute("value").unwrap().replace('\n', ""),
+            "select" => {
+                let options =
+                    form.split_once(control).unwrap().1.split_once("</select>").unwrap().0;
+                let chosen = options.split("<option ").find(|option| option.contains(" selected"));
+                let chosen = chosen.or(options.split("<option ").nth(1)).unwrap();
+                unescape(chosen.split_once("value=\"").unwrap().1.split_once('"').unwrap().0)
+            }
+            // A button that was not pressed.
+            _ => continue,
+        };
+        if name != "csrf" {
+            sent.append_pair(&name, &value.replace('\n', "\r\n"));
+        }
+    }
+    sent.finish()
+}
+
+fn unescape(html: &str) -> String {
+    let mut text = html.to_owned();
+    for (reference, letter) in
+        [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")]
+    {
+        text = text.replace(reference, letter);
+    }
+    text
+}

@@ -166,25 +166,16 @@ impl SectionForm {
         let source = answer.as_ref().map_or("", |item| &item.description);
         let section = Section::parse(source);
         let found = section.find(index).map(|requirement| section.text(requirement));
-        let index = FormField {
-            name: "index",
-            label: "Index",
-            hint: "Such as 1 or 2.1. A new index adds a rule.",
-            value: index.to_owned(),
-            ..required_field()
-        };
-        let text = FormField {
-            name: "text",
-            label: "Text",
-            hint: "Markdown. What the product must do, and why.",
-            control: FieldControl::Area,
-            value: found.clone().unwrap_or_default(),
-            ..required_field()
-        };
+        let mut fields = form_fields();
+        index.clone_into(&mut fields[0].value);
+        if let Some(text) = &found {
+            fields[0].fill(index);
+            fields[1].fill(text);
+        }
         Ok(Self {
             frame: PageFrame::new(session, PageSection::Sections, format!("Edit {key}")),
             is_stored: found.is_some(),
-            fields: [index, text],
+            fields,
             version: answer.map(|item| item.version).unwrap_or_default(),
             error: String::new(),
             is_conflict: false,
@@ -193,8 +184,22 @@ impl SectionForm {
     }
 }
 
-fn required_field() -> FormField {
-    FormField { is_required: true, ..FormField::default() }
+fn form_fields() -> [FormField; 2] {
+    let index = FormField {
+        name: "index",
+        label: "Index",
+        hint: "Such as 1 or 2.1. A new index adds a rule.",
+        is_required: true,
+        ..FormField::default()
+    };
+    let text = FormField {
+        name: "text",
+        label: "Text",
+        hint: "Markdown. What the product must do, and why.",
+        control: FieldControl::Area,
+        ..index.clone()
+    };
+    [index, text]
 }
 
 async fn show_form(
@@ -213,19 +218,25 @@ async fn save(
     Path((_, key)): Path<(String, String)>,
     PostedForm { session, fields }: PostedForm,
 ) -> Result<Response, PageError> {
+    let mut posted = form_fields();
+    posted.iter_mut().for_each(|field| field.read(&fields));
+    let url = section_url(&session, &key);
+    let is_deletion = fields.filled("delete").is_some();
+    if !is_deletion && posted.iter().all(|field| !field.base.is_empty() && !field.is_changed()) {
+        return Ok(Redirect::to(&format!("{url}?saved=same")).into_response());
+    }
     let (index, text) = (fields.text("index").trim(), fields.text("text"));
     let mut arguments = tool_arguments(&session, "edit a rule on a page");
     arguments.insert("section".to_owned(), json!(key));
     arguments.insert("index".to_owned(), json!(index));
     arguments.insert("if_version".to_owned(), json!(fields.filled("version")));
-    let tool = if fields.filled("delete").is_some() {
+    let tool = if is_deletion {
         "reqlix_delete_requirements"
     } else {
         arguments.insert("text".to_owned(), json!(text));
         "reqlix_set_requirements"
     };
     let Err(error) = session.call_tool::<Value>(tool, arguments.into()).await else {
-        let url = section_url(&session, &key);
         return Ok(Redirect::to(&format!("{url}?saved=yes")).into_response());
     };
     let status = match error.kind {

@@ -6,7 +6,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use serde_json::{Map, Value, json};
 
-use crate::test_support::PageClient;
+use crate::test_support::{PageClient, check_names, with_hidden};
 
 /// Markup and a URL of a script, as a title of a hostile document.
 const HOSTILE: &str = "<script>alert(1)</script>\"' onmouseover=x javascript:y {{ 7 }} \u{202e}";
@@ -76,6 +76,17 @@ async fn hostile_text_on_every_page_is_escaped() {
     let page = client.get(hostile).await;
     for markup in ["<script>", "<b>", "<i>"] {
         assert!(!page.body.contains(markup), "{markup}: {}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn lists_encode_names_with_hidden_characters() {
+    let tools = ["list_items", "search_global"];
+    let client =
+        PageClient::new(&tools, |name, arguments| Ok(with_hidden(&answer(name, arguments)?)));
+    for path in ["board", "table", "tree", "search?q=a", "pictures", "table.csv"] {
+        let page = client.get(&format!("/p/default/{path}")).await;
+        check_names(path, page.body.trim_start_matches('\u{feff}'));
     }
 }
 
@@ -173,8 +184,9 @@ async fn csv_with_a_formula_is_harmless() {
     });
     let page = client.get("/p/default/table.csv").await;
     assert_eq!(page.header("content-type"), "text/csv; charset=utf-8");
+    assert!(page.body.starts_with("\u{feff}id,kind,title,"), "{}", page.body);
     let row = page.body.lines().nth(1).unwrap();
-    assert!(row.starts_with("\"US-001\",\"'=cmd|' /C calc'!A0\"\"\",\"Draft\","), "{row}");
+    assert!(row.starts_with("US-001,user_story,\"'=cmd|' /C calc'!A0\"\"\",Draft,"), "{row}");
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use reqlore_domain::untrusted_text::{encode_line, encode_lines};
+
 /// The stylesheet of the pages. The rules of pictures are in a file of their own.
 const PAGE_CSS: &str = include_str!("../../assets/style.css");
 const PICTURE_CSS: &str = include_str!("../../assets/picture.css");
@@ -166,11 +168,11 @@ fn status_class(status: &str) -> String {
     class
 }
 
-/// Text as XML content or attribute value. Replaces characters that XML 1.0 excludes, and those
-/// that change the direction of the following text.
+/// Text as XML content or attribute value. Encodes hidden characters, and replaces those that
+/// XML 1.0 excludes.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for letter in encode_lines(text).chars() {
         match letter {
             '&' => escaped += "&amp;",
             '<' => escaped += "&lt;",
@@ -178,10 +180,7 @@ fn escape(text: &str) -> String {
             '"' => escaped += "&quot;",
             '\'' => escaped += "&#39;",
             '\n' | '\t' => escaped.push(' '),
-            '\u{fffe}' | '\u{ffff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                escaped.push('\u{fffd}');
-            }
-            letter if letter.is_control() => escaped.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             letter => escaped.push(letter),
         }
     }
@@ -229,10 +228,11 @@ fn letter_width(letter: char) -> usize {
     }
 }
 
-/// Cuts text that is wider than this, with `…` at its end.
+/// Encodes a line of text and cuts it with `…` if it is wider than this.
 pub(super) fn cut_text(text: &str, font_px: usize, max_px: usize) -> Cow<'_, str> {
-    if text_width(text, font_px) <= max_px {
-        return Cow::Borrowed(text);
+    let text = encode_line(text);
+    if text_width(&text, font_px) <= max_px {
+        return text;
     }
     let (mut kept, mut width) = (String::new(), letter_width('…') * font_px);
     for letter in text.chars() {

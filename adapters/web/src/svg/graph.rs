@@ -1,6 +1,9 @@
 //! The relation graph: columns by distance from the focus, incoming left and outgoing right.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use reqlore_domain::untrusted_text::encode_line;
 
 use super::canvas::{
     LABEL_PX, MARGIN, PictureStyle, SMALL_PX, SvgCanvas, TEXT_PX, count_noun, cut_text, id_width,
@@ -53,14 +56,14 @@ fn edge_label(edge: &GraphEdge) -> String {
     cut_text(&relations.join(", "), LABEL_PX, MAX_LABEL_PX).into_owned()
 }
 
-fn node_texts(node: &GraphNode) -> (String, &str) {
+fn node_texts(node: &GraphNode) -> (String, Cow<'_, str>) {
     let max_px = MAX_NODE_PX - 2 * PADDING;
     let mut line = node.id.clone();
     if let Some(status) = &node.status {
         line.extend([" · ", status]);
     }
     let title = node.title.as_deref().unwrap_or("(missing)");
-    (cut_text(&line, SMALL_PX + 1, max_px).into_owned(), title)
+    (cut_text(&line, SMALL_PX + 1, max_px).into_owned(), encode_line(title))
 }
 
 fn draw_node(canvas: &mut SvgCanvas, node: &GraphNode, place: &NodeBox, is_focus: bool) {
@@ -78,7 +81,7 @@ fn draw_node(canvas: &mut SvgCanvas, node: &GraphNode, place: &NodeBox, is_focus
     ));
     let middle = y + height / 2;
     canvas.push_text(x + PADDING, middle - 5, "id", &line);
-    let shown = cut_text(title, TEXT_PX, width - 2 * PADDING);
+    let shown = cut_text(&title, TEXT_PX, width - 2 * PADDING);
     canvas.push_text(x + PADDING, middle + 13, "name", &shown);
     canvas.close_link(node.href.as_ref());
 }
@@ -118,7 +121,7 @@ impl GraphLayout {
         let mut boxes = vec![NodeBox::default(); nodes.len()];
         for (index, node) in nodes.iter().enumerate() {
             let (line, title) = node_texts(node);
-            let width = id_width(&line).max(text_width(title, TEXT_PX)) + 2 * PADDING;
+            let width = id_width(&line).max(text_width(&title, TEXT_PX)) + 2 * PADDING;
             // Labels are at the outer end of their edge.
             let labels = edges.iter().filter(|edge| outer_end(edge, nodes) == index).count();
             let height = NODE_HEIGHT.max(labels * PORT_HEIGHT + 8);

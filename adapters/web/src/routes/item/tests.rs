@@ -4,7 +4,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use serde_json::{Map, Value, json};
 
-use crate::test_support::PageClient;
+use crate::test_support::{PageClient, check_names, with_hidden};
 
 const HOSTILE: &str = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
 const TOOLS: [&str; 4] = ["get_item", "get_history", "list_items", "update_epic"];
@@ -122,6 +122,33 @@ async fn item_pages_with_hostile_content_are_escaped() {
 }
 
 #[tokio::test]
+async fn item_pages_encode_names_with_hidden_characters() {
+    let client = PageClient::new(&TOOLS, |tool, arguments| {
+        let mut answer = with_hidden(&answer(tool, arguments)?);
+        // The text of a document keeps its characters.
+        for name in ["description", "text"] {
+            if let Some(text) = answer["item"].get_mut(name) {
+                *text = json!("Text");
+            }
+        }
+        Ok(answer)
+    });
+    let pages = ["US-001", "EP-001", "US-001/links", "US-001/history", "US-001/raw", "dec-1d2c8f"];
+    for page in pages {
+        let reply = client.get(&format!("/p/default/item/{page}")).await;
+        check_names(page, &reply.body);
+    }
+    let page = client.get("/p/default/item/US-001").await.body;
+    let prompt = page.split_once("<pre id=\"prompt\"").unwrap().1.split_once("</pre>").unwrap().0;
+    assert!(!prompt.contains('\u{202e}') && prompt.contains(r"\u{202e}"), "{prompt}");
+    // The text of the file, and the values of a form.
+    for page in ["US-001/raw", "US-001/edit"] {
+        let reply = client.get(&format!("/p/default/item/{page}")).await;
+        assert!(reply.body.contains('\u{202e}'), "{page}: {}", reply.body);
+    }
+}
+
+#[tokio::test]
 async fn item_page_shows_fields_children_and_links() {
     let body = client().get("/p/default/item/US-001").await.body;
     for expected in [
@@ -164,7 +191,7 @@ async fn item_page_of_a_reader_has_no_edit_control() {
 async fn history_of_a_deleted_item_has_its_versions() {
     let reply = client().get("/p/default/item/US-009/history").await;
     assert_eq!(reply.status(), 200);
-    assert!(reply.body.contains("<h1>Deleted</h1>"), "{}", reply.body);
+    assert!(reply.body.contains("<h1><bdi>Deleted</bdi></h1>"), "{}", reply.body);
     assert!(reply.body.contains("?from=ffeeddccbbaa9988&amp;to=00112233aabbccdd"));
     assert_eq!(client().get("/p/default/item/US-404/history").await.status(), 404);
 }

@@ -4,7 +4,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use serde_json::{Map, Value, json};
 
-use crate::test_support::PageClient;
+use crate::test_support::{PageClient, check_names, untouched_form, with_hidden};
 
 const HOSTILE: &str = "\"><script>alert(1)</script>";
 const TOOLS: [&str; 3] = ["get_item", "list_items", "reqlix_set_requirements"];
@@ -42,6 +42,23 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
         }
         "reqlix_set_requirements" => Ok(json!({})),
         _ => Err(Error::new(ErrorKind::NotFound, "missing")),
+    }
+}
+
+#[tokio::test]
+async fn lists_and_sections_encode_hidden_characters() {
+    let client = PageClient::new(&TOOLS, |tool, arguments| {
+        let is_list = tool == "reqlix_get_instructions";
+        let answer = answer(tool, arguments)?;
+        // The text of AGENTS.md has its titles.
+        Ok(if is_list {
+            json!({ "text": format!("## Sections\n\n- a\u{202a}\u{202b}\u{3164} (key: k)\n") })
+        } else {
+            with_hidden(&answer)
+        })
+    });
+    for page in ["sections", "sections/general", "knowledge", "docsets"] {
+        check_names(page, &client.get(&format!("/p/default/{page}")).await.body);
     }
 }
 
@@ -97,4 +114,22 @@ async fn section_form_keeps_the_typed_text_after_an_error() {
     let body = conflict.body;
     assert!(body.contains("See <del>REQ-7.</del><ins>REQ-8.</ins>"), "{body}");
     assert!(body.contains("name=\"version\" value=\"00112233aabbccdd\""), "{body}");
+}
+
+#[tokio::test]
+async fn rule_saved_untouched_changes_nothing() {
+    for text in ["a", "a\r\nb", "a\rb", "a\n\n- b\n- c  ", "\"<&>'", "a\u{202e}\u{85}b", "é\tx"] {
+        let client = PageClient::new(&TOOLS, move |tool, _| match tool {
+            "get_item" => Ok(json!({
+                "item": { "kind": "section", "id": "general", "title": "General", "version": "0011",
+                          "text": format!("# General\n\n**1.** {text}\n\n**2.** x\n") },
+                "links": { "outgoing": [], "incoming": [] }
+            })),
+            _ => panic!("{tool} was called"),
+        });
+        let target = "/p/default/sections/general/edit";
+        let page = client.get(&format!("{target}?index=1")).await.body;
+        let reply = client.post(target, &untouched_form(&page, target)).await;
+        assert_eq!(reply.header("location"), "/p/default/sections/general?saved=same", "{text:?}");
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::FormFields;
+use crate::form_fields::{join_list, split_list};
 use crate::routes::item::answer::ItemAnswer;
 use crate::word_diff::{DiffPart, compare_words};
 
@@ -90,7 +91,7 @@ impl ContentKind {
         let text = |name, label| FormField { control: FieldControl::Area, ..field(name, label) };
         let mut fields = Vec::new();
         let title = FormField { is_required: true, ..field("title", "Title") };
-        let tags = field("tags", "Tags").hint("Separated by commas.");
+        let tags = field("tags", "Tags").hint("Separated by commas; \"a, b\" is one tag.");
         match self {
             Self::Item(ItemKind::AcceptanceCriteria) => {
                 fields.push(text("description", "Text").hint("Markdown. One testable condition."));
@@ -154,7 +155,7 @@ impl ContentKind {
         let item = &answer.item;
         let mut fields = self.fields();
         for field in &mut fields {
-            field.value = match field.name {
+            field.fill(&match field.name {
                 "title" => item.title.clone(),
                 "description" | "body" => item.description.clone(),
                 "status" => item.status.clone().unwrap_or_default(),
@@ -163,10 +164,9 @@ impl ContentKind {
                 "epic" => item.epic.clone().unwrap_or_default(),
                 "user_story" => item.user_story.clone().unwrap_or_default(),
                 "assignee" => item.assignee_username.clone().unwrap_or_default(),
-                "tags" => item.tags.join(", "),
+                "tags" => join_list(&item.tags),
                 _ => link_lines(answer),
-            };
-            field.base = digest(&field.value);
+            });
         }
         // The parent of criteria can't be changed.
         if self == Self::Item(ItemKind::AcceptanceCriteria) {
@@ -184,7 +184,7 @@ fn link_lines(answer: &ItemAnswer) -> String {
             continue;
         }
         let ids: Vec<&str> = group.links.iter().map(|link| link.id.as_str()).collect();
-        let _ = writeln!(lines, "{}: {}", group.relation, ids.join(", "));
+        let _ = writeln!(lines, "{}: {}", group.relation, join_list(&ids));
     }
     lines.trim_end().to_owned()
 }
@@ -247,15 +247,24 @@ impl FormField {
         options.iter().all(|(value, _)| *value != self.value)
     }
 
+    /// Sets the stored value, with the line ends that a browser returns for it.
+    pub(crate) fn fill(&mut self, stored: &str) {
+        self.value = stored.replace("\r\n", "\n").replace('\r', "\n");
+        if self.control == FieldControl::Line {
+            self.value.retain(|letter| letter != '\n');
+        }
+        self.base = digest(&self.value);
+    }
+
     /// Reads the posted value. A field that the form does not have stays unchanged.
-    pub(super) fn read(&mut self, posted: &FormFields) {
+    pub(crate) fn read(&mut self, posted: &FormFields) {
         if let Some(value) = posted.sent(self.name) {
             (*value).clone_into(&mut self.value);
             posted.text(&format!("base-{}", self.name)).clone_into(&mut self.base);
         }
     }
 
-    pub(super) fn is_changed(&self) -> bool {
+    pub(crate) fn is_changed(&self) -> bool {
         !self.base.is_empty() && digest(&self.value) != self.base
     }
 
@@ -268,10 +277,7 @@ impl FormField {
 
     pub(super) fn add_argument(&self, arguments: &mut Map<String, Value>) {
         let value = match self.name {
-            "tags" => {
-                let tags = self.value.split(',').map(str::trim).filter(|tag| !tag.is_empty());
-                json!(tags.collect::<Vec<_>>())
-            }
+            "tags" => json!(split_list(&self.value)),
             "links" => parse_links(&self.value),
             "description" | "body" => json!(self.value),
             _ => json!(self.value.trim()),
@@ -304,8 +310,7 @@ fn parse_links(text: &str) -> Value {
     let mut links = Map::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let (relation, ids) = line.split_once(':').unwrap_or((line, ""));
-        let ids: Vec<&str> = ids.split(',').map(str::trim).filter(|id| !id.is_empty()).collect();
-        links.insert(relation.trim().to_owned(), json!(ids));
+        links.insert(relation.trim().to_owned(), json!(split_list(ids)));
     }
     links.into()
 }

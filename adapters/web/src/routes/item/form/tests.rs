@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use proptest::proptest;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use serde_json::{Map, Value, json};
 
-use crate::test_support::PageClient;
+use crate::test_support::{PageClient, untouched_form};
 
 type Calls = Arc<Mutex<Vec<(String, Value)>>>;
 
@@ -165,4 +166,88 @@ async fn edit_of_an_entity_removes_missing_relations() {
     assert_eq!(tool, "ixchel_update");
     let expected = json!({ "affects": ["REQ-1", "US-1"], "related": [] });
     assert_eq!(arguments["links"], expected);
+}
+
+/// Opens the forms of an item, a criterion and an entity with these texts, and saves them at once.
+async fn save_untouched(title: &str, text: &str, list: &[String]) {
+    let calls = Calls::default();
+    let (known, item) = (Arc::clone(&calls), stored());
+    let (title, text, list) = (title.to_owned(), text.to_owned(), list.to_vec());
+    let client = PageClient::new(&["get_item"], move |tool: &str, arguments| {
+        if tool != "get_item" {
+            known.lock().unwrap().push((tool.to_owned(), Value::Object(arguments.clone())));
+            return Ok(json!({}));
+        }
+        let mut answer = item.clone();
+        let fields = [
+            ("title", json!(title)),
+            ("description", json!(text)),
+            ("status", json!(title)),
+            ("assignee_username", json!(title)),
+            ("tags", json!(list)),
+        ];
+        for (name, value) in fields {
+            answer["item"][name] = value;
+        }
+        let mut links = Vec::new();
+        for id in &list {
+            links.push(json!({ "relation": "related", "id": id }));
+        }
+        answer["links"]["outgoing"] = json!(links);
+        Ok(answer)
+    });
+    for id in ["EP-001", "US-001", "REQ-001", "AC-001", "dec-1d2c8f"] {
+        let target = format!("/p/default/item/{id}/edit");
+        // The stub's item is an epic, which has the fields of its own form only.
+        let page = client.get(&target).await.body;
+        let form_id = page.split_once("<h1>Edit ").unwrap().1.split_once('<').unwrap().0;
+        let action = format!("/p/default/item/{form_id}/edit");
+        let reply = client.post(&target, &untouched_form(&page, &action)).await;
+        let location = format!("/p/default/item/{id}?saved=same");
+        assert_eq!(reply.header("location"), location, "{:?}", calls.lock().unwrap());
+    }
+    assert!(calls.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn form_saved_untouched_changes_nothing() {
+    for (title, text) in [
+        ("T", "a\rb\nc\r\nd"),
+        ("T", "\r\r\n\n"),
+        ("T", "\n\nblank lines above"),
+        ("T", "no line end"),
+        ("T", "trailing spaces  \n\ttab\t\n\n\n"),
+        (" T ", "  "),
+        ("two\nlines", ""),
+        ("cr\rtitle\r\n", "\r"),
+        ("a \"quote\", <b> & 'x'", "</textarea><script>&amp;&#13;"),
+        ("\u{202e}\u{feff}\u{85}", "\u{2028}\u{c}\u{85}\u{7f}\u{200b}"),
+        ("e\u{301} é \u{1f468}\u{200d}\u{1f469}", "\u{fffe}\u{10ffff}\u{fffd}"),
+    ] {
+        for list in [vec!["a, b", "c"], vec![" d ", "\"", "e\"f", "\"g\", h"], vec!["a\nb", ""]] {
+            let list: Vec<String> = list.into_iter().map(str::to_owned).collect();
+            save_untouched(title, text, &list).await;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_form_saved_untouched_changes_nothing(
+        title in "([^\0]|[\r\n\t ,\"<&])*",
+        text in "([^\0]|[\r\n\t ,\"<&]|\r\n)*",
+        list in proptest::collection::vec("([^\0]|[\r\n\t ,\"])*", 0..4),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(save_untouched(&title, &text, &list));
+    }
+}
+
+#[tokio::test]
+async fn added_tag_keeps_tags_with_commas() {
+    let (client, calls) = pages(|| Ok(json!({})));
+    let form = "tags=%22a%2C+b%22%2C+c%2C+new%2C+5%22+disk%2C+%22say+%22%22x%22%22%22&base-tags=1";
+    client.post("/p/default/item/EP-001/edit", form).await;
+    let (_, arguments) = calls.lock().unwrap().pop().unwrap();
+    assert_eq!(arguments["tags"], json!(["a, b", "c", "new", "5\" disk", "say \"x\""]));
 }
