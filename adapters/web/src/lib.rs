@@ -2,6 +2,7 @@
 
 mod assets;
 mod csrf;
+pub mod csv;
 mod form_fields;
 mod item_lists;
 mod markdown;

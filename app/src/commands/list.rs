@@ -2,9 +2,10 @@
 
 use clap::ValueEnum;
 use reqlore_domain::sections::instructions;
+use reqlore_web::csv::{BYTE_ORDER_MARK, items_csv};
 use serde_json::{Value, json};
 
-use super::output::{OutputScreen, TextStyle, TextTable, clean_line, csv_line, write_stdout};
+use super::output::{OutputScreen, TextStyle, TextTable, clean_line, write_stdout};
 use super::print_json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
@@ -161,11 +162,14 @@ pub(crate) struct ListOptions {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     /// Print the result as JSON
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with_all = ["csv", "csv_bom"])]
     json: bool,
     /// Print the result as CSV, with all columns
     #[arg(long)]
     csv: bool,
+    /// As --csv, after a byte order mark, which some spreadsheets need for UTF-8
+    #[arg(long)]
+    csv_bom: bool,
     /// Only items with this status, in any case
     #[arg(long, value_name = "STATUS", help_heading = "Filters")]
     status: Option<String>,
@@ -213,8 +217,9 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, Comma
     if options.json {
         return print_json(&listed);
     }
-    if options.csv {
-        return write_stdout(&items_csv(&listed));
+    if options.csv || options.csv_bom {
+        let mark = if options.csv_bom { BYTE_ORDER_MARK } else { "" };
+        return write_stdout(&(mark.to_owned() + &items_csv(items_of(&listed), clean_line)));
     }
     let screen = OutputScreen::of_stdout();
     let mut text = String::new();
@@ -306,29 +311,6 @@ fn items_table(listed: &Value, kind: ListKind) -> TextTable {
     }
     table.drop_empty_columns();
     table
-}
-
-fn items_csv(listed: &Value) -> String {
-    let names = [
-        "id",
-        "kind",
-        "status",
-        "priority",
-        "type",
-        "progress",
-        "parent",
-        "assignee",
-        "tags",
-        "updated_at",
-        "title",
-    ];
-    let mut text = csv_line(names);
-    for item in items_of(listed) {
-        let mut cells = cells(item);
-        item["updated_at"].as_str().unwrap_or_default().clone_into(&mut cells[9]);
-        text += &csv_line(cells.iter().map(String::as_str));
-    }
-    text
 }
 
 pub(crate) fn priority_name(priority: &Value) -> &'static str {

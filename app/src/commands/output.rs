@@ -305,24 +305,6 @@ impl TextTable {
     }
 }
 
-/// A line of CSV (RFC 4180). A spreadsheet shows a cell that could be a formula as text.
-pub(crate) fn csv_line<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
-    let mut line = String::new();
-    for (index, cell) in cells.into_iter().enumerate() {
-        if index > 0 {
-            line.push(',');
-        }
-        let quote = if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-        let cell = format!("{quote}{}", clean_line(cell));
-        if cell.contains([',', '"']) {
-            line += &format!("\"{}\"", cell.replace('"', "\"\""));
-        } else {
-            line += &cell;
-        }
-    }
-    line + "\r\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,12 +339,5 @@ mod tests {
         assert_eq!(truncate("支払い", 6), "支払い");
         assert_eq!(truncate("支払い", 5), "支払…");
         assert_eq!(truncate("支払い", 4), "支…");
-    }
-
-    #[test]
-    fn csv_line_has_no_formulas_and_no_controls() {
-        let line = csv_line(["=cmd|' /C calc'!A0", "a,b", "say \"x\"", "\t=1", "-1", "\u{1b}[2J"]);
-        let expected = "'=cmd|' /C calc'!A0,\"a,b\",\"say \"\"x\"\"\",'\\t=1,'-1,\\u{1b}[2J\r\n";
-        assert_eq!(line, expected);
     }
 }

@@ -7,11 +7,13 @@ use axum::Router;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
 use crate::WebConfig;
+use crate::csv::{BYTE_ORDER_MARK, heading, push_item};
 use crate::item_lists::{BOARD_KINDS, ItemFilters, ItemPage, KindLabel, ListedItem};
-use crate::page::{PageError, PageFrame, PageSection, priority_name, render};
+use crate::page::{PageError, PageFrame, PageSection, render};
 use crate::session::PageSession;
 
 const PAGE_LIMIT: usize = 100;
@@ -119,14 +121,12 @@ async fn list_page(
 
 async fn export_csv(session: PageSession) -> Result<Response, PageError> {
     let filters = ItemFilters::parse(&session.query)?;
-    let mut csv = String::from(
-        "id,title,status,priority,type,assignee,parent,tags,done,children,updated_at\r\n",
-    );
+    let mut csv = BYTE_ORDER_MARK.to_owned() + &heading();
     let mut cursor = None;
     for _ in 0..MAX_CSV_ROWS / CSV_PAGE_LIMIT {
         let page = list_page(&session, &filters, CSV_PAGE_LIMIT, cursor.as_deref()).await?;
         for item in &page.items {
-            push_row(&mut csv, item);
+            push_item(&mut csv, item, |text| encode_line(text).into_owned());
         }
         cursor = page.next_cursor;
         if cursor.is_none() {
@@ -137,31 +137,4 @@ async fn export_csv(session: PageSession) -> Result<Response, PageError> {
     let headers =
         [(CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)];
     Ok((headers, csv).into_response())
-}
-
-fn push_row(csv: &mut String, item: &ListedItem) {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    let number = |value: Option<usize>| value.map(|value| value.to_string()).unwrap_or_default();
-    let progress = item.progress.as_ref();
-    let cells = [
-        item.reference_id.clone(),
-        item.title.clone(),
-        text(&item.status),
-        item.priority.as_ref().map_or("", priority_name).to_owned(),
-        text(&item.type_name),
-        text(&item.assignee_username),
-        text(&item.parent),
-        item.tags.join(" "),
-        number(progress.map(|progress| progress.done)),
-        number(progress.map(|progress| progress.total)),
-        text(&item.updated_at),
-    ];
-    for (index, cell) in cells.iter().enumerate() {
-        csv.push_str(if index == 0 { "" } else { "," });
-        // A spreadsheet runs a cell that begins with one of these characters as a formula.
-        let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
-        let quote = if is_formula { "'" } else { "" };
-        csv.extend(["\"", quote, &cell.replace('"', "\"\""), "\""]);
-    }
-    csv.push_str("\r\n");
 }

@@ -1,0 +1,126 @@
+//! Items as CSV (RFC 4180), for the table page and `reqlore list`.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::form_fields::join_list;
+use crate::item_lists::{ChildProgress, ListedItem};
+use crate::page::priority_name;
+
+/// Tells a spreadsheet that a file is UTF-8.
+pub const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+type CellText = fn(&ListedItem) -> String;
+const COLUMNS: [(&str, CellText); 12] = [
+    ("id", |item| item.reference_id.clone()),
+    ("kind", |item| item.kind.clone()),
+    ("title", |item| item.title.clone()),
+    ("status", |item| item.status.clone().unwrap_or_default()),
+    ("priority", |item| item.priority.as_ref().map_or("", priority_name).to_owned()),
+    ("type", |item| item.type_name.clone().unwrap_or_default()),
+    ("done", |item| child_count(item, |progress| progress.done)),
+    ("children", |item| child_count(item, |progress| progress.total)),
+    ("parent", |item| item.parent.clone().unwrap_or_default()),
+    ("assignee", |item| item.assignee_username.clone().unwrap_or_default()),
+    ("tags", |item| join_list(&item.tags)),
+    ("updated_at", |item| item.updated_at.clone().unwrap_or_default()),
+];
+/// A spreadsheet may read a cell that begins with one of these as a formula. The last one is
+/// [`TEXT_MARK`] itself, so that removing the first one returns every text.
+const MARKED_STARTS: [char; 15] =
+    ['=', '+', '-', '@', '＝', '＋', '－', '＠', '﹦', '﹢', '﹣', '﹫', '\t', '\r', '\''];
+const TEXT_MARK: char = '\'';
+
+fn child_count(item: &ListedItem, count: fn(&ChildProgress) -> usize) -> String {
+    item.progress.as_ref().map(|progress| count(progress).to_string()).unwrap_or_default()
+}
+
+/// The file with these items of `list_items`. `encode` returns a cell as one line.
+pub fn items_csv(items: &[Value], encode: fn(&str) -> String) -> String {
+    let mut csv = heading();
+    for item in items {
+        push_item(&mut csv, &ListedItem::deserialize(item).unwrap_or_default(), encode);
+    }
+    csv
+}
+
+pub(crate) fn heading() -> String {
+    COLUMNS.map(|(name, _)| name).join(",") + "\r\n"
+}
+
+pub(crate) fn push_item(csv: &mut String, item: &ListedItem, encode: fn(&str) -> String) {
+    for (index, (_, text)) in COLUMNS.iter().enumerate() {
+        let text = text(item);
+        let mut cell = encode(&text);
+        if text.starts_with(MARKED_STARTS) {
+            cell.insert(0, TEXT_MARK);
+        }
+        csv.push_str(if index == 0 { "" } else { "," });
+        if cell.contains([',', '"']) {
+            csv.extend(["\"", &cell.replace('"', "\"\""), "\""]);
+        } else {
+            csv.push_str(&cell);
+        }
+    }
+    csv.push_str("\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn title_cell(title: &str) -> String {
+        let encode = |text: &str| reqlore_domain::untrusted_text::encode_line(text).into_owned();
+        let csv = items_csv(&[json!({ "reference_id": "EP-001", "title": title })], encode);
+        let row = csv.strip_prefix(&heading()).unwrap();
+        row.strip_prefix("EP-001,,").unwrap().strip_suffix(",,,,,,,,,\r\n").unwrap().to_owned()
+    }
+
+    #[test]
+    fn csv_cells_run_no_formula_and_return_their_text() {
+        for (title, cell) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+1", "'+1"),
+            ("-2+3", "'-2+3"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("＝1+1", "'＝1+1"),
+            ("＋1", "'＋1"),
+            ("－1", "'－1"),
+            ("＠x", "'＠x"),
+            ("﹦1", "'﹦1"),
+            ("\t=1", "'\\t=1"),
+            ("'=1", "''=1"),
+            ("'", "''"),
+            ("=\"a\",b", "\"'=\"\"a\"\",b\""),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("Größe prüfen", "Größe prüfen"),
+            ("a=1", "a=1"),
+            ("\u{1b}[2J\u{202e}\n", r"\u{1b}[2J\u{202e}\n"),
+            ("", ""),
+        ] {
+            assert_eq!(title_cell(title), cell, "{title:?}");
+            let unquoted = cell.strip_prefix('"').and_then(|cell| cell.strip_suffix('"'));
+            let text = unquoted.unwrap_or(cell).replace("\"\"", "\"");
+            let text = text.strip_prefix(TEXT_MARK).unwrap_or(&text).to_owned();
+            assert_eq!(text, reqlore_domain::untrusted_text::encode_line(title));
+        }
+    }
+
+    #[test]
+    fn csv_has_a_cell_for_each_column() {
+        let item = json!({
+            "reference_id": "US-001", "kind": "user_story", "title": "Pay", "status": "Done",
+            "priority": 2, "assignee_username": "ada", "parent": "EP-001", "tags": ["a, b", "c"],
+            "updated_at": "2026-11-26T20:00:00Z", "progress": { "active": 1, "total": 3 },
+            "type_name": "Data"
+        });
+        let csv = items_csv(&[item], str::to_owned);
+        let expected = "id,kind,title,status,priority,type,done,children,parent,assignee,tags,\
+                        updated_at\r\nUS-001,user_story,Pay,Done,High,Data,1,3,EP-001,ada,\
+                        \"\"\"a, b\"\", c\",2026-11-26T20:00:00Z\r\n";
+        assert_eq!(csv, expected);
+    }
+}
