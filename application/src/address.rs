@@ -465,6 +465,18 @@ impl<'a> AddressSpace<'a> {
             return Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint));
         }
         if self.is_enabled(Toolset::Knowledge) {
+            let (documents, words) = (&self.context.ports.documents, entity_words(text));
+            let unread =
+                documents.diagnostics(&self.entity_project, DocumentKind::Entity, 0).await?.unread;
+            for file in unread {
+                if words.iter().any(|word| file.may_contain(word)) {
+                    let hint = format!("{} {}", file.path, file.reason);
+                    message = format!("{message} ({hint})");
+                    return Ok(Error::new(ErrorKind::NotFound, message)
+                        .reference(shown)
+                        .hint(hint));
+                }
+            }
             let similar = self.similar_entities(text).await?.ids.join(" or ");
             if !similar.is_empty() {
                 message = format!("{message}; did you mean {similar}");

@@ -77,7 +77,12 @@ impl ToolAnswer {
     }
 
     pub(crate) fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
-        self.notes.extend(notes);
+        for note in notes {
+            // Two checks may find the same problem.
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
     }
 
     /// Text and data, to be stored for retries in any format.

@@ -90,6 +90,10 @@ async fn missing_reason(
         if !ports.documents.find(project, &filter).await?.metadata.is_empty() {
             return Ok(None);
         }
+        let unread = ports.documents.diagnostics(project, *kind, 0).await?.unread;
+        if let Some(file) = unread.first() {
+            return Ok(Some(format!("{}: {}", file.path, file.reason)));
+        }
     }
     let nouns = match kinds {
         [kind] => plural_noun(*kind),

@@ -115,3 +115,110 @@ fn site_replaces_no_files_of_the_user() {
     let (code, _, errors) = run(root, "out");
     assert!(code == 1 && errors.contains("out/assets is not a file"), "{errors}");
 }
+
+/// Damages the file at the path.
+type Damage = fn(&Path);
+
+const DAMAGES: [(&str, Damage); 9] = [
+    ("Latin-1", |path| std::fs::write(path, b"---\ntitle: Gr\xf6\xdfe\n---\nx\n").unwrap()),
+    ("NUL", |path| std::fs::write(path, "# T\n\na\0b\n").unwrap()),
+    ("UTF-16", |path| std::fs::write(path, b"\xff\xfe#\0 \0T\0\n\0").unwrap()),
+    ("binary", |path| std::fs::write(path, [0x89, b'P', b'N', b'G', 0xd, 0xa, 0x1a, 0xa]).unwrap()),
+    ("UTF-8 cut in a letter", |path| std::fs::write(path, b"# T\n\n**1.** \xe2\x82").unwrap()),
+    ("larger than a document", |path| {
+        std::fs::File::create(path).unwrap().set_len(200 << 20).unwrap();
+    }),
+    ("folder", |path| {
+        std::fs::remove_file(path).unwrap();
+        std::fs::create_dir(path).unwrap();
+    }),
+    ("broken link", |path| {
+        std::fs::remove_file(path).unwrap();
+        std::os::unix::fs::symlink("nowhere", path).unwrap();
+    }),
+    ("link to itself", |path| {
+        std::fs::remove_file(path).unwrap();
+        std::os::unix::fs::symlink(path, path).unwrap();
+    }),
+];
+
+#[test]
+fn site_with_a_damaged_file_has_all_other_pages() {
+    let project = project();
+    let root = project.path();
+    fill(root);
+    let section = root.join("docs/development/requirements/general.md");
+    std::fs::create_dir_all(section.parent().unwrap()).unwrap();
+    std::fs::write(&section, "# General\n\n**1.** a\n").unwrap();
+    let agents = "# R\n\n## Sections\n\n- General (key: general)\n";
+    std::fs::write(section.with_file_name("AGENTS.md"), agents).unwrap();
+    let whole = write_site(root);
+    let entities = root.join(".ixchel/decisions");
+    std::fs::create_dir_all(&entities).unwrap();
+    let entity = entities.join("dec-1d2c8f.md");
+    for (damaged, page) in [(&section, "sections/general.html"), (&entity, "item/dec-1d2c8f.html")]
+    {
+        for (name, damage) in DAMAGES {
+            std::fs::write(&entity, "---\nid: dec-1d2c8f\ntitle: D\n---\n\nWhy\n").unwrap();
+            let before = std::fs::read(damaged).unwrap();
+            damage(damaged);
+            let (code, printed, errors) = run(root, "out");
+            let mut files = BTreeMap::new();
+            read_folder(&root.join("out"), &mut files);
+            let missing = whole.keys().find(|path| !files.contains_key(*path));
+            let is_rule = |path: &PathBuf| path.to_string_lossy().contains("general~3A");
+            assert!(missing.is_none_or(is_rule), "{name}: {missing:?}");
+            assert!(printed.contains("Open out/index.html"), "{name}: {printed}");
+            // A folder is no entity, so nothing links to it.
+            if !(name == "folder" && page.starts_with("item")) {
+                assert_eq!(code, 1, "{name}: {errors}");
+                assert!(
+                    errors.starts_with(&format!("{page} holds an error: ")),
+                    "{name}: {errors}"
+                );
+                let reason = errors.split_once("error: ").unwrap().1.trim_end();
+                let html = files[&root.join("out").join(page)].replace("&#39;", "'");
+                assert!(html.contains(reason), "{name}: {reason}: {html}");
+                let tolerant =
+                    output(reqlore().args(["site", "out", "--tolerant"]).current_dir(root));
+                assert_eq!((tolerant.0, tolerant.2), (0, errors), "{name}");
+            }
+            let show = output(reqlore().args(["show", "dec-1d2c8f"]).current_dir(root));
+            if damaged == &entity {
+                assert!(show.0 == 1 && show.2.contains("dec-1d2c8f.md"), "{name}: {}", show.2);
+            }
+            if damaged.is_dir() {
+                std::fs::remove_dir(damaged).unwrap();
+            } else {
+                std::fs::remove_file(damaged).unwrap();
+            }
+            std::fs::write(damaged, before).unwrap();
+        }
+    }
+}
+
+#[test]
+fn site_with_damaged_docsets_has_all_other_pages() {
+    let project = project();
+    let root = project.path();
+    fill(root);
+    let config = root.join(".knowledge/config.yaml");
+    std::fs::create_dir_all(root.join(".knowledge")).unwrap();
+    std::fs::write(&config, "").unwrap();
+    for (name, damage) in DAMAGES.into_iter().chain([
+        ("broken YAML", (|path| std::fs::write(path, "docsets: [").unwrap()) as Damage),
+        ("other YAML", |path| std::fs::write(path, "docsets: 1").unwrap()),
+    ]) {
+        damage(&config);
+        let (code, printed, errors) = run(root, "out");
+        assert!(printed.contains("Open out/index.html"), "{name}: {printed} {errors}");
+        assert_eq!(code, 1, "{name}: {errors}");
+        assert!(errors.starts_with("docsets.html holds an error: "), "{name}: {errors}");
+        assert!(errors.contains("config.yaml"), "{name}: {errors}");
+        if config.is_dir() {
+            std::fs::remove_dir(&config).unwrap();
+        } else {
+            std::fs::remove_file(&config).unwrap();
+        }
+    }
+}

@@ -225,6 +225,10 @@ impl AreaWalk<'_> {
     }
 
     fn add_subfolder(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, name: &str) {
+        if name.ends_with(".md") {
+            let path = format!("{}{name}", folder.display_path(self.area));
+            self.unread.add(folder.kind, &path, "is a folder; put a file there or rename it");
+        }
         if folder.depth >= MAX_AREA_DEPTH {
             let path = format!("{}{name}/", folder.display_path(self.area));
             self.report(folder.kind, &path, "is nested too deeply to be listed; move it up");

@@ -1,4 +1,5 @@
-//! Files of the backlog that look like items but are not read, for example `REQ-007.txt`.
+//! Files that look like items but are not read, for example `REQ-007.txt`, and folders of documents
+//! that can't be read.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -21,7 +22,7 @@ pub(crate) struct UnreadFiles(pub(crate) Vec<(DocumentKind, UnreadFile)>);
 
 impl UnreadFiles {
     pub(crate) fn add(&mut self, kind: DocumentKind, path: &str, reason: &str) {
-        if self.0.len() >= MAX_UNREAD_FILES || !matches!(kind, DocumentKind::Item(_)) {
+        if self.0.len() >= MAX_UNREAD_FILES {
             return;
         }
         let file = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
@@ -40,6 +41,9 @@ impl UnreadFiles {
         name: &str,
         file_type: FileType,
     ) {
+        if !matches!(kind, DocumentKind::Item(_)) {
+            return;
+        }
         let path = format!("{folder_path}{name}");
         if file_type == FileType::Symlink && (looks_like_item(name) || !name.contains('.')) {
             self.add(kind, &path, "is a symbolic link and not followed; put the items there");

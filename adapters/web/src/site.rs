@@ -15,6 +15,7 @@ use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use tower_service::Service;
 
 use crate::assets::{FAVICON, SCRIPT, STYLE};
+use crate::page::ErrorTexts;
 use crate::{Router, WebConfig, router};
 
 mod html;
@@ -37,17 +38,24 @@ pub struct SiteFile {
     pub content: String,
 }
 
+/// The files of a site, and the pages that show an error instead of their content: path and error.
+#[derive(Debug, Default)]
+pub struct RenderedSite {
+    pub files: Vec<SiteFile>,
+    pub failures: Vec<(String, String)>,
+}
+
 /// The caller of a request for a page of a site, instead of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct StaticCaller(pub(crate) Arc<Caller>);
 
 /// Renders all pages of the caller's project that are linked from its board, tree, table, sections,
 /// knowledge and docsets. Equal for equal content. The caller must have read access only: other
-/// pages have forms.
+/// pages have forms. A page that fails holds its error.
 pub async fn render_site(
     service: Arc<dyn ApplicationService>,
     caller: Arc<Caller>,
-) -> Result<Vec<SiteFile>> {
+) -> Result<RenderedSite> {
     let base = format!("/p/{}/", caller.project);
     let config = WebConfig {
         service,
@@ -60,6 +68,7 @@ pub async fn render_site(
         router: router(config),
         caller: StaticCaller(caller),
         pages: BTreeMap::new(),
+        errors: BTreeMap::new(),
         order: Vec::new(),
         pending: FIRST_PAGES.iter().map(|page| format!("{base}{page}")).collect(),
         base,
@@ -84,6 +93,8 @@ struct SiteCrawler {
     base: String,
     /// By address.
     pages: BTreeMap<String, SitePage>,
+    /// The errors of pages, by address.
+    errors: BTreeMap<String, String>,
     /// Their addresses in the order of the links.
     order: Vec<String>,
     pending: VecDeque<String>,
@@ -136,9 +147,12 @@ impl SiteCrawler {
         if matches!(status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST) {
             return Ok(SitePage::Missing);
         }
+        let message = response.extensions().get::<ErrorTexts>().map(|texts| texts.message.clone());
         let body = to_bytes(response.into_body(), MAX_PAGE_BYTES).await;
         let body = body.map_err(|error| failed(error.to_string()))?;
-        if status != StatusCode::OK {
+        if let Some(message) = message {
+            self.errors.insert(address.to_owned(), message);
+        } else if status != StatusCode::OK {
             return Err(failed(format!("status {status}")));
         }
         Ok(SitePage::Html(String::from_utf8_lossy(&body).into_owned()))
@@ -173,9 +187,9 @@ impl SiteCrawler {
         is_known.then_some((address, fragment))
     }
 
-    fn into_files(self) -> Vec<SiteFile> {
+    fn into_files(self) -> RenderedSite {
         let names = self.file_names();
-        let mut files = Vec::new();
+        let (mut files, mut failures) = (Vec::new(), Vec::new());
         for (address, page) in &self.pages {
             let (SitePage::Html(html), Some(path)) = (page, names.get(address.as_str())) else {
                 continue;
@@ -183,12 +197,13 @@ impl SiteCrawler {
             let up = if path.contains('/') { "../" } else { "" };
             let content = rewrite_links(html, |link| self.local_link(address, link, up, &names));
             files.push(SiteFile { path: path.clone(), content });
+            failures.extend(self.errors.get(address).map(|error| (path.clone(), error.clone())));
         }
         for asset in [&STYLE, &SCRIPT, &FAVICON] {
             let (path, content) = (format!("assets/{}", asset.name), asset.content.to_owned());
             files.push(SiteFile { path, content });
         }
-        files
+        RenderedSite { files, failures }
     }
 
     /// The link of a file; `None` if the site does not contain its target.

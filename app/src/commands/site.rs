@@ -9,13 +9,14 @@ use std::sync::Arc;
 use reqlore_application::Application;
 use reqlore_domain::identity::Access;
 use reqlore_domain::untrusted_text::encode_line;
-use reqlore_web::site::{SiteFile, render_site};
+use reqlore_web::site::{RenderedSite, SiteFile, render_site};
 
 use super::print;
 use super::tool_client::{URL_VARIABLE, configured_project};
 use crate::composition;
 use crate::config::{AppConfig, env_variable};
-use crate::exit::CommandError;
+use crate::console::eprint_line;
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
 
 /// Lists the files of a site, so that the next run replaces these and no others.
 const MARKER: &str = ".reqlore-site";
@@ -29,6 +30,9 @@ pub(crate) struct SiteOptions {
     /// Key of the project [default: that of the working directory]
     #[arg(long, value_name = "KEY")]
     project: Option<String>,
+    /// Exit 0 even if a page holds an error, because a file cannot be read
+    #[arg(long)]
+    tolerant: bool,
 }
 
 pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8, CommandError> {
@@ -51,18 +55,22 @@ pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8, Comma
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
     let maintenance = is_audited.then(|| application.maintenance(None, config.keep_days));
     let runtime = composition::single_thread_runtime()?;
-    let files = runtime.block_on(async {
-        let files = render_site(Arc::new(application), Arc::new(caller)).await;
+    let RenderedSite { files, failures } = runtime.block_on(async {
+        let site = render_site(Arc::new(application), Arc::new(caller)).await;
         if let Some(maintenance) = &maintenance {
             maintenance.finish().await;
         }
-        files
+        site
     })?;
     // Does not wait for an update of the search index.
     runtime.shutdown_background();
     folder.write(&files)?;
     let index = encode_line(&options.folder.join("index.html").display().to_string()).into_owned();
-    print(&format!("Wrote {} files. Open {index}.\n", files.len()))
+    print(&format!("Wrote {} files. Open {index}.\n", files.len()))?;
+    for (path, error) in &failures {
+        eprint_line(&format!("{path} holds an error: {}", encode_line(error)));
+    }
+    Ok(if failures.is_empty() || options.tolerant { EXIT_OK } else { EXIT_FAILED })
 }
 
 /// The folder of a site, and the files that an earlier run wrote there.

@@ -87,7 +87,9 @@ impl<'a> BacklogReader<'a> {
             error.hint = Some(deletion_hint(deleted, text.unwrap_or_default()));
         }
         let unread = self.unread_files(reference.kind).await?;
-        if let Some(file) = unread.iter().find(|file| file.reference == Some(reference)) {
+        let is_of_item =
+            |file: &&UnreadFile| file.reference == Some(reference) || file.may_contain(&name);
+        if let Some(file) = unread.iter().find(is_of_item) {
             error.message = format!("{} ({} {})", error.message, file.path, file.reason);
             error.hint = Some(format!("{} {}", file.path, file.reason));
         }
@@ -210,7 +212,10 @@ impl FileWarnings {
         }
     }
 
-    pub(crate) fn add_diagnostics(&mut self, metas: &[Arc<DocumentMeta>]) {
+    pub(crate) fn add_diagnostics<'a>(
+        &mut self,
+        metas: impl IntoIterator<Item = &'a Arc<DocumentMeta>>,
+    ) {
         for meta in metas {
             self.lines.extend(diagnostic_with_place(meta));
         }

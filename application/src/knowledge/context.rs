@@ -1,7 +1,7 @@
 //! `ixchel_context`.
 
 use async_trait::async_trait;
-use reqlore_domain::error::Result;
+use reqlore_domain::error::{Error, Result};
 use reqlore_domain::front_matter;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
@@ -14,6 +14,7 @@ use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
 use crate::ToolContext;
 use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::backlog::item_lookup::document_text;
 use crate::document_label::DocumentLabel;
 use crate::links::{LinkEntry, LinkNode, OutgoingLink};
 use crate::show_keys::{EntryKeys, ShowKeys};
@@ -100,15 +101,15 @@ impl Tool for ContextTool {
         let has_body = show.has(BODY);
         // One unreadable document must not fail the call.
         let body = if has_body {
-            address.read_text(context).await.ok().map(|text| text.body)
+            address.read_text(context).await.map(|text| text.body).map_err(|error| error.message)
         } else {
-            Some(String::new())
+            Ok(String::new())
         };
         let mut bytes = body.as_ref().map_or(0, String::len);
         let mut entries = vec![ContextEntry { link: None, label: own, body }];
         for (node, link) in linked {
             let body = if !has_body || bytes > MAX_BODY_BYTES {
-                Some(String::new())
+                Ok(String::new())
             } else {
                 read_body(context, &address.project, node).await
             };
@@ -147,13 +148,19 @@ fn linked_nodes<'a>(own_id: &str, links: &'a [OutgoingLink]) -> Vec<(&'a LinkNod
     nodes
 }
 
-/// The text of a document without front matter; `None` if it cannot be read.
-async fn read_body(context: &ToolContext, project: &ProjectKey, node: &LinkNode) -> Option<String> {
-    let document = get_one(&*context.ports.documents, project, &node.meta.id).await.ok()??;
-    let text = document.text().ok()?;
-    let Some(part) = &node.part else { return Some(front_matter::body(text).to_owned()) };
+/// The text of a document without front matter, or the reason why it cannot be read.
+async fn read_body(
+    context: &ToolContext,
+    project: &ProjectKey,
+    node: &LinkNode,
+) -> Result<String, String> {
+    let removed = || format!("{}: it was just removed; try again", node.meta.id);
+    let document = get_one(&*context.ports.documents, project, &node.meta.id).await;
+    let document = document.map_err(|error| Error::from(error).message)?.ok_or_else(removed)?;
+    let text = document_text(&document).map_err(|error| error.message)?;
+    let Some(part) = &node.part else { return Ok(front_matter::body(text).to_owned()) };
     let section = Section::parse(text);
-    section.find(&part.index).map(|requirement| section.text(requirement))
+    section.find(&part.index).map(|found| section.text(found)).ok_or_else(removed)
 }
 
 /// An item of the context.
@@ -161,8 +168,8 @@ struct ContextEntry {
     /// `None` for the entity itself.
     link: Option<LinkEntry>,
     label: DocumentLabel,
-    /// `None` if it cannot be read.
-    body: Option<String>,
+    /// The error if it cannot be read.
+    body: Result<String, String>,
 }
 
 impl ContextEntry {
@@ -241,8 +248,7 @@ impl ContextAnswer {
         for (entry, end) in self.entries.iter().zip(ends).take(lines) {
             let (body, id) = (entry.text(), &entry.label.id);
             match end {
-                _ if entry.body.is_none() => cut.push(format!("{id}: cannot be read")),
-                _ if end == body.len() => {}
+                _ if end == body.len() => cut.extend(entry.body.clone().err()),
                 0 => without_body += 1,
                 _ => {
                     let (kept, all) = (body[..end].chars().count(), body.chars().count());

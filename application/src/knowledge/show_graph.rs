@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
 use crate::ToolContext;
+use crate::address::AddressTarget;
 use crate::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
+use crate::backlog::item_lookup::FileWarnings;
 use crate::document_label::DocumentLabel;
 use crate::links::{IncomingLink, LinkEntry};
 use crate::show_keys::{EntryKeys, ShowKeys};
@@ -93,14 +95,20 @@ impl Tool for GraphTool {
     ) -> Result<ToolAnswer> {
         let Arguments { id, repo, show } = decode_arguments(&mut call, spec)?;
         let address = find_address(context, &call.caller, &id, repo.as_ref()).await?;
+        let mut warnings = FileWarnings::default();
+        if let AddressTarget::Item(meta) | AddressTarget::Entity(meta) = &address.target {
+            warnings.add_diagnostics([meta]);
+        }
         let mut outgoing = Vec::new();
         for link in address.read_outgoing(context).await? {
+            warnings.add_diagnostics(link.target.iter().map(|node| &node.meta));
             let mut entry = link.entry();
             // As the document spells it.
             entry.label.id = link.id;
             outgoing.push(entry);
         }
         let incoming = address.read_incoming(context).await?;
+        warnings.add_diagnostics(incoming.iter().map(|link| &link.source.meta));
         let mut incoming: Vec<LinkEntry> = incoming.iter().map(IncomingLink::entry).collect();
         for entry in outgoing.iter_mut().chain(&mut incoming) {
             entry.label.keep(|key| show.has(key));
@@ -111,6 +119,7 @@ impl Tool for GraphTool {
         if !has_links {
             reply.add_notes(["It has no links.".to_owned()]);
         }
+        reply.add_notes(warnings.into_list());
         Ok(reply)
     }
 }

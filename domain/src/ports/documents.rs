@@ -317,6 +317,15 @@ pub struct UnreadFile {
     pub reason: String,
 }
 
+impl UnreadFile {
+    /// True if this is the file of the document with this name, or a folder that may contain it.
+    pub fn may_contain(&self, name: &str) -> bool {
+        let stem = self.path.strip_suffix(".md").unwrap_or(&self.path);
+        self.path.ends_with('/')
+            || stem.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    }
+}
+
 impl MetadataPage {
     /// Selects a page from the metadata of all documents of the kind.
     pub fn select(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {

@@ -265,6 +265,7 @@ async fn unread_files_of_the_backlog_are_reported() {
         "REQ-005.md",
         "requirement/REQ-006.md",
         "templates/story.md",
+        "requirements/REQ-008.md/REQ-009.md",
     ] {
         write(&project, path, TEXT);
     }
@@ -275,6 +276,7 @@ async fn unread_files_of_the_backlog_are_reported() {
         ("REQ-005.md", "is not read; move it to requirements/"),
         ("requirement/", "its items are not read; move them to requirements/"),
         ("requirements/REQ-002.txt", "is not read; rename it to REQ-002.md"),
+        ("requirements/REQ-008.md", "is a folder; put a file there or rename it"),
         ("requirements/auth/Notes.MD", "is not read; rename it to Notes.md"),
         ("requirements/linked", "is a symbolic link and not followed; put the items there"),
     ];
@@ -289,7 +291,10 @@ async fn unread_files_of_the_backlog_are_reported() {
     fs::rename(path(&project, from), path(&project, to)).unwrap();
     fs::remove_file(path(&project, "REQ-005.md")).unwrap();
     fs::remove_file(path(&project, "requirements/linked")).unwrap();
-    assert_eq!(unread(&store, REQ).await.len(), 2);
+    assert_eq!(unread(&store, REQ).await.len(), 3);
+    fs::create_dir_all(project.path(".ixchel/decisions/a.md")).unwrap();
+    let entities = unread(&store, DocumentKind::Entity).await;
+    assert_eq!(entities[0].0, ".ixchel/decisions/a.md");
 }
 
 #[tokio::test]
