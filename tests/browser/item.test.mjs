@@ -55,6 +55,40 @@ stage.test('item_form_changes_only_what_the_user_changed', { user: 'ben' }, asyn
   same(after, { ...before, title: 'Payment by card', version, updated_at });
 });
 
+stage.test('forms_saved_untouched_change_nothing', { user: 'ben' }, async ({ page }) => {
+  const titles = ['Plain', '"a", <b> & \'c\'', 'safe \u202Egnp.exe'];
+  const texts = ['a\rb\nc\r\nd', '\n\nlines above', 'no end  ', '\ttab\n\n\n', '</textarea>&#13;\u0085'];
+  const tags = ['one, two', 'say "x"', '"'];
+  const references = [];
+  for (const [index, text] of texts.entries()) {
+    const title = `${titles[index % titles.length]} ${index}`;
+    const requirement = { user_story: items.story, type: 'Functional', priority: 1, title, tags };
+    const created = await stage.server.call('create_requirement', { ...requirement, description: text });
+    const entity = await stage.server.call('ixchel_create', { kind: 'idea', title, tags, body: text });
+    references.push(created.reference_id, entity.id);
+  }
+  for (const reference of [...references, items.epic, items.criterion, items.decision]) {
+    const before = await read(reference);
+    await page.goto(pathOf(reference, '/edit'));
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.waitForURL(/\?saved=same$/);
+    same(await read(reference), before);
+  }
+  await page.goto(`/p/default/sections/${items.section}/edit?index=1`);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.waitForURL(/\?saved=same$/);
+});
+
+stage.test('titles_with_hidden_characters_are_encoded', { user: 'ben' }, async ({ page }) => {
+  await stage.server.call('create_epic', { title: 'safe \u202Egnp.exe', priority: 1 });
+  for (const path of ['board?kind=epic', 'table?kind=epic', 'tree', 'pictures']) {
+    await page.goto(`/p/default/${path}`);
+    const text = await page.locator('main').innerText();
+    const shown = text + await page.locator('main').innerHTML();
+    ok(shown.includes('safe \\u{202e}gnp.exe') && !shown.includes('\u202E'), path);
+  }
+});
+
 stage.test('item_form_with_an_invalid_field_keeps_the_texts',
   { user: 'ben', expected: REFUSED }, async ({ page }) => {
     await page.goto(pathOf(items.other, '/edit'));
