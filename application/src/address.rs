@@ -16,6 +16,7 @@ use reqlore_domain::document::{
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
+use reqlore_domain::ports::documents::UnreadFile;
 use reqlore_domain::ports::entity_list::SimilarEntities;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
@@ -466,16 +467,13 @@ impl<'a> AddressSpace<'a> {
         }
         if self.is_enabled(Toolset::Knowledge) {
             let (documents, words) = (&self.context.ports.documents, entity_words(text));
-            let unread =
-                documents.diagnostics(&self.entity_project, DocumentKind::Entity, 0).await?.unread;
-            for file in unread {
-                if words.iter().any(|word| file.may_contain(word)) {
-                    let hint = format!("{} {}", file.path, file.reason);
-                    message = format!("{message} ({hint})");
-                    return Ok(Error::new(ErrorKind::NotFound, message)
-                        .reference(shown)
-                        .hint(hint));
-                }
+            let found =
+                documents.diagnostics(&self.entity_project, DocumentKind::Entity, 0).await?;
+            let is_of_entity = |file: &&UnreadFile| words.iter().any(|word| file.may_contain(word));
+            if let Some(file) = found.unread.iter().find(is_of_entity) {
+                let hint = format!("{} {}", file.path, file.reason);
+                let message = format!("{shown:?} cannot be read: {hint}");
+                return Ok(Error::new(ErrorKind::Unreadable, message).reference(shown).hint(hint));
             }
             let similar = self.similar_entities(text).await?.ids.join(" or ");
             if !similar.is_empty() {

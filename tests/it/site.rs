@@ -204,11 +204,11 @@ fn site_with_damaged_docsets_has_all_other_pages() {
     fill(root);
     let config = root.join(".knowledge/config.yaml");
     std::fs::create_dir_all(root.join(".knowledge")).unwrap();
-    std::fs::write(&config, "").unwrap();
     for (name, damage) in DAMAGES.into_iter().chain([
         ("broken YAML", (|path| std::fs::write(path, "docsets: [").unwrap()) as Damage),
         ("other YAML", |path| std::fs::write(path, "docsets: 1").unwrap()),
     ]) {
+        std::fs::write(&config, "docsets: []\n").unwrap();
         damage(&config);
         let (code, printed, errors) = run(root, "out");
         assert!(printed.contains("Open out/index.html"), "{name}: {printed} {errors}");

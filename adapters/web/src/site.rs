@@ -36,13 +36,8 @@ pub struct SiteFile {
     /// Relative to the site's folder: letters, digits and `-._~`, with at most one folder.
     pub path: String,
     pub content: String,
-}
-
-/// The files of a site, and the pages that show an error instead of their content: path and error.
-#[derive(Debug, Default)]
-pub struct RenderedSite {
-    pub files: Vec<SiteFile>,
-    pub failures: Vec<(String, String)>,
+    /// The error that the page shows instead of its content.
+    pub error: Option<String>,
 }
 
 /// The caller of a request for a page of a site, instead of a session.
@@ -55,7 +50,7 @@ pub(crate) struct StaticCaller(pub(crate) Arc<Caller>);
 pub async fn render_site(
     service: Arc<dyn ApplicationService>,
     caller: Arc<Caller>,
-) -> Result<RenderedSite> {
+) -> Result<Vec<SiteFile>> {
     let base = format!("/p/{}/", caller.project);
     let config = WebConfig {
         service,
@@ -68,7 +63,6 @@ pub async fn render_site(
         router: router(config),
         caller: StaticCaller(caller),
         pages: BTreeMap::new(),
-        errors: BTreeMap::new(),
         order: Vec::new(),
         pending: FIRST_PAGES.iter().map(|page| format!("{base}{page}")).collect(),
         base,
@@ -79,7 +73,8 @@ pub async fn render_site(
 
 /// A page that was read.
 enum SitePage {
-    Html(String),
+    /// The HTML and its error.
+    Html(String, Option<String>),
     /// The target of a redirect.
     Moved(String),
     /// The project has no such page.
@@ -93,8 +88,6 @@ struct SiteCrawler {
     base: String,
     /// By address.
     pages: BTreeMap<String, SitePage>,
-    /// The errors of pages, by address.
-    errors: BTreeMap<String, String>,
     /// Their addresses in the order of the links.
     order: Vec<String>,
     pending: VecDeque<String>,
@@ -109,7 +102,7 @@ impl SiteCrawler {
             let page = self.read_page(&address).await?;
             let mut found = Vec::new();
             match &page {
-                SitePage::Html(html) => {
+                SitePage::Html(html, _) => {
                     rewrite_links(html, |link| {
                         found.extend(self.resolve(&address, link).map(|(target, _)| target));
                         None
@@ -147,15 +140,13 @@ impl SiteCrawler {
         if matches!(status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST) {
             return Ok(SitePage::Missing);
         }
-        let message = response.extensions().get::<ErrorTexts>().map(|texts| texts.message.clone());
+        let error = response.extensions().get::<ErrorTexts>().map(|texts| texts.message.clone());
         let body = to_bytes(response.into_body(), MAX_PAGE_BYTES).await;
         let body = body.map_err(|error| failed(error.to_string()))?;
-        if let Some(message) = message {
-            self.errors.insert(address.to_owned(), message);
-        } else if status != StatusCode::OK {
+        if status != StatusCode::OK && error.is_none() {
             return Err(failed(format!("status {status}")));
         }
-        Ok(SitePage::Html(String::from_utf8_lossy(&body).into_owned()))
+        Ok(SitePage::Html(String::from_utf8_lossy(&body).into_owned(), error))
     }
 
     /// The address of a page of the site, and the fragment with `#`. `None` for another page.
@@ -187,23 +178,23 @@ impl SiteCrawler {
         is_known.then_some((address, fragment))
     }
 
-    fn into_files(self) -> RenderedSite {
+    fn into_files(self) -> Vec<SiteFile> {
         let names = self.file_names();
-        let (mut files, mut failures) = (Vec::new(), Vec::new());
+        let mut files = Vec::new();
         for (address, page) in &self.pages {
-            let (SitePage::Html(html), Some(path)) = (page, names.get(address.as_str())) else {
+            let (SitePage::Html(html, error), Some(path)) = (page, names.get(address.as_str()))
+            else {
                 continue;
             };
             let up = if path.contains('/') { "../" } else { "" };
             let content = rewrite_links(html, |link| self.local_link(address, link, up, &names));
-            files.push(SiteFile { path: path.clone(), content });
-            failures.extend(self.errors.get(address).map(|error| (path.clone(), error.clone())));
+            files.push(SiteFile { path: path.clone(), content, error: error.clone() });
         }
         for asset in [&STYLE, &SCRIPT, &FAVICON] {
             let (path, content) = (format!("assets/{}", asset.name), asset.content.to_owned());
-            files.push(SiteFile { path, content });
+            files.push(SiteFile { path, content, error: None });
         }
-        RenderedSite { files, failures }
+        files
     }
 
     /// The link of a file; `None` if the site does not contain its target.
@@ -235,7 +226,7 @@ impl SiteCrawler {
         let mut names = HashMap::new();
         let mut taken = HashMap::new();
         for address in &self.order {
-            if !matches!(self.pages.get(address), Some(SitePage::Html(_))) {
+            if !matches!(self.pages.get(address), Some(SitePage::Html(..))) {
                 continue;
             }
             // A cursor may contain times of files, which differ between clones.

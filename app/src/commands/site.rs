@@ -9,7 +9,7 @@ use std::sync::Arc;
 use reqlore_application::Application;
 use reqlore_domain::identity::Access;
 use reqlore_domain::untrusted_text::encode_line;
-use reqlore_web::site::{RenderedSite, SiteFile, render_site};
+use reqlore_web::site::{SiteFile, render_site};
 
 use super::print;
 use super::tool_client::{URL_VARIABLE, configured_project};
@@ -55,22 +55,26 @@ pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8, Comma
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
     let maintenance = is_audited.then(|| application.maintenance(None, config.keep_days));
     let runtime = composition::single_thread_runtime()?;
-    let RenderedSite { files, failures } = runtime.block_on(async {
-        let site = render_site(Arc::new(application), Arc::new(caller)).await;
+    let files = runtime.block_on(async {
+        let files = render_site(Arc::new(application), Arc::new(caller)).await;
         if let Some(maintenance) = &maintenance {
             maintenance.finish().await;
         }
-        site
+        files
     })?;
     // Does not wait for an update of the search index.
     runtime.shutdown_background();
     folder.write(&files)?;
     let index = encode_line(&options.folder.join("index.html").display().to_string()).into_owned();
     print(&format!("Wrote {} files. Open {index}.\n", files.len()))?;
-    for (path, error) in &failures {
-        eprint_line(&format!("{path} holds an error: {}", encode_line(error)));
+    let mut code = EXIT_OK;
+    for SiteFile { path, error, .. } in &files {
+        if let Some(error) = error {
+            eprint_line(&format!("{path} holds an error: {}", encode_line(error)));
+            code = if options.tolerant { EXIT_OK } else { EXIT_FAILED };
+        }
     }
-    Ok(if failures.is_empty() || options.tolerant { EXIT_OK } else { EXIT_FAILED })
+    Ok(code)
 }
 
 /// The folder of a site, and the files that an earlier run wrote there.
