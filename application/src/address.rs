@@ -29,6 +29,7 @@ use crate::backlog::arguments::not_found_error;
 use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
 use crate::change::PlanContext;
 use crate::docsets::LoadedConfig;
+use crate::empty_answer::missing_reason;
 use crate::transaction::get_one;
 use crate::{ToolContext, links};
 
@@ -465,6 +466,7 @@ impl<'a> AddressSpace<'a> {
             message = format!("{message} (it was {})", deletion_text(&deletion));
             return Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint));
         }
+        let mut reason = None;
         if self.is_enabled(Toolset::Knowledge) {
             let (documents, words) = (&self.context.ports.documents, entity_words(text));
             let found =
@@ -476,7 +478,8 @@ impl<'a> AddressSpace<'a> {
                 return Ok(Error::new(ErrorKind::Unreadable, message).reference(shown).hint(hint));
             }
             let similar = self.similar_entities(text).await?.ids.join(" or ");
-            if !similar.is_empty() {
+            reason = self.missing_entity(text).await?;
+            if reason.is_none() && !similar.is_empty() {
                 message = format!("{message}; did you mean {similar}");
             }
         } else if is_entity_id(&text.to_lowercase()) {
@@ -491,8 +494,29 @@ impl<'a> AddressSpace<'a> {
         } else {
             "list_docsets lists docsets"
         };
-        let message = format!("{message}; {hint}");
+        let reason = reason.map_or_else(String::new, |reason| format!(". {reason}"));
+        let message = format!("{message}; {hint}{reason}");
         Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint))
+    }
+
+    /// Returns why the knowledge graph misses an entity, if it is empty or a database has not
+    /// imported the file.
+    async fn missing_entity(&self, text: &str) -> Result<Option<String>> {
+        let ports = &self.context.ports;
+        let (project, kind) = (&self.entity_project, DocumentKind::Entity);
+        if let Some(tree) = &ports.root_files {
+            let found = tree.lookup(project, kind, &entity_words(text)).await?;
+            if let Some(meta) = found.iter().flatten().next() {
+                return Ok(Some(format!(
+                    "The database has not imported {}; ixchel_sync imports it.",
+                    meta.id
+                )));
+            }
+        }
+        if !is_entity_id(&text.to_lowercase()) && !text.contains('/') {
+            return Ok(None);
+        }
+        missing_reason(ports, self.caller, project, &[kind]).await
     }
 }
 

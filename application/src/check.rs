@@ -7,7 +7,7 @@ use reqlore_domain::backlog::Reference;
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::docsets::DocsetConfig;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
-use reqlore_domain::error::Result;
+use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, is_entity_id};
@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::backlog::check::ReferenceIndex;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::backlog::repair::{RepairReport, find_duplicates, repair_duplicates, repair_links};
+use crate::docsets::ConfigSource;
 use crate::transaction::get_one;
 use crate::{ApplicationPorts, backlog};
 
@@ -70,7 +71,7 @@ pub async fn check_documents(ports: &ApplicationPorts) -> Result<Vec<CheckFindin
         findings.extend(match toolset {
             Toolset::Sections => check_sections(ports, &project).await?,
             Toolset::Backlog => backlog::check::check(ports, &project).await?,
-            Toolset::Docsets => check_docsets(ports, &project).await?,
+            Toolset::Docsets => check_docsets(ports, &caller).await?,
             Toolset::Knowledge => check_knowledge(ports, &project).await?,
         });
     }
@@ -164,13 +165,21 @@ async fn check_list(
 }
 
 /// Finds errors and probable typing mistakes in the configuration, and missing folders.
-async fn check_docsets(
-    ports: &ApplicationPorts,
-    project: &ProjectKey,
-) -> Result<Vec<CheckFinding>> {
+async fn check_docsets(ports: &ApplicationPorts, caller: &Caller) -> Result<Vec<CheckFinding>> {
     let id = DocumentId::docsets();
-    let Some(document) = get_one(&*ports.documents, project, &id).await? else {
-        return Ok(Vec::new());
+    let source = match ConfigSource::find(ports, caller).await {
+        Ok(source) => source,
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind == ErrorKind::Unreadable => {
+            return Ok(vec![CheckFinding::for_document(&id, error.message)]);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut findings = Vec::new();
+    findings.extend(source.unusable.map(|reason| CheckFinding::for_document(&id, reason)));
+    let project = &source.project;
+    let Some(document) = get_one(source.documents, project, &id).await? else {
+        return Ok(findings);
     };
     let text = match document.text() {
         Ok(text) => text,
@@ -184,7 +193,6 @@ async fn check_docsets(
         }
         Err(diagnostics) => (Vec::new(), diagnostics),
     };
-    let mut findings = Vec::new();
     for Diagnostic { line, column, message } in diagnostics {
         let message = format!("column {}: {message}", column.unwrap_or(1));
         findings.push(CheckFinding::new(&id, Diagnostic::new(line, message)));

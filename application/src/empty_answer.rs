@@ -1,10 +1,11 @@
 //! Explains an answer with few or no hits: nothing is stored, not imported or not indexed yet.
 
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::DocumentKind;
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::{Caller, ProjectScope};
-use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, count_documents};
+use reqlore_domain::ports::documents::{DocumentFilter, read_all};
+use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::SearchHits;
 
@@ -60,11 +61,15 @@ pub(crate) async fn explain_hits(
         return add_reason(reply, ports, caller, project, kinds, excluded).await;
     }
     reply.add_notes(pending);
+    if found.total < FEW_HITS {
+        note_unimported(reply, ports, project, kinds).await?;
+    }
     Ok(())
 }
 
 /// Adds to an empty answer why it is empty. `excluded` is the reason if the project has documents
-/// of these kinds, so that the query or a filter excludes all of them.
+/// of these kinds, so that the query or a filter excludes all of them. Files that a database has not
+/// imported are named in any case.
 pub(crate) async fn add_reason(
     reply: &mut ToolAnswer,
     ports: &ApplicationPorts,
@@ -74,12 +79,44 @@ pub(crate) async fn add_reason(
     excluded: &str,
 ) -> Result<()> {
     let reason = missing_reason(ports, caller, project, kinds).await?;
-    reply.add_notes(vec![reason.unwrap_or_else(|| excluded.to_owned())]);
+    reply.add_notes([reason.unwrap_or_else(|| excluded.to_owned())]);
+    note_unimported(reply, ports, project, kinds).await
+}
+
+/// Adds a note about files of these kinds in the project's folder that a database has not imported.
+pub(crate) async fn note_unimported(
+    reply: &mut ToolAnswer,
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    kinds: &[DocumentKind],
+) -> Result<()> {
+    let Some(tree) = &ports.root_files else { return Ok(()) };
+    let (mut count, mut has_entities) = (0, false);
+    for kind in kinds {
+        let (files, _) = read_all(&**tree, project, *kind).await?;
+        let ids: Vec<DocumentId> = files.iter().map(|meta| meta.id.clone()).collect();
+        let versions = ports.documents.versions(project, &ids).await?;
+        let missing = versions.iter().filter(|version| version.is_none()).count();
+        count += missing;
+        has_entities |= missing > 0 && *kind == DocumentKind::Entity;
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    let import = if has_entities {
+        "ixchel_sync imports .ixchel, `reqlore copy` imports the rest"
+    } else {
+        "`reqlore copy` imports all documents"
+    };
+    let word = if count == 1 { "file" } else { "files" };
+    reply.add_notes([format!(
+        "The project's folder has {count} {word} that the database has not imported; {import}."
+    )]);
     Ok(())
 }
 
 /// Returns why there are no documents of these kinds; `None` if there are some.
-async fn missing_reason(
+pub(crate) async fn missing_reason(
     ports: &ApplicationPorts,
     caller: &Caller,
     project: &ProjectKey,
@@ -96,60 +133,40 @@ async fn missing_reason(
         }
     }
     let nouns = match kinds {
+        [DocumentKind::Entity] => return Ok(Some(no_entities(ports, caller, project).await?)),
         [kind] => plural_noun(*kind),
         _ => "texts",
     };
-    if let Some(tree) = &ports.root_files {
-        let (files, has_entities) = count_all(&**tree, project, kinds).await?;
-        if files > 0 {
-            let import = if has_entities {
-                "ixchel_sync imports .ixchel, `reqlore copy` imports the rest"
-            } else {
-                "`reqlore copy` imports all documents"
-            };
-            let word = if files == 1 { "file" } else { "files" };
-            return Ok(Some(format!(
-                "The database has no {nouns}, but the project's folder has {files} {word} not \
-                 taken over; {import}."
-            )));
-        }
-    }
-    if kinds == [DocumentKind::Entity] && ports.root_files.is_none() {
-        return Ok(Some(no_entity_files(ports, caller, project).await?));
-    }
     Ok(Some(format!("This project has no {nouns} yet.")))
 }
 
-/// The number of documents, and true if some are entities.
-async fn count_all(
-    documents: &dyn DocumentRepository,
-    project: &ProjectKey,
-    kinds: &[DocumentKind],
-) -> Result<(usize, bool)> {
-    let (mut count, mut has_entities) = (0, false);
-    for kind in kinds {
-        let number = count_documents(documents, project, *kind).await?;
-        count += number;
-        has_entities |= number > 0 && *kind == DocumentKind::Entity;
-    }
-    Ok((count, has_entities))
-}
-
-async fn no_entity_files(
+/// Returns why a project has no entities.
+async fn no_entities(
     ports: &ApplicationPorts,
     caller: &Caller,
     project: &ProjectKey,
 ) -> Result<String> {
     let folder = ports.projects.folder(project).await?;
-    if ports.projects.has_folder(&format!("{folder}/.ixchel")).await {
-        return Ok("The folder .ixchel has no .md files yet.".to_owned());
-    }
-    let reason = match caller.scope {
-        ProjectScope::Anywhere => format!("neither {folder} nor a folder above it has .ixchel"),
-        // A path of the server's machine is of no use to a remote caller.
-        ProjectScope::Configured | ProjectScope::Only(_) => {
-            "the project's folder has no .ixchel".to_owned()
+    let reason = match ports.projects.find_documents(caller, project, Toolset::Knowledge) {
+        DocumentsFolder::Found(found) if found == *project => match &ports.root_files {
+            None => "the folder .ixchel has no .md files".to_owned(),
+            Some(_) => "the database has none".to_owned(),
+        },
+        DocumentsFolder::Found(found) => {
+            let above = ports.projects.folder(&found).await?;
+            format!(
+                "{above}/.ixchel is above the project's folder, and a database imports only the \
+                 project's own; start with --root {above}"
+            )
         }
+        DocumentsFolder::Unusable(reason) => reason,
+        DocumentsFolder::Missing => match caller.scope {
+            ProjectScope::Anywhere => format!("neither {folder} nor a folder above it has .ixchel"),
+            // A path of the server's machine is of no use to a remote caller.
+            ProjectScope::Configured | ProjectScope::Only(_) => {
+                "the project's folder has no .ixchel".to_owned()
+            }
+        },
     };
     Ok(format!("This project has no entities yet: {reason}."))
 }

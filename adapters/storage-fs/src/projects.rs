@@ -4,6 +4,7 @@
 //! A remote caller can only choose a configured project.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -12,9 +13,11 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::project_resolver::{
-    ProjectResolver, Toolset, list_projects, project_not_found,
+    DocumentsFolder, ProjectResolver, Toolset, list_projects, project_not_found,
 };
 use reqlore_domain::project_key::ProjectKey;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
 
 use crate::Config;
 use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
@@ -40,52 +43,79 @@ impl FsProjects {
         }
     }
 
-    /// Returns the nearest folder with documents of the toolset: the given one or an ancestor. The
-    /// search ends below the system's root, and at folders of other users or that everyone may
-    /// write to. Only docsets are found in the home folder. If roots are configured, it stays in
-    /// them.
-    fn find_ancestor(&self, start: &ProjectKey, toolset: Toolset) -> ProjectKey {
+    /// Returns the nearest folder with documents of the toolset: the given one or, if `is_local`, an
+    /// ancestor. Those at the system's root, and those at or above a folder of another user or that
+    /// everyone may write to, are unusable. Only docsets are found in the home folder. If roots are
+    /// configured, the search stays in them.
+    fn find_folder(&self, start: &ProjectKey, toolset: Toolset, is_local: bool) -> DocumentsFolder {
         let folder = self.folders.path(start);
-        if self.has_documents(folder, toolset) {
-            return self.key_of(folder).unwrap_or_else(|| start.clone());
-        }
         let owner = owner_uid(folder);
-        for ancestor in folder.ancestors().skip(1) {
-            let is_home = self.home.as_deref() == Some(ancestor);
-            if (is_home && toolset != Toolset::Docsets) || !self.may_search(ancestor, owner) {
+        let mut refusal = None;
+        for ancestor in folder.ancestors() {
+            let is_above = ancestor != folder;
+            if is_above && (!is_local || !self.is_in_roots(ancestor)) {
                 break;
             }
-            if self.has_documents(ancestor, toolset) {
-                return self.key_of(ancestor).unwrap_or_else(|| start.clone());
+            if is_above {
+                refusal = refusal.or_else(|| self.refusal(ancestor, owner, toolset));
             }
+            // The documents of the server's own root may be in another folder.
+            let own = if ancestor == self.root { self.folders.default_path() } else { ancestor };
+            let Some((path, problem)) = inspect_documents(own, toolset) else { continue };
+            let Some(problem) = problem.or_else(|| refusal.clone()) else {
+                let key = if is_above { self.key_of(ancestor) } else { None };
+                return DocumentsFolder::Found(key.unwrap_or_else(|| start.clone()));
+            };
+            // A path of the server's machine is of no use to a remote caller.
+            let shown = if is_local { &path } else { path.strip_prefix(own).unwrap_or(&path) };
+            return DocumentsFolder::Unusable(format!("{} {problem}", shown.display()));
+        }
+        DocumentsFolder::Missing
+    }
+
+    /// Returns the project with the documents of the toolset.
+    fn find_ancestor(&self, start: &ProjectKey, toolset: Toolset) -> ProjectKey {
+        if let DocumentsFolder::Found(key) = self.find_folder(start, toolset, true) {
+            return key;
         }
         // The first entity of a project must not begin a second graph in a subfolder.
-        if toolset == Toolset::Knowledge {
-            let configured = folder.ancestors().find_map(|ancestor| self.configured_key(ancestor));
-            return configured.unwrap_or_else(|| start.clone());
-        }
-        start.clone()
+        let mut ancestors = self.folders.path(start).ancestors();
+        let configured = match toolset {
+            Toolset::Knowledge => ancestors.find_map(|ancestor| self.configured_key(ancestor)),
+            _ => None,
+        };
+        configured.unwrap_or_else(|| start.clone())
     }
 
-    fn has_documents(&self, folder: &Path, toolset: Toolset) -> bool {
-        // The documents of the server's own root may be in another folder.
-        let folder = if folder == self.root { self.folders.default_path() } else { folder };
-        match toolset {
-            // These are only searched in the named folder.
-            Toolset::Sections | Toolset::Backlog => true,
-            Toolset::Docsets => {
-                folder.join(DOCSETS_FOLDER).join(DOCSETS_FILE).symlink_metadata().is_ok()
+    /// Returns why documents in an ancestor of a folder of `owner`, and above it, are not used.
+    fn refusal(&self, ancestor: &Path, owner: Option<u32>, toolset: Toolset) -> Option<String> {
+        const WORLD_WRITABLE: u32 = 0o002;
+        let is_home = self.home.as_deref() == Some(ancestor);
+        let shown = ancestor.display();
+        Some(match ancestor.metadata() {
+            _ if ancestor.parent().is_none() => {
+                "is in the root of the file system; move it to the project".to_owned()
             }
-            Toolset::Knowledge => folder.join(KNOWLEDGE_FOLDER).is_dir(),
-        }
-    }
-
-    /// True if an ancestor of a folder that `owner` owns may be the project.
-    fn may_search(&self, ancestor: &Path, owner: Option<u32>) -> bool {
-        if ancestor.parent().is_none() || !is_private(ancestor, owner) {
-            return false;
-        }
-        self.is_in_roots(ancestor)
+            _ if is_home && toolset != Toolset::Docsets => {
+                format!("is not used below the home folder {shown}; move it to the project")
+            }
+            Err(_) => format!("is not used, because {shown} cannot be inspected"),
+            // Another user's documents above a project must not become the project's.
+            Ok(metadata) if Some(metadata.uid()) != owner => {
+                format!(
+                    "is not used, because {shown} belongs to another user (uid {}); copy it to \
+                     the project",
+                    metadata.uid()
+                )
+            }
+            Ok(metadata) if metadata.mode() & WORLD_WRITABLE != 0 => {
+                format!(
+                    "is not used, because every user may write to {shown}; copy it to the project, \
+                     or run `chmod o-w {shown}`"
+                )
+            }
+            Ok(_) => return None,
+        })
     }
 
     fn is_in_roots(&self, folder: &Path) -> bool {
@@ -225,6 +255,15 @@ impl ProjectResolver for FsProjects {
         Ok(self.find_ancestor(&start, toolset))
     }
 
+    fn find_documents(
+        &self,
+        caller: &Caller,
+        project: &ProjectKey,
+        toolset: Toolset,
+    ) -> DocumentsFolder {
+        self.find_folder(project, toolset, caller.scope == ProjectScope::Anywhere)
+    }
+
     fn keys(&self) -> Vec<ProjectKey> {
         self.folders.keys()
     }
@@ -246,12 +285,33 @@ fn owner_uid(folder: &Path) -> Option<u32> {
     folder.metadata().ok().map(|metadata| metadata.uid())
 }
 
-/// True if only the owner and its group may write to the folder. Another user's `.ixchel` above a
-/// project must not become the project's.
-fn is_private(folder: &Path, owner: Option<u32>) -> bool {
-    const WORLD_WRITABLE: u32 = 0o002;
-    let Ok(metadata) = folder.metadata() else { return false };
-    Some(metadata.uid()) == owner && metadata.mode() & WORLD_WRITABLE == 0
+/// Returns the path of a toolset's documents in a folder, and why they cannot be read; `None` if
+/// there are none.
+fn inspect_documents(folder: &Path, toolset: Toolset) -> Option<(PathBuf, Option<String>)> {
+    let (area, file) = match toolset {
+        // These are only searched in the named folder.
+        Toolset::Sections | Toolset::Backlog => return Some((folder.to_owned(), None)),
+        Toolset::Docsets => (folder.join(DOCSETS_FOLDER), Some(DOCSETS_FILE)),
+        Toolset::Knowledge => (folder.join(KNOWLEDGE_FOLDER), None),
+    };
+    match area.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Ok(_) if !area.is_dir() => {
+            return Some((area, Some("is not a folder; remove or rename it".to_owned())));
+        }
+        _ => {}
+    }
+    let path = file.map_or_else(|| area.clone(), |file| area.join(file));
+    // With the effective user's rights, which opening will use.
+    let access = match path.symlink_metadata() {
+        Ok(_) => accessat(CWD, &path, Access::READ_OK, AtFlags::EACCESS),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(_) => Err(Errno::ACCESS),
+    };
+    let is_forbidden = matches!(access, Err(Errno::ACCESS | Errno::PERM));
+    let problem = "cannot be read: permission denied; give this user the right".to_owned();
+    // Any other error shows when it is read.
+    Some((path, is_forbidden.then_some(problem)))
 }
 
 fn is_absolute_without_parents(path: &Path) -> bool {
@@ -400,6 +460,15 @@ impl ProjectResolver for ConfiguredProjects {
             Some((key, _)) => Ok(key.clone()),
             None => Err(self.not_configured(name, toolset)),
         }
+    }
+
+    fn find_documents(
+        &self,
+        caller: &Caller,
+        project: &ProjectKey,
+        toolset: Toolset,
+    ) -> DocumentsFolder {
+        self.files.find_documents(caller, project, toolset)
     }
 
     fn keys(&self) -> Vec<ProjectKey> {

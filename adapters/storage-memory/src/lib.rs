@@ -23,7 +23,9 @@ use reqlore_domain::ports::documents::{
     DocumentRepository, MetadataPage, Refresh, Revision, Snapshot, StoreResult,
 };
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
-use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset, project_not_found};
+use reqlore_domain::ports::project_resolver::{
+    DocumentsFolder, ProjectResolver, Toolset, project_not_found,
+};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -384,6 +386,18 @@ impl ProjectResolver for NamedProjects {
                 );
                 Err(Error::new(ErrorKind::InvalidArgument, message).field(argument))
             }
+        }
+    }
+
+    fn find_documents(
+        &self,
+        _: &Caller,
+        project: &ProjectKey,
+        toolset: Toolset,
+    ) -> DocumentsFolder {
+        match toolset {
+            Toolset::Knowledge => DocumentsFolder::Missing,
+            _ => DocumentsFolder::Found(project.clone()),
         }
     }
 

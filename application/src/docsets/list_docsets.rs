@@ -7,6 +7,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::LoadedConfig;
 use crate::ToolContext;
@@ -76,6 +77,19 @@ impl Tool for ListDocsets {
     }
 }
 
+impl LoadedConfig {
+    /// Adds an element for a file that may not be used.
+    pub(super) fn with_unusable(&self, reason: String) -> Self {
+        let Self { configuration, version, list, .. } = self;
+        let mut list = list.clone();
+        if let Some(docsets) = list["docsets"].as_array_mut() {
+            docsets.push(json!({ "name": null, "error": reason }));
+        }
+        let configuration = configuration.clone();
+        Self { configuration, version: *version, list, unusable: Some(reason) }
+    }
+}
+
 /// Renders the answer of `list_docsets`, which is the same for every call.
 pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Result<LoadedConfig> {
     let mut docsets: Vec<ListedDocset<'_>> = Vec::new();
@@ -86,7 +100,7 @@ pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Resu
     }
     let answer = DocsetList { docsets };
     let list = serde_json::to_value(&answer).map_err(serialization_error)?;
-    Ok(LoadedConfig { configuration, version, list })
+    Ok(LoadedConfig { configuration, version, list, unusable: None })
 }
 
 fn docset_item(docset: &Docset) -> DocsetItem<'_> {

@@ -14,7 +14,8 @@ use reqlore_domain::docsets::{CONFIG_PATH, DocsetConfig, format_diagnostic};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
-use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 use serde_json::Value;
 
@@ -25,8 +26,8 @@ use list_docsets::render_list;
 /// Maximum number of cached projects.
 const MAX_PROJECTS: usize = 1_000;
 /// How an edited file takes effect; part of each error about it.
-const RELOAD_HINT: &str =
-    "the next call reads it (for a database, run `reqlore docsets import FILE`)";
+const RELOAD_HINT: &str = "the next call reads it (if it is stored in a database, run `reqlore \
+                           docsets import FILE`)";
 const MAX_DIAGNOSTICS: usize = 5;
 
 /// Caches the configuration of each project while its version is unchanged.
@@ -45,6 +46,8 @@ pub(crate) struct LoadedConfig {
     pub(crate) configuration: DocsetConfig,
     pub(crate) version: Version,
     list: Value,
+    /// Names a file that may not be used, and the reason.
+    unusable: Option<String>,
 }
 
 impl Default for ConfigCache {
@@ -61,19 +64,18 @@ impl ConfigCache {
         ports: &ApplicationPorts,
         caller: &Caller,
     ) -> Result<Arc<LoadedConfig>> {
-        let project = ports.projects.resolve(caller, None, Toolset::Docsets).await?;
-        let versions = ports.documents.versions(&project, std::slice::from_ref(&self.id)).await?;
-        let Some(version) = versions.into_iter().next().flatten() else {
-            return Err(missing_config(ports, caller, &project).await?);
-        };
+        let source = ConfigSource::find(ports, caller).await?;
         // Cloned, because the lock must not be held while the file is read.
-        let cached = self.lock_cache().get(&project).cloned();
-        match cached {
-            Some((cached_version, outcome)) if cached_version == version => {
-                outcome.map_err(|message| unusable_config(&message))
-            }
-            _ => self.read_config(ports, caller, project).await,
-        }
+        let cached = self.lock_cache().get(&source.project).cloned();
+        let outcome = match cached {
+            Some((version, outcome)) if version == source.version => outcome,
+            _ => self.read_config(ports, caller, &source).await?,
+        };
+        let loaded = outcome.map_err(|message| unusable_config(&message))?;
+        Ok(match source.unusable {
+            Some(reason) => Arc::new(loaded.with_unusable(reason)),
+            None => loaded,
+        })
     }
 
     fn lock_cache(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, ConfigOutcome)>> {
@@ -84,11 +86,12 @@ impl ConfigCache {
         &self,
         ports: &ApplicationPorts,
         caller: &Caller,
-        project: ProjectKey,
-    ) -> Result<Arc<LoadedConfig>> {
+        source: &ConfigSource<'_>,
+    ) -> Result<ConfigOutcome> {
+        let project = source.project.clone();
         let folder = ports.projects.folder(&project).await?;
-        let Some(document) = get_one(&*ports.documents, &project, &self.id).await? else {
-            return Err(missing_config(ports, caller, &project).await?);
+        let Some(document) = get_one(source.documents, &project, &self.id).await? else {
+            return Err(not_configured(&folder, caller));
         };
         let outcome: ConfigOutcome = match document.text() {
             Err(problem) => Err(format!("{CONFIG_PATH}: {problem}; {RELOAD_HINT}.").into()),
@@ -110,7 +113,48 @@ impl ConfigCache {
         // With the version of the text that was read, which may be newer than the one polled.
         cache.insert(project, (document.version, outcome.clone()));
         drop(cache);
-        outcome.map_err(|message| unusable_config(&message))
+        Ok(outcome)
+    }
+}
+
+/// The storage that has the configuration of a caller's project.
+pub(crate) struct ConfigSource<'a> {
+    pub(crate) documents: &'a dyn DocumentRepository,
+    pub(crate) project: ProjectKey,
+    version: Version,
+    /// Names a file that may not be used, and the reason. Only if a database has a configuration.
+    pub(crate) unusable: Option<String>,
+}
+
+impl<'a> ConfigSource<'a> {
+    /// Finds the file of this machine, or else the configuration in the database.
+    pub(crate) async fn find(ports: &'a ApplicationPorts, caller: &Caller) -> Result<Self> {
+        let (own, ids) = (
+            ports.projects.resolve(caller, None, Toolset::Docsets).await?,
+            [DocumentId::docsets()],
+        );
+        let (mut sources, mut unusable) = (Vec::new(), None);
+        match ports.projects.find_documents(caller, &own, Toolset::Docsets) {
+            DocumentsFolder::Found(found) => {
+                sources.extend(ports.root_files.as_ref().map(|files| (files, found)));
+            }
+            DocumentsFolder::Unusable(reason) => unusable = Some(reason),
+            DocumentsFolder::Missing => {}
+        }
+        // Files of another user or without rights are not served, even if the storage could.
+        if unusable.is_none() || ports.root_files.is_some() {
+            sources.push((&ports.documents, own.clone()));
+        }
+        for (documents, project) in sources {
+            let versions = documents.versions(&project, &ids).await?;
+            if let Some(version) = versions.into_iter().next().flatten() {
+                return Ok(Self { documents: &**documents, project, version, unusable });
+            }
+        }
+        match unusable {
+            Some(reason) => Err(unusable_config(&reason)),
+            None => Err(not_configured(&ports.projects.folder(&own).await?, caller)),
+        }
     }
 }
 
@@ -138,24 +182,6 @@ fn unusable_config(message: &str) -> Error {
     Error::new(ErrorKind::Unreadable, message).reference(CONFIG_PATH)
 }
 
-/// The error for a missing configuration. In a database, one on disk may wait for its import.
-async fn missing_config(
-    ports: &ApplicationPorts,
-    caller: &Caller,
-    project: &ProjectKey,
-) -> Result<Error> {
-    if let Some(tree) = &ports.root_files
-        && get_one(&**tree, project, &DocumentId::docsets()).await?.is_some()
-    {
-        let message = format!(
-            "No docsets are configured in the database, but the project's folder has {CONFIG_PATH}; \
-             run `reqlore docsets import {CONFIG_PATH}` with the server's --storage."
-        );
-        return Ok(Error::new(ErrorKind::NotFound, message).reference(CONFIG_PATH));
-    }
-    Ok(not_configured(&ports.projects.folder(project).await?, caller))
-}
-
 /// The error for a project without a configuration. Remote callers do not see its folder's path.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
     // A path of the server's machine is of no use to a remote caller.
@@ -170,7 +196,7 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
     let message = format!(
         "No docsets are configured: there is no {CONFIG_PATH} in {place}.\nCreate {file}, for \
          example with `docsets: {{react: {{version: \"18.2\"}}}}`, and copy the documentation to \
-         .knowledge/docs/react-18.2/; {RELOAD_HINT}."
+         .knowledge/docs/react-18.2/; the next call reads it."
     );
     Error::new(ErrorKind::NotFound, message).reference(CONFIG_PATH)
 }

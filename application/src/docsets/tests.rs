@@ -195,3 +195,31 @@ async fn docsets_come_from_callers_project() {
     };
     assert_eq!((names(&remote).await, names(&server).await), (json!("vue"), json!("react")));
 }
+
+// S3: REQ-3.1, REQ-9.3
+#[tokio::test]
+async fn file_on_this_machine_wins_over_a_stored_config() {
+    let editor = TestApplication::new();
+    let testing = TestApplication {
+        tree: Some(editor.store.clone()),
+        ..configured("docsets: {stored: }").await
+    };
+    let application = testing.application();
+    let first = async || {
+        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
+        reply.map(|reply| reply.data["docsets"][0]["name"].clone()).map_err(|error| error.kind)
+    };
+    assert_eq!(first().await, Ok(json!("stored")));
+    for (text, expected) in [
+        ("docsets: {live: }", Ok(json!("live"))),
+        ("docsets: {edited: }", Ok(json!("edited"))),
+        ("docsets: [", Err(ErrorKind::Unreadable)),
+        ("docsets:", Ok(Value::Null)),
+    ] {
+        editor.write(DocumentId::docsets(), text).await;
+        assert_eq!(first().await, expected, "{text}");
+    }
+    editor.write(DocumentId::docsets(), "docsets: {a: {version: 1/2}, b: }").await;
+    let findings = testing.check().await;
+    assert!(findings.iter().any(|finding| finding.contains("is not a version")), "{findings:?}");
+}

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::Repo;
 use crate::ToolContext;
 use crate::answer::{ToolAnswer, json_reply};
-use crate::empty_answer::add_reason;
+use crate::empty_answer::{add_reason, note_unimported};
 use crate::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct TagsTool;
@@ -104,6 +104,8 @@ impl Tool for TagsTool {
         if counts.is_empty() {
             let excluded = format!("No entity{of_kind} has a tag.");
             add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+        } else {
+            note_unimported(&mut reply, ports, &project, &kinds).await?;
         }
         Ok(reply)
     }

@@ -212,9 +212,11 @@ async fn argument_names_in_errors_are_at_most_100_characters() {
 async fn notes_of(testing: &TestApplication, tool: &str, arguments: Value) -> String {
     let reply = testing.call(tool, arguments).await.unwrap();
     let notes = reply.data["notes"].as_array().unwrap_or_else(|| panic!("{tool}: {reply:?}"));
-    let note = notes[0].as_str().unwrap();
-    assert!(reply.text.contains(note.split('"').next().unwrap()), "{tool}: {reply:?}");
-    note.to_owned()
+    let notes: Vec<&str> = notes.iter().map(|note| note.as_str().unwrap()).collect();
+    for note in &notes {
+        assert!(reply.text.contains(note.split('"').next().unwrap()), "{tool}: {reply:?}");
+    }
+    notes.join(" ")
 }
 
 #[tokio::test]
@@ -279,21 +281,57 @@ async fn empty_answer_says_that_a_filter_excludes_everything() {
 async fn empty_answer_of_a_database_names_files_to_import() {
     let editor = backlog().await;
     editor.write_entity("decisions/dec-aaaaaa", "# Files\n").await;
-    editor.write(DocumentId::docsets(), "docsets: {react: }\n").await;
     let testing = TestApplication { tree: Some(editor.store), ..TestApplication::new() };
     for (tool, arguments, command) in [
-        ("list_epics", json!({}), "has 1 file not taken over; `reqlore copy` imports"),
+        ("list_epics", json!({}), "has 1 file that the database has not imported; `reqlore copy`"),
         ("ixchel_tags", json!({}), "ixchel_sync imports"),
-        ("search_global", json!({ "query": "x" }), "has 4 files not taken over"),
+        ("ixchel_search", json!({ "query": "x" }), "ixchel_sync imports"),
+        ("search_global", json!({ "query": "x" }), "has 4 files that the database"),
     ] {
         let note = notes_of(&testing, tool, arguments).await;
         assert!(note.contains(command), "{tool}: {note}");
     }
-    let error = testing.error("list_docsets", json!({})).await;
-    assert!(
-        error.message.contains("run `reqlore docsets import .knowledge/config.yaml`"),
-        "{error}"
-    );
+}
+
+// S4: AC-002.3, AC-002.4, AC-002.5
+#[tokio::test]
+async fn every_reader_names_entities_a_database_has_not_imported() {
+    let editor = TestApplication::new();
+    let new = "---\nid: dec-aaaaaa\ntitle: New\ntags: [x]\n---\n";
+    editor.write_entity("decisions/dec-aaaaaa", new).await;
+    for is_empty in [true, false] {
+        let testing =
+            TestApplication { tree: Some(editor.store.clone()), ..TestApplication::new() };
+        if !is_empty {
+            let old = "---\nid: dec-bbbbbb\ntitle: Old\ntags: [y]\n---\n";
+            testing.write_entity("decisions/dec-bbbbbb", old).await;
+        }
+        for (tool, arguments) in [
+            ("ixchel_search", json!({ "query": "old new" })),
+            ("ixchel_tags", json!({})),
+            ("list_items", json!({ "kind": "decision", "status": "accepted" })),
+        ] {
+            let note = notes_of(&testing, tool, arguments).await;
+            assert!(note.contains("has 1 file that the database has not imported"), "{note}");
+        }
+        for id in
+            ["dec-aaaaaa", "DEC-AAAAAA", "decisions/dec-aaaaaa", ".ixchel/decisions/dec-aaaaaa.md"]
+        {
+            for tool in ["ixchel_show", "ixchel_graph", "ixchel_context", "get_item"] {
+                let argument = if tool == "get_item" { "reference" } else { "id" };
+                let error = testing.error(tool, json!({ argument: id })).await;
+                let expected = "The database has not imported .ixchel/decisions/dec-aaaaaa.md; \
+                                ixchel_sync imports it.";
+                assert!(error.message.ends_with(expected), "{tool} {id}: {error}");
+            }
+        }
+        let error = testing.error("ixchel_graph", json!({ "id": "dec-cccccc" })).await;
+        assert_eq!(
+            error.message.contains("This project has no entities yet: "),
+            is_empty,
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Caller, ProjectScope};
 use crate::project_key::ProjectKey;
 
+/// The folder of this machine that has the documents of a toolset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentsFolder {
+    /// The key of the project's folder, or of the nearest one above it.
+    Found(ProjectKey),
+    /// The nearest documents may not be used. Names their path, the reason and the next step.
+    Unusable(String),
+    Missing,
+}
+
 /// Resolves and validates projects. No other code accepts or rejects a project folder.
 #[async_trait]
 pub trait ProjectResolver: Send + Sync {
@@ -26,6 +36,15 @@ pub trait ProjectResolver: Send + Sync {
         named: Option<&'a str>,
         slice: Toolset,
     ) -> Result<ProjectKey>;
+
+    /// Searches the project's folder and, without a limit of scope, the folders above it for
+    /// documents of a toolset. The files are read at each call, also if documents are in a database.
+    fn find_documents(
+        &self,
+        caller: &Caller,
+        project: &ProjectKey,
+        toolset: Toolset,
+    ) -> DocumentsFolder;
 
     /// The keys of all configured projects, `default` first.
     fn keys(&self) -> Vec<ProjectKey>;

@@ -1,12 +1,12 @@
 //! Projects that callers may name: any folder for the local user, else configured projects.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, ProjectScope};
-use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
+use reqlore_domain::ports::project_resolver::{DocumentsFolder, ProjectResolver, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::TempDir;
 
@@ -236,4 +236,115 @@ async fn home_folder_has_docsets_but_no_knowledge_of_projects() {
     assert_eq!(resolved, ProjectKey::new(home.to_str().unwrap()));
     let resolved = projects.resolve(&local(), None, Toolset::Knowledge).await.unwrap();
     assert_eq!(resolved, ProjectKey::default());
+}
+
+/// The folder with documents of `one/two`, which belongs to this process, relative to its parent.
+fn find(outside: &Path, toolset: Toolset) -> String {
+    let root = outside.join("one/two");
+    let key = ProjectKey::default();
+    let both: [Box<dyn ProjectResolver>; 2] = [
+        Box::new(FsProjects::new(&config(&root))),
+        Box::new(ConfiguredProjects::new(&config(&root))),
+    ];
+    let found = both.map(|projects| match projects.find_documents(&local(), &key, toolset) {
+        DocumentsFolder::Found(key) if key.is_default() => "own".to_owned(),
+        DocumentsFolder::Found(key) => key.as_str().to_owned(),
+        DocumentsFolder::Unusable(reason) => reason,
+        DocumentsFolder::Missing => "missing".to_owned(),
+    });
+    assert_eq!(found[0], found[1], "files and databases differ");
+    found[0].replace(outside.to_str().unwrap(), "~")
+}
+
+// S3: REQ-3.2, REQ-3.4, REQ-7.3
+// S4: AC-003.2
+#[test]
+fn unusable_documents_above_the_root_are_named() {
+    const CONFIG: &str = ".knowledge/config.yaml";
+    const FOREIGN: &str = "is not used, because ~/one belongs to another user (uid 4242); copy it \
+                           to the project";
+    const OPEN: &str = "is not used, because every user may write to ~/one; copy it to the \
+                        project, or run `chmod o-w ~/one`";
+    let is_superuser = rustix::process::geteuid().is_root();
+    // The change of a place in `one`, and what is found for docsets and for entities.
+    for (change, docsets, entities) in [
+        ("none", "~/one", "~/one"),
+        ("own", "own", "own"),
+        ("absent", "missing", "missing"),
+        ("without config", "missing", "~/one"),
+        ("foreign", FOREIGN, FOREIGN),
+        ("foreign in between", FOREIGN, FOREIGN),
+        ("open", OPEN, OPEN),
+        ("open in between", OPEN, OPEN),
+        ("files", "is not a folder; remove or rename it", "is not a folder; remove or rename it"),
+        ("dangling links", "is not a folder; remove or rename it", "is not a folder"),
+        ("links to files", "is not a folder; remove or rename it", "is not a folder"),
+        ("config is a folder", "~/one", "~/one"),
+        ("config is a link", "~/one", "~/one"),
+    ] {
+        let outside = tempfile::tempdir().unwrap();
+        let outside = outside.path().canonicalize().unwrap();
+        let (one, two) = (outside.join("one"), outside.join("one/two"));
+        fs::create_dir_all(&two).unwrap();
+        let above = if change.ends_with("between") { &outside } else { &one };
+        let place = if change == "own" { &two } else { above };
+        let (knowledge, ixchel) = (place.join(".knowledge"), place.join(".ixchel"));
+        for folder in [&knowledge, &ixchel] {
+            match change {
+                "absent" => continue,
+                "files" => fs::write(folder, "").unwrap(),
+                "dangling links" => symlink("/no/such/folder", folder).unwrap(),
+                "links to files" => symlink("/etc/hostname", folder).unwrap(),
+                _ => fs::create_dir(folder).unwrap(),
+            }
+        }
+        match change {
+            "config is a folder" => fs::create_dir(outside.join("one").join(CONFIG)).unwrap(),
+            "config is a link" => symlink("/no/such", outside.join("one").join(CONFIG)).unwrap(),
+            _ if knowledge.is_dir() && change != "without config" => {
+                fs::write(place.join(CONFIG), "docsets:\n").unwrap();
+            }
+            _ => {}
+        }
+        if change.starts_with("open") {
+            fs::set_permissions(&one, fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        if change.starts_with("foreign") {
+            if !is_superuser {
+                continue;
+            }
+            chown(&one, Some(4_242), None).unwrap();
+        }
+        for (toolset, expected) in [(Toolset::Docsets, docsets), (Toolset::Knowledge, entities)] {
+            let found = find(&outside, toolset);
+            assert!(found.contains(expected), "{change}, {toolset:?}: {found}");
+            assert!(!found.contains(' ') || found.starts_with("~/"), "no path: {found}");
+        }
+    }
+}
+
+// S3: REQ-7.3
+#[test]
+fn config_without_rights_is_named_and_remote_callers_see_no_path() {
+    // The superuser may read any file.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let outside = outside.path().canonicalize().unwrap();
+    fs::create_dir_all(outside.join("one/two/.knowledge")).unwrap();
+    let file = outside.join("one/two/.knowledge/config.yaml");
+    fs::write(&file, "docsets:\n").unwrap();
+    for (path, mode) in [(file.as_path(), 0o200), (file.parent().unwrap(), 0o600)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let found = find(&outside, Toolset::Docsets);
+        let problem = ".knowledge/config.yaml cannot be read: permission denied; give this user";
+        assert!(found.contains(problem), "{found}");
+        let projects = FsProjects::new(&config(&outside.join("one/two")));
+        let caller = remote("default", ProjectScope::Configured);
+        let found = projects.find_documents(&caller, &ProjectKey::default(), Toolset::Docsets);
+        let DocumentsFolder::Unusable(reason) = found else { panic!("{found:?}") };
+        assert!(reason.starts_with(problem), "{reason}");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
 }
