@@ -102,15 +102,15 @@ impl ToolAnswer {
         let mut text = self.text(all)?;
         let mut data = self.data(format, all)?;
         // Data that has no part to leave out must not cost the text.
-        let is_fixed = data_size(&data) > max_data && data_size(&self.data(format, 0)?) > max_data;
-        let max_data = if is_fixed { usize::MAX } else { max_data };
-        if text.len() > max_text || data_size(&data) > max_data {
+        let is_too_large = |data: &Value| max_data < usize::MAX && data_size(data) > max_data;
+        let is_fixed = is_too_large(&data) && is_too_large(&self.data(format, 0)?);
+        if text.len() > max_text || (is_too_large(&data) && !is_fixed) {
             // The size grows with each part, so the largest fitting number can be searched.
             let (mut fitting, mut too_many) = (0, all);
             while fitting + 1 < too_many {
                 let parts = fitting.midpoint(too_many);
                 let fits = self.text(parts)?.len() <= max_text
-                    && data_size(&self.data(format, parts)?) <= max_data;
+                    && (is_fixed || !is_too_large(&self.data(format, parts)?));
                 if fits {
                     fitting = parts;
                 } else {
@@ -169,13 +169,15 @@ fn data_size(data: &Value) -> usize {
     if data.is_null() { 0 } else { serde_json::to_string(data).map_or(0, |json| json.len()) }
 }
 
-/// The answer as a fixed text and its data. A limit cuts the text at a sentence or line.
-struct TextAnswer {
-    text: String,
-    data: Value,
+/// The answer as a fixed text and its data. A limit cuts the text at a sentence or line. Cheap to
+/// clone, so that an answer can be kept for several calls.
+#[derive(Debug, Clone)]
+pub(crate) struct TextAnswer {
+    text: Arc<str>,
+    pub(crate) data: Arc<Value>,
     style: NoteStyle,
     /// Ends of the sentences and lines of `text`.
-    borders: Vec<usize>,
+    borders: Arc<[usize]>,
 }
 
 impl Answer for TextAnswer {
@@ -185,7 +187,7 @@ impl Answer for TextAnswer {
 
     fn text(&self, parts: usize) -> String {
         if parts >= self.borders.len() {
-            return self.text.clone();
+            return self.text.to_string();
         }
         let end = parts.checked_sub(1).map_or(0, |last| self.borders[last]);
         let shown = self.text[..end].trim_end();
@@ -193,7 +195,7 @@ impl Answer for TextAnswer {
     }
 
     fn data(&self, _: usize) -> Result<Value> {
-        Ok(self.data.clone())
+        Ok(Value::clone(&self.data))
     }
 
     fn note_style(&self) -> NoteStyle {
@@ -258,21 +260,22 @@ pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolAnswer> {
 
 /// An answer whose text contains text of documents, unchanged. The caller encodes everything else.
 pub(crate) fn reply_with_body(text: String, data: &impl Serialize) -> Result<ToolAnswer> {
-    fixed_answer(text, data, NoteStyle::Lines)
+    fixed_answer(text, data, NoteStyle::Lines).map(ToolAnswer::new)
 }
 
-/// An answer whose text is JSON: `shown` if a specification fixes it, else the data.
-pub(crate) fn json_reply(data: &impl Serialize, shown: Option<&Value>) -> Result<ToolAnswer> {
-    match shown {
-        Some(shown) => fixed_answer(compact_json(shown)?, data, NoteStyle::Hidden),
-        None => fixed_answer(compact_json(data)?, data, NoteStyle::Json),
-    }
+/// An answer whose text is its data as JSON.
+pub(crate) fn json_reply(data: &impl Serialize) -> Result<ToolAnswer> {
+    fixed_answer(compact_json(data)?, data, NoteStyle::Json).map(ToolAnswer::new)
 }
 
-fn fixed_answer(text: String, data: &impl Serialize, style: NoteStyle) -> Result<ToolAnswer> {
-    let data = serde_json::to_value(data).map_err(serialization_error)?;
-    let borders = text_borders(&text);
-    Ok(ToolAnswer::new(TextAnswer { text, data, style, borders }))
+pub(crate) fn fixed_answer(
+    text: String,
+    data: &impl Serialize,
+    style: NoteStyle,
+) -> Result<TextAnswer> {
+    let data = serde_json::to_value(data).map_err(serialization_error)?.into();
+    let borders = text_borders(&text).into();
+    Ok(TextAnswer { text: text.into(), data, style, borders })
 }
 
 /// JSON on one line, with hidden characters escaped.
@@ -343,7 +346,7 @@ mod tests {
         let reply = answer.render(AnswerFormat::Both, SizeLimit::Whole).unwrap();
         assert_eq!(reply.text, "Body.\n\nNote: one\nNote: two");
         assert_eq!(reply.data["notes"], json!(["one", "two"]));
-        let mut answer = json_reply(&json!({ "total": 0 }), None).unwrap();
+        let mut answer = json_reply(&json!({ "total": 0 })).unwrap();
         answer.add_notes(["empty".to_owned()]);
         let reply = answer.render(AnswerFormat::Text, SizeLimit::Whole).unwrap();
         assert_eq!(reply.text, r#"{"total":0,"notes":["empty"]}"#);

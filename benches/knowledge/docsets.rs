@@ -1,4 +1,4 @@
-//! Docset tools on five docsets in turn.
+//! Docset tools on five docsets in turn, and the list of a thousand.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,6 +13,7 @@ use crate::start;
 const LIST: &str = "list_docsets";
 const SEARCH: &str = "search_docs";
 const COUNT: usize = 5;
+const MANY: usize = 1_000;
 const CALLS: usize = 2_000;
 
 pub(crate) fn measure(folder: &Path) -> Result<()> {
@@ -20,7 +21,7 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
     for docset in 0..COUNT {
         fs::create_dir_all(project.join(format!(".knowledge/docs/library-{docset}-1.{docset}")))?;
     }
-    write_config(&project)?;
+    write_config(&project, COUNT)?;
     let (mut client, _) = start(&project, &folder.join("docsets-cache"), "static")?;
 
     let lists = vec![json!({}); CALLS];
@@ -38,6 +39,13 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
         measure_calls(label, &mut client, SEARCH, &searches, exists)?.bar_p99(micros(500))
     );
 
+    write_config(&project, MANY)?;
+    let is_long = |content: &Value| content["docsets"].as_array().map(Vec::len) == Some(MANY);
+    measure_calls(LIST, &mut client, LIST, &lists[..5], is_long)?;
+    let label = "list_docsets, 1,000 docsets (bar on p99)";
+    let measured = measure_calls(label, &mut client, LIST, &lists[..200], is_long)?;
+    println!("{}", measured.bar_p99(micros(5_000)));
+
     Ok(client.end()?)
 }
 
@@ -50,9 +58,9 @@ fn search_arguments(number: usize) -> Value {
     })
 }
 
-fn write_config(project: &Path) -> Result<()> {
+fn write_config(project: &Path, count: usize) -> Result<()> {
     let mut text = "docsets:\n".to_owned();
-    for docset in 0..COUNT {
+    for docset in 0..count {
         write!(
             text,
             "  library-{docset}:\n    version: \"1.{docset}\"\n    aliases: [l{docset}]\n"

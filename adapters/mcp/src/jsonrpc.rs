@@ -176,7 +176,7 @@ pub fn classify_malformed(message: &Value) -> MalformedMessage {
         Some(Value::String(_)) if !message.contains_key("id") => {
             MalformedMessage::without_response()
         }
-        Some(Value::String(_)) if id.is_null() => {
+        Some(Value::String(_)) if RequestId::deserialize(&message["id"]).is_err() => {
             invalid_request(&id, "\"id\" must be a string or an integer")
         }
         Some(Value::String(_)) => {
@@ -191,11 +191,11 @@ fn invalid_request(id: &Value, reason: &'static str) -> MalformedMessage {
     MalformedMessage::new(id, &ErrorData::invalid_request(reason, None))
 }
 
-/// Returns the id for the response: null unless the request's id is a string or an integer.
+/// Returns the id for the response: null unless the request's id is a string or a number.
 pub fn request_id(id: Option<&Value>) -> Value {
     match id {
-        // MCP is stricter than JSON-RPC 2.0, which allows fractions and null.
-        Some(id) if id.is_string() || id.is_i64() => id.clone(),
+        // MCP rejects fractions, but JSON-RPC 2.0 allows them, so the error has them as its id.
+        Some(id) if id.is_string() || id.is_number() => id.clone(),
         _ => Value::Null,
     }
 }
@@ -408,6 +408,7 @@ mod tests {
         assert_eq!(response["id"], *id, "{shown}: {response}");
     }
 
+    // S4: AC-001.1
     #[test]
     fn malformed_line_gets_its_code_and_id() {
         let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
@@ -425,6 +426,14 @@ mod tests {
         check(r#"{"jsonrpc":2.0,"id":1,"method":"ping"}"#, -32600, &json!(1));
         check(r#"{"jsonrpc":"2.0","id":1,"method":5}"#, -32600, &json!(1));
         check(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, &Value::Null);
+        for id in [json!(1.5), json!(-0.25), json!(1e300), json!(u64::MAX)] {
+            let message = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+            check(message.to_string(), -32600, &id);
+        }
+        for id in ["true", "[1]", r#"{"a":1}"#] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            check(line, -32600, &Value::Null);
+        }
         let many = format!(r#"{{"a":[{}0]}}"#, "0,".repeat(60_000));
         for (params, code, id) in [
             (&*nested(70), -32700, json!(1)),

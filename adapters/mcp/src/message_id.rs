@@ -38,7 +38,7 @@ pub(crate) fn leading_id(start: &[u8]) -> Value {
     id.unwrap_or_default()
 }
 
-/// Returns the string or integer at the start of the text; null if it may continue after the text.
+/// Returns the string or number at the start of the text; null if it may continue after the text.
 fn complete_id(text: &[u8]) -> Value {
     // Checked first, because an object could be large.
     if !matches!(text.trim_ascii_start().first(), Some(b'"' | b'-' | b'0'..=b'9')) {
@@ -85,6 +85,7 @@ mod tests {
         for (text, id) in [
             (r#"{"jsonrpc":"2.0","id":7,"method":"#, json!(7)),
             (r#"{"id":7,"#, json!(7)),
+            (r#"{"id":7.5,"#, json!(7.5)),
             (r#"{"id":7 "method""#, json!(7)),
             (r#"{"id":7}x"#, json!(7)),
             (r#"{"id":"a","params":{]}"#, json!("a")),
@@ -96,7 +97,6 @@ mod tests {
             (r#"{"a":nul,"id":7}"#, Value::Null),
             (r#"{"id":7"#, Value::Null),
             (r#"{"id":7x,"a":1}"#, Value::Null),
-            (r#"{"id":7.5,"#, Value::Null),
             (r#"{"id":"ab"#, Value::Null),
             (r#"{"id":"a\"#, Value::Null),
             // Nested, quoted or several.

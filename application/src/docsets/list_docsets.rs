@@ -7,11 +7,13 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::LoadedConfig;
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, json_reply, serialization_error};
+use crate::answer::{
+    NoteStyle, TextAnswer, ToolAnswer, compact_json, fixed_answer, serialization_error,
+};
 use crate::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct ListDocsets;
@@ -73,21 +75,25 @@ impl Tool for ListDocsets {
     ) -> Result<ToolAnswer> {
         let Arguments {} = decode_arguments(&mut call, spec)?;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
-        json_reply(&loaded.list, Some(&loaded.list["docsets"]))
+        Ok(ToolAnswer::new(loaded.list.clone()))
     }
 }
 
 impl LoadedConfig {
     /// Adds an element for a file that may not be used.
-    pub(super) fn with_unusable(&self, reason: String) -> Self {
-        let Self { configuration, version, list, .. } = self;
-        let mut list = list.clone();
-        if let Some(docsets) = list["docsets"].as_array_mut() {
+    pub(super) fn with_unusable(&self, reason: String) -> Result<Self> {
+        let mut data = Value::clone(&self.list.data);
+        if let Some(docsets) = data["docsets"].as_array_mut() {
             docsets.push(json!({ "name": null, "error": reason }));
         }
-        let configuration = configuration.clone();
-        Self { configuration, version: *version, list, unusable: Some(reason) }
+        let (configuration, version) = (self.configuration.clone(), self.version);
+        Ok(Self { configuration, version, list: list_answer(&data)?, unusable: Some(reason) })
     }
+}
+
+/// The text is the array, as the specification fixes it.
+fn list_answer(data: &Value) -> Result<TextAnswer> {
+    fixed_answer(compact_json(&data["docsets"])?, data, NoteStyle::Hidden)
 }
 
 /// Renders the answer of `list_docsets`, which is the same for every call.
@@ -99,7 +105,7 @@ pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Resu
         docsets.push(ListedDocset::Faulty(InvalidDocset { name, error }));
     }
     let answer = DocsetList { docsets };
-    let list = serde_json::to_value(&answer).map_err(serialization_error)?;
+    let list = list_answer(&serde_json::to_value(&answer).map_err(serialization_error)?)?;
     Ok(LoadedConfig { configuration, version, list, unusable: None })
 }
 

@@ -17,9 +17,9 @@ use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
-use serde_json::Value;
 
 use crate::ApplicationPorts;
+use crate::answer::TextAnswer;
 use crate::transaction::get_one;
 use list_docsets::render_list;
 
@@ -45,7 +45,7 @@ type ConfigOutcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
 pub(crate) struct LoadedConfig {
     pub(crate) configuration: DocsetConfig,
     pub(crate) version: Version,
-    list: Value,
+    list: TextAnswer,
     /// Names a file that may not be used, and the reason.
     unusable: Option<String>,
 }
@@ -73,7 +73,7 @@ impl ConfigCache {
         };
         let loaded = outcome.map_err(|message| unusable_config(&message))?;
         Ok(match source.unusable {
-            Some(reason) => Arc::new(loaded.with_unusable(reason)),
+            Some(reason) => Arc::new(loaded.with_unusable(reason)?),
             None => loaded,
         })
     }

@@ -100,7 +100,7 @@ impl Tool for TagsTool {
             tags.push(TagCount { tag, count: *count });
         }
         let report = TagReport { total: tags.len(), tags: Some(tags), items: None };
-        let mut reply = json_reply(&report, None)?;
+        let mut reply = json_reply(&report)?;
         if counts.is_empty() {
             let excluded = format!("No entity{of_kind} has a tag.");
             add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
@@ -124,7 +124,7 @@ fn untagged_reply(untagged: &UntaggedList) -> Result<ToolAnswer> {
         });
     }
     let (listed, total) = (items.len(), untagged.total);
-    let mut reply = json_reply(&TagReport { total, tags: None, items: Some(items) }, None)?;
+    let mut reply = json_reply(&TagReport { total, tags: None, items: Some(items) })?;
     if listed < total {
         let note = format!("Showing the first {listed} of {total}; tag these to see the rest.");
         reply.add_notes(vec![note]);
