@@ -17,6 +17,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
 use reqlore_domain::ports::documents::UnreadFile;
+use reqlore_domain::name_form::compose;
 use reqlore_domain::ports::entity_list::SimilarEntities;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
@@ -30,6 +31,7 @@ use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
 use crate::change::PlanContext;
 use crate::docsets::LoadedConfig;
 use crate::empty_answer::missing_reason;
+use crate::sections::stored_section;
 use crate::transaction::get_one;
 use crate::{ToolContext, links};
 
@@ -376,6 +378,7 @@ impl<'a> AddressSpace<'a> {
         if !self.is_enabled(Toolset::Sections) || id.check().is_err() {
             return Ok(None);
         }
+        let id = stored_section(&self.context.ports, &self.project, id).await?;
         Ok(get_one(&*self.context.ports.documents, &self.project, &id).await?)
     }
 
@@ -523,6 +526,9 @@ impl<'a> AddressSpace<'a> {
 /// The words to look up for an entity.
 pub(crate) fn entity_words(text: &str) -> Vec<String> {
     let mut words = vec![text.to_owned()];
+    // Derived IDs are composed.
+    let text = &*compose(text);
+    words.push(text.to_owned());
     let path = text.rfind(ENTITY_FOLDER).map(|at| &text[at + ENTITY_FOLDER.len()..]);
     let path = path.unwrap_or(text);
     words.push(path.strip_suffix(".md").unwrap_or(path).to_owned());

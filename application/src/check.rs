@@ -11,6 +11,7 @@ use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, is_entity_id};
+use reqlore_domain::name_form::{compose, fold_name};
 use reqlore_domain::ports::documents::{Refresh, read_all};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::storage_health::StorageHealth;
@@ -121,17 +122,29 @@ async fn check_sections(
             findings.push(CheckFinding::new(&meta.id, diagnostic));
         }
     }
-    // On a file system that ignores case, only one of two such sections would survive.
-    let mut first_by_lower_case: HashMap<String, &DocumentId> = HashMap::new();
-    for meta in &sections {
-        let first = *first_by_lower_case.entry(meta.id.name.to_lowercase()).or_insert(&meta.id);
-        if *first != meta.id {
-            let message = format!("differs only in case from {first}; rename one");
-            findings.push(CheckFinding::for_document(&meta.id, message));
-        }
-    }
+    findings.extend(find_twins(&sections));
     findings.extend(check_list(ports, project, &sections).await?);
     Ok(findings)
+}
+
+/// Finds names that differ only in case or in the form of their letters. On a file system that
+/// ignores these, only one of two such documents would survive.
+fn find_twins(metadata: &[Arc<DocumentMeta>]) -> Vec<CheckFinding> {
+    let mut first_by_folded: HashMap<String, &DocumentId> = HashMap::new();
+    let mut findings = Vec::new();
+    for meta in metadata {
+        let first = *first_by_folded.entry(fold_name(&meta.id.name)).or_insert(&meta.id);
+        if *first == meta.id {
+            continue;
+        }
+        let difference = match compose(&first.name) == compose(&meta.id.name) {
+            true => "the form of its accented letters (composed or decomposed)",
+            false => "case",
+        };
+        let message = format!("differs only in {difference} from {first}; rename one");
+        findings.push(CheckFinding::for_document(&meta.id, message));
+    }
+    findings
 }
 
 /// Compares the list of sections in AGENTS.md with the stored sections.
@@ -229,7 +242,7 @@ async fn check_knowledge(
     let graph = &graph;
     let successors = successors(graph);
     let names = ReferenceIndex::read(ports, project).await?;
-    let mut findings = Vec::new();
+    let mut findings = find_twins(&entities);
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
         let mut diagnostics: Vec<Diagnostic> = node.diagnostic.iter().cloned().collect();
@@ -328,7 +341,7 @@ fn describe_missing(graph: &EntityGraph, id: &str) -> String {
 /// Reports a file whose name differs from the id of its entity.
 fn file_name_problem(node: &EntityNode) -> Option<String> {
     let (id, stem) = (&node.entity.id, node.name.rsplit('/').next()?);
-    if *id == node.name || id == stem {
+    if *id == compose(&node.name) || *id == compose(stem) {
         return None;
     }
     Some(format!(
@@ -371,5 +384,24 @@ mod tests {
         let findings = testing.check().await;
         let expected = "section api:: differs only in case from section Api; rename one";
         assert!(findings.iter().any(|finding| finding == expected), "{findings:#?}");
+    }
+
+    #[tokio::test]
+    async fn check_names_twins_that_differ_in_the_form_of_letters() {
+        let testing = TestApplication::new();
+        for (name, twin) in [
+            ("re\u{301}sume\u{301}", "r\u{e9}sum\u{e9}"),
+            ("\u{1100}\u{1161}", "\u{ac00}"),
+            ("\u{212b}", "\u{c5}"),
+        ] {
+            testing.write(DocumentId::section(name), "**1.** x\n").await;
+            testing.write(DocumentId::section(twin), "**1.** x\n").await;
+            testing.write_entity(name, "# One\n").await;
+            testing.write_entity(twin, "# Two\n").await;
+        }
+        let findings = testing.check().await;
+        let twins = findings.iter().filter(|finding| finding.contains("the form of its accented"));
+        assert_eq!(twins.count(), 6, "{findings:#?}");
+        assert!(!findings.iter().any(|finding| finding.contains("rename the file")));
     }
 }

@@ -9,6 +9,7 @@ use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, St
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString, truncate_echo};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::item_list::{
     AssigneeFilter, ChildProgress, DetailFilter, ItemFilter, ItemOrder, ItemPosition, ItemQuery,
@@ -193,7 +194,7 @@ impl Arguments {
     fn detail_filter(&self) -> Result<DetailFilter> {
         let assignee = self.assignee.as_ref().map(|assignee| match assignee.name() {
             Some(name) if !name.eq_ignore_ascii_case("none") => {
-                AssigneeFilter::User(name.to_lowercase())
+                AssigneeFilter::User(fold_name(name))
             }
             _ => AssigneeFilter::Unassigned,
         });
@@ -211,8 +212,8 @@ impl Arguments {
         let tags = self.tags.clone().map(Tags::into_vec).unwrap_or_default();
         Ok(DetailFilter {
             assignee,
-            tags: tags.iter().map(|tag| tag.to_lowercase()).collect(),
-            text: self.text.as_ref().map(|text| text.as_str().trim().to_lowercase()),
+            tags: tags.iter().map(|tag| fold_name(tag.trim())).collect(),
+            text: self.text.as_ref().map(|text| fold_name(text.as_str().trim())),
             updated_since,
         })
     }
@@ -388,7 +389,7 @@ async fn list_entities(
             error
         })?),
     };
-    let status = arguments.status.as_ref().map(|status| status.as_str().trim().to_lowercase());
+    let status = arguments.status.as_ref().map(|status| fold_name(status.as_str().trim()));
     let (details, order) = (arguments.detail_filter()?, arguments.order()?);
     let pages = PageReader::new(&project, &(spec.name, &kind, &status, &details, order));
     let after = pages.position(arguments.cursor.as_ref())?;

@@ -7,6 +7,7 @@ use reqlore_domain::audit_log::{
     AuditEvent, AuditRow, ChainError, ChainHead, ChainVerifier, RowHash,
 };
 use reqlore_domain::error::Result;
+use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::administration::{AuditFilter, AuditPage};
 use reqlore_domain::ports::audit::AuditLog;
 
@@ -27,8 +28,8 @@ fn matches_row(filter: &AuditFilter, row: &AuditRow, event: Option<&AuditEvent>)
         return !is_filtered && from.is_none() && until.is_none();
     };
     let has_target = |part: &String| {
-        let part = part.to_lowercase();
-        event.targets.iter().any(|target| target.name.to_lowercase().contains(&part))
+        let part = fold_name(part);
+        event.targets.iter().any(|target| fold_name(&target.name).contains(&part))
     };
     user.as_ref().is_none_or(|user| user.eq_ignore_ascii_case(&event.user))
         && action.as_ref().is_none_or(|action| *action == event.action)

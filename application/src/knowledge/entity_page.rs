@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::knowledge::Entity;
+use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::item_list::{
     DetailFilter, ItemOrder, ListedTexts, SortField, updated_rank,
 };
@@ -55,14 +56,14 @@ impl EntityPage {
             if let Some(status) = &entity.status {
                 *page.by_status.entry(status.clone()).or_default() += 1;
             }
-            let status = entity.status.as_ref().map(|status| status.to_lowercase());
+            let status = entity.status.as_ref().map(|status| fold_name(status));
             if query.status.is_some() && status != query.status {
                 continue;
             }
             page.total += 1;
             let value = match query.order.field {
                 SortField::Updated => updated_rank(entity.updated_at),
-                SortField::Title => entity.title.to_lowercase(),
+                SortField::Title => fold_name(&entity.title),
                 SortField::Status => status.unwrap_or_default(),
                 _ => String::new(),
             };

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
+use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
@@ -178,12 +179,12 @@ async fn status_facets(
     project: &ProjectKey,
     status: &str,
 ) -> Result<Vec<SearchFacet>> {
-    let status = status.trim().to_lowercase();
+    let status = fold_name(status.trim());
     let (all, _) = read_all(&*ports.documents, project, DocumentKind::Entity).await?;
     let mut spellings = BTreeSet::new();
     for meta in &all {
         let stored = meta.entity.as_ref().and_then(|entity| entity.status.as_deref());
-        spellings.extend(stored.filter(|stored| stored.to_lowercase() == status));
+        spellings.extend(stored.filter(|stored| fold_name(stored) == status));
     }
     let spellings = spellings.into_iter();
     Ok(spellings.map(|stored| SearchFacet::new(SearchFacet::STATUS, stored)).collect())
@@ -242,7 +243,7 @@ async fn add_metadata(
     found: &[SearchHit],
     hits: &mut [EntityHit],
 ) -> Result<()> {
-    let query = query.to_lowercase();
+    let query = fold_name(query);
     let (metas, successors) = read_entities(context, project, found).await?;
     for (hit, entry) in found.iter().zip(hits) {
         let Some(meta) = metas.iter().find(|meta| meta.id == hit.document) else { continue };
@@ -252,7 +253,7 @@ async fn add_metadata(
         label.tags.clone_from(&entity.tags);
         label.superseded_by = successors.get(&meta.id).cloned();
         let is_outdated = entity.is_outdated() || label.superseded_by.is_some();
-        entry.is_last = is_outdated && !query.contains(&label.id.to_lowercase());
+        entry.is_last = is_outdated && !query.contains(&fold_name(&label.id));
     }
     Ok(())
 }

@@ -69,8 +69,9 @@ Returns the deleted requirement text, or an error if not found.",
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
         let ports = &context.ports;
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        let mut arguments: Arguments = decode_arguments(&mut call, spec)?;
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
+        super::use_stored_key(ports, &project, &mut arguments.section).await?;
         let write_context =
             write_context(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();

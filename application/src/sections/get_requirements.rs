@@ -124,7 +124,10 @@ impl Tool for GetRequirements {
         let write_context =
             write_context(context, &call, spec, arguments.operation_description.into_string());
         let key = arguments.section.into_string();
-        let readable_key = parse_readable_key(&key)?;
+        let mut readable_key = parse_readable_key(&key)?;
+        if let Some(key) = &mut readable_key {
+            super::use_stored_key(ports, &project, key).await?;
+        }
         let (_, section) =
             super::read_documents(ports, &project, readable_key.as_ref(), write_context).await?;
         let mut details = SectionDetails {
@@ -342,5 +345,38 @@ mod tests {
             let error = testing.error(TOOL, json!({ "section": section })).await;
             assert_eq!(error.field.as_deref(), Some("section"));
         }
+    }
+
+    // S1: G.3.3
+    #[tokio::test]
+    async fn section_is_found_in_each_form_of_its_letters() {
+        let testing = TestApplication::new();
+        for (stored, typed) in [
+            ("u\u{308}bersicht", "\u{fc}bersicht"),
+            ("\u{e9}tude", "e\u{301}tude"),
+            ("\u{1112}\u{1161}\u{11ab}", "\u{d55c}"),
+            ("Vie\u{323}\u{302}t", "Vi\u{1ec7}t"),
+            ("\u{212b}", "\u{c5}"),
+            ("\u{438}\u{306}", "\u{439}"),
+        ] {
+            testing.write(DocumentId::section(stored), "**1.** One.\n").await;
+            for key in [stored, typed] {
+                let arguments = json!({ "section": key });
+                let text = testing.text("reqlix_get_requirements", arguments).await;
+                assert!(text.contains("One."), "{key}: {text}");
+                let text =
+                    testing.text("get_item", json!({ "reference": format!("{key}:1") })).await;
+                assert!(text.contains("One."), "{key}: {text}");
+            }
+            let set = json!({ "section": typed, "index": 2, "text": "Two." });
+            testing.call("reqlix_set_requirements", set).await.unwrap();
+            let delete = json!({ "section": typed, "index": 1 });
+            testing.call("reqlix_delete_requirements", delete).await.unwrap();
+            let body = testing.body(DocumentId::section(stored)).await;
+            assert_eq!(body.as_deref(), Some("**2.** Two.\n"), "{typed}");
+        }
+        let text =
+            testing.text("reqlix_get_requirements", json!({ "section": "\u{fb01}le" })).await;
+        assert!(text.starts_with("No requirements in this section."), "{text}");
     }
 }

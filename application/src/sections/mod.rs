@@ -11,7 +11,8 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::name_form::{compose, fold_name};
+use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot, read_all};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -34,6 +35,34 @@ async fn resolve_project(
     root: &ProjectRoot,
 ) -> Result<ProjectKey> {
     ports.projects.resolve(caller, Some(root.as_str()), Toolset::Sections).await
+}
+
+/// Returns the stored section whose name is this one in another form of its letters, or else the
+/// given one.
+pub(crate) async fn stored_section(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    id: DocumentId,
+) -> Result<DocumentId> {
+    // ASCII letters have one form.
+    if id.name.is_ascii() {
+        return Ok(id);
+    }
+    let (sections, _) = read_all(&*ports.documents, project, DocumentKind::Section).await?;
+    let is_exact = sections.iter().any(|meta| meta.id == id);
+    let same = sections.iter().find(|meta| compose(&meta.id.name) == compose(&id.name));
+    Ok(same.filter(|_| !is_exact).map_or(id, |meta| meta.id.clone()))
+}
+
+/// Replaces a key by that of the stored section, see [`stored_section`].
+async fn use_stored_key(
+    ports: &ApplicationPorts,
+    project: &ProjectKey,
+    key: &mut SectionKey,
+) -> Result<()> {
+    let id = stored_section(ports, project, DocumentId::section(key.as_str())).await?;
+    *key = SectionKey::try_from(id.name).map_err(|reason| section_error(&reason))?;
+    Ok(())
 }
 
 /// Reads AGENTS.md and the section. Creates a missing AGENTS.md if the caller may write.
@@ -176,9 +205,9 @@ fn unreadable_error(id: &DocumentId, problem: &str) -> Error {
 fn check_new_section(key: &SectionKey, titles: &SectionTitles) -> Result<()> {
     key.check_new().map_err(|reason| section_error(&reason))?;
     // Some file systems do not distinguish such names.
-    let lower = key.as_str().to_lowercase();
+    let folded = fold_name(key.as_str());
     for existing in titles.keys() {
-        if existing.to_lowercase() == lower {
+        if fold_name(existing) == folded {
             return Err(section_error(&format!(
                 "{:?} differs only in case from the section {existing:?}; use that key",
                 key.as_str()

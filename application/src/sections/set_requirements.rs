@@ -105,7 +105,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
         let ports = &context.ports;
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        let mut arguments: Arguments = decode_arguments(&mut call, spec)?;
         if let (IndexArgument::At(_), Some(before)) = (&arguments.index, &arguments.before) {
             let message = format!(
                 "before: it needs index \"new\"; pass index: \"new\" to insert a rule in front of \
@@ -114,6 +114,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
             return Err(Error::new(ErrorKind::InvalidArgument, message).field("before"));
         }
         let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
+        super::use_stored_key(ports, &project, &mut arguments.section).await?;
         let write_context =
             write_context(context, &call, spec, arguments.operation_description.as_str());
         let key = arguments.section.clone();

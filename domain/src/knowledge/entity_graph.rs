@@ -10,6 +10,7 @@ use super::{Entity, EntityKind};
 use crate::bounded_types::truncate_echo;
 use crate::diagnostic::Diagnostic;
 use crate::document::{DocumentMeta, Version};
+use crate::name_form::fold_name;
 use crate::ports::entity_list::{EntityCounts, id_parts, similar_prefix};
 
 /// All entities of a project.
@@ -125,16 +126,17 @@ impl EntityGraph {
 /// Returns the kind that a filter names in any case: a kind of a stored entity, or a known kind by
 /// its name, plural or prefix. `stored` has the kinds of all entities. The error lists the kinds.
 pub fn find_kind(stored: &EntityCounts, text: &str) -> Result<String, String> {
-    let word = text.trim().to_lowercase();
+    let word = fold_name(text.trim());
     let singular = word.strip_suffix('s').unwrap_or(&word);
-    if stored.contains_key(&word) {
-        return Ok(word);
+    let find_stored = |word: &str| stored.keys().find(|kind| fold_name(kind) == word).cloned();
+    if let Some(kind) = find_stored(&word) {
+        return Ok(kind);
     }
     if let Some(kind) = EntityKind::parse(&word) {
         return Ok(kind.name().to_owned());
     }
-    if stored.contains_key(singular) {
-        return Ok(singular.to_owned());
+    if let Some(kind) = find_stored(singular) {
+        return Ok(kind);
     }
     let mut kinds: Vec<&str> = EntityKind::ALL.map(EntityKind::name).to_vec();
     kinds.extend(stored.keys().map(String::as_str));

@@ -30,6 +30,7 @@ use crate::bounded_types::{named_enum, one_line};
 use crate::diagnostic::Diagnostic;
 use crate::document::DocumentId;
 use crate::front_matter::{self, DocumentParts, FieldValue, KeyEdit};
+use crate::name_form::{compose, fold_name};
 use crate::sections;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
@@ -132,7 +133,7 @@ impl Entity {
         let parts = front_matter::split(text);
         // Reports at most one problem, the one that explains the others.
         let mut front_matter = EntityFrontMatter::parse(parts);
-        let id = front_matter.id(name);
+        let id = compose(&front_matter.id(name)).into_owned();
         let kind = kind_of(name, &id, front_matter.text("type"));
         let title = title_of(name, parts, front_matter.text("title"));
         let status = front_matter.text("status").map(str::to_owned);
@@ -176,7 +177,7 @@ impl Entity {
         let id = if looks_like_id(stem) { stem } else { name };
         Self {
             kind: kind_of(name, id, None),
-            id: id.to_owned(),
+            id: compose(id).into_owned(),
             title: stem.to_owned(),
             status: None,
             tags: Vec::new(),
@@ -261,7 +262,7 @@ fn kind_of(name: &str, id: &str, given: Option<&str>) -> String {
         && given.len() <= 40
         && !given.contains('\n')
     {
-        return given.to_lowercase();
+        return fold_name(given);
     }
     if let Some((prefix, _)) = id.split_once('-')
         // `dec-next` has a known prefix and is not an id.
@@ -272,7 +273,9 @@ fn kind_of(name: &str, id: &str, given: Option<&str>) -> String {
     }
     match name.split_once('/') {
         // An unknown folder is a kind of its own.
-        Some((folder, _)) => find_value(&FOLDERS, folder).unwrap_or(folder).to_owned(),
+        Some((folder, _)) => {
+            find_value(&FOLDERS, folder).map_or_else(|| compose(folder).into_owned(), str::to_owned)
+        }
         None => DEFAULT_KIND.to_owned(),
     }
 }
@@ -301,12 +304,12 @@ pub(crate) fn parse_tags(entries: &[YamlEntry]) -> Vec<String> {
         for text in node.items().iter().filter_map(YamlNode::text) {
             let parts: Vec<&str> = if is_list { vec![text] } else { text.split(',').collect() };
             for tag in parts {
-                let tag = tag.trim();
+                let tag = compose(tag.trim());
                 if tags.len() == MAX_TAGS {
                     return tags;
                 }
-                if !tag.is_empty() && !tags.iter().any(|other| other == tag) {
-                    tags.push(tag.to_owned());
+                if !tag.is_empty() && !tags.iter().any(|other| *other == tag) {
+                    tags.push(tag.into_owned());
                 }
             }
         }
@@ -428,7 +431,7 @@ impl<'a> LinkList<'a> {
         }
         if self.list.len() <= MAX_LINKS && self.known.insert((relation, target)) {
             let attribute = attribute.filter(|attribute| *attribute != relation).map(Box::from);
-            let (relation, target) = (relation.to_owned(), target.to_owned());
+            let (relation, target) = (relation.to_owned(), compose(target).into_owned());
             self.list.push(EntityLink { relation, attribute, target, is_certain });
         }
     }

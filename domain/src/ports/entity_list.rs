@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::item_list::MAX_PAGE_ITEMS;
 use crate::document::{DocumentKind, DocumentMeta};
+use crate::name_form::fold_name;
 
 /// Maximum number of similar IDs.
 pub const MAX_SIMILAR_IDS: usize = 3;
@@ -56,7 +57,7 @@ pub fn entity_words(meta: &DocumentMeta) -> BTreeSet<String> {
 
 /// The end of an ID from each part on, with `-` in front.
 pub(crate) fn id_parts(id: &str) -> Vec<String> {
-    let id = id.to_lowercase();
+    let id = fold_name(id);
     let mut parts = vec![format!("-{id}")];
     for (at, _) in id.match_indices(['-', '/']).take(MAX_PARTS) {
         parts.push(format!("-{}", &id[at + 1..]));
@@ -66,13 +67,13 @@ pub(crate) fn id_parts(id: &str) -> Vec<String> {
 
 /// The word that the entities of [`SimilarEntities::same`] have.
 pub fn exact_word(text: &str) -> String {
-    format!("={}", text.to_lowercase())
+    format!("={}", fold_name(text))
 }
 
 /// The beginning of a word that the entities of [`SimilarEntities::ids`] have; `None` for a text
 /// without similar IDs.
 pub fn similar_prefix(text: &str) -> Option<String> {
-    let text = text.to_lowercase();
+    let text = fold_name(text);
     let part = text.rsplit(['-', '/']).next().unwrap_or(&text);
     (part.len() >= MIN_PART_BYTES).then(|| format!("-{part}"))
 }

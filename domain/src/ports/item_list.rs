@@ -14,6 +14,7 @@ use crate::backlog::{
 };
 use crate::bounded_types::named_enum;
 use crate::document::DocumentMeta;
+use crate::name_form::fold_name;
 use crate::timestamp::Timestamp;
 
 /// Maximum number of items or documents in one page.
@@ -155,19 +156,19 @@ impl DetailFilter {
         }
         let is_assigned = match (&self.assignee, listed.assignee) {
             (None, _) | (Some(AssigneeFilter::Unassigned), None) => true,
-            (Some(AssigneeFilter::User(user)), Some(assignee)) => assignee.to_lowercase() == *user,
+            (Some(AssigneeFilter::User(user)), Some(assignee)) => fold_name(assignee) == *user,
             _ => false,
         };
         if !is_assigned {
             return false;
         }
         for tag in &self.tags {
-            if !listed.tags.iter().any(|other| other.to_lowercase() == *tag) {
+            if !listed.tags.iter().any(|other| fold_name(other) == *tag) {
                 return false;
             }
         }
         let Some(text) = &self.text else { return true };
-        listed.title.to_lowercase().contains(text) || listed.id.to_lowercase().contains(text)
+        fold_name(listed.title).contains(text) || fold_name(&listed.id).contains(text)
     }
 }
 
@@ -234,14 +235,14 @@ impl SortField {
             Self::Reference => {
                 item.reference.map(|one| format!("{:010}", one.number)).unwrap_or_default()
             }
-            Self::Title => item.title.to_lowercase(),
+            Self::Title => fold_name(&item.title),
             Self::Status => {
                 let rank = Status::ALL.iter().position(|status| Some(*status) == item.status);
                 rank.map(|rank| rank.to_string()).unwrap_or_default()
             }
             // After all names.
             Self::Assignee => {
-                item.assignee.as_ref().map_or("\u{10ffff}".to_owned(), |one| one.to_lowercase())
+                item.assignee.as_ref().map_or("\u{10ffff}".to_owned(), |one| fold_name(one))
             }
         }
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{
-    CommitRequest, DocumentChange, DocumentFilter, ReadSet, Snapshot,
+    BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, ReadSet, Snapshot,
 };
 
 use crate::Storage;
@@ -228,4 +228,36 @@ pub async fn lookup_reflects_every_commit(s: &Storage) {
     );
     s.put(&id, ENTITY).await;
     assert_eq!(lookup_names(s, &[before]).await, [[id.name]]);
+}
+
+/// Names as macOS writes them, and as users type them.
+pub async fn composed_and_decomposed_names_are_one(s: &Storage) {
+    for (number, (decomposed, composed)) in [
+        ("re\u{301}sume\u{301}", "r\u{e9}sum\u{e9}"),
+        ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}", "\u{d55c}\u{ae00}"),
+        ("Vie\u{323}\u{302}t", "Vi\u{1ec7}t"),
+        ("\u{212b}ngstro\u{308}m", "\u{c5}ngstr\u{f6}m"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (id, source) =
+            (DocumentId::entity(decomposed), DocumentId::entity(format!("s{number}")));
+        s.put(&id, format!("---\ntags: [{decomposed}]\n---\n")).await;
+        s.put(&source, format!("---\naffects: [{decomposed}]\ntags: [{composed}]\n---\n")).await;
+        assert_eq!(lookup_names(s, &[composed]).await, [[decomposed]]);
+        let targets = vec![composed.to_owned()];
+        let query = BacklinkQuery { kinds: vec![DocumentKind::Entity], targets };
+        let found = s.store.backlinks(&s.project, &query).await.unwrap();
+        assert_eq!(found[0][0].id, source);
+        let tags = s.store.tag_counts(&s.project, None).await.unwrap();
+        assert_eq!((tags.get(composed), tags.get(decomposed)), (Some(&2), None));
+        for spelling in [composed.to_uppercase(), decomposed.to_lowercase()] {
+            let similar = s.store.similar_entities(&s.project, &spelling).await.unwrap();
+            assert_eq!(similar.same.len(), 1, "{spelling}");
+        }
+    }
+    // Compatible letters are other names.
+    s.put(&DocumentId::entity("\u{fb01}le"), "").await;
+    assert_eq!(lookup_names(s, &["file"]).await, [Vec::<String>::new()]);
 }

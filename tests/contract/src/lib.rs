@@ -108,8 +108,8 @@ impl Storage {
         assert!(matches!(refused, Some(StoreError::Refused { .. })), "{refused:?}");
     }
 
-    pub async fn put(&self, id: &DocumentId, body: &'static str) -> CommitResult {
-        let change = DocumentChange::put(id.clone(), Bytes::from_static(body.as_bytes()));
+    pub async fn put(&self, id: &DocumentId, body: impl Into<Bytes>) -> CommitResult {
+        let change = DocumentChange::put(id.clone(), body.into());
         let put =
             self.commit_from(std::slice::from_ref(id), move |_| Ok(vec![change.clone()])).await;
         put.expect("a plain put is committed")
@@ -156,7 +156,7 @@ macro_rules! suite {
                 unreadable_document_is_listed_with_a_diagnostic every_document_kind_is_stored
                 entities_may_be_nested entity_metadata_matches_the_body
                 lookup_matches_reference_and_name lookup_returns_all_claims_of_a_reference
-                lookup_reflects_every_commit;
+                lookup_reflects_every_commit composed_and_decomposed_names_are_one;
             commit: decision_reads_the_newest_state rejected_decision_changes_nothing
                 commit_applies_all_changes concurrent_commits_lose_no_update
                 change_of_an_unread_document_is_rejected empty_commit_keeps_the_revision

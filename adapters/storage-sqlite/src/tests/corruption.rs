@@ -93,7 +93,7 @@ fn write_original(file: &Path) {
                 // Fills pages of its own.
                 _ => format!("**1.** Requirement of US-1.\n{}", "long text\n".repeat(1_500)),
             };
-            s.put(&id, body.leak()).await;
+            s.put(&id, body).await;
         }
         for text in ["**1.** two\n", "**1.** three\n"] {
             s.put(&DocumentId::section("general"), text).await;

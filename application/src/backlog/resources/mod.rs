@@ -11,6 +11,7 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
+use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::item_list::{ItemQuery, MAX_PAGE_ITEMS};
 use reqlore_domain::ports::service::{
@@ -413,7 +414,7 @@ pub(crate) async fn complete(
     caller: &Caller,
     request: &CompletionRequest,
 ) -> Result<CompletionValues> {
-    let typed = request.value.trim().to_lowercase();
+    let typed = fold_name(request.value.trim());
     let Some(kind) = completion_kind(request) else { return Ok(CompletionValues::default()) };
     if typed.len() > MAX_TYPED_BYTES {
         return Ok(CompletionValues::default());
@@ -490,7 +491,7 @@ fn has_words(title: &str, typed: &str) -> bool {
     if !typed.contains(char::is_alphanumeric) {
         return false;
     }
-    let title = title.to_lowercase();
+    let title = fold_name(title);
     let title_words = split_words(&title);
     split_words(typed).all(|typed| title_words.clone().any(|word| word.starts_with(typed)))
 }

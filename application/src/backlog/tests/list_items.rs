@@ -158,3 +158,32 @@ async fn list_items_empty_answer_says_why() {
     let page = list(&empty, json!({ "kind": "requirement" })).await;
     assert_eq!(page["notes"], json!(["This project has no backlog requirements yet."]));
 }
+
+#[tokio::test]
+async fn filters_compare_composed_and_decomposed_letters() {
+    for (stored, typed) in [
+        ("cafe\u{301}", "Caf\u{e9}"),
+        ("\u{1112}\u{1161}\u{11ab}", "\u{d55c}"),
+        ("Vi\u{1ec7}t", "vie\u{323}\u{302}t"),
+        ("\u{212b}se", "\u{e5}se"),
+        ("\u{439}\u{43e}\u{434}", "\u{418}\u{306}\u{43e}\u{434}"),
+    ] {
+        let testing = TestApplication::new();
+        let text =
+            format!("---\ntitle: The {stored} bar\nassignee_username: {stored}\ntags: [{stored}]\n---\n");
+        testing.write_item("EP-001", text.clone()).await;
+        testing.write_entity("decisions/dec-aaaaaa", text).await;
+        for (kind, filter) in [
+            ("epic", json!({ "tags": [typed] })),
+            ("epic", json!({ "text": typed })),
+            ("epic", json!({ "assignee": typed })),
+            ("decision", json!({ "tags": [typed] })),
+            ("decision", json!({ "text": typed })),
+        ] {
+            let mut arguments = filter;
+            arguments["kind"] = json!(kind);
+            let data = testing.data("list_items", arguments.clone()).await;
+            assert_eq!(data["total"], 1, "{arguments}: {data}");
+        }
+    }
+}
