@@ -27,12 +27,18 @@ impl TestDatabase {
         database
     }
 
-    /// URL with user and password.
+    /// URL with user and password. The shared server may lose the databases of tests.
     pub fn url(&self) -> String {
+        self.plain_url() + "lossy_settings=accept"
+    }
+
+    /// URL without parameters of Reqlore, to which one can be appended.
+    pub(crate) fn plain_url(&self) -> String {
         let url = &self.server.url;
         let (server, options) = url.split_once('?').unwrap_or((url, ""));
         let (server, _) = server.rsplit_once('/').expect("a URL names a database");
-        format!("{server}/{}?{options}", self.name)
+        let separator = if options.is_empty() { "" } else { "&" };
+        format!("{server}/{}?{options}{separator}", self.name)
     }
 
     /// URL for a command line: the password is in a file that it names.
@@ -47,7 +53,7 @@ impl TestDatabase {
     /// Runs statements in this database and returns the first column of all rows. `Err` is the
     /// server's message.
     pub fn query(&self, statements: &str) -> Result<Vec<String>, String> {
-        run_sql(&self.url().parse::<Config>().unwrap(), statements)
+        run_sql(&self.plain_url().parse::<Config>().unwrap(), statements)
     }
 
     /// Ends all connections to this database. Returns their number.

@@ -240,7 +240,7 @@ mod tests {
         let database = TestDatabase::new();
         database.query("CREATE TABLE numbers (id BIGINT)").unwrap();
         let proxy = FaultyProxy::start(&database.url(), 7);
-        let config: Config = proxy.url(&database.url()).parse().unwrap();
+        let config: Config = proxy.url(&database.plain_url()).parse().unwrap();
         let (mut stored_and_lost, mut unstored_and_lost, mut conflicts) = (0, 0, 0);
         for number in 0..100 {
             let insert = format!("INSERT INTO numbers VALUES ({number})");
@@ -285,7 +285,7 @@ mod tests {
     fn faulty_proxy_forwards_results() {
         let database = TestDatabase::new();
         let proxy = FaultyProxy::start(&database.url(), 1);
-        let config: Config = proxy.url(&database.url()).parse().unwrap();
+        let config: Config = proxy.url(&database.plain_url()).parse().unwrap();
         assert_eq!(run_sql(&config, "SELECT 'text'").unwrap(), ["text"]);
     }
 }

@@ -30,8 +30,9 @@ const CLIENT_PARAMETERS: [&str; 13] = [
     "sslnegotiation",
     "user",
 ];
-const OWN_PARAMETERS: [&str; 10] = [
+const OWN_PARAMETERS: [&str; 11] = [
     "keepalives_count",
+    "lossy_settings",
     "passfile",
     "pool_size",
     "sslcert",
@@ -67,6 +68,8 @@ pub struct PostgresConfig {
     /// True if a read-only standby is not accepted.
     pub(crate) needs_writable: bool,
     pub(crate) write_isolation: WriteIsolation,
+    /// True if the database may have settings that lose acknowledged writes.
+    pub(crate) accepts_loss: bool,
     has_url_password: bool,
 }
 
@@ -119,6 +122,7 @@ impl PostgresConfig {
             pool_size: default_pool_size(),
             needs_writable: true,
             write_isolation: WriteIsolation::default(),
+            accepts_loss: false,
             targets,
         };
         for target in &mut config.targets {
@@ -160,6 +164,8 @@ impl PostgresConfig {
                 let timeout = Duration::from_millis(parse_number(name, value, 0, u32::MAX)?.into());
                 self.each_target(|target| target.tcp_user_timeout(timeout));
             }
+            "lossy_settings" if value == "accept" => self.accepts_loss = true,
+            "lossy_settings" => return Err(invalid(name, value, "accept")),
             "passfile" => self.password_file = Some(PasswordFile::required(value.into())),
             "pool_size" => {
                 self.pool_size = parse_number(name, value, 1, MAX_POOL_SIZE)? as usize;

@@ -13,7 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::debug;
 
 use super::connect_options::{PostgresConfig, address_of};
-use super::errors::{DatabaseError, NextStep, TLS_FAILED, UNREACHABLE};
+use super::errors::{DatabaseError, LOSSY, NextStep, TLS_FAILED, UNREACHABLE};
 use super::password_file::PasswordFile;
 use super::tls;
 use crate::error::{DATABASE_LABEL, unavailable, unavailable_at};
@@ -71,6 +71,17 @@ impl HostFailure {
         let reason = "it is a read-only standby; name all hosts of the cluster in the URL, or wait \
                       until a standby is promoted";
         Self { error: DatabaseError::reconnect(text), reason: reason.to_owned() }
+    }
+
+    /// `settings` has the names and values that lose acknowledged writes.
+    fn lossy(settings: &str) -> Self {
+        Self {
+            error: DatabaseError::report(unavailable(LOSSY)),
+            reason: format!(
+                "{settings} loses acknowledged writes when the database stops; turn it on for the \
+                 server, the database, the role and the URL"
+            ),
+        }
     }
 
     fn no_password(target: &Config, file: Option<&PasswordFile>) -> Self {
@@ -231,6 +242,11 @@ async fn connect_target(
             }
         });
         let client = ClientWrapper::new(client, task);
+        if let Some(settings) = lossy_settings(&client).await
+            && !config.accepts_loss
+        {
+            return Err(HostFailure::lossy(&settings));
+        }
         prepare_session(&client, &target, kind).await;
         // A standby may serve reads, if the URL allows it.
         let needs_writable = config.needs_writable || kind != SessionKind::Reader;
@@ -271,6 +287,29 @@ async fn prepare_session(client: &Client, target: &Config, kind: SessionKind) {
             debug!("database session setting: {}", describe(&error));
         }
     }
+}
+
+/// Keeps the value of `synchronous_commit` for the session, so that no later reload of the server's
+/// configuration weakens it.
+const READ_DURABILITY: &str = "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false), \
+     current_setting('fsync', true), current_setting('full_page_writes', true)";
+
+/// Returns the settings of the session that lose acknowledged writes. `None` if there are none, or
+/// for an engine without these settings.
+async fn lossy_settings(client: &Client) -> Option<String> {
+    let messages = client.simple_query(READ_DURABILITY).await.ok()?;
+    let row = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    })?;
+    let mut lossy = Vec::new();
+    for (index, name) in ["synchronous_commit", "fsync", "full_page_writes"].iter().enumerate() {
+        if let Some(value) = row.get(index).filter(|value| !matches!(*value, "on" | "remote_apply"))
+        {
+            lossy.push(format!("{name} = {value}"));
+        }
+    }
+    (!lossy.is_empty()).then(|| lossy.join(", "))
 }
 
 /// False for an engine that does not know the notion of a standby.

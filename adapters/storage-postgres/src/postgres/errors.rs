@@ -8,6 +8,7 @@ use crate::database::SessionError;
 use crate::error::{DATABASE_LABEL, busy, damaged, refused, unavailable};
 
 pub(crate) const UNREACHABLE: &str = "cannot be reached; check that it runs, then try again";
+pub(crate) const LOSSY: &str = "its settings lose acknowledged writes; see Reqlore's log";
 pub(crate) const TLS_FAILED: &str = "TLS handshake failed; see Reqlore's log for the reason";
 
 /// The step that can follow an error.

@@ -47,6 +47,11 @@ pub(crate) struct ConnectionPool {
 }
 
 impl ConnectionPool {
+    /// True if the server may have settings that lose acknowledged writes.
+    pub(crate) fn accepts_loss(&self) -> bool {
+        self.connector.config.accepts_loss
+    }
+
     /// Opens no connection yet.
     pub(crate) fn new(config: PostgresConfig) -> StoreResult<Self> {
         let runtime = Arc::new(OwnRuntime::start()?);

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::connect_options::PostgresConfig;
 use super::connector::SessionKind;
-use super::errors::{DatabaseError, NextStep};
+use super::errors::{DatabaseError, LOSSY, NextStep};
 use super::pool::ConnectionPool;
 use super::rows::row_checksum;
 use super::statements::SqlStatement;
@@ -51,6 +51,11 @@ const READ_VERSION: &str = "SELECT version, min_server_version FROM schema_versi
 /// Returns a row if this version of Reqlore can work with the schema.
 const CHECK_VERSION: &str =
     "SELECT id FROM schema_version WHERE id = 1 AND min_server_version <= $1";
+/// Returns a row while the server keeps acknowledged writes, as far as the running session cannot
+/// keep its own value. Engines without these settings return one, too.
+const CHECK_DURABILITY: &str = "SELECT 1 WHERE coalesce(current_setting('fsync', true), 'on') = \
+                                'on' AND coalesce(current_setting('full_page_writes', true), \
+                                'on') = 'on'";
 const READ_STEPS: &str = "SELECT version, step FROM migrations";
 const RECORD_STEP: &str = "INSERT INTO migrations (version, step, statement) VALUES ($1, $2, $3) \
      ON CONFLICT (version, step) DO NOTHING";
@@ -134,11 +139,12 @@ impl SchemaGuard {
         let _ = self.is_current.set(());
     }
 
-    /// The statement of a read that also checks the schema, if the last check is too old.
-    pub(crate) fn check_if_due(&self) -> Option<SqlStatement<'static>> {
+    /// The statements of a read that also checks the schema and the settings of the server, if the
+    /// last check is too old.
+    pub(crate) fn check_if_due(&self) -> Option<[SqlStatement<'static>; 2]> {
         let last = *self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = last.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL);
-        is_due.then(check_statement)
+        is_due.then(|| [check_statement(), SqlStatement::fixed(CHECK_DURABILITY)])
     }
 
     /// Fails if [`check_statement`] returned no row.
@@ -151,6 +157,14 @@ impl SchemaGuard {
         let mut last = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(Instant::now());
         Ok(())
+    }
+}
+
+/// Fails if the statement [`CHECK_DURABILITY`] returned no row.
+pub(crate) fn check_durability(row_count: u64) -> Result<(), DatabaseError> {
+    match row_count {
+        0 => Err(DatabaseError::reconnect(LOSSY)),
+        _ => Ok(()),
     }
 }
 

@@ -18,7 +18,9 @@ use super::connector::SessionKind;
 use super::errors::{DatabaseError, NextStep, lost_connection};
 use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
 use super::rows::UnionLayout;
-use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
+use super::schema::{
+    SchemaGuard, SchemaStatus, check_durability, check_statement, migrations, read_schema_status,
+};
 use super::statements::SqlStatement;
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::row::{RowChange, RowQuery, TableRow, Value};
@@ -188,8 +190,8 @@ impl PostgresDatabase {
         let mut attempt = 1;
         loop {
             let client = self.pool.get().await?;
-            let mut statements = Vec::with_capacity(3);
-            statements.extend(self.schema.check_if_due());
+            let mut statements = Vec::with_capacity(4);
+            statements.extend(self.schema.check_if_due().into_iter().flatten());
             let is_checked = !statements.is_empty();
             statements.extend(first.map(SqlStatement::fixed));
             statements.extend(select(queries)?);
@@ -200,8 +202,11 @@ impl PostgresDatabase {
             };
             let outcome = outcome.and_then(|mut responses| {
                 let rows = rows_of(responses.pop());
-                if is_checked {
-                    self.schema.finish_check(responses.first().map_or(0, |check| check.count))?;
+                if let (true, [schema, durability, ..]) = (is_checked, &responses[..]) {
+                    if !self.pool.accepts_loss() {
+                        check_durability(durability.count)?;
+                    }
+                    self.schema.finish_check(schema.count)?;
                 }
                 Ok(rows)
             });

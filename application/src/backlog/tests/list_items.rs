@@ -169,8 +169,9 @@ async fn filters_compare_composed_and_decomposed_letters() {
         ("\u{439}\u{43e}\u{434}", "\u{418}\u{306}\u{43e}\u{434}"),
     ] {
         let testing = TestApplication::new();
-        let text =
-            format!("---\ntitle: The {stored} bar\nassignee_username: {stored}\ntags: [{stored}]\n---\n");
+        let text = format!(
+            "---\ntitle: The {stored} bar\nassignee_username: {stored}\ntags: [{stored}]\n---\n"
+        );
         testing.write_item("EP-001", text.clone()).await;
         testing.write_entity("decisions/dec-aaaaaa", text).await;
         for (kind, filter) in [

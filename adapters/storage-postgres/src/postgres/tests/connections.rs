@@ -10,9 +10,13 @@ use reqlore_test_postgres::{PostgresCluster, TestDatabase};
 use tokio::runtime::{Builder, Runtime};
 
 use super::connect_options::parse;
+use crate::database::RowSource;
 use crate::postgres::connect_options::{PasswordSources, PostgresConfig};
 use crate::postgres::connector::SessionKind;
 use crate::postgres::pool::ConnectionPool;
+use crate::postgres::session::PostgresDatabase;
+use crate::row::{RowQuery, Value};
+use crate::tables::STORE;
 
 /// The smallest runtime that a caller may have: without a timer and without sockets.
 pub(super) fn small_runtime() -> Runtime {
@@ -166,4 +170,76 @@ fn busy_pool_names_its_size() {
     assert!(error.error.to_string().contains("all 1 connections to it are in use"));
     drop(held);
     assert!(small_runtime().block_on(pool.get()).is_ok());
+}
+
+/// Each place of each setting. The sentence names the setting, its value and the next step.
+#[test]
+fn settings_that_lose_writes_are_refused() {
+    let cluster = PostgresCluster::start();
+    cluster.execute("CREATE ROLE r LOGIN SUPERUSER");
+    cluster.add_client_rule("host all r 127.0.0.1/32 trust");
+    cluster.reload();
+    let url = format!("postgres://r@127.0.0.1:{}/postgres?", cluster.port());
+    let connect = |parameters: &str| connect_error(parse(&format!("{url}{parameters}")));
+    for value in ["off", "local", "remote_write"] {
+        let expected = format!(
+            "synchronous_commit = {value} loses acknowledged writes when the database stops; turn \
+             it on for the server, the database, the role and the URL"
+        );
+        let option = format!("options=-c%20synchronous_commit%3D{value}");
+        assert!(connect(&option).ends_with(&expected), "{}", connect(&option));
+        for place in ["ROLE r", "DATABASE postgres", "ROLE r IN DATABASE postgres"] {
+            cluster.execute(&format!("ALTER {place} SET synchronous_commit = {value}"));
+            assert!(connect("").ends_with(&expected), "{place}: {}", connect(""));
+            cluster.execute(&format!("ALTER {place} RESET synchronous_commit"));
+        }
+    }
+    for value in ["on", "remote_apply"] {
+        cluster.execute(&format!("ALTER ROLE r SET synchronous_commit = {value}"));
+        let pool = ConnectionPool::new(parse(&url)).unwrap();
+        assert_eq!(show(&pool, "synchronous_commit").unwrap(), value);
+    }
+    let pool = ConnectionPool::new(parse(&url)).unwrap();
+    assert_eq!(show(&pool, "synchronous_commit").unwrap(), "remote_apply");
+    cluster.execute("ALTER ROLE r RESET synchronous_commit");
+    for name in ["synchronous_commit", "fsync", "full_page_writes"] {
+        let lossy = format!("{name} = off");
+        set_and_wait(&cluster, name, "off", || connect_error_of_writer(&url).contains(&lossy));
+        assert_eq!(show(&pool, "synchronous_commit").unwrap(), "remote_apply", "kept");
+        let accepted = ConnectionPool::new(parse(&format!("{url}lossy_settings=accept"))).unwrap();
+        assert_eq!(show(&accepted, name).unwrap(), "off");
+        set_and_wait(&cluster, name, "on", || connect_error_of_writer(&url).is_empty());
+    }
+}
+
+fn connect_error_of_writer(url: &str) -> String {
+    let pool = ConnectionPool::new(parse(url)).unwrap();
+    let outcome = small_runtime().block_on(pool.connect(SessionKind::Writer));
+    outcome.err().map(|error| error.operator_text()).unwrap_or_default()
+}
+
+/// Sessions read a changed configuration soon after the reload.
+fn set_and_wait(cluster: &PostgresCluster, name: &str, value: &str, is_seen: impl Fn() -> bool) {
+    cluster.configure(name, value);
+    cluster.reload();
+    assert!((0..1_000_000).any(|_| is_seen()), "{name} = {value}");
+}
+
+#[test]
+fn running_server_notices_settings_that_lose_writes() {
+    let cluster = PostgresCluster::start();
+    let config = parse(&cluster.url("postgres"));
+    let database = PostgresDatabase::of_config(config).unwrap();
+    let read = || {
+        let query = RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)]);
+        let rows = small_runtime().block_on(database.read(vec![query]));
+        rows.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(read(), "");
+    for name in ["fsync", "full_page_writes"] {
+        // An existing session is checked each second.
+        let problem = "its settings lose acknowledged writes; see Reqlore's log";
+        set_and_wait(&cluster, name, "off", || read().ends_with(problem));
+        set_and_wait(&cluster, name, "on", || read().is_empty());
+    }
 }
