@@ -1,5 +1,7 @@
 //! Docset tools of the real binary on real files.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -52,6 +54,33 @@ fn docset_config_missing_explains_how_to_create_it() {
     write_config(project.path(), "docsets: {react: }");
     let answer = server.call("list_docsets", json!({}));
     assert_eq!(answer["result"]["structuredContent"]["docsets"][0]["name"], "react", "{answer}");
+}
+
+// S3: REQ-3.2, REQ-3.4, REQ-7.3, REQ-9.3
+#[test]
+fn docset_config_above_the_root_is_live_or_named_on_each_storage() {
+    for storage in ["fs", "sqlite"] {
+        let outer = project();
+        let inner = outer.path().join("packages/app");
+        std::fs::create_dir_all(&inner).unwrap();
+        let mut server = Server::start_with(&inner, &["--storage", storage]);
+        let mut list = || {
+            let answer = server.call("list_docsets", json!({}));
+            text(&answer).to_owned()
+        };
+        assert!(list().contains("or a folder above it.\nCreate "), "{storage}");
+        for name in ["first", "edited"] {
+            write_config(outer.path(), &format!("docsets: {{{name}: }}"));
+            assert!(list().contains(name), "{storage}: {}", list());
+        }
+        let mode = |mode| std::fs::set_permissions(outer.path(), Permissions::from_mode(mode));
+        mode(0o777).unwrap();
+        let file = outer.path().canonicalize().unwrap().join(".knowledge/config.yaml");
+        let expected = format!("{} is not used, because every user may write to", file.display());
+        assert!(list().starts_with(&expected), "{storage}: {}", list());
+        mode(0o700).unwrap();
+        assert!(list().contains("edited"), "{storage}");
+    }
 }
 
 // S3: REQ-8.1, REQ-8.2, REQ-8.3, REQ-8.4

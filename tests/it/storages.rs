@@ -293,7 +293,7 @@ fn docsets_import_writes_into_the_database() {
     };
     let mut server = Server::start_with(project.path(), &["--storage", "sqlite"]);
     let listed = server.call("list_docsets", json!({}));
-    assert!(text(&listed).contains("reqlore docsets import FILE"), "{listed}");
+    assert!(text(&listed).contains("there is no .knowledge/config.yaml in"), "{listed}");
     let (code, output) = import("docsets:\n  react: {version: 18.2}\n");
     assert_eq!(code, 0, "{output}");
     assert!(output.starts_with("1 docset, imported (version "), "{output}");

@@ -33,7 +33,7 @@ pub(crate) struct CopyOptions {
     #[arg(long, value_name = "STORAGE")]
     to: String,
 
-    /// Compare both sides afterwards
+    /// Compare both sides afterwards; no server may write to the source meanwhile
     #[arg(long)]
     verify: bool,
 
@@ -217,6 +217,7 @@ impl TransferReport {
         if more > 0 {
             text += &format!("and {} more.\n", HumanCount(more));
         }
+        text += "If the source was changed meanwhile, stop its servers and use a new target.\n";
         text
     }
 }
@@ -250,7 +251,8 @@ mod tests {
         assert_eq!(
             report.sentence("Copied", ""),
             "Copied 1 document (1.50 kB), 1 user, 0 tokens, 2,000 rows of the audit from fs:/a to \
-             sled:/b; differences: 1,234\n- section a: different time, different path\nand 1,233 more.\n"
+             sled:/b; differences: 1,234\n- section a: different time, different path\nand 1,233 more.\n\
+             If the source was changed meanwhile, stop its servers and use a new target.\n"
         );
     }
 }
