@@ -137,9 +137,10 @@ fn find_twins(metadata: &[Arc<DocumentMeta>]) -> Vec<CheckFinding> {
         if *first == meta.id {
             continue;
         }
-        let difference = match compose(&first.name) == compose(&meta.id.name) {
-            true => "the form of its accented letters (composed or decomposed)",
-            false => "case",
+        let difference = if compose(&first.name) == compose(&meta.id.name) {
+            "the form of its accented letters (composed or decomposed)"
+        } else {
+            "case"
         };
         let message = format!("differs only in {difference} from {first}; rename one");
         findings.push(CheckFinding::for_document(&meta.id, message));

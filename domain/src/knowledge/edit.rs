@@ -10,6 +10,7 @@ use super::{
 use crate::backlog::{Deletion, Reference};
 use crate::bounded_types::one_line;
 use crate::front_matter::{self, FieldValue, KeyEdit};
+use crate::name_form::fold_name;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode};
 
@@ -218,7 +219,7 @@ pub(super) fn contains_target(targets: &[impl AsRef<str>], target: &str) -> bool
 /// True for two spellings of one target, such as `REQ-7` and `REQ-007`.
 fn is_same_target(a: &str, b: &str) -> bool {
     let reference = Reference::parse(a);
-    a.eq_ignore_ascii_case(b) || (reference.is_some() && reference == Reference::parse(b))
+    fold_name(a) == fold_name(b) || (reference.is_some() && reference == Reference::parse(b))
 }
 
 #[cfg(test)]
