@@ -278,7 +278,12 @@ const SETTINGS: [Setting; 23] = [
 
 /// The limits of a server over HTTP. A test compares the defaults with the transport's own.
 const LIMITS: [Setting; 21] = [
-    count_limit("http.limits.connections", "256", "Open connections; further ones are closed."),
+    count_limit(
+        "http.limits.connections",
+        "256",
+        "Open connections. A further one replaces an idle one, or is closed. At most three quarters \
+         are streams of events.",
+    ),
     count_limit(
         "http.limits.connections_per_address",
         "64",

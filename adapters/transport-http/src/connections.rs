@@ -2,12 +2,11 @@
 //!
 //! axum's own loop limits no connections and has no timer, which hyper's time limits require.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
@@ -19,17 +18,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
+use crate::ServerState;
 use crate::error_response::ErrorResponse;
 use crate::handler::{count_response, request_id};
+use crate::open_connections::OpenConnection;
 use crate::rate_limit::address_network;
 use crate::timeout_stream::TimeoutStream;
-use crate::{GaugeGuard, ServerState};
 
 /// Interval between removals of unused limits.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -47,8 +46,6 @@ pub(crate) async fn serve_connections(
     let http_listener = HttpListener {
         router,
         shared: shared.clone(),
-        permits: Arc::new(Semaphore::new(shared.config.limits.connections)),
-        addresses: Mutex::default(),
         connections: TaskTracker::new(),
         closed: CancellationToken::new(),
     };
@@ -63,9 +60,6 @@ pub(crate) async fn serve_connections(
 struct HttpListener {
     router: Router,
     shared: Arc<ServerState>,
-    permits: Arc<Semaphore>,
-    /// The reference count minus one is the number of open connections of an address.
-    addresses: Mutex<HashMap<IpAddr, Arc<()>>>,
     /// Connections opened before the shutdown began.
     connections: TaskTracker,
     closed: CancellationToken,
@@ -126,8 +120,11 @@ impl HttpListener {
         };
         // An IPv4-mapped IPv6 address must share the limits of its IPv4 address.
         let address = peer.ip().to_canonical();
-        let Some(permit) = self.connection_permit(address) else {
-            self.shared.config.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
+        let config = &self.shared.config;
+        let is_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.is_trusted(address));
+        let network = (!is_proxy).then(|| address_network(address));
+        let Some(guard) = self.shared.connections.add(network, config).await else {
+            config.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%address, "connection closed: too many connections");
             return;
         };
@@ -139,8 +136,8 @@ impl HttpListener {
         let (router, shared) = (self.router.clone(), self.shared.clone());
         let closed = self.closed.clone();
         let serving = async move {
-            let _permit = permit;
-            closed.run_until_cancelled(serve_connection(stream, peer, router, &shared)).await;
+            let serving = serve_connection(stream, peer, router, &shared, &guard.connection);
+            closed.run_until_cancelled(serving).await;
         };
         // Not tracked during a shutdown: probes must not delay its end.
         if self.shared.is_shutting_down() {
@@ -149,38 +146,6 @@ impl HttpListener {
             self.connections.spawn(serving);
         }
     }
-
-    fn connection_permit(&self, address: IpAddr) -> Option<ConnectionPermit> {
-        let config = &self.shared.config;
-        // Never waits: a waiting connection would hold a descriptor.
-        let of_all = self.permits.clone().try_acquire_owned().ok()?;
-        let is_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.is_trusted(address));
-        // A proxy opens the connections of all its clients.
-        let of_address = if is_proxy { None } else { Some(self.address_permit(address)?) };
-        let gauge = GaugeGuard::new(&config.counters, |counters| &counters.open_connections);
-        Some(ConnectionPermit { _of_all: of_all, _of_address: of_address, _gauge: gauge })
-    }
-
-    fn address_permit(&self, address: IpAddr) -> Option<Arc<()>> {
-        let limits = &self.shared.config.limits;
-        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        if addresses.len() > limits.connections {
-            // Only when the map has grown: the usual case must be cheap.
-            addresses.retain(|_, open| Arc::strong_count(open) > 1);
-        }
-        let open = addresses.entry(address_network(address)).or_default();
-        // The map holds one reference itself, hence `>` and not `>=`.
-        if Arc::strong_count(open) > limits.connections_per_address {
-            return None;
-        }
-        Some(open.clone())
-    }
-}
-
-struct ConnectionPermit {
-    _of_all: OwnedSemaphorePermit,
-    _of_address: Option<Arc<()>>,
-    _gauge: GaugeGuard,
 }
 
 /// Serves the requests of one connection, one after the other.
@@ -189,27 +154,27 @@ async fn serve_connection(
     peer: SocketAddr,
     router: Router,
     shared: &ServerState,
+    open: &Arc<OpenConnection>,
 ) {
     let limits = &shared.config.limits;
-    let in_request = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request: Request<Incoming>| {
         // hyper calls the service after the headers, so only the body is still to be read.
-        in_request.store(true, Ordering::Relaxed);
+        open.in_request.store(true, Ordering::Relaxed);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(open.clone());
         let mut router = router.clone();
-        let in_request = in_request.clone();
         async move {
             let response = if has_clear_length(request.headers()) {
                 router.call(request).await
             } else {
                 Ok(refuse_transfer_coding(shared, request, peer))
             };
-            in_request.store(false, Ordering::Relaxed);
+            open.end_use(&open.in_request);
             response
         }
     });
-    let stream = TimeoutStream::new(stream, in_request.clone(), limits);
+    let stream = TimeoutStream::new(stream, open.clone(), limits);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         // `TimeoutStream` limits slow headers; hyper's limit also runs between requests.
@@ -219,10 +184,20 @@ async fn serve_connection(
         // A connection opened after the shutdown began gets one response.
         .keep_alive(!shared.is_shutting_down());
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let must_end = async {
+        tokio::select! {
+            // The condition keeps a connection of the drain from closing before its response.
+            () = shared.shutdown.finish.cancelled(), if !shared.is_shutting_down() => {}
+            () = open.closing.cancelled() => {}
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        // The condition keeps a connection of the drain from closing before its response.
-        () = shared.shutdown.finish.cancelled(), if !shared.is_shutting_down() => {
+        () = must_end => {
+            // hyper would wait for the rest of a first request.
+            if open.closing.is_cancelled() && open.idle_since().is_some() {
+                return;
+            }
             // Completes the request in progress and then closes.
             connection.as_mut().graceful_shutdown();
             connection.await

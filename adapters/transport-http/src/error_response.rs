@@ -22,9 +22,6 @@ use crate::ServerState;
 pub(crate) const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Lines per minute and cause of a [`LineLimit`].
-const MAX_LINES: u64 = 100;
-
 /// The request has no valid token.
 pub(crate) const UNAUTHENTICATED: i32 = -32010;
 pub(crate) const RATE_LIMITED: i32 = -32013;
@@ -231,20 +228,21 @@ impl ServerState {
         if let Some(further) = self.rate_lines.take_further() {
             tracing::info!(further, "more requests over the rate of their token");
         }
+        self.connections.log_further_lines();
     }
 }
 
-/// Counts log lines of one cause; only the first ones of each minute are written.
+/// Counts log lines of one cause; only the first `MAX_LINES` of each minute are written.
 #[derive(Debug, Default)]
-pub(crate) struct LineLimit(AtomicU64);
+pub(crate) struct LineLimit<const MAX_LINES: u64 = 100>(AtomicU64);
 
-impl LineLimit {
+impl<const MAX_LINES: u64> LineLimit<MAX_LINES> {
     pub(crate) fn allows_line(&self) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) < MAX_LINES
     }
 
     /// Starts the next minute. Returns the number of lines that were not written.
-    fn take_further(&self) -> Option<u64> {
+    pub(crate) fn take_further(&self) -> Option<u64> {
         self.0.swap(0, Ordering::Relaxed).checked_sub(MAX_LINES).filter(|further| *further > 0)
     }
 }

@@ -42,6 +42,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::authentication::AuthenticatedCaller;
 use crate::error_response::{ErrorResponse, FORBIDDEN, JSON_CONTENT_TYPE, json_response};
+use crate::open_connections::StreamGuard;
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit, TokenLimit};
 use crate::request_body::{check_content, discard_body};
 use crate::{GaugeGuard, HttpConfig, HttpLimits, ServerState, batch};
@@ -285,7 +286,9 @@ async fn respond_to_mcp(
     let subscription = if is_listen {
         // Built here, because `prepare_headers` removes the token.
         let revoked = shared.until_revoked(&parts.headers, peer, &caller, request_id);
-        Some((limit.acquire_subscription()?, revoked.boxed()))
+        let permit = limit.acquire_subscription()?;
+        let stream = shared.connections.open_stream(&parts.extensions, &shared.config)?;
+        Some(((permit, stream), revoked.boxed()))
     } else {
         None
     };
@@ -325,7 +328,7 @@ pub(crate) struct MessageSender {
 }
 
 /// The permit of a subscription, and a future that resolves when its credentials are revoked.
-type Subscription = (SubscriptionPermit, BoxFuture<'static, ()>);
+type Subscription = ((SubscriptionPermit, Option<StreamGuard>), BoxFuture<'static, ()>);
 
 /// Responds to one message; `body` is its JSON.
 pub(crate) async fn respond_to_message(

@@ -10,6 +10,7 @@ mod error_response;
 mod forwarded;
 mod handler;
 mod health;
+mod open_connections;
 mod origin_check;
 mod pages;
 mod rate_limit;
@@ -41,6 +42,7 @@ pub use health::Readiness;
 
 use error_response::LineLimit;
 use handler::ProtocolHandler;
+use open_connections::OpenConnections;
 use origin_check::OriginCheck;
 use rate_limit::{LoginLimits, TokenLimits};
 use request_body::BodyReader;
@@ -82,7 +84,8 @@ impl fmt::Debug for HttpConfig {
 /// Limits of the server. The defaults suit a team.
 #[derive(Debug, Clone)]
 pub struct HttpLimits {
-    /// Maximum open connections. Further ones are closed at once.
+    /// Maximum open connections. A further one replaces an idle one, or is closed at once. At most
+    /// three quarters carry streams.
     pub connections: usize,
     /// Maximum open connections of one address; trusted proxies are exempt.
     pub connections_per_address: usize,
@@ -231,6 +234,7 @@ impl HttpTransport {
             origin_check: self.origin_check,
             shutdown: self.shutdown,
             running_requests: TaskTracker::new(),
+            connections: Arc::default(),
             anonymous_lines: LineLimit::default(),
             rate_lines: LineLimit::default(),
         });
@@ -273,6 +277,7 @@ struct ServerState {
     shutdown: Shutdown,
     /// Running requests, also those whose client has disconnected.
     running_requests: TaskTracker,
+    connections: Arc<OpenConnections>,
     /// Requests that were refused before authentication.
     anonymous_lines: LineLimit,
     /// Requests over the rate of their token.

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, Response, StatusCode};
+use axum::http::{Extensions, HeaderValue, Method, Response, StatusCode};
 use axum::{Extension, Router};
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::BodyStream;
@@ -77,6 +77,7 @@ async fn respond_to_page(
     // Pages never use it, so no page can log it.
     parts.headers.remove(AUTHORIZATION);
     parts.extensions.insert(PageOrigin { address, request_id: request_id.clone() });
+    let extensions = parts.extensions.clone();
     let handling = async move {
         let response = pages.call(Request::from_parts(parts, Body::from(body))).await;
         drop((permit, body_permit, in_flight));
@@ -96,12 +97,13 @@ async fn respond_to_page(
         }
         shared.config.counters.failed_logins.fetch_add(1, Ordering::Relaxed);
     }
-    stream_events(shared, response)
+    stream_events(shared, &extensions, response)
 }
 
 /// A stream of events holds only the permit of a subscription. It ends with the server.
 fn stream_events(
     shared: &Arc<ServerState>,
+    extensions: &Extensions,
     response: Response<Body>,
 ) -> Result<Response<Body>, ErrorResponse> {
     let content_type = response.headers().get(CONTENT_TYPE).map_or(&[][..], HeaderValue::as_bytes);
@@ -113,10 +115,11 @@ fn stream_events(
     let owner = response.extensions().get::<StreamOwner>().map_or("", |owner| &*owner.0);
     let fingerprint = shared.page_clients.hash_token(owner);
     let permit = shared.page_clients.insert_valid(fingerprint).acquire_subscription()?;
+    let stream = shared.connections.open_stream(extensions, &shared.config)?;
     let finish = shared.shutdown.finish.clone().cancelled_owned();
     let streamed = response.map(|body| {
         let frames = BodyStream::new(body).take_until(finish);
-        body_with_permits(permit, frames)
+        body_with_permits((permit, stream), frames)
     });
     Ok(streamed)
 }

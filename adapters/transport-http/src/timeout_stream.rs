@@ -6,7 +6,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::HttpLimits;
+use crate::open_connections::OpenConnection;
 
 pub(crate) struct TimeoutStream<S> {
     stream: S,
-    /// True between the headers of a request and its response. Set by the handler.
-    in_request: Arc<AtomicBool>,
+    connection: Arc<OpenConnection>,
     header_timeout: Duration,
     unread_timeout: Duration,
     /// Deadline of the headers in progress.
@@ -30,10 +30,10 @@ pub(crate) struct TimeoutStream<S> {
 }
 
 impl<S> TimeoutStream<S> {
-    pub(crate) fn new(stream: S, in_request: Arc<AtomicBool>, limits: &HttpLimits) -> Self {
+    pub(crate) fn new(stream: S, connection: Arc<OpenConnection>, limits: &HttpLimits) -> Self {
         Self {
             stream,
-            in_request,
+            connection,
             header_timeout: limits.header_timeout,
             unread_timeout: limits.unread_timeout,
             headers_due: Some(Instant::now() + limits.header_timeout),
@@ -51,11 +51,14 @@ impl<S> TimeoutStream<S> {
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             // The peer has read something, so its time starts again.
-            self.write_due = None;
+            if self.write_due.take().is_some() {
+                self.connection.end_use(&self.connection.has_unread);
+            }
             return written;
         }
         // The deadline of an earlier poll stays, or frequent polls would extend it.
         let due = *self.write_due.get_or_insert_with(|| Instant::now() + self.unread_timeout);
+        self.connection.has_unread.store(true, Ordering::Relaxed);
         ready!(self.write_timer.poll(context, due));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
@@ -71,7 +74,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
         // Relaxed: the flag is set and read by the task of one connection.
-        if this.in_request.load(Ordering::Relaxed) {
+        if this.connection.in_request.load(Ordering::Relaxed) {
             // Bodies have a time limit of their own, in the body reader.
             this.headers_due = None;
             return read;

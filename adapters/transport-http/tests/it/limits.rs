@@ -14,11 +14,11 @@ use crate::test_server::{
     valid_request,
 };
 
-fn waiting_call(token: &str) -> TestRequest {
+pub(crate) fn waiting_call(token: &str) -> TestRequest {
     TestRequest::post(call("wait")).token(token)
 }
 
-fn listen_request() -> TestRequest {
+pub(crate) fn listen_request() -> TestRequest {
     let wanted = json!({ "notifications": { "resourceSubscriptions": ["epic://1"] } });
     modern("subscriptions/listen", wanted)
 }
@@ -225,31 +225,6 @@ async fn invalid_chunks_get_400() {
         assert_eq!(server.error_code(&request).await, (400, -32600), "{chunks}");
     }
     server.assert_serves().await;
-}
-
-#[tokio::test]
-async fn connections_are_limited_in_total_and_by_address() {
-    for limits in [
-        HttpLimits { connections: 3, ..HttpLimits::default() },
-        HttpLimits { connections_per_address: 3, ..HttpLimits::default() },
-    ] {
-        let server = TestServer::with(limits);
-        let mut open = Vec::new();
-        for _ in 0..3 {
-            let mut connection = server.connect().await;
-            assert_eq!(connection.request(&valid_request()).await.status, 200);
-            open.push(connection);
-        }
-        let mut fourth = server.send(&valid_request()).await;
-        assert!(fourth.read_response().await.is_none());
-        assert_eq!(server.count(|counters| &counters.refused_connections), 1);
-        assert_eq!(open[0].request(&valid_request()).await.status, 200);
-        drop(open.pop());
-        while server.connections() == 3 {
-            tokio::task::yield_now().await;
-        }
-        server.assert_serves().await;
-    }
 }
 
 #[tokio::test]

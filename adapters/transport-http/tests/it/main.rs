@@ -9,6 +9,7 @@
 
 mod authentication;
 mod batches;
+mod connections;
 mod forwarded;
 mod health;
 mod limits;

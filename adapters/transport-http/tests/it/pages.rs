@@ -44,7 +44,7 @@ fn pages(gate: &Arc<Semaphore>) -> Router {
         .route("/panic", get(async || -> StatusCode { panic!("of a page") }))
 }
 
-fn start(limits: HttpLimits, is_behind_proxy: bool) -> TestServer {
+pub(crate) fn start(limits: HttpLimits, is_behind_proxy: bool) -> TestServer {
     start_with(limits, is_behind_proxy, &Arc::new(Semaphore::new(0)))
 }
 

@@ -197,6 +197,12 @@ impl TestConnection {
         count
     }
 
+    /// Reads until more than this many bytes were received, or the server closes the connection.
+    pub(crate) async fn receive(&mut self, count: usize) -> usize {
+        while self.rest.len() <= count && self.read_more().await.is_some() {}
+        self.rest.len()
+    }
+
     async fn read_until(&mut self, end: &[u8]) -> Option<String> {
         loop {
             let found = self.rest.windows(end.len()).position(|part| part == end);
