@@ -125,7 +125,6 @@ impl HttpListener {
         let network = (!is_proxy).then(|| address_network(address));
         let Some(guard) = self.shared.connections.add(network, config).await else {
             config.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%address, "connection closed: too many connections");
             return;
         };
         // Small responses must not wait for acknowledgements of the client.

@@ -228,7 +228,8 @@ impl ServerState {
         if let Some(further) = self.rate_lines.take_further() {
             tracing::info!(further, "more requests over the rate of their token");
         }
-        self.connections.log_further_lines();
+        // The counter of refused connections has their number.
+        let _ = self.connections.limit_lines.take_further();
     }
 }
 

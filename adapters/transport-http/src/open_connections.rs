@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::http::{Extensions, StatusCode};
+use axum::http::Extensions;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::error_response::{BUSY, ErrorResponse, LineLimit};
+use crate::error_response::{ErrorResponse, LineLimit};
 use crate::{GaugeGuard, HttpConfig};
 
 /// Time for an idle connection to close. It sends nothing, so this is long.
@@ -27,8 +27,7 @@ pub(crate) struct OpenConnections {
     open: Mutex<Vec<Arc<OpenConnection>>>,
     /// Notified when a connection has ended.
     ended: Notify,
-    full_lines: LineLimit<1>,
-    stream_lines: LineLimit<1>,
+    pub(crate) limit_lines: LineLimit<1>,
 }
 
 /// One open connection. Its flags have relaxed ordering, because they order no other memory.
@@ -63,9 +62,18 @@ impl OpenConnection {
     }
 }
 
-/// The most streams of this many connections: the rest is for other requests.
-fn stream_share(connections: usize) -> usize {
-    (connections - connections / 4).max(1)
+/// Returns the connections that fill a limit: of one network, or else of all.
+fn filling(
+    open: Vec<&Arc<OpenConnection>>,
+    network: Option<IpAddr>,
+    [of_all, of_network]: [usize; 2],
+) -> Option<Vec<&Arc<OpenConnection>>> {
+    let mut rivals = open.clone();
+    rivals.retain(|other| network.is_some() && other.network == network);
+    if !rivals.is_empty() && rivals.len() >= of_network {
+        return Some(rivals);
+    }
+    (open.len() >= of_all).then_some(open)
 }
 
 impl OpenConnections {
@@ -79,48 +87,28 @@ impl OpenConnections {
             loop {
                 match self.try_add(network, config) {
                     Ok(added) => return Some(added),
-                    Err(Some(idle)) => idle.closing.cancel(),
-                    Err(None) => return None,
+                    Err(longest_idle) => longest_idle?.closing.cancel(),
                 }
                 self.ended.notified().await;
             }
         };
-        // A client that reads its last response slowly closes late.
         let added = timeout(CLOSE_TIMEOUT, adding).await.unwrap_or(None);
-        if added.is_none() && self.full_lines.allows_line() {
-            let limits = &config.limits;
-            tracing::warn!(
-                open = self.lock().len(),
-                connections = limits.connections,
-                connections_per_address = limits.connections_per_address,
-                "connection closed: too many are in use; raise the http.limits of these names"
-            );
+        if added.is_none() {
+            self.log_limit("connection closed");
         }
         added
     }
 
-    /// Returns the longest idle connection that keeps this one out.
     fn try_add(
         self: &Arc<Self>,
         network: Option<IpAddr>,
         config: &HttpConfig,
     ) -> Result<ConnectionGuard, Option<Arc<OpenConnection>>> {
-        let limits = &config.limits;
         let mut open = self.lock();
-        let of_network = |other: &&Arc<OpenConnection>| other.network == network;
-        let is_network_full = network.is_some()
-            && open.iter().filter(of_network).count() >= limits.connections_per_address;
-        if is_network_full || open.len() >= limits.connections {
-            let mut idle = Vec::new();
-            for other in open.iter().filter(|other| !is_network_full || of_network(other)) {
-                if let Some(since) = other.idle_since()
-                    && !other.closing.is_cancelled()
-                {
-                    idle.push((since, other));
-                }
-            }
-            let longest = idle.into_iter().min_by_key(|(since, _)| *since);
-            return Err(longest.map(|(_, other)| other.clone()));
+        let limits = [config.limits.connections, config.limits.connections_per_address];
+        if let Some(mut rivals) = filling(open.iter().collect(), network, limits) {
+            rivals.retain(|other| other.idle_since().is_some() && !other.closing.is_cancelled());
+            return Err(rivals.into_iter().min_by_key(|other| other.idle_since()).cloned());
         }
         let connection = Arc::new(OpenConnection {
             network,
@@ -144,38 +132,23 @@ impl OpenConnections {
         let Some(connection) = extensions.get::<Arc<OpenConnection>>() else { return Ok(None) };
         // Held until the mark is set, so that the limit is exact.
         let open = self.lock();
-        let streams = open.iter().filter(|other| other.is_stream.load(Ordering::Relaxed));
-        let (mut of_all, mut of_network) = (0, 0);
-        for other in streams {
-            of_all += 1;
-            of_network += usize::from(other.network == connection.network);
-        }
-        let limits = &config.limits;
-        let is_network_full = connection.network.is_some()
-            && of_network >= stream_share(limits.connections_per_address);
-        if of_all >= stream_share(limits.connections) || is_network_full {
-            if self.stream_lines.allows_line() {
-                tracing::warn!(
-                    streams = of_all,
-                    "stream refused: three quarters of the connections are streams; raise \
-                     http.limits.connections"
-                );
-            }
+        let mut streams: Vec<_> = open.iter().collect();
+        streams.retain(|other| other.is_stream.load(Ordering::Relaxed));
+        let limits = [config.limits.connections, config.limits.connections_per_address];
+        // A quarter is left for other requests.
+        let shares = limits.map(|limit| (limit - limit / 4).max(1));
+        if filling(streams, connection.network, shares).is_some() {
+            self.log_limit("stream refused");
             let message = "Too many open streams of events on this server; try again later.";
-            let error = ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, BUSY, message);
-            return Err(error.with_retry_after(STREAM_RETRY_SECONDS));
+            return Err(ErrorResponse::busy(message).with_retry_after(STREAM_RETRY_SECONDS));
         }
         connection.is_stream.store(true, Ordering::Relaxed);
         Ok(Some(StreamGuard(connection.clone())))
     }
 
-    /// Logs how many refusals got no line. Call it once a minute.
-    pub(crate) fn log_further_lines(&self) {
-        if let Some(further) = self.full_lines.take_further() {
-            tracing::warn!(further, "more connections closed: too many are in use");
-        }
-        if let Some(further) = self.stream_lines.take_further() {
-            tracing::warn!(further, "more streams refused");
+    fn log_limit(&self, effect: &str) {
+        if self.limit_lines.allows_line() {
+            tracing::warn!(effect, "too many connections; raise http.limits.connections");
         }
     }
 

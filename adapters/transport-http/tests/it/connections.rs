@@ -170,7 +170,7 @@ async fn working_connections_keep_their_places() {
             assert!(further.read_response().await.is_none());
         }
         assert_eq!(server.count(|counters| &counters.refused_connections), 10);
-        assert_eq!(log.text().matches("too many are in use").count(), 1, "{}", log.text());
+        assert_eq!(log.text().matches("too many connections").count(), 1, "{}", log.text());
         server.stub.gate.add_permits(3);
         for connection in &mut working {
             assert_eq!(connection.read_response().await.unwrap().status, 200);
