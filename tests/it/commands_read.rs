@@ -288,7 +288,7 @@ fn remote_errors_name_the_server_and_no_secret() {
     assert_eq!((code, text.contains("EP-001")), (0, false), "{errors}");
     let (code, _, errors) = run("ghp_0123456789abcdef", &["list"]);
     assert_eq!(code, 2, "{errors}");
-    assert!(errors.contains("does not contain a Reqlore token"), "{errors}");
+    assert!(errors.contains("does not begin with reqlore_pat_"), "{errors}");
     assert!(!errors.contains("ghp_"), "{errors}");
     team.run(&format!("token revoke {}", crate::http::token_id(&reader)));
     let (code, _, errors) = run(&reader, &["list"]);

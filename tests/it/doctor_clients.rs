@@ -214,14 +214,17 @@ fn doctor_contacts_an_http_server_and_hides_the_token() {
         let machine = with(file, &entry);
         let doctor = |token: &str| {
             let report = machine.doctor_with(&["--with-token"], &[("REQLORE_TOKEN", token)]);
-            let secret = token.split('_').nth(3).unwrap_or("reqlore_pat");
+            let secret = token.split('_').nth(3).unwrap_or(token);
             assert!(!report.text.contains(secret) && !report.json.to_string().contains(secret));
             report
         };
         doctor(&token).assert("clients", "ok", "answers as reqlore");
         doctor(&other)
             .assert_problem("clients", "answered with status 401: the token is not valid");
-        doctor("x").assert("clients", "warning", "does not contain a Reqlore token");
+        doctor("ghp_other").assert("clients", "warning", "does not begin with reqlore_pat_");
+        let quoted = format!("\"{token}\"");
+        doctor(&quoted).assert("clients", "warning", "REQLORE_TOKEN has quotes");
+        doctor("${OTHER}").assert("clients", "warning", "is a variable that was not replaced");
         let report = machine.doctor(&["--with-token"]);
         report.assert("clients", "warning", "REQLORE_TOKEN is not set");
         machine.write(file, servers(&entry.replace("v1/mcp", "v1/other")));
@@ -252,7 +255,7 @@ fn doctor_sends_no_secret_to_an_address_of_a_project() {
     machine.doctor_with(&["--with-token"], &variables).assert(
         "clients",
         "warning",
-        "does not contain a Reqlore token",
+        "does not begin with reqlore_pat_",
     );
     let here = [("REQLORE_TOKEN", &*token)];
     machine.doctor_with(&[], &here).assert("clients", "note", "because a project file names it");
@@ -261,7 +264,7 @@ fn doctor_sends_no_secret_to_an_address_of_a_project() {
         machine.write(PROJECT, servers(&format!(r#"{{"url":"{away}",{BEARER}}}"#)));
         machine.doctor(&[]).assert("clients", "note", "because a project file names it");
         let report = machine.doctor_with(&["--with-token"], &[("REQLORE_TOKEN", "x")]);
-        report.assert("clients", "warning", "does not contain a Reqlore token");
+        report.assert("clients", "warning", "does not begin with reqlore_pat_");
     }
 }
 

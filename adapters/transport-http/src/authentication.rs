@@ -1,8 +1,10 @@
-//! Authenticates the `Authorization` header. Every failure gets the same 401.
+//! Authenticates the `Authorization` header. Every token that is not valid gets the same 401; one of
+//! the wrong form gets the reason.
 //!
 //! Clients that guess tokens never lock out a valid token of the same address. Failed logins are
 //! counted after the failure, and look-ups of unknown tokens have separate limits.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,23 +12,21 @@ use std::time::Duration;
 
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use reqlore_domain::error::Error;
-use reqlore_domain::identity::{Caller, PresentedToken, TokenError};
-use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
-use tokio::time::sleep;
+use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::{Caller, PresentedToken, TokenError, token};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
+use tokio::time::{sleep, timeout};
 
 use crate::ServerState;
-use crate::error_response::{ErrorResponse, NOT_FOUND, UNAUTHENTICATED, UNAVAILABLE};
+use crate::error_response::{ErrorResponse, NOT_FOUND, RATE_LIMITED, UNAUTHENTICATED, UNAVAILABLE};
 use crate::rate_limit::TokenLimit;
 
 /// Contains the key of the project.
 const PROJECT_HEADER: &str = "reqlore-project";
-/// A client with a revoked token receives notifications for at most this long.
+/// The stream of a revoked token stays open for at most this long, and delivers nothing.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 const INVALID_TOKEN: &str = "A valid token is required: send `Authorization: Bearer \
      reqlore_pat_…`. An administrator creates one with `reqlore token create`.";
-pub(crate) const TOO_MANY_FAILURES: &str =
-    "Too many failed logins from this address; try again later.";
 
 /// An authenticated caller and the limit of the token.
 pub(crate) struct AuthenticatedCaller {
@@ -53,11 +53,11 @@ impl ServerState {
                 correlation_id: request_id,
             };
             // Only logs the attempt.
-            return Err(match self.config.authenticator.authenticate(credentials).await {
+            return Err(match self.authenticate(credentials).await {
                 Err(AuthenticationError::Failed(error)) => {
                     self.authenticator_unavailable(&error, request_id)
                 }
-                _ => self.deny_login(TokenError::Missing, address, request_id),
+                _ => self.deny_login(TokenError::Missing, headers, address, request_id),
             });
         };
         // An unreadable token is a failed login, also if the project header is invalid.
@@ -77,7 +77,7 @@ impl ServerState {
         let credentials =
             Credentials { token: Some(token), project, address: &text, correlation_id: request_id };
         // Known tokens are authenticated too, because they may have been revoked.
-        match self.config.authenticator.authenticate(credentials).await {
+        match self.authenticate(credentials).await {
             Ok(caller) => {
                 if let Some(limit) = known {
                     return Ok(AuthenticatedCaller { caller, limit });
@@ -90,7 +90,7 @@ impl ServerState {
             Err(AuthenticationError::Token(denial)) => {
                 // The next use of this token is limited as an unknown one.
                 self.tokens.remove_invalid(fingerprint);
-                Err(self.deny_login(denial, address, request_id))
+                Err(self.deny_login(denial, headers, address, request_id))
             }
             Err(AuthenticationError::Project(error)) => {
                 // The token itself is valid, so it needs no look-up limit.
@@ -101,6 +101,18 @@ impl ServerState {
                 Err(self.authenticator_unavailable(&error, request_id))
             }
         }
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: Credentials<'_>,
+    ) -> Result<Arc<Caller>, AuthenticationError> {
+        let time = self.config.limits.request_timeout;
+        let looking_up = self.config.authenticator.authenticate(credentials);
+        timeout(time, looking_up).await.unwrap_or_else(|_| {
+            let error = Error::new(ErrorKind::Unavailable, "no response within the request time");
+            Err(AuthenticationError::Failed(error))
+        })
     }
 
     fn authenticator_unavailable(&self, error: &Error, request_id: &str) -> ErrorResponse {
@@ -115,24 +127,33 @@ impl ServerState {
         response.with_retry_after(1).with_correlation_id(&request_id.into())
     }
 
-    fn deny_login(&self, denial: TokenError, address: IpAddr, request_id: &str) -> ErrorResponse {
+    fn deny_login(
+        &self,
+        denial: TokenError,
+        headers: &HeaderMap,
+        address: IpAddr,
+        request_id: &str,
+    ) -> ErrorResponse {
         // The authenticator logs and audits a failed login.
         tracing::debug!(%address, denial = denial.name(), id = request_id, "failed login");
+        let message = match denial {
+            TokenError::Expired => {
+                "The token has expired. An administrator creates a new one.".into()
+            }
+            _ => describe_header(headers).unwrap_or(INVALID_TOKEN.into()),
+        };
         // A request without a token is not a guess.
         if denial != TokenError::Missing
             && let Some(seconds) = self.logins.count_failure(address)
         {
-            return ErrorResponse::rate_limited(TOO_MANY_FAILURES, seconds);
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            return ErrorResponse::new(status, RATE_LIMITED, message).with_retry_after(seconds);
         }
         self.config.counters.failed_logins.fetch_add(1, Ordering::Relaxed);
         // RFC 6750, section 3.1: no error code for a request without credentials.
-        let (message, challenge) = match denial {
-            TokenError::Missing => (INVALID_TOKEN, "Bearer"),
-            TokenError::Expired => (
-                "The token has expired. An administrator creates a new one.",
-                "Bearer error=\"invalid_token\"",
-            ),
-            _ => (INVALID_TOKEN, "Bearer error=\"invalid_token\""),
+        let challenge = match denial {
+            TokenError::Missing => "Bearer",
+            _ => "Bearer error=\"invalid_token\"",
         };
         ErrorResponse::new(StatusCode::UNAUTHORIZED, UNAUTHENTICATED, message)
             .with_header(WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
@@ -145,41 +166,78 @@ impl ServerState {
         }
     }
 
-    /// Waits until these credentials are no longer valid or their caller has changed. Needed
-    /// because a request is authenticated once, but its subscription stays open for hours.
-    pub(crate) fn until_revoked(
+    /// Returns the credentials of a request and its caller, for a subscription: a request is
+    /// authenticated once, but its stream stays open for hours.
+    pub(crate) fn stream_credentials(
         &self,
         headers: &HeaderMap,
         peer: SocketAddr,
         caller: &Arc<Caller>,
         request_id: &Arc<str>,
-    ) -> impl Future<Output = ()> + Send + use<> {
-        // Copied, because the future outlives the headers.
-        let token = bearer_token(headers).unwrap_or_default().to_owned();
+    ) -> Arc<StreamCredentials> {
         let project = requested_project(headers).ok().flatten().map(ToOwned::to_owned);
-        let address = self.client_address(headers, peer).to_string();
-        let authenticator = self.config.authenticator.clone();
-        let (caller, request_id) = (caller.clone(), request_id.clone());
-        async move {
-            loop {
-                sleep(RECHECK_INTERVAL).await;
-                let credentials = Credentials {
-                    token: Some(&token),
-                    project: project.as_deref(),
-                    address: &address,
-                    correlation_id: &request_id,
-                };
-                match authenticator.authenticate(credentials).await {
-                    Ok(current) if current == caller => {}
-                    // The storage is unavailable: the credentials may still be valid.
-                    Err(AuthenticationError::Failed(_)) => {}
-                    Ok(_)
-                    | Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => break,
-                }
-            }
-            tracing::debug!(id = &*request_id, "subscription closed: its token lost its rights");
+        Arc::new(StreamCredentials {
+            token: bearer_token(headers).unwrap_or_default().to_owned(),
+            project,
+            address: self.client_address(headers, peer).to_string(),
+            authenticator: self.config.authenticator.clone(),
+            caller: caller.clone(),
+            request_id: request_id.clone(),
+        })
+    }
+}
+
+/// The credentials of an open stream.
+pub(crate) struct StreamCredentials {
+    token: String,
+    project: Option<String>,
+    address: String,
+    authenticator: Arc<dyn Authenticator>,
+    caller: Arc<Caller>,
+    request_id: Arc<str>,
+}
+
+impl StreamCredentials {
+    /// False if the credentials are no longer valid or their caller has changed.
+    pub(crate) async fn are_valid(self: Arc<Self>) -> bool {
+        let credentials = Credentials {
+            token: Some(&self.token),
+            project: self.project.as_deref(),
+            address: &self.address,
+            correlation_id: &self.request_id,
+        };
+        match self.authenticator.authenticate(credentials).await {
+            Ok(current) => current == self.caller,
+            // The storage is unavailable: the credentials may still be valid.
+            Err(AuthenticationError::Failed(_)) => true,
+            Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => false,
         }
     }
+
+    pub(crate) async fn until_revoked(self: Arc<Self>) {
+        sleep(RECHECK_INTERVAL).await;
+        while self.clone().are_valid().await {
+            sleep(RECHECK_INTERVAL).await;
+        }
+        tracing::debug!(id = &*self.request_id, "subscription closed: its token lost its rights");
+    }
+}
+
+/// Returns the problem with the form of the Authorization header; `None` for the right form.
+fn describe_header(headers: &HeaderMap) -> Option<Cow<'static, str>> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = String::from_utf8_lossy(values.next()?.as_bytes());
+    let token = match value.split_once(' ').unwrap_or((&value, "")) {
+        (scheme, token) if scheme.eq_ignore_ascii_case("bearer") => token,
+        _ => &value,
+    };
+    let [problem, next] = match token::describe_malformed(token) {
+        _ if values.next().is_some() => ["was sent twice", "send one Authorization header"],
+        Some(described) => described,
+        None if token.len() == value.len() => ["was sent without `Bearer`", "send `Bearer` first"],
+        None => return None,
+    };
+    Some(format!("A valid token is required: the token {problem}; {next}.").into())
 }
 
 /// Returns the token of the Authorization header; `None` without a header. An unreadable header or

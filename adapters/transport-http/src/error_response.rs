@@ -200,6 +200,7 @@ impl ServerState {
             address = %self.client_address(&parts.headers, peer),
             status = error.status.as_u16(),
             method = truncate_echo(parts.method.as_str()),
+            path = truncate_echo(&redact_secrets(parts.uri.path())),
             host = header(HOST),
             origin = header(ORIGIN),
             error = &*error.message,

@@ -32,6 +32,7 @@ use reqlore_mcp::jsonrpc::{self, MalformedMessage, ToolCallMessage};
 use reqlore_mcp::request_context::{ClientDialect, RequestContext, ResponseStatus, correlation_id};
 use reqlore_mcp::server::McpServer;
 use rmcp::ServerHandler;
+use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::Value;
@@ -40,7 +41,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::authentication::AuthenticatedCaller;
+use crate::authentication::{AuthenticatedCaller, StreamCredentials};
 use crate::error_response::{ErrorResponse, FORBIDDEN, JSON_CONTENT_TYPE, json_response};
 use crate::open_connections::StreamGuard;
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit, TokenLimit};
@@ -52,6 +53,7 @@ const MAX_REQUEST_ID_BYTES: usize = 64;
 const JSON_AND_EVENTS: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
 pub(crate) const EVENT_STREAM: &[u8] = b"text/event-stream";
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Contains the method of a request since 2026-07-28; rmcp compares it with the body.
 const METHOD_HEADER: &str = "mcp-method";
 pub(crate) const VERSION_HEADER: &str = "mcp-protocol-version";
@@ -172,11 +174,14 @@ pub(crate) async fn discard_unread<T>(
     outcome: Result<T, ErrorResponse>,
     unread: Option<Body>,
 ) -> Result<T, ErrorResponse> {
-    let is_discarded = match unread {
+    let discarded = match unread {
         Some(unread) => discard_body(unread).await,
-        None => true,
+        None => Some(Bytes::new()),
     };
-    outcome.map_err(|error| if is_discarded { error } else { error.closing_connection() })
+    outcome.map_err(|error| match discarded {
+        Some(body) => name_message(error, &body),
+        None => error.closing_connection(),
+    })
 }
 
 /// Turns a panic into an internal error. The log has its message, the response has not.
@@ -285,10 +290,10 @@ async fn respond_to_mcp(
     let is_listen = parts.headers.get(METHOD_HEADER).is_some_and(|method| method == LISTEN_METHOD);
     let subscription = if is_listen {
         // Built here, because `prepare_headers` removes the token.
-        let revoked = shared.until_revoked(&parts.headers, peer, &caller, request_id);
+        let credentials = shared.stream_credentials(&parts.headers, peer, &caller, request_id);
         let permit = limit.acquire_subscription()?;
         let stream = shared.connections.open_stream(&parts.extensions, &shared.config)?;
-        Some(((permit, stream), revoked.boxed()))
+        Some(((permit, stream), credentials))
     } else {
         None
     };
@@ -297,6 +302,9 @@ async fn respond_to_mcp(
         .bodies
         .read_body(body.take().unwrap_or_default(), expects, &limit.body_budget)
         .await?;
+    // Some editors write one into the files that a client sends.
+    let bom = if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    let body = body.slice(bom..);
     let (message, body) = match jsonrpc::parse_json(&body) {
         // rmcp parses the body again.
         Ok(parsed) => (parsed.value, parsed.repaired_text.map_or(body, Bytes::from)),
@@ -327,8 +335,8 @@ pub(crate) struct MessageSender {
     pub(crate) request_id: Arc<str>,
 }
 
-/// The permit of a subscription, and a future that resolves when its credentials are revoked.
-type Subscription = ((SubscriptionPermit, Option<StreamGuard>), BoxFuture<'static, ()>);
+/// The permits of a subscription, and its credentials.
+type Subscription = ((SubscriptionPermit, Option<StreamGuard>), Arc<StreamCredentials>);
 
 /// Responds to one message; `body` is its JSON.
 pub(crate) async fn respond_to_message(
@@ -374,10 +382,16 @@ pub(crate) async fn respond_to_message(
 
 /// Adds the id and the method of the request, which is parsed again: the parsed message was freed.
 fn name_message(error: ErrorResponse, body: &[u8]) -> ErrorResponse {
-    match jsonrpc::parse_json(body) {
-        Ok(parsed) => error.for_message(&parsed.value),
-        Err(_) => error,
+    match parse_request(body) {
+        Some(request) => error.for_message(&request),
+        None => error,
     }
+}
+
+/// Returns the request in a body; `None` for a response, whose id is not ours.
+fn parse_request(body: &[u8]) -> Option<Value> {
+    let message = jsonrpc::parse_json(body).ok()?.value;
+    message["method"].is_string().then_some(message)
 }
 
 /// A running request. On drop it continues in a separate task.
@@ -474,7 +488,7 @@ fn prepare_headers(headers: &mut HeaderMap) -> ClientDialect {
     if is_mcp { ClientDialect::Mcp } else { ClientDialect::JsonRpc }
 }
 
-fn accepts_events(accept: &HeaderValue) -> bool {
+pub(crate) fn accepts_events(accept: &HeaderValue) -> bool {
     // A substring search suffices: parameters such as `q` do not matter here.
     let mut parts = accept.as_bytes().windows(EVENT_STREAM.len());
     parts.any(|part| part.eq_ignore_ascii_case(EVENT_STREAM))
@@ -508,7 +522,7 @@ async fn finish_response(
     // The response is complete, so its permits are free before the client reads it.
     drop(running);
     if is_json && response.status().is_client_error() {
-        return Ok(rejected_by_rmcp(request_id, response, status.is_logged()).await);
+        return Ok(rejected_by_rmcp(request_id, response, status.is_logged(), body).await);
     }
     if response.status() == StatusCode::ACCEPTED || is_json {
         let mut response = response.map(Body::new);
@@ -539,7 +553,7 @@ async fn finish_response(
         status => {
             // rmcp's plain text becomes a JSON-RPC error, because clients parse every body.
             let text = response.into_body().collect().await.unwrap_or_else(|never| match never {});
-            let text = String::from_utf8_lossy(&text.to_bytes()).into_owned();
+            let text = name_versions(&String::from_utf8_lossy(&text.to_bytes()));
             Err(ErrorResponse::invalid_request(status, text))
         }
     }
@@ -553,12 +567,22 @@ async fn name_contents(response: ProtocolResponse) -> ProtocolResponse {
     Response::from_parts(parts, Full::new(named).boxed())
 }
 
-/// Logs a message that rmcp rejected, unless its handler has, and adds a missing id: rmcp omits an
-/// unknown one.
+/// Adds the supported versions to rmcp's words about another one.
+fn name_versions(text: &str) -> String {
+    let text = text.trim_start_matches("Bad Request: ");
+    if !text.starts_with("Unsupported") {
+        return text.to_owned();
+    }
+    let versions: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(|v| v.as_str()).collect();
+    format!("{text}; use one of {}", versions.join(", "))
+}
+
+/// Logs a message that rmcp rejected, unless its handler has, and adds an id that rmcp omits.
 async fn rejected_by_rmcp(
     request_id: &str,
     response: ProtocolResponse,
     is_logged: bool,
+    body: &[u8],
 ) -> Response<Body> {
     let status = response.status();
     let bytes = response.into_body().collect().await.unwrap_or_else(|never| match never {});
@@ -567,14 +591,15 @@ async fn rejected_by_rmcp(
     let Ok(Value::Object(mut message)) = serde_json::from_slice(&bytes) else {
         return json_response(status, bytes.to_vec());
     };
-    let error = &message["error"];
+    let error = &mut message["error"];
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or_default();
-    let reason = error["message"].as_str().unwrap_or_default();
+    let reason = name_versions(error["message"].as_str().unwrap_or_default());
     if !is_logged {
-        log_failure(request_id, None, (UNKNOWN_METHOD, None), code, reason);
+        log_failure(request_id, None, (UNKNOWN_METHOD, None), code, &reason);
     }
-    // JSON-RPC 2.0, section 5: the id of an error must be null if it is unknown.
-    message.entry("id").or_insert(Value::Null);
+    error["message"] = reason.into();
+    let request = parse_request(body).unwrap_or_default();
+    message.entry("id").or_insert_with(|| jsonrpc::request_id(request.get("id")));
     json_response(status, Value::Object(message).to_string().into_bytes())
 }
 
@@ -586,7 +611,12 @@ fn stream_body(body: BoxBody<Bytes, Infallible>, running: RunningRequest) -> Bod
     match subscription {
         // The call of this stream is still running, so it keeps every permit.
         None => body_with_permits((permit, body_permit, in_flight), frames),
-        Some((permit, revoked)) => body_with_permits(permit, frames.take_until(revoked)),
+        Some((permits, credentials)) => {
+            let revoked = credentials.clone().until_revoked();
+            // A change after the revocation may be found before the next check.
+            let frames = frames.take_while(move |_| credentials.clone().are_valid());
+            body_with_permits(permits, frames.take_until(revoked))
+        }
     }
 }
 

@@ -10,9 +10,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use reqlore_domain::identity::{Access, Caller, UserRole};
+use serde_json::json;
 use tokio::time::Instant;
 
-use crate::error_response::{ErrorResponse, FORBIDDEN};
+use crate::error_response::{ErrorResponse, FORBIDDEN, json_response};
 use crate::handler::{catch_panic, check_target, complete_response, request_id};
 use crate::{PATH, ServerState};
 
@@ -89,7 +90,15 @@ pub(crate) async fn serve_metrics(
 }
 
 /// Rejects any other path.
-pub(crate) fn not_found() -> Response<Body> {
+pub(crate) fn not_found() -> ErrorResponse {
     let message = format!("path: not found; send calls to POST {PATH}");
-    ErrorResponse::invalid_request(StatusCode::NOT_FOUND, message).into_response()
+    ErrorResponse::invalid_request(StatusCode::NOT_FOUND, message)
+}
+
+/// Rejects the discovery of an OAuth server, in the form of RFC 6749, section 5.2.
+pub(crate) fn no_oauth() -> Response<Body> {
+    let description = "This server has no OAuth; send a token in the Authorization header. Clients \
+                       that `reqlore init` has configured read it from REQLORE_TOKEN.";
+    let error = json!({ "error": "invalid_request", "error_description": description });
+    json_response(StatusCode::NOT_FOUND, error.to_string().into_bytes())
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, EXPECT, RETRY_AFTER};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderValue, Method, Response, StatusCode};
+use axum::http::{Extensions, HeaderName, HeaderValue, Method, Response, StatusCode};
 use axum::{Extension, Router};
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::BodyStream;
@@ -19,11 +19,10 @@ use reqlore_domain::ports::transport::{FailedSignIn, PageOrigin, SIGN_IN_PATH, S
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
-use crate::authentication::TOO_MANY_FAILURES;
 use crate::error_response::ErrorResponse;
 use crate::handler::{
-    DetachOnDrop, EVENT_STREAM, body_with_permits, catch_panic, complete_response, discard_unread,
-    has_user, request_id,
+    DetachOnDrop, EVENT_STREAM, accepts_events, body_with_permits, catch_panic, complete_response,
+    discard_unread, has_user, request_id,
 };
 use crate::{GaugeGuard, ServerState, health};
 
@@ -32,17 +31,35 @@ pub(crate) async fn serve_page(
     Extension(peer): Extension<SocketAddr>,
     request: Request,
 ) -> Response<Body> {
-    let Some(pages) = shared.pages.clone() else { return health::not_found() };
     let started = Instant::now();
     let (parts, body) = request.into_parts();
     let request_id = request_id(&parts.headers);
     // Outside the future, because it is needed after an error or a panic too.
-    let mut body = Some(body);
-    let responding = respond_to_page(&shared, pages, peer, &request_id, parts, &mut body);
+    let (mut body, sent) = (Some(body), parts.clone());
+    let responding = async {
+        let response = match shared.pages.clone() {
+            _ if is_oauth_path(parts.uri.path()) => return Ok(health::no_oauth()),
+            Some(pages) => {
+                respond_to_page(&shared, pages, peer, &request_id, parts, &mut body).await?
+            }
+            None => return Err(health::not_found()),
+        };
+        // A stream of events has its own path; a client of MCP does not expect a page at `/`.
+        let is_sign_in = response.status() == StatusCode::SEE_OTHER && sent.uri.path() == "/";
+        let is_page = match response.status() {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => !is_program(&sent),
+            _ => !is_sign_in || !sent.headers.get_all(ACCEPT).iter().any(accepts_events),
+        };
+        if is_page { Ok(response) } else { Err(health::not_found()) }
+    };
     let outcome = catch_panic(&request_id, responding).await;
     let outcome = discard_unread(outcome, body).await;
-    // Not JSON, because a person reads it.
-    let response = outcome.unwrap_or_else(ErrorResponse::into_text_response);
+    let response = outcome.unwrap_or_else(|error| {
+        if error.status == StatusCode::NOT_FOUND {
+            shared.log_anonymous(&error, &sent, peer, &request_id);
+        }
+        if is_program(&sent) { error.into_response() } else { error.into_text_response() }
+    });
     complete_response(&shared, &request_id, None, Ok(response), started)
 }
 
@@ -68,8 +85,11 @@ async fn respond_to_page(
         shared.logins.count_look_up(address)?;
     }
     let expects = parts.headers.contains_key(EXPECT);
-    let body = body.take().unwrap_or_default();
-    let (body, body_permit) = shared.bodies.read_body(body, expects, &limit.body_budget).await?;
+    let unread = body.take().unwrap_or_default();
+    let reading = shared.bodies.read_body(unread, expects, &limit.body_budget);
+    let (read, body_permit) = reading.await?;
+    // An error for a program has the id of its message.
+    *body = Some(read.clone().into());
     // Starts after the body: a slow upload has its own limit.
     let due = Instant::now() + shared.config.limits.request_timeout;
     let permit = shared.page_clients.acquire_run_permit(&limit, due).await?;
@@ -79,23 +99,26 @@ async fn respond_to_page(
     parts.extensions.insert(PageOrigin { address, request_id: request_id.clone() });
     let extensions = parts.extensions.clone();
     let handling = async move {
-        let response = pages.call(Request::from_parts(parts, Body::from(body))).await;
+        let response = pages.call(Request::from_parts(parts, Body::from(read))).await;
         drop((permit, body_permit, in_flight));
         response.unwrap_or_else(|never| match never {})
     };
     // A form that changes something completes, also if its client disconnects.
     let handling =
         DetachOnDrop { handling: Some(handling.boxed()), work: shared.running_requests.clone() };
-    let Ok(response) = timeout_at(due, handling).await else {
+    let Ok(mut response) = timeout_at(due, handling).await else {
         let message = "The request took too long. A started change still finishes; check it \
                        before you try again.";
         return Err(ErrorResponse::busy(message));
     };
     if response.extensions().get::<FailedSignIn>().is_some() {
         if let Some(seconds) = shared.logins.count_failure(address) {
-            return Err(ErrorResponse::rate_limited(TOO_MANY_FAILURES, seconds));
+            // The page with its reason stays.
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert(RETRY_AFTER, seconds.max(1).into());
+        } else {
+            shared.config.counters.failed_logins.fetch_add(1, Ordering::Relaxed);
         }
-        shared.config.counters.failed_logins.fetch_add(1, Ordering::Relaxed);
     }
     stream_events(shared, &extensions, response)
 }
@@ -122,6 +145,22 @@ fn stream_events(
         body_with_permits((permit, stream), frames)
     });
     Ok(streamed)
+}
+
+/// True for a request of a program, which gets errors as JSON.
+fn is_program(parts: &Parts) -> bool {
+    let names = |header: HeaderName, media_type: &[u8]| {
+        let mut values = parts.headers.get_all(header).iter();
+        values
+            .any(|value| value.as_bytes().windows(media_type.len()).any(|part| part == media_type))
+    };
+    let is_form = names(CONTENT_TYPE, b"application/x-www-form-urlencoded");
+    !names(ACCEPT, b"text/html") || parts.method == Method::POST && !is_form
+}
+
+/// True for paths at which clients look for an OAuth server after a 401.
+fn is_oauth_path(path: &str) -> bool {
+    ["/register", "/authorize", "/token"].contains(&path) || path.contains("/.well-known/")
 }
 
 /// Rejects a user and a secret in a URL, which would end up in logs and in the browser's history.

@@ -198,9 +198,11 @@ async fn drain_body(mut body: Body, start: &mut BodyStart) {
     let _ = timeout(DISCARD_TIMEOUT, draining).await;
 }
 
-/// Discards the body of a rejected request. False if it is too long or too slow: the connection
-/// must then be closed, or the rest would be parsed as the next request.
-pub(crate) async fn discard_body(body: Body) -> bool {
-    let is_small = body.size_hint().upper().is_some_and(|size| size <= UNBUDGETED_BYTES);
-    is_small && matches!(timeout(DISCARD_TIMEOUT, body.collect()).await, Ok(Ok(_)))
+/// Reads the body of a rejected request. `None` if it is too long or too slow: the connection must
+/// then be closed, or the rest would be parsed as the next request.
+pub(crate) async fn discard_body(body: Body) -> Option<Bytes> {
+    if body.size_hint().upper().is_none_or(|size| size > UNBUDGETED_BYTES) {
+        return None;
+    }
+    Some(timeout(DISCARD_TIMEOUT, body.collect()).await.ok()?.ok()?.to_bytes())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reqlore_application::{Application, Maintenance};
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Access, Caller, PresentedToken, redact_echo, redact_secrets};
+use reqlore_domain::identity::{Access, Caller, redact_echo, redact_secrets, token};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_probe::{HttpClient, is_encrypted, is_loopback};
@@ -253,11 +253,9 @@ fn connect_remote(
         )));
     };
     // Anything else is not sent: it may be another service's secret.
-    if PresentedToken::parse(token.trim()).is_none() {
-        return Err(CommandError::usage_error(format!(
-            "{TOKEN_VARIABLE}: does not contain a Reqlore token; set it to one from `reqlore token \
-             create`"
-        )));
+    if let Some([problem, next]) = token::describe_malformed(token.trim()) {
+        let message = format!("{TOKEN_VARIABLE}: the token {problem}; {next}");
+        return Err(CommandError::usage_error(message));
     }
     let mut client = HttpClient::new(&url, Some(token.trim()), timeout);
     if let Some(key) = &options.project {

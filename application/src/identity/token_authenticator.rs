@@ -166,7 +166,9 @@ impl TokenAuthenticator {
                 "rotated token used; it may be stolen"
             );
         } else {
-            tracing::warn!(id = correlation_id, address, token, reason, "login rejected");
+            let by_clock = matches!(denial, TokenError::NotYetValid | TokenError::Expired);
+            let hint = by_clock.then_some("by the clock of this server; check that it is right");
+            tracing::warn!(id = correlation_id, address, token, reason, hint, "login rejected");
         }
         let entry = AuditEvent {
             token: id.cloned(),

@@ -128,6 +128,35 @@ impl PresentedToken {
     }
 }
 
+/// Returns the problem and the fix for a text that has not the form of a token. Never quotes it.
+pub fn describe_malformed(text: &str) -> Option<[&'static str; 2]> {
+    if PresentedToken::parse(text).is_some() {
+        return None;
+    }
+    let is_upper = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_variable = text.starts_with(['$', '%', '{', '<', '[']) || text.contains("${");
+    Some(if text.trim().is_empty() {
+        ["is empty", "set its variable in the environment of the client, and restart the client"]
+    } else if is_variable || text.bytes().all(is_upper) {
+        [
+            "is a variable that was not replaced",
+            "set the variable in the environment of the client, and write it in the client's syntax",
+        ]
+    } else if text.contains(['"', '\'', '`', '“', '”', '„', '‘', '’', '«', '»']) {
+        ["has quotes", "send it without them"]
+    } else if text.to_ascii_lowercase().contains("bearer") {
+        ["contains `Bearer` once more", "send `Bearer` once, and the token alone after it"]
+    } else if text.starts_with(SESSION_PREFIX) {
+        ["is the secret of a session of a browser", "send a token from `reqlore token create`"]
+    } else if !text.trim_start().starts_with(TOKEN_PREFIX) {
+        ["does not begin with reqlore_pat_", "send a token from `reqlore token create`"]
+    } else if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        ["has characters that do not belong to it", "send it without blanks and other characters"]
+    } else {
+        ["is incomplete or mistyped", "copy all of it again"]
+    })
+}
+
 impl fmt::Debug for PresentedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Derived output would print the secret in logs.

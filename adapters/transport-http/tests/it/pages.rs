@@ -8,14 +8,14 @@ use axum::body::Body;
 use axum::extract::RawQuery;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Response, StatusCode};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Redirect};
 use axum::routing::{get, post};
 use reqlore_domain::ports::transport::{FailedSignIn, PageOrigin, SIGN_IN_PATH, StreamOwner};
 use reqlore_transport_http::{HttpLimits, ProxyTrust, RateLimit};
 use tokio::sync::Semaphore;
 
 use crate::test_client::TestRequest;
-use crate::test_server::{TestServer, ada_token, valid_request};
+use crate::test_server::{CapturedLog, TestServer, ada_token, call, valid_request};
 
 /// Pages that answer with parts of the request; `/slow` takes a permit of the gate.
 fn pages(gate: &Arc<Semaphore>) -> Router {
@@ -25,7 +25,8 @@ fn pages(gate: &Arc<Semaphore>) -> Router {
         let PageOrigin { address, request_id } = origin;
         async move { format!("{address} {request_id} {} {has_token}", query.0.unwrap_or_default()) }
     };
-    let sign_in = async || (StatusCode::UNAUTHORIZED, Extension(FailedSignIn)).into_response();
+    let sign_in =
+        async || (StatusCode::UNAUTHORIZED, Extension(FailedSignIn), "a page").into_response();
     let events = async |query: RawQuery| {
         let stream = futures_util::stream::pending::<Result<&str, std::io::Error>>();
         let headers = [(CONTENT_TYPE, "text/event-stream")];
@@ -37,6 +38,7 @@ fn pages(gate: &Arc<Semaphore>) -> Router {
         "done".into_response()
     };
     Router::new()
+        .route("/", get(async || Redirect::to("/signin")))
         .route("/show", get(show).post(async |body: String| body.len().to_string()))
         .route(SIGN_IN_PATH, post(sign_in))
         .route("/events", get(events))
@@ -68,12 +70,95 @@ async fn page_gets_address_request_id_and_query_but_no_token() {
     assert_eq!((server.in_flight(), server.look_ups()), (0, 0));
     let missing = server.request(&TestRequest::get("/other")).await;
     assert_eq!(missing.status, 404, "the router answers: {missing:?}");
-    let broken = server.request(&TestRequest::get("/panic")).await;
-    assert_eq!(
-        (broken.status, broken.header("content-type")),
-        (500, Some("text/plain; charset=utf-8"))
-    );
+    let panic = TestRequest::get("/panic");
+    for (request, content_type) in [
+        (panic.clone().header("Accept", "text/html"), "text/plain; charset=utf-8"),
+        (panic, "application/json"),
+    ] {
+        let broken = server.request(&request).await;
+        assert_eq!((broken.status, broken.header("content-type")), (500, Some(content_type)));
+    }
     server.assert_serves().await;
+}
+
+// S5: 1.10, 3.4
+#[tokio::test]
+async fn program_at_wrong_path_gets_logged_json_with_right_path() {
+    let log = CapturedLog::capture();
+    let post = |path: &str| TestRequest::post(call("who")).line(&format!("POST {path} HTTP/1.1"));
+    let browser = "text/html,application/xhtml+xml,*/*;q=0.8";
+    let form = "application/x-www-form-urlencoded";
+    for has_pages in [true, false] {
+        let server =
+            if has_pages { start(HttpLimits::default(), false) } else { TestServer::start() };
+        for (request, id) in [
+            (post("/"), 7),
+            (post("/mcp"), 7),
+            (post("/api/v1/mcp/"), 7),
+            (post("/api/v1"), 7),
+            (post("/events"), 7),
+            (post("/sse").token(&ada_token()), 7),
+            (post("/mcp").header("Accept", "application/json, text/event-stream"), 7),
+            (post("/mcp").header("Accept", browser), 7),
+            (post("/mcp").with("Content-Type", form), 7),
+            (TestRequest::get("/sse"), 0),
+            (TestRequest::get("/mcp").header("Accept", "text/event-stream"), 0),
+            (TestRequest::get("/api/v1/tools").header("Accept", "*/*"), 0),
+            (TestRequest::get("/").header("Accept", "text/event-stream"), 0),
+            (TestRequest::get("/x").line("DELETE /mcp HTTP/1.1"), 0),
+        ] {
+            let response = server.request(&request).await;
+            let place = String::from_utf8_lossy(&request.bytes()).into_owned();
+            assert_eq!(response.error_code(), (404, -32600), "{place}");
+            assert_eq!(response.header("content-type"), Some("application/json"), "{place}");
+            assert!(response.body.contains("POST /api/v1/mcp"), "{place}: {response:?}");
+            assert!(response.header("x-request-id").is_some(), "{place}");
+            let wanted = if id == 0 { serde_json::Value::Null } else { id.into() };
+            assert_eq!(response.json()["id"], wanted, "{place}");
+        }
+        let lines = log.text().matches("send calls to POST /api/v1/mcp").count();
+        assert_eq!(lines, if has_pages { 14 } else { 28 });
+        log.assert_line(&["request refused", "path=\"/mcp\"", "status=404", "method=\"POST\""]);
+    }
+    let server = start(HttpLimits::default(), false);
+    for request in [
+        TestRequest::get("/other").header("Accept", browser),
+        post("/other").header("Accept", browser).with("Content-Type", form),
+    ] {
+        let page = server.request(&request).await;
+        assert_eq!((page.status, &*page.body), (404, ""), "the router answers a person");
+    }
+    assert_eq!(server.status(&TestRequest::get("/")).await, 303, "a probe");
+}
+
+#[tokio::test]
+async fn discovery_of_oauth_gets_json() {
+    for has_pages in [true, false] {
+        let server =
+            if has_pages { start(HttpLimits::default(), false) } else { TestServer::start() };
+        for target in [
+            "POST /register",
+            "GET /authorize?client_id=x&redirect_uri=http://127.0.0.1:3000/",
+            "POST /token",
+            "GET /.well-known/oauth-authorization-server",
+            "GET /.well-known/oauth-protected-resource/api/v1/mcp",
+            "GET /.well-known/openid-configuration",
+            "GET /api/v1/mcp/.well-known/openid-configuration",
+            "OPTIONS /.well-known/oauth-authorization-server",
+            "GET /register",
+            "PUT /token",
+        ] {
+            let request = TestRequest::get("/").line(&format!("{target} HTTP/1.1"));
+            for request in [request.clone(), request.header("Accept", "text/html")] {
+                let response = server.request(&request).await;
+                assert_eq!(response.status, 404, "{target}");
+                let json = response.json();
+                assert_eq!(json["error"], "invalid_request", "{target}");
+                let description = json["error_description"].as_str().unwrap();
+                assert!(description.contains("no OAuth"), "{target}: {description}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -129,6 +214,9 @@ async fn failed_sign_ins_are_limited_by_address() {
         statuses.push(server.status(&sign_in).await);
     }
     assert_eq!(statuses, [401, 401, 429]);
+    let further = server.request(&sign_in).await;
+    assert_eq!((further.status, &*further.body), (429, "a page"), "with the reason");
+    assert!(further.header("retry-after").is_some(), "{further:?}");
     assert_eq!(server.count(|counters| &counters.failed_logins), 2);
     server.assert_serves().await;
 }

@@ -120,6 +120,7 @@ pub(crate) struct StubAuthenticator {
     look_ups: AtomicUsize,
     pub(crate) is_unavailable: AtomicBool,
     pub(crate) panics: AtomicBool,
+    pub(crate) hangs: AtomicBool,
     /// The client's address in the last look-up.
     pub(crate) address: Mutex<String>,
 }
@@ -163,6 +164,9 @@ impl Authenticator for StubAuthenticator {
             )));
         }
         assert!(!self.panics.load(Ordering::SeqCst), "of the authenticator");
+        if self.hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
         let known = self.known.lock().unwrap().get(token).cloned();
         let caller =
             known.unwrap_or(Err(TokenError::Unknown)).map_err(AuthenticationError::Token)?;

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::identity::token;
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use reqlore_domain::ports::transport::{FailedSignIn, SIGN_IN_PATH};
 
@@ -73,8 +74,12 @@ async fn sign_in(
         Err(AuthenticationError::Failed(error)) => Err(error.into()),
         Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => {
             let frame = PageFrame::anonymous(theme_choice(&headers), "Sign in");
-            let error = "The token is not valid here; paste a current personal access token";
-            let page = render(&SignInPage { frame, next, error, has_link: config.has_link })?;
+            let error = match token::describe_malformed(fields.text("token").trim()) {
+                Some([problem, next]) => format!("The token {problem}; {next}"),
+                None => "The token is not valid here; paste a current personal access token".into(),
+            };
+            let has_link = config.has_link;
+            let page = render(&SignInPage { frame, next, error: &error, has_link })?;
             Ok((StatusCode::UNAUTHORIZED, Extension(FailedSignIn), page).into_response())
         }
     }

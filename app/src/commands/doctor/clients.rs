@@ -11,7 +11,7 @@ use std::time::Duration;
 use reqlore_client_config::{
     Client, ClientEnvironment, ConfigLocation, ConfigScope, ServerSpec, edit,
 };
-use reqlore_domain::identity::{PresentedToken, token};
+use reqlore_domain::identity::token;
 use reqlore_probe::{ProbeError, ServerInfo, StdioClient};
 use serde_json::Value;
 
@@ -360,17 +360,18 @@ impl EntryCheck<'_> {
                 format!("check {file}, because its author may want another secret of yours"),
             ]);
         }
-        match env_variable(name) {
-            // Anything else is not sent: it may be another service's secret.
-            Some(value) if PresentedToken::parse(&value).is_some() => Ok(value),
-            Some(_) => Err([
-                format!("the variable {name} does not contain a Reqlore token"),
-                format!("set {name} to a token from `reqlore token create`"),
-            ]),
-            None => Err([
+        let Some(value) = env_variable(name) else {
+            return Err([
                 format!("the variable {name} is not set"),
                 format!("set {name} to the token, in the client's environment and in this one"),
-            ]),
+            ]);
+        };
+        match token::describe_malformed(&value) {
+            None => Ok(value),
+            // Not sent: it may be another service's secret.
+            Some([problem, next]) => {
+                Err([format!("the token in the variable {name} {problem}"), next.to_owned()])
+            }
         }
     }
 }
