@@ -212,8 +212,10 @@ pub(crate) fn tool_error(
             Err(ErrorData::new(ErrorCode(code), clean_if(true, &error.message), tool))
         }
         ErrorKind::Internal => Err(internal_error(&error, &context.request_id)),
-        // A status of 403 needs a JSON-RPC error.
-        ErrorKind::Forbidden if over_http => Err(to_error_data(error, context, None)),
+        // A status of 403 or 503 needs a JSON-RPC error.
+        ErrorKind::Forbidden | ErrorKind::Busy | ErrorKind::Unavailable if over_http => {
+            Err(to_error_data(error, context, None))
+        }
         _ if context.dialect == ClientDialect::JsonRpc && era == ProtocolEra::Legacy => {
             Err(to_error_data(error, context, None))
         }
@@ -250,10 +252,8 @@ fn to_error_data(error: Error, context: &RequestContext, uri: Option<&str>) -> E
     match error.kind {
         ErrorKind::Internal => return internal_error(&error, &context.request_id),
         ErrorKind::Forbidden => context.status.request_status(403),
-        ErrorKind::Busy | ErrorKind::Cancelled | ErrorKind::Unavailable
-            if context.dialect == ClientDialect::JsonRpc =>
-        {
-            // Plain HTTP clients retry after a 503; MCP clients expect 200.
+        // Proxies and clients retry after it.
+        ErrorKind::Busy | ErrorKind::Cancelled | ErrorKind::Unavailable => {
             context.status.request_status(503);
         }
         _ => {}

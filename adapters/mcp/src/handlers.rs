@@ -217,18 +217,14 @@ impl ServerHandler for McpServer {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let request = context.request_context();
-        let lists = self.authorize_method(request, "subscriptions/listen").await?;
-        let mut stream = request.extensions.get::<Arc<SubscriptionStream>>().cloned();
-        if stream.is_none() && lists.has_resources() {
-            // Over HTTP rmcp has acknowledged this request already.
-            let guarded = self.guarded_service(request)?;
-            let late_stream = self.0.subscriptions.open_stream(guarded, context.accepted()).await?;
-            // Changes between the acknowledgement and the read are unknown.
-            late_stream.notify_all();
-            stream = Some(Arc::new(late_stream));
-        }
-        self.0.subscriptions.serve_stream(stream.as_deref(), &context).await;
+        let extensions = &context.request_context().extensions;
+        // Over HTTP rmcp wraps the extensions of the request into its parts.
+        let of_http = extensions.get::<http::request::Parts>().map(|parts| &parts.extensions);
+        let stream = match of_http {
+            Some(extensions) => extensions.get::<Arc<SubscriptionStream>>(),
+            None => extensions.get::<Arc<SubscriptionStream>>(),
+        };
+        self.0.subscriptions.serve_stream(stream.map(|stream| &**stream), &context).await;
         Ok(())
     }
 
@@ -342,6 +338,11 @@ fn invalid_params(method: &str, params: Option<&Value>) -> ErrorData {
         // `capabilities` is the only required object; every other member is a string.
         if *path != "capabilities" && !value.is_string() {
             return field_error(path, "must be a string");
+        }
+    }
+    for member in ["arguments", "context", "notifications"] {
+        if params.get(member).is_some_and(|value| !value.is_null() && !value.is_object()) {
+            return field_error(member, "must be an object");
         }
     }
     field_error("params", "invalid")

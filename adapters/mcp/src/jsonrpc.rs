@@ -180,7 +180,11 @@ pub fn classify_malformed(message: &Value) -> MalformedMessage {
             invalid_request(&id, "\"id\" must be a string or an integer")
         }
         Some(Value::String(_)) => {
-            let error = ErrorData::invalid_params("\"params\" must be an object", None);
+            // rmcp accepts any other member here and rejects it later.
+            let has_params = message.get("params").is_some_and(Value::is_object);
+            let field = if has_params { "_meta" } else { "params" };
+            let problem = format!("{field}: must be an object");
+            let error = ErrorData::invalid_params(problem, Some(json!({ "field": field })));
             MalformedMessage::new(&id, &error)
         }
         _ => invalid_request(&id, "\"method\" must be a string"),
@@ -280,11 +284,17 @@ fn malformed_json(line: &[u8], fault: JsonFault) -> MalformedMessage {
             ErrorData::invalid_params("a number is out of range", None)
         }
         None => {
-            let detail = match fault.error.classify() {
-                Category::Eof => "the line ends before the JSON value does".to_owned(),
-                _ => fault.error.to_string(),
+            let (line_number, column) = (fault.error.line(), fault.error.column());
+            // Only characters are quoted, never the parser's words.
+            let rest = &line[start.len().saturating_sub(1)..];
+            let found = String::from_utf8_lossy(&rest[..rest.len().min(4)]).chars().next();
+            let problem = match found {
+                Some(found) if fault.error.classify() != Category::Eof => {
+                    format!("unexpected {found:?} at line {line_number}, column {column}")
+                }
+                _ => "the text ends before the JSON value does".to_owned(),
             };
-            ErrorData::parse_error("Parse error", Some(json!({ "detail": detail })))
+            ErrorData::parse_error(format!("Parse error: {problem}; send valid JSON"), None)
         }
     };
     // Many clients send the id last. It can be trusted only if all of the text is JSON.
@@ -444,6 +454,43 @@ mod tests {
         ] {
             let line = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":"#;
             check(format!("{line}{params}}}"), code, &id);
+        }
+    }
+
+    // S5: 5.6, 5.8
+    #[test]
+    fn invalid_json_gets_a_position_and_no_words_of_the_parser() {
+        let cut = "the text ends before the JSON value does";
+        for (line, problem) in [
+            ("", cut),
+            ("{", cut),
+            ("{\"a\":\"b", cut),
+            ("{\"a\":", cut),
+            ("nonsense", "unexpected 'o' at line 1, column 2"),
+            ("xyz", "unexpected 'x' at line 1, column 1"),
+            ("{\"a\":1,}", "unexpected '}' at line 1, column 8"),
+            ("{} {}", "unexpected '{' at line 1, column 4"),
+            ("{\n  \"a\": tru,\n}", "unexpected ',' at line 2, column 11"),
+            ("{'a':1}", "unexpected '\\'' at line 1, column 2"),
+            ("{\"a\" 1}", "unexpected '1' at line 1, column 6"),
+            ("[1 2]", "unexpected '2' at line 1, column 4"),
+            ("[1,,2]", "unexpected ',' at line 1, column 4"),
+            ("{\"a\":01}", "unexpected '1' at line 1, column 7"),
+            ("[ü]", "unexpected 'ü' at line 1, column 2"),
+            ("\u{feff}{}", "unexpected '\\u{feff}' at line 1, column 1"),
+            ("{\"a\":\"b\tc\"}", "unexpected '\\t' at line 1, column 8"),
+            ("{\"a\":NaN}", "unexpected 'N' at line 1, column 6"),
+        ] {
+            let malformed = parse_message(line.as_bytes()).expect_err(line);
+            assert_eq!(
+                malformed.message,
+                format!("Parse error: {problem}; send valid JSON"),
+                "{line}"
+            );
+            let response = String::from_utf8(malformed.response.unwrap()).unwrap();
+            for word in ["expected value", "EOF", "trailing", "line 1 column", "identifier"] {
+                assert!(!response.contains(word), "{line}: {response}");
+            }
         }
     }
 

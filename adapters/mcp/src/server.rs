@@ -10,9 +10,9 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{AnswerFormat, ApplicationService, NoProgress, ToolReply};
 use rmcp::model::{
-    ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData, JsonRpcResponse,
-    JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig, ServerJsonRpcMessage,
-    ServerResult,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData,
+    JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig,
+    ServerJsonRpcMessage, ServerResult, SubscriptionsListenRequest,
 };
 use rmcp::service::{NotificationContext, RequestContext as RmcpContext, Service};
 use rmcp::{RoleServer, ServerHandler};
@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 
 use crate::convert::{self, ProtocolEra};
 use crate::handlers::{is_modern, unknown_method};
-use crate::jsonrpc::ToolCallMessage;
+use crate::jsonrpc::{ToolCallMessage, parse_message};
 use crate::request_context::{ClientDialect, GuardedService, RequestContext, correlation_id};
 use crate::static_lists::StaticLists;
-use crate::subscriptions::Subscriptions;
+use crate::subscriptions::{SubscriptionStream, Subscriptions};
 
 type Context = RmcpContext<RoleServer>;
 
@@ -175,6 +175,48 @@ impl McpServer {
         };
         // These types have string keys only, so serialization cannot fail.
         serde_json::to_vec(&message).unwrap_or_default()
+    }
+
+    /// Opens the stream of a `subscriptions/listen` over HTTP for [`ServerHandler::listen`], which
+    /// rmcp calls after the acknowledgement. Returns the response to a request that fails.
+    pub async fn prepare_listen(
+        &self,
+        body: &[u8],
+        context: RequestContext,
+        extensions: &mut http::Extensions,
+    ) -> Result<(), Vec<u8>> {
+        // rmcp rejects any other message itself.
+        if let Ok(ClientJsonRpcMessage::Request(message)) = parse_message(body)
+            && let ClientRequest::SubscriptionsListenRequest(listen) = message.request
+        {
+            let guarded = GuardedService { service: Arc::clone(&self.0.service), context };
+            let opened = self.open_stream(guarded, &listen).await;
+            let failed = |error| {
+                let response = ServerJsonRpcMessage::error(error, Some(message.id));
+                serde_json::to_vec(&response).unwrap_or_default()
+            };
+            if let Some(stream) = opened.map_err(failed)? {
+                extensions.insert(stream);
+            }
+        }
+        Ok(())
+    }
+
+    /// Authorizes a subscription and reads its resources. `None` without any resources.
+    async fn open_stream(
+        &self,
+        guarded: GuardedService,
+        listen: &SubscriptionsListenRequest,
+    ) -> Result<Option<Arc<SubscriptionStream>>, ErrorData> {
+        const METHOD: &str = "subscriptions/listen";
+        if let Err(error) = guarded.authorize_method(METHOD).await {
+            return Err(convert::request_error(error, &guarded.context, METHOD, None));
+        }
+        if !self.lists_of_caller(&guarded).has_resources() {
+            return Ok(None);
+        }
+        let opened = self.0.subscriptions.open_stream(guarded, &listen.params.notifications).await;
+        opened.map(|stream| Some(Arc::new(stream))).map_err(use_modern_code)
     }
 
     /// Returns the application for the caller of this request.
@@ -330,14 +372,12 @@ impl Service<RoleServer> for ConnectionService {
             let error = unknown_method(method, server.is_connected(), modern);
             return Err(server.protocol_error(&context, method, error));
         }
-        if let ClientRequest::SubscriptionsListenRequest(listen) = &request
-            && server.widest_lists().has_resources()
-        {
+        if let ClientRequest::SubscriptionsListenRequest(listen) = &request {
             let guarded = server.guarded_service(&context)?;
-            let requested = &listen.params.notifications;
-            let stream = server.0.subscriptions.open_stream(guarded, requested).await;
-            // `listen` takes the stream from the extensions after the acknowledgement.
-            context.extensions.insert(Arc::new(stream.map_err(use_modern_code)?));
+            if let Some(stream) = server.open_stream(guarded, listen).await? {
+                // `listen` takes the stream from the extensions after the acknowledgement.
+                context.extensions.insert(stream);
+            }
         }
         server.handle_request(request, context).await
     }

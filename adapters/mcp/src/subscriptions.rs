@@ -52,14 +52,6 @@ pub(crate) struct SubscriptionStream {
     _permits: [OwnedSemaphorePermit; 2],
 }
 
-impl SubscriptionStream {
-    /// Notifies every target once. Required if the stream was acknowledged before its resources
-    /// were read: changes in between are unknown.
-    pub(crate) fn notify_all(&self) {
-        self.poller.mark_all_changed();
-    }
-}
-
 impl Subscriptions {
     pub(crate) fn new(connected: bool) -> Self {
         let closing = CancellationToken::new();
@@ -315,17 +307,6 @@ impl ResourcePoller {
 
     fn remove(&self, target: &SubscriptionTarget) {
         self.with_state(|state| state.targets.remove(target));
-    }
-
-    fn mark_all_changed(&self) {
-        self.with_state(|state| {
-            for target in state.targets.values_mut() {
-                let ContentSnapshot { revision, digest } = target.snapshot;
-                target.snapshot =
-                    // The revision makes the next round read it, the digest makes it notify.
-                    ContentSnapshot { revision: revision.wrapping_sub(1), digest: !digest };
-            }
-        });
     }
 
     /// True if the caller must call [`Self::run_until_closed`]: there are subscriptions and it is

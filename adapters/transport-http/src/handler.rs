@@ -109,23 +109,31 @@ impl ProtocolHandler {
         }
     }
 
-    /// Handles a request, with `call` set without rmcp.
+    /// Handles a request, with `call` set without rmcp. `is_listen` prepares its stream.
     async fn handle_request(
         &self,
         mut parts: Parts,
         body: Bytes,
         call: Option<ToolCallMessage>,
+        is_listen: bool,
         context: RequestContext,
     ) -> ProtocolResponse {
-        let (Some(server), Some(call)) = (&self.server, call) else {
-            parts.extensions.insert(context);
-            return (self.rmcp)(Request::from_parts(parts, Full::new(body))).await;
+        let handling = async {
+            let server = self.server.as_ref().filter(|_| is_listen || call.is_some())?;
+            let Some(call) = call else {
+                let (context, extensions) = (context.clone(), &mut parts.extensions);
+                return server.prepare_listen(&body, context, extensions).await.err();
+            };
+            Some(server.call_directly(call, context.clone()).await)
         };
-        let calling = self.cancelled.run_until_cancelled(server.call_directly(call, context));
-        // The status stays 200 here; `finish_response` sets the one that the call requests.
         let mut response = Response::new(BoxBody::default());
-        match calling.await {
-            Some(body) => {
+        match self.cancelled.run_until_cancelled(handling).await {
+            Some(None) => {
+                parts.extensions.insert(context);
+                return (self.rmcp)(Request::from_parts(parts, Full::new(body))).await;
+            }
+            // The status stays 200 here; `finish_response` sets the one that the call requests.
+            Some(Some(body)) => {
                 *response.body_mut() = Full::from(body).boxed();
                 response.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);
             }
@@ -360,11 +368,13 @@ pub(crate) async fn respond_to_message(
     let context =
         RequestContext { caller, request_id: request_id.clone(), dialect, status: status.clone() };
     let in_flight = GaugeGuard::new(&shared.config.counters, |counters| &counters.in_flight);
+    let is_listen = subscription.is_some();
     let running = RunningRequest { permit, subscription, body_permit, in_flight };
     // `finish_response` needs the body to explain a rejection by rmcp.
     let (state, sent) = (shared.clone(), body.clone());
-    let handling =
-        async move { (state.protocol.handle_request(parts, sent, call, context).await, running) };
+    let handling = async move {
+        (state.protocol.handle_request(parts, sent, call, is_listen, context).await, running)
+    };
     let handling =
         DetachOnDrop { handling: Some(handling.boxed()), work: shared.running_requests.clone() };
     let Ok((mut response, running)) = timeout_at(due, handling).await else {

@@ -133,9 +133,18 @@ async fn forbidden_call_over_http_gets_403_in_each_dialect() {
 async fn mcp_client_over_http_gets_the_responses_of_stdio() {
     for era in [ProtocolEra::Legacy, ProtocolEra::Modern] {
         let origin = RequestOrigin::Http(ClientDialect::Mcp, era);
-        for name in ["invalid", "not_found", "conflict", "busy", "unavailable", "fine"] {
+        for name in ["invalid", "not_found", "conflict", "fine"] {
             let (outcome, status) = call_from(name, origin).await;
             assert_eq!((outcome, status), (call(name).await, None), "{name}");
+        }
+        // Clients and proxies retry after the status.
+        for (name, code) in [("busy", -32015), ("unavailable", -32016)] {
+            let (outcome, status) = call_from(name, origin).await;
+            assert_eq!(
+                (&outcome.unwrap_err()["code"], status),
+                (&json!(code), Some(503)),
+                "{name}"
+            );
         }
         let code = if era == ProtocolEra::Modern { -32602 } else { -32601 };
         assert_eq!(call_from("unknown", origin).await.0.unwrap_err()["code"], code);

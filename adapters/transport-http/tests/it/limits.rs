@@ -282,6 +282,25 @@ async fn subscription_ends_when_its_token_loses_rights() {
     }
 }
 
+// A change is found 0.1 s after it was made, and a revocation up to a second later.
+#[tokio::test]
+async fn stream_of_a_revoked_token_delivers_nothing() {
+    let server = TestServer::start();
+    for change in [TokenError::Revoked, TokenError::Expired, TokenError::Disabled] {
+        server.tokens.set(&ada_token(), Ok(UserRole::Administrator));
+        let mut open = server.send(&listen_request()).await;
+        assert_eq!(open.read_head().await.unwrap().0, 200);
+        assert!(open.read_chunk().await.unwrap().contains("acknowledged"));
+        server.service.touch_all();
+        assert!(open.read_chunk().await.unwrap().contains("updated"), "a valid token");
+        server.tokens.set(&ada_token(), Err(change));
+        server.service.touch_all();
+        while let Some(chunk) = open.read_chunk().await {
+            assert!(!chunk.contains("updated"), "{change:?}: {chunk}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn client_that_sends_a_whole_large_body_reads_the_413() {
     let server = TestServer::with(HttpLimits { body_bytes: 1_000, ..HttpLimits::default() });

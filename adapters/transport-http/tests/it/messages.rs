@@ -48,6 +48,83 @@ async fn malformed_message_gets_400_with_code_and_id() {
     server.assert_serves().await;
 }
 
+// S5: 5.5, 7.2, 7.8
+#[tokio::test]
+async fn member_of_wrong_type_is_named() {
+    let server = TestServer::start();
+    let named = |name: &str, arguments: Value| json!({ "name": name, "arguments": arguments });
+    for (method, params, field) in [
+        ("tools/call", named("who", json!([])), "arguments"),
+        ("tools/call", named("who", json!([{ "a": 1 }])), "arguments"),
+        ("tools/call", named("who", json!("{}")), "arguments"),
+        ("tools/call", named("who", json!(5)), "arguments"),
+        ("tools/call", named("who", json!(false)), "arguments"),
+        ("tools/call", json!({ "name": 5 }), "name"),
+        ("tools/call", json!({ "arguments": [] }), "name"),
+        ("tools/call", json!({ "name": "who", "_meta": [] }), "_meta"),
+        ("prompts/get", named("x", json!([])), "arguments"),
+        ("prompts/get", named("x", json!("a")), "arguments"),
+        ("prompts/get", named("x", json!(1.5)), "arguments"),
+        ("completion/complete", json!({ "ref": [], "argument": {} }), "ref.type"),
+        ("resources/read", json!({ "uri": [] }), "uri"),
+    ] {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        for accept in ["application/json", "application/json, text/event-stream"] {
+            let response = server.request(&post(body.to_string()).header("Accept", accept)).await;
+            let status = if field == "_meta" { 400 } else { 200 };
+            assert_eq!(response.error_code(), (status, -32602), "{body}: {response:?}");
+            let error = &response.json()["error"];
+            assert_eq!(error["data"]["field"], field, "{body}: {error}");
+            assert!(error["message"].as_str().unwrap().starts_with(field), "{body}: {error}");
+        }
+    }
+    for arguments in [json!({}), json!(null)] {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": named("who", arguments) });
+        assert!(server.request(&post(body.to_string())).await.json().get("result").is_some());
+    }
+}
+
+#[tokio::test]
+async fn byte_order_mark_before_a_body_is_ignored() {
+    let server = TestServer::start();
+    let list = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list"}"#.to_owned();
+    let batch = format!("[{}]", call("who"));
+    for body in [call("who"), list, batch, format!("\r\n{}", call("who"))] {
+        let with_mark = post(format!("\u{feff}{body}"));
+        let plain = server.request(&post(body).header("X-Request-Id", "r")).await;
+        let marked = server.request(&with_mark.header("X-Request-Id", "r")).await;
+        assert_eq!((marked.status, marked.body), (200, plain.body));
+    }
+    let marked = modern("tools/call", json!({ "name": "who", "arguments": {} }));
+    let bytes = String::from_utf8(marked.bytes()).unwrap();
+    let body = bytes.split_once("\r\n\r\n").unwrap().1;
+    assert_eq!(server.status(&marked.body(format!("\u{feff}{body}"))).await, 200);
+    assert_eq!(server.error_code(&post("\u{feff}")).await, (400, -32700));
+    assert_eq!(server.error_code(&post("\u{feff}\u{feff}{}")).await, (400, -32700));
+}
+
+#[tokio::test]
+async fn listening_to_a_missing_item_fails_before_the_stream() {
+    let server = TestServer::start();
+    let listen = |uris: Value| {
+        modern(
+            "subscriptions/listen",
+            json!({ "notifications": { "resourceSubscriptions": uris } }),
+        )
+    };
+    for uris in [json!(["epic://404"]), json!(["epic://1", "epic://404"])] {
+        let response = server.request(&listen(uris)).await;
+        assert_eq!(response.error_code(), (200, -32602), "{response:?}");
+        assert_eq!(response.json()["id"], 1);
+        let data = &response.json()["error"]["data"];
+        assert_eq!((&data["uri"], &data["code"]), (&json!("epic://404"), &json!(-32002)));
+    }
+    let mut open = server.send(&listen(json!(["epic://1"]))).await;
+    assert_eq!(open.read_head().await.unwrap().0, 200);
+    assert!(open.read_chunk().await.unwrap().contains("acknowledged"));
+}
+
 #[tokio::test]
 async fn lone_surrogate_is_replaced_and_noted_in_the_answer() {
     let server = TestServer::start();
@@ -179,7 +256,23 @@ async fn unknown_revision_is_rejected_and_session_ignored() {
     let server = TestServer::start();
     let revision = |version: &str| valid_request().header("MCP-Protocol-Version", version);
     for version in ["9999-01-01", "x", "2025-06-18, 2025-06-18"] {
-        assert_eq!(server.error_code(&revision(version)).await, (400, -32600), "{version}");
+        let response = server.request(&revision(version)).await;
+        assert_eq!(response.error_code(), (400, -32600), "{version}");
+        assert!(response.body.contains("use one of 2024-11-05, 2025-03-26"), "{response:?}");
+        assert_eq!(response.json()["id"], 7);
+    }
+    for version in ["2099-01-01", "2026-07-29", "x"] {
+        let body = modern("tools/list", json!({}));
+        let body = String::from_utf8(body.bytes()).unwrap().replace("2026-07-28", version);
+        let (head, body) = body.split_once("\r\n\r\n").unwrap();
+        let request = head.lines().skip(1).fold(TestRequest::post(body), |request, line| {
+            let (name, value) = line.split_once(": ").unwrap();
+            if name == "Content-Length" { request } else { request.with(name, value) }
+        });
+        let response = server.request(&request).await;
+        assert_eq!(response.error_code(), (400, -32022), "{version}: {response:?}");
+        assert!(response.body.contains("; use one of 2024-11-05"), "{version}: {response:?}");
+        assert_eq!(response.json()["id"], 1);
     }
     for version in ["2025-06-18", "2025-11-25"] {
         assert_eq!(server.status(&revision(version)).await, 200, "{version}");
@@ -199,9 +292,16 @@ async fn failed_call_has_status_and_form_of_error_and_client() {
         assert_eq!(forbidden.error_code(), (403, -32011), "{forbidden:?}");
         assert_eq!(forbidden.json()["id"], 7);
     }
-    let busy = server.request(&request("busy")).await;
-    assert_eq!(busy.error_code(), (503, -32015), "{busy:?}");
-    assert!(busy.header("retry-after").is_some());
+    for busy in [
+        request("busy"),
+        request("busy").header("Accept", "application/json, text/event-stream"),
+        request("busy").header("MCP-Protocol-Version", "2025-06-18"),
+        modern("tools/call", json!({ "name": "busy", "arguments": {} })),
+    ] {
+        let busy = server.request(&busy).await;
+        assert_eq!(busy.error_code(), (503, -32015), "{busy:?}");
+        assert!(busy.header("retry-after").is_some());
+    }
     for plain in [request("conflict"), request("conflict").header("Accept", "application/json")] {
         assert_eq!(server.error_code(&plain).await, (200, -32012));
     }

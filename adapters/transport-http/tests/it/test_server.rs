@@ -187,6 +187,7 @@ impl Authenticator for StubAuthenticator {
 pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) stub: Arc<StubTools>,
+    pub(crate) service: Arc<StubService>,
     pub(crate) tokens: Arc<StubAuthenticator>,
     pub(crate) counters: Arc<TrafficCounters>,
     pub(crate) readiness: Arc<Mutex<Readiness>>,
@@ -234,8 +235,9 @@ impl TestServer {
         let address = http.local_address().unwrap();
         let (stub, shutdown) = (Arc::new(StubTools::new()), Shutdown::default());
         http.shutdown = shutdown.clone();
-        let running = tokio::spawn(Box::new(http).serve(Arc::new(stub.service())));
-        Self { address, stub, tokens, counters, readiness, shutdown, running }
+        let service = Arc::new(stub.service());
+        let running = tokio::spawn(Box::new(http).serve(service.clone()));
+        Self { address, stub, service, tokens, counters, readiness, shutdown, running }
     }
 
     pub(crate) fn count(&self, counter: fn(&TrafficCounters) -> &AtomicU64) -> u64 {
