@@ -55,9 +55,10 @@ impl BackgroundTasks {
         ));
         let readiness_task = readiness.map(|(store, state)| {
             let task = maintenance_task.abort_handle();
+            let maintenance = Arc::clone(&maintenance);
             tokio::spawn(check_readiness(
                 TASK_TIMING,
-                move || probe_store(Arc::clone(&store)),
+                move || probe_store(Arc::clone(&store), maintenance.is_failing()),
                 MaintenanceState { task, last_tick },
                 state,
             ))
@@ -87,9 +88,13 @@ async fn tick_once(maintenance: Arc<Maintenance>) {
     maintenance.tick().await;
 }
 
-async fn probe_store(store: Arc<dyn Store>) -> Result<(), NotReady> {
+async fn probe_store(store: Arc<dyn Store>, has_failed_writes: bool) -> Result<(), NotReady> {
     if let Some(damage) = store.known_damage() {
         return Err((Readiness::Damaged, damage));
+    }
+    if has_failed_writes {
+        let reason = "storage: audit rows cannot be written; free space, or see the errors above";
+        return Err((Readiness::Unavailable, reason.to_owned()));
     }
     let probed = store.identity_epoch().await;
     probed.map(drop).map_err(|error| (Readiness::Unavailable, error.to_string()))

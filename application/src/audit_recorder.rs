@@ -233,6 +233,11 @@ impl AuditRecorder {
         written
     }
 
+    /// True if the last batch was not written.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.lock_pending().is_failing
+    }
+
     fn lock_pending(&self) -> MutexGuard<'_, PendingRows> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

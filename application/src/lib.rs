@@ -186,7 +186,8 @@ impl Application {
     /// Sessions of browsers, which sign in with a token.
     pub fn sessions(&self, authenticator: Arc<TokenAuthenticator>) -> TokenSessions {
         let ids = Arc::clone(&self.context.ports.ids);
-        TokenSessions { authenticator, ids, is_audited: self.context.ports.audit.is_some() }
+        let is_audited = self.context.ports.audit.is_some();
+        TokenSessions { authenticator, ids, is_audited, begun: Default::default() }
     }
 
     /// Administration of users, tokens and the audit log by people with a page.

@@ -88,6 +88,12 @@ impl Maintenance {
         }
     }
 
+    /// True while audit rows cannot be written, because the disk is full or writes are disabled. Each
+    /// tick tries again.
+    pub fn is_failing(&self) -> bool {
+        self.recorder.is_failing()
+    }
+
     /// Saves everything that is still in memory.
     pub async fn finish(&self) {
         self.save_token_uses().await;

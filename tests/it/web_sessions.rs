@@ -199,6 +199,8 @@ fn forged_form_is_refused() {
     {
         assert_eq!(browser.form(path, &forged).status, 403, "{forged}");
     }
+    let refused = browser.get("/p/default/activity?action=form").body;
+    assert_eq!(refused.matches("POST /p/default/admin/users").count(), 3, "{refused}");
     let valid = format!("{add}&csrf={}", browser.csrf_token());
     for origin in ["https://evil.example", "http://localhost:1", "null"] {
         let headers = [("Origin", origin), ("Content-Type", FORM)];
@@ -236,6 +238,15 @@ fn administration_is_hidden_from_other_callers() {
         }
         assert!(!browser.get("/p/default/board").body.contains("admin/users"));
     }
+    // Each attempt has a row with its user.
+    let mut rows = 0;
+    for user in ["cora", "lena"] {
+        let query = format!("/p/default/activity?action=administration&user={user}");
+        let activity = Browser::signed_in(server.address, &administrator).get(&query).body;
+        assert!(activity.contains("POST /p/default/admin/tokens"), "{activity}");
+        rows += activity.matches("/p/default/admin/users").count();
+    }
+    assert_eq!(rows, 2 * 3, "a view and a form of three callers");
     let browser = Browser::signed_in(server.address, &administrator);
     let created =
         browser.post("/p/default/admin/tokens", "action=create&user=cora&scope=write&lifetime=1h");

@@ -104,7 +104,7 @@ pub struct HttpLimits {
     pub total_body_bytes: usize,
     /// Time after which a peer that reads nothing of a response is disconnected.
     pub unread_timeout: Duration,
-    /// Time from the end of the body to the start of the response.
+    /// Time to look up a token, and from the end of the body to the start of the response.
     pub request_timeout: Duration,
     /// Maximum requests that run in parallel.
     pub in_flight: usize,

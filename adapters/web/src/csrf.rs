@@ -44,6 +44,7 @@ impl FromRequest<Arc<WebConfig>> for PostedForm {
         if bool::from(sent.ct_eq(session.csrf_token.as_bytes())) {
             return Ok(Self { session, fields });
         }
+        session.record_refusal("form").await;
         Err(unusable("The form belongs to another session; reload the page and send it again"))
     }
 }

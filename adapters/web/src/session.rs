@@ -168,20 +168,37 @@ impl PageSession {
     }
 
     pub(crate) fn is_administrator(&self) -> bool {
-        self.administration().is_ok()
+        self.config.administration.as_ref().is_some_and(|admin| admin.is_allowed(&self.caller))
     }
 
-    /// The administration and a request of this caller. `NotFound` if the caller may not use it.
-    pub(crate) fn administration(
+    /// The administration and a request of this caller. `NotFound` if the caller may not use it,
+    /// which is recorded.
+    pub(crate) async fn administration(
         &self,
     ) -> Result<(Arc<dyn AdministrationService>, AdminRequest), PageError> {
         match &self.config.administration {
-            Some(admin) if admin.is_allowed(&self.caller) => {
-                let (caller, correlation_id) = (self.caller.clone(), self.correlation_id.clone());
-                Ok((admin.clone(), AdminRequest { caller, correlation_id }))
+            Some(admin) if self.is_administrator() => Ok((admin.clone(), self.admin_request())),
+            _ => {
+                self.record_refusal("administration").await;
+                Err(PageError::NotFound)
             }
-            _ => Err(PageError::NotFound),
         }
+    }
+
+    /// Records that this session may not do what it tried.
+    pub(crate) async fn record_refusal(&self, action: &'static str) {
+        if let Some(admin) = &self.config.administration {
+            let method = if self.is_form_answer { "POST" } else { "GET" };
+            let path = self.address.split('?').next().unwrap_or_default();
+            let page = format!("{method} {path}");
+            // The caller returns an error of its own.
+            let _ = admin.refuse(self.admin_request(), action, &page).await;
+        }
+    }
+
+    fn admin_request(&self) -> AdminRequest {
+        let (caller, correlation_id) = (self.caller.clone(), self.correlation_id.clone());
+        AdminRequest { caller, correlation_id }
     }
 
     /// The URL of a page of this project, such as `board`.

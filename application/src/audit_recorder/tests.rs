@@ -60,9 +60,11 @@ async fn full_audit_queue_rejects_calls_until_rows_are_written() {
         }
     }
     assert_eq!((accepted, rejected), (MAX_PENDING_ROWS, 10));
+    assert!(recorder.is_failing(), "a server is not ready");
     log.is_available.store(true, Ordering::Relaxed);
     recorder.add_event(row(0)).await.unwrap();
     recorder.flush().await.unwrap();
+    assert!(!recorder.is_failing());
     assert_eq!(log.newest().await.unwrap().number, MAX_PENDING_ROWS as u64 + 1);
 }
 

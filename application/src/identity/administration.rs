@@ -22,7 +22,7 @@ use super::tokens::{TokenLifetime, TokenRequest, create_token, list_tokens, revo
 use super::user_admin::{
     LastAdministrator, UserAdmin, add_user, disable_user, enable_user, list_users, set_role,
 };
-use crate::audit_recorder::{AccessRecord, AuditRecorder};
+use crate::audit_recorder::{AccessRecord, AuditRecorder, truncate_target};
 
 /// Rows that one page of the audit log reads.
 const MAX_PAGE_ROWS: u64 = 10_000;
@@ -101,6 +101,11 @@ impl AdministrationService for Administration {
         caller.role == UserRole::Administrator
             && caller.is_allowed(Access::Write)
             && !matches!(caller.scope, ProjectScope::Only(_))
+    }
+
+    async fn refuse(&self, request: AdminRequest, action: &'static str, page: &str) -> Result<()> {
+        let target = Some(truncate_target(page).to_owned());
+        self.run(request, (action, target), async |_| Err(not_allowed(action))).await
     }
 
     async fn users(&self, request: AdminRequest) -> Result<Vec<User>> {

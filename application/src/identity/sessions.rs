@@ -3,7 +3,8 @@
 //! A session is a row of the tokens with a parent, so it needs no further storage, and every server
 //! on the storage applies its end at once. It has the rights of its parent and ends with it.
 
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
@@ -23,12 +24,17 @@ use super::user_admin::{IdentityReadSet, UserAdmin, unknown_user};
 /// Lifetime of a session in seconds.
 const LIFETIME_SECONDS: i64 = 12 * 60 * 60;
 
+/// Maximum sessions of one token that this process has begun and not ended.
+const MAX_SESSIONS: usize = 20;
+
 /// The sessions of a team's server.
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct TokenSessions {
     pub(crate) authenticator: Arc<TokenAuthenticator>,
     pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) is_audited: bool,
+    /// The sessions that this process has begun, by their token, the oldest first.
+    pub(crate) begun: Mutex<HashMap<TokenId, VecDeque<TokenId>>>,
 }
 
 impl TokenSessions {
@@ -41,6 +47,16 @@ impl TokenSessions {
             caller: Arc::new(caller.clone().through(CallChannel::Web)),
             is_audited: self.is_audited,
         }
+    }
+}
+
+impl TokenSessions {
+    /// Returns the oldest session, if the token has too many.
+    fn add_begun(&self, token: TokenId, session: TokenId) -> Option<TokenId> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = begun.entry(token).or_default();
+        sessions.push_back(session);
+        if sessions.len() > MAX_SESSIONS { sessions.pop_front() } else { None }
     }
 }
 
@@ -61,7 +77,14 @@ impl SessionService for TokenSessions {
             self.authenticator.refuse(&credentials, Some(&parent), denial).await?;
             return Err(AuthenticationError::Token(denial));
         }
-        begin_session(&self.admin(&caller), parent).await.map_err(AuthenticationError::Failed)
+        let admin = self.admin(&caller);
+        let failed = AuthenticationError::Failed;
+        let issued = begin_session(&admin, parent.clone()).await.map_err(failed)?;
+        let session = PresentedToken::parse_session(&issued.secret);
+        if let Some(oldest) = session.and_then(|session| self.add_begun(parent, session.id)) {
+            end_session(&admin, oldest).await.map_err(failed)?;
+        }
+        Ok(issued)
     }
 
     async fn caller(
@@ -81,7 +104,14 @@ impl SessionService for TokenSessions {
         };
         let session = credentials.token.and_then(PresentedToken::parse_session);
         match session {
-            Some(session) => end_session(&self.admin(&caller), session.id).await,
+            Some(session) => {
+                let admin = self.admin(&caller);
+                if let Some(token) = &caller.token {
+                    let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+                    begun.entry(token.clone()).or_default().retain(|begun| *begun != session.id);
+                }
+                end_session(&admin, session.id).await
+            }
             None => Ok(()),
         }
     }

@@ -19,6 +19,9 @@ pub trait AdministrationService: Send + Sync {
     /// True for an administrator with write access to all projects.
     fn is_allowed(&self, caller: &Caller) -> bool;
 
+    /// Records an attempt that a page has refused. Always returns an error.
+    async fn refuse(&self, request: AdminRequest, action: &'static str, page: &str) -> Result<()>;
+
     /// All users, sorted by name.
     async fn users(&self, request: AdminRequest) -> Result<Vec<User>>;
 

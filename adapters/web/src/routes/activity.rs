@@ -55,13 +55,13 @@ async fn show_activity(session: PageSession) -> Result<Response, PageError> {
 }
 
 async fn verify_log(PostedForm { session, .. }: PostedForm) -> Result<Response, PageError> {
-    let (admin, request) = session.administration()?;
+    let (admin, request) = session.administration().await?;
     let verified = admin.verify_audit(request).await?;
     activity_page(&session, Some(verified)).await
 }
 
 async fn redirect_to_activity(session: PageSession) -> Result<Redirect, PageError> {
-    session.administration()?;
+    session.administration().await?;
     Ok(Redirect::to(&session.url("activity")))
 }
 
@@ -69,7 +69,7 @@ async fn activity_page(
     session: &PageSession,
     verified: Option<AuditState>,
 ) -> Result<Response, PageError> {
-    let (admin, request) = session.administration()?;
+    let (admin, request) = session.administration().await?;
     let query = &session.query;
     let owned = |name| query.filled(name).map(str::to_owned);
     let until = read_date(query, "to")?;

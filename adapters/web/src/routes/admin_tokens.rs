@@ -63,7 +63,7 @@ async fn tokens_page(
     session: &PageSession,
     outcome: FormOutcome<'_>,
 ) -> Result<Response, PageError> {
-    let (admin, request) = session.administration()?;
+    let (admin, request) = session.administration().await?;
     let users = admin.users(request.clone()).await?;
     let mut tokens = admin.tokens(request).await?;
     let (total, shows_all) = (tokens.len(), !session.query.text("all").is_empty());
@@ -75,7 +75,7 @@ async fn tokens_page(
 }
 
 async fn change_tokens(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
-    let (admin, request) = session.administration()?;
+    let (admin, request) = session.administration().await?;
     let mut outcome = FormOutcome::default();
     let mut status = StatusCode::OK;
     match apply_form(&*admin, request, &fields).await {

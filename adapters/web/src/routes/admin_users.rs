@@ -36,14 +36,14 @@ async fn show_users(session: PageSession) -> Result<Response, PageError> {
 }
 
 async fn users_page(session: &PageSession, error: &str, name: &str) -> Result<Response, PageError> {
-    let (admin, request) = session.administration()?;
+    let (admin, request) = session.administration().await?;
     let users = admin.users(request).await?;
     let frame = PageFrame::new(session, PageSection::Users, "Users");
     render(&UsersPage { frame, users, roles: UserRole::ALL, error, name })
 }
 
 async fn change_users(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
-    let (admin, request) = session.administration()?;
+    let (admin, request) = session.administration().await?;
     match apply_form(&*admin, request, &fields).await {
         Ok(()) => Ok(Redirect::to(&session.url("admin/users")).into_response()),
         Err(error) => {

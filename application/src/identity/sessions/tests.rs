@@ -77,6 +77,36 @@ async fn session_is_no_token_and_token_is_no_session() {
 }
 
 #[tokio::test]
+async fn oldest_session_of_a_token_ends_beyond_the_limit() {
+    let (team, sessions, first) = signed_in(UserRole::User, Access::Write).await;
+    team.join('b', "bob", UserRole::User, Access::Write).await;
+    let sign_in = async |letter| {
+        sessions.sign_in(credentials(&presented(letter).reveal())).await.unwrap().secret
+    };
+    let other = sign_in('b').await;
+    let mut open = vec![first];
+    for _ in 1..MAX_SESSIONS {
+        open.push(sign_in('a').await);
+    }
+    // A session that was signed out takes no place.
+    for _ in 0..MAX_SESSIONS {
+        let signed_out = open.pop().unwrap();
+        sessions.sign_out(credentials(&signed_out)).await.unwrap();
+        open.push(sign_in('a').await);
+    }
+    for secret in &open {
+        assert!(caller(&sessions, secret).await.is_ok(), "{MAX_SESSIONS} sessions");
+    }
+    for ended in 0..3 {
+        open.push(sign_in('a').await);
+        for (number, secret) in open.iter().enumerate() {
+            assert_eq!(caller(&sessions, secret).await.is_ok(), number > ended, "{number}");
+        }
+    }
+    assert!(caller(&sessions, &other).await.is_ok(), "of another token");
+}
+
+#[tokio::test]
 async fn session_ends_with_token_user_and_time() {
     let (team, sessions, secret) = signed_in(UserRole::User, Access::Write).await;
     caller(&sessions, &secret).await.unwrap();
