@@ -14,7 +14,7 @@ use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Caller, PresentedToken, TokenError, token};
-use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
+use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use tokio::time::{sleep, timeout};
 
 use crate::ServerState;
@@ -44,16 +44,9 @@ impl ServerState {
     ) -> Result<AuthenticatedCaller, ErrorResponse> {
         let address = self.client_address(headers, peer);
         // Decided here, so that requests without a token cost no look-up.
-        let text = address.to_string();
         let Some(token) = bearer_token(headers) else {
-            let credentials = Credentials {
-                token: None,
-                project: None,
-                address: &text,
-                correlation_id: request_id,
-            };
             // Only logs the attempt.
-            return Err(match self.authenticate(credentials).await {
+            return Err(match self.look_up(headers, peer, request_id).await {
                 Err(AuthenticationError::Failed(error)) => {
                     self.authenticator_unavailable(&error, request_id)
                 }
@@ -61,7 +54,9 @@ impl ServerState {
             });
         };
         // An unreadable token is a failed login, also if the project header is invalid.
-        let project = if token.is_empty() { None } else { requested_project(headers)? };
+        if !token.is_empty() {
+            requested_project(headers)?;
+        }
         let fingerprint = self.tokens.hash_token(token);
         let known = self.tokens.find_valid(fingerprint);
         match &known {
@@ -74,10 +69,8 @@ impl ServerState {
             None if PresentedToken::parse(token).is_none() => {}
             None => self.logins.count_look_up(address)?,
         }
-        let credentials =
-            Credentials { token: Some(token), project, address: &text, correlation_id: request_id };
         // Known tokens are authenticated too, because they may have been revoked.
-        match self.authenticate(credentials).await {
+        match self.look_up(headers, peer, request_id).await {
             Ok(caller) => {
                 if let Some(limit) = known {
                     return Ok(AuthenticatedCaller { caller, limit });
@@ -103,13 +96,21 @@ impl ServerState {
         }
     }
 
-    async fn authenticate(
+    /// Looks up the token of a request, within the time of a request.
+    async fn look_up(
         &self,
-        credentials: Credentials<'_>,
+        headers: &HeaderMap,
+        peer: SocketAddr,
+        request_id: &str,
     ) -> Result<Arc<Caller>, AuthenticationError> {
-        let time = self.config.limits.request_timeout;
+        let credentials = Credentials {
+            token: bearer_token(headers),
+            project: requested_project(headers).unwrap_or_default(),
+            address: &self.client_address(headers, peer).to_string(),
+            correlation_id: request_id,
+        };
         let looking_up = self.config.authenticator.authenticate(credentials);
-        timeout(time, looking_up).await.unwrap_or_else(|_| {
+        timeout(self.config.limits.request_timeout, looking_up).await.unwrap_or_else(|_| {
             let error = Error::new(ErrorKind::Unavailable, "no response within the request time");
             Err(AuthenticationError::Failed(error))
         })
@@ -165,52 +166,25 @@ impl ServerState {
             None => peer.ip(),
         }
     }
-
-    /// Returns the credentials of a request and its caller, for a subscription: a request is
-    /// authenticated once, but its stream stays open for hours.
-    pub(crate) fn stream_credentials(
-        &self,
-        headers: &HeaderMap,
-        peer: SocketAddr,
-        caller: &Arc<Caller>,
-        request_id: &Arc<str>,
-    ) -> Arc<StreamCredentials> {
-        let project = requested_project(headers).ok().flatten().map(ToOwned::to_owned);
-        Arc::new(StreamCredentials {
-            token: bearer_token(headers).unwrap_or_default().to_owned(),
-            project,
-            address: self.client_address(headers, peer).to_string(),
-            authenticator: self.config.authenticator.clone(),
-            caller: caller.clone(),
-            request_id: request_id.clone(),
-        })
-    }
 }
 
-/// The credentials of an open stream.
+/// The credentials of an open stream: a request is authenticated once, but its stream stays open for
+/// hours.
 pub(crate) struct StreamCredentials {
-    token: String,
-    project: Option<String>,
-    address: String,
-    authenticator: Arc<dyn Authenticator>,
-    caller: Arc<Caller>,
-    request_id: Arc<str>,
+    pub(crate) shared: Arc<ServerState>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) peer: SocketAddr,
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) request_id: Arc<str>,
 }
 
 impl StreamCredentials {
     /// False if the credentials are no longer valid or their caller has changed.
     pub(crate) async fn are_valid(self: Arc<Self>) -> bool {
-        let credentials = Credentials {
-            token: Some(&self.token),
-            project: self.project.as_deref(),
-            address: &self.address,
-            correlation_id: &self.request_id,
-        };
-        match self.authenticator.authenticate(credentials).await {
+        match self.shared.look_up(&self.headers, self.peer, &self.request_id).await {
             Ok(current) => current == self.caller,
-            // The storage is unavailable: the credentials may still be valid.
-            Err(AuthenticationError::Failed(_)) => true,
-            Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => false,
+            // If the storage is unavailable, the credentials may still be valid.
+            Err(error) => matches!(error, AuthenticationError::Failed(_)),
         }
     }
 

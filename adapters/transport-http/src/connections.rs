@@ -123,7 +123,7 @@ impl HttpListener {
         let config = &self.shared.config;
         let is_proxy = config.behind_proxy.as_ref().is_some_and(|proxy| proxy.is_trusted(address));
         let network = (!is_proxy).then(|| address_network(address));
-        let Some(guard) = self.shared.connections.add(network, config).await else {
+        let Some(guard) = self.shared.connections.add(network, config) else {
             config.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -187,14 +187,14 @@ async fn serve_connection(
         tokio::select! {
             // The condition keeps a connection of the drain from closing before its response.
             () = shared.shutdown.finish.cancelled(), if !shared.is_shutting_down() => {}
-            () = open.closing.cancelled() => {}
+            () = open.replaced.cancelled() => {}
         }
     };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = must_end => {
             // hyper would wait for the rest of a first request.
-            if open.closing.is_cancelled() && open.idle_since().is_some() {
+            if open.replaced.is_cancelled() && open.idle_since().is_some() {
                 return;
             }
             // Completes the request in progress and then closes.

@@ -7,16 +7,14 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, EXPECT, RETRY_AFTER};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, EXPECT, RETRY_AFTER};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use axum::{BoxError, Extension};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -36,17 +34,16 @@ use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::Value;
-use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::authentication::{AuthenticatedCaller, StreamCredentials};
 use crate::error_response::{ErrorResponse, FORBIDDEN, JSON_CONTENT_TYPE, json_response};
 use crate::open_connections::StreamGuard;
+use crate::origin_check::{check_method, check_target};
 use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit, TokenLimit};
 use crate::request_body::{check_content, discard_body};
-use crate::{GaugeGuard, HttpConfig, HttpLimits, ServerState, batch};
+use crate::{DetachOnDrop, GaugeGuard, HttpConfig, HttpLimits, ServerState, batch};
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
@@ -298,10 +295,12 @@ async fn respond_to_mcp(
     let is_listen = parts.headers.get(METHOD_HEADER).is_some_and(|method| method == LISTEN_METHOD);
     let subscription = if is_listen {
         // Built here, because `prepare_headers` removes the token.
-        let credentials = shared.stream_credentials(&parts.headers, peer, &caller, request_id);
         let permit = limit.acquire_subscription()?;
         let stream = shared.connections.open_stream(&parts.extensions, &shared.config)?;
-        Some(((permit, stream), credentials))
+        let (shared, headers) = (shared.clone(), parts.headers.clone());
+        let (caller, request_id) = (caller.clone(), request_id.clone());
+        let credentials = StreamCredentials { shared, headers, peer, caller, request_id };
+        Some(((permit, stream), Arc::new(credentials)))
     } else {
         None
     };
@@ -404,39 +403,6 @@ fn parse_request(body: &[u8]) -> Option<Value> {
     message["method"].is_string().then_some(message)
 }
 
-/// A running request. On drop it continues in a separate task.
-pub(crate) struct DetachOnDrop<T: Send + 'static> {
-    pub(crate) handling: Option<BoxFuture<'static, T>>,
-    pub(crate) work: TaskTracker,
-}
-
-impl<T: Send + 'static> Future for DetachOnDrop<T> {
-    type Output = T;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let this = self.get_mut();
-        // Taken out during the poll, so that a future that panics is not polled again.
-        let Some(mut handling) = this.handling.take() else { return Poll::Pending };
-        let polled = handling.as_mut().poll(context);
-        if polled.is_pending() {
-            this.handling = Some(handling);
-        }
-        polled
-    }
-}
-
-impl<T: Send + 'static> Drop for DetachOnDrop<T> {
-    fn drop(&mut self) {
-        if let Some(handling) = self.handling.take()
-            // Outside a runtime the future cannot be spawned, only dropped.
-            && let Ok(runtime) = Handle::try_current()
-        {
-            // The tracker lets a shutdown wait for this task.
-            self.work.spawn_on(handling, &runtime);
-        }
-    }
-}
-
 /// Permits of a request, held until its response is complete or its stream ends.
 struct RunningRequest {
     permit: RunPermit,
@@ -462,35 +428,9 @@ fn is_plain_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// Rejects a query and a user: a secret in a URL ends up in logs.
-pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
-    if parts.uri.query().is_none() && !has_user(parts) {
-        return Ok(());
-    }
-    let message = "URL: must have no query and no user; send tokens in the Authorization header, \
-                   and revoke one that was in a URL";
-    Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
-}
-
-/// True if the request target names a user. The usual origin form has no authority.
-pub(crate) fn has_user(parts: &Parts) -> bool {
-    parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'))
-}
-
-fn check_method(parts: &Parts) -> Result<(), ErrorResponse> {
-    if parts.method == Method::POST {
-        return Ok(());
-    }
-    let message = "method: only POST is served at this path";
-    // RFC 9110, section 15.5.6, requires Allow in a 405.
-    let error = ErrorResponse::invalid_request(StatusCode::METHOD_NOT_ALLOWED, message);
-    Err(error.with_header(ALLOW, HeaderValue::from_static("POST")))
-}
-
 /// Sets the headers that rmcp requires, and removes the token, so that no log can contain it.
 fn prepare_headers(headers: &mut HeaderMap) -> ClientDialect {
-    let is_mcp =
-        headers.get_all(ACCEPT).iter().any(accepts_events) || headers.contains_key(VERSION_HEADER);
+    let is_mcp = names_type(headers, ACCEPT, EVENT_STREAM) || headers.contains_key(VERSION_HEADER);
     // rmcp rejects requests without these headers; plain JSON-RPC clients omit them.
     headers.insert(ACCEPT, JSON_AND_EVENTS);
     headers.entry(CONTENT_TYPE).or_insert(JSON_CONTENT_TYPE);
@@ -498,10 +438,12 @@ fn prepare_headers(headers: &mut HeaderMap) -> ClientDialect {
     if is_mcp { ClientDialect::Mcp } else { ClientDialect::JsonRpc }
 }
 
-pub(crate) fn accepts_events(accept: &HeaderValue) -> bool {
-    // A substring search suffices: parameters such as `q` do not matter here.
-    let mut parts = accept.as_bytes().windows(EVENT_STREAM.len());
-    parts.any(|part| part.eq_ignore_ascii_case(EVENT_STREAM))
+/// A substring search suffices: parameters such as `q` do not matter here.
+pub(crate) fn names_type(headers: &HeaderMap, header: HeaderName, media_type: &[u8]) -> bool {
+    headers.get_all(header).iter().any(|value| {
+        let mut parts = value.as_bytes().windows(media_type.len());
+        parts.any(|part| part.eq_ignore_ascii_case(media_type))
+    })
 }
 
 pub(crate) fn malformed_response(request_id: &str, malformed: MalformedMessage) -> Response<Body> {

@@ -14,7 +14,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::error_response::{ErrorResponse, FORBIDDEN, json_response};
-use crate::handler::{catch_panic, check_target, complete_response, request_id};
+use crate::handler::{catch_panic, complete_response, request_id};
+use crate::origin_check::check_target;
 use crate::{PATH, ServerState};
 
 const OPENMETRICS: HeaderValue =

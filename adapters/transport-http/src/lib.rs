@@ -20,14 +20,17 @@ mod timeout_stream;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{any, get};
+use futures_util::future::BoxFuture;
 use reqlore_domain::ports::authenticator::Authenticator;
 use reqlore_domain::ports::service::{AnswerFormat, ApplicationService};
 #[cfg(doc)]
@@ -35,6 +38,7 @@ use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_mcp::shutdown::Shutdown;
 use rmcp::ServerHandler;
+use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 pub use forwarded::{ForwardedBy, ProxyNetwork, ProxyTrust};
@@ -171,6 +175,39 @@ impl GaugeGuard {
 impl Drop for GaugeGuard {
     fn drop(&mut self) {
         (self.1)(&self.0).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A running request. On drop it continues in a separate task.
+struct DetachOnDrop<T: Send + 'static> {
+    handling: Option<BoxFuture<'static, T>>,
+    work: TaskTracker,
+}
+
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let this = self.get_mut();
+        // Taken out during the poll, so that a future that panics is not polled again.
+        let Some(mut handling) = this.handling.take() else { return Poll::Pending };
+        let polled = handling.as_mut().poll(context);
+        if polled.is_pending() {
+            this.handling = Some(handling);
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
+    fn drop(&mut self) {
+        if let Some(handling) = self.handling.take()
+            // Outside a runtime the future cannot be spawned, only dropped.
+            && let Ok(runtime) = Handle::try_current()
+        {
+            // The tracker lets a shutdown wait for this task.
+            self.work.spawn_on(handling, &runtime);
+        }
     }
 }
 

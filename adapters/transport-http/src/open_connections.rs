@@ -6,18 +6,14 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use axum::http::Extensions;
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::error_response::{ErrorResponse, LineLimit};
 use crate::{GaugeGuard, HttpConfig};
 
-/// Time for an idle connection to close. It sends nothing, so this is long.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Seconds after which a client may open a stream again.
 const STREAM_RETRY_SECONDS: u64 = 10;
 
@@ -25,8 +21,6 @@ const STREAM_RETRY_SECONDS: u64 = 10;
 #[derive(Default)]
 pub(crate) struct OpenConnections {
     open: Mutex<Vec<Arc<OpenConnection>>>,
-    /// Notified when a connection has ended.
-    ended: Notify,
     pub(crate) limit_lines: LineLimit<1>,
 }
 
@@ -41,8 +35,8 @@ pub(crate) struct OpenConnection {
     pub(crate) has_unread: AtomicBool,
     /// The time of the last response, or of the start of the connection.
     idle_since: Mutex<Instant>,
-    /// Cancelled to close the connection in favour of another one.
-    pub(crate) closing: CancellationToken,
+    /// Cancelled when another connection replaces this one.
+    pub(crate) replaced: CancellationToken,
 }
 
 impl OpenConnection {
@@ -52,7 +46,6 @@ impl OpenConnection {
         flag.store(false, Ordering::Relaxed);
     }
 
-    /// Returns the start of the idle time, if nobody would miss the connection.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         let uses = [&self.in_request, &self.is_stream, &self.has_unread];
         if uses.into_iter().any(|flag| flag.load(Ordering::Relaxed)) {
@@ -77,38 +70,23 @@ fn filling(
 }
 
 impl OpenConnections {
-    /// Adds a connection. At the limit it first closes the longest idle one; `None` without one.
-    pub(crate) async fn add(
+    /// Adds a connection. At the limit it replaces the longest idle one; `None` without one.
+    pub(crate) fn add(
         self: &Arc<Self>,
         network: Option<IpAddr>,
         config: &HttpConfig,
     ) -> Option<ConnectionGuard> {
-        let adding = async {
-            loop {
-                match self.try_add(network, config) {
-                    Ok(added) => return Some(added),
-                    Err(longest_idle) => longest_idle?.closing.cancel(),
-                }
-                self.ended.notified().await;
-            }
-        };
-        let added = timeout(CLOSE_TIMEOUT, adding).await.unwrap_or(None);
-        if added.is_none() {
-            self.log_limit("connection closed");
-        }
-        added
-    }
-
-    fn try_add(
-        self: &Arc<Self>,
-        network: Option<IpAddr>,
-        config: &HttpConfig,
-    ) -> Result<ConnectionGuard, Option<Arc<OpenConnection>>> {
         let mut open = self.lock();
         let limits = [config.limits.connections, config.limits.connections_per_address];
-        if let Some(mut rivals) = filling(open.iter().collect(), network, limits) {
-            rivals.retain(|other| other.idle_since().is_some() && !other.closing.is_cancelled());
-            return Err(rivals.into_iter().min_by_key(|other| other.idle_since()).cloned());
+        if let Some(rivals) = filling(open.iter().collect(), network, limits) {
+            let rivals = rivals.into_iter();
+            let idle = rivals.filter_map(|other| Some((other.idle_since()?, other.clone())));
+            let Some((_, longest)) = idle.min_by_key(|(since, _)| *since) else {
+                self.log_limit("connection closed");
+                return None;
+            };
+            longest.replaced.cancel();
+            open.retain(|other| !Arc::ptr_eq(other, &longest));
         }
         let connection = Arc::new(OpenConnection {
             network,
@@ -116,11 +94,11 @@ impl OpenConnections {
             is_stream: AtomicBool::new(false),
             has_unread: AtomicBool::new(false),
             idle_since: Mutex::new(Instant::now()),
-            closing: CancellationToken::new(),
+            replaced: CancellationToken::new(),
         });
         open.push(connection.clone());
         let gauge = GaugeGuard::new(&config.counters, |counters| &counters.open_connections);
-        Ok(ConnectionGuard { connection, connections: self.clone(), _gauge: gauge })
+        Some(ConnectionGuard { connection, connections: self.clone(), _gauge: gauge })
     }
 
     /// Marks the connection of a request as the carrier of a stream, which may last for hours.
@@ -132,12 +110,11 @@ impl OpenConnections {
         let Some(connection) = extensions.get::<Arc<OpenConnection>>() else { return Ok(None) };
         // Held until the mark is set, so that the limit is exact.
         let open = self.lock();
-        let mut streams: Vec<_> = open.iter().collect();
-        streams.retain(|other| other.is_stream.load(Ordering::Relaxed));
+        let streams = open.iter().filter(|other| other.is_stream.load(Ordering::Relaxed));
         let limits = [config.limits.connections, config.limits.connections_per_address];
         // A quarter is left for other requests.
         let shares = limits.map(|limit| (limit - limit / 4).max(1));
-        if filling(streams, connection.network, shares).is_some() {
+        if filling(streams.collect(), connection.network, shares).is_some() {
             self.log_limit("stream refused");
             let message = "Too many open streams of events on this server; try again later.";
             return Err(ErrorResponse::busy(message).with_retry_after(STREAM_RETRY_SECONDS));
@@ -167,7 +144,6 @@ pub(crate) struct ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.connections.lock().retain(|other| !Arc::ptr_eq(other, &self.connection));
-        self.connections.ended.notify_one();
     }
 }
 

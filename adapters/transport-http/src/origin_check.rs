@@ -1,8 +1,9 @@
-//! Checks the Host and Origin headers to prevent DNS rebinding and calls from foreign web pages.
+//! Checks the Host and Origin headers to prevent DNS rebinding and calls from foreign web pages, and
+//! the request line.
 
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{ALLOW, HOST, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use crate::error_response::ErrorResponse;
 
@@ -188,4 +189,29 @@ fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
 
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte)
+}
+
+/// Rejects a query and a user: a secret in a URL ends up in logs.
+pub(crate) fn check_target(parts: &Parts) -> Result<(), ErrorResponse> {
+    if parts.uri.query().is_none() && !has_user(parts) {
+        return Ok(());
+    }
+    let message = "URL: must have no query and no user; send tokens in the Authorization header, \
+                   and revoke one that was in a URL";
+    Err(ErrorResponse::invalid_request(StatusCode::BAD_REQUEST, message))
+}
+
+/// True if the request target names a user. The usual origin form has no authority.
+pub(crate) fn has_user(parts: &Parts) -> bool {
+    parts.uri.authority().is_some_and(|authority| authority.as_str().contains('@'))
+}
+
+pub(crate) fn check_method(parts: &Parts) -> Result<(), ErrorResponse> {
+    if parts.method == Method::POST {
+        return Ok(());
+    }
+    let message = "method: only POST is served at this path";
+    // RFC 9110, section 15.5.6, requires Allow in a 405.
+    let error = ErrorResponse::invalid_request(StatusCode::METHOD_NOT_ALLOWED, message);
+    Err(error.with_header(ALLOW, HeaderValue::from_static("POST")))
 }

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, EXPECT, RETRY_AFTER};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderName, HeaderValue, Method, Response, StatusCode};
+use axum::http::{Extensions, HeaderValue, Method, Response, StatusCode};
 use axum::{Extension, Router};
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::BodyStream;
@@ -21,10 +21,11 @@ use tower_service::Service;
 
 use crate::error_response::ErrorResponse;
 use crate::handler::{
-    DetachOnDrop, EVENT_STREAM, accepts_events, body_with_permits, catch_panic, complete_response,
-    discard_unread, has_user, request_id,
+    EVENT_STREAM, body_with_permits, catch_panic, complete_response, discard_unread, names_type,
+    request_id,
 };
-use crate::{GaugeGuard, ServerState, health};
+use crate::origin_check::has_user;
+use crate::{DetachOnDrop, GaugeGuard, ServerState, health};
 
 pub(crate) async fn serve_page(
     State(shared): State<Arc<ServerState>>,
@@ -40,15 +41,18 @@ pub(crate) async fn serve_page(
         let response = match shared.pages.clone() {
             _ if is_oauth_path(parts.uri.path()) => return Ok(health::no_oauth()),
             Some(pages) => {
-                respond_to_page(&shared, pages, peer, &request_id, parts, &mut body).await?
+                let page = respond_to_page(&shared, pages, peer, &request_id, parts, &mut body);
+                stream_events(&shared, &sent.extensions, page.await?)?
             }
             None => return Err(health::not_found()),
         };
-        // A stream of events has its own path; a client of MCP does not expect a page at `/`.
-        let is_sign_in = response.status() == StatusCode::SEE_OTHER && sent.uri.path() == "/";
         let is_page = match response.status() {
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => !is_program(&sent),
-            _ => !is_sign_in || !sent.headers.get_all(ACCEPT).iter().any(accepts_events),
+            // A client of MCP does not expect to sign in. Streams of pages have other paths.
+            StatusCode::SEE_OTHER if sent.uri.path() == "/" => {
+                !names_type(&sent.headers, ACCEPT, EVENT_STREAM)
+            }
+            _ => true,
         };
         if is_page { Ok(response) } else { Err(health::not_found()) }
     };
@@ -97,7 +101,6 @@ async fn respond_to_page(
     // Pages never use it, so no page can log it.
     parts.headers.remove(AUTHORIZATION);
     parts.extensions.insert(PageOrigin { address, request_id: request_id.clone() });
-    let extensions = parts.extensions.clone();
     let handling = async move {
         let response = pages.call(Request::from_parts(parts, Body::from(read))).await;
         drop((permit, body_permit, in_flight));
@@ -120,7 +123,7 @@ async fn respond_to_page(
             shared.config.counters.failed_logins.fetch_add(1, Ordering::Relaxed);
         }
     }
-    stream_events(shared, &extensions, response)
+    Ok(response)
 }
 
 /// A stream of events holds only the permit of a subscription. It ends with the server.
@@ -148,14 +151,9 @@ fn stream_events(
 }
 
 /// True for a request of a program, which gets errors as JSON.
-fn is_program(parts: &Parts) -> bool {
-    let names = |header: HeaderName, media_type: &[u8]| {
-        let mut values = parts.headers.get_all(header).iter();
-        values
-            .any(|value| value.as_bytes().windows(media_type.len()).any(|part| part == media_type))
-    };
-    let is_form = names(CONTENT_TYPE, b"application/x-www-form-urlencoded");
-    !names(ACCEPT, b"text/html") || parts.method == Method::POST && !is_form
+fn is_program(Parts { method, headers, .. }: &Parts) -> bool {
+    let is_form = names_type(headers, CONTENT_TYPE, b"application/x-www-form-urlencoded");
+    !names_type(headers, ACCEPT, b"text/html") || method == Method::POST && !is_form
 }
 
 /// True for paths at which clients look for an OAuth server after a 401.

@@ -24,7 +24,7 @@ use super::user_admin::{IdentityReadSet, UserAdmin, unknown_user};
 /// Lifetime of a session in seconds.
 const LIFETIME_SECONDS: i64 = 12 * 60 * 60;
 
-/// Maximum sessions of one token that this process has begun and not ended.
+/// Sessions of one token that stay valid: the newest that this process has begun.
 const MAX_SESSIONS: usize = 20;
 
 /// The sessions of a team's server.
@@ -50,16 +50,6 @@ impl TokenSessions {
     }
 }
 
-impl TokenSessions {
-    /// Returns the oldest session, if the token has too many.
-    fn add_begun(&self, token: TokenId, session: TokenId) -> Option<TokenId> {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let sessions = begun.entry(token).or_default();
-        sessions.push_back(session);
-        if sessions.len() > MAX_SESSIONS { sessions.pop_front() } else { None }
-    }
-}
-
 #[async_trait]
 impl SessionService for TokenSessions {
     async fn sign_in(
@@ -80,8 +70,14 @@ impl SessionService for TokenSessions {
         let admin = self.admin(&caller);
         let failed = AuthenticationError::Failed;
         let issued = begin_session(&admin, parent.clone()).await.map_err(failed)?;
-        let session = PresentedToken::parse_session(&issued.secret);
-        if let Some(oldest) = session.and_then(|session| self.add_begun(parent, session.id)) {
+        let oldest = {
+            let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+            let sessions = begun.entry(parent).or_default();
+            sessions
+                .extend(PresentedToken::parse_session(&issued.secret).map(|session| session.id));
+            if sessions.len() > MAX_SESSIONS { sessions.pop_front() } else { None }
+        };
+        if let Some(oldest) = oldest {
             end_session(&admin, oldest).await.map_err(failed)?;
         }
         Ok(issued)
@@ -104,14 +100,7 @@ impl SessionService for TokenSessions {
         };
         let session = credentials.token.and_then(PresentedToken::parse_session);
         match session {
-            Some(session) => {
-                let admin = self.admin(&caller);
-                if let Some(token) = &caller.token {
-                    let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-                    begun.entry(token.clone()).or_default().retain(|begun| *begun != session.id);
-                }
-                end_session(&admin, session.id).await
-            }
+            Some(session) => end_session(&self.admin(&caller), session.id).await,
             None => Ok(()),
         }
     }

@@ -133,25 +133,21 @@ pub fn describe_malformed(text: &str) -> Option<[&'static str; 2]> {
     if PresentedToken::parse(text).is_some() {
         return None;
     }
-    let is_upper = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-    let is_variable = text.starts_with(['$', '%', '{', '<', '[']) || text.contains("${");
+    let set_variable = "set the variable in the environment of the client, then restart the client";
+    let is_own = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let is_name = |letter: char| is_own(letter) && !letter.is_ascii_lowercase();
     Some(if text.trim().is_empty() {
-        ["is empty", "set its variable in the environment of the client, and restart the client"]
-    } else if is_variable || text.bytes().all(is_upper) {
-        [
-            "is a variable that was not replaced",
-            "set the variable in the environment of the client, and write it in the client's syntax",
-        ]
+        ["is empty", set_variable]
+    } else if text.starts_with(['$', '%', '{', '<', '[']) || text.chars().all(is_name) {
+        ["is a variable that was not replaced", set_variable]
     } else if text.contains(['"', '\'', '`', '“', '”', '„', '‘', '’', '«', '»']) {
         ["has quotes", "send it without them"]
     } else if text.to_ascii_lowercase().contains("bearer") {
-        ["contains `Bearer` once more", "send `Bearer` once, and the token alone after it"]
-    } else if text.starts_with(SESSION_PREFIX) {
-        ["is the secret of a session of a browser", "send a token from `reqlore token create`"]
+        ["has `Bearer` in it", "send `Bearer` once, and the token alone after it"]
     } else if !text.trim_start().starts_with(TOKEN_PREFIX) {
-        ["does not begin with reqlore_pat_", "send a token from `reqlore token create`"]
-    } else if !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        ["has characters that do not belong to it", "send it without blanks and other characters"]
+        ["does not begin with reqlore_pat_", "send one from `reqlore token create`"]
+    } else if !text.chars().all(is_own) {
+        ["has characters that do not belong to it", "send only its letters, digits and `_`"]
     } else {
         ["is incomplete or mistyped", "copy all of it again"]
     })

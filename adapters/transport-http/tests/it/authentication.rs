@@ -102,7 +102,7 @@ async fn token_of_wrong_form_gets_401_that_names_the_fault() {
         (format!("Basic {ada}"), "does not begin with"),
         (format!("Token {ada}"), "does not begin with"),
         (ada.clone(), "was sent without `Bearer`"),
-        (ada.replace("_pat_", "_ses_"), "a session of a browser"),
+        (ada.replace("_pat_", "_ses_"), "does not begin with"),
     ] {
         let request = request_without_token().header("Authorization", &value);
         let response = server.request(&request).await;

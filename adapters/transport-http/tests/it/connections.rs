@@ -71,7 +71,10 @@ async fn idle_connections_make_room() {
                 open.push(connection);
             }
             assert_serves_all(&server, name).await;
-            assert!(server.connections() <= COUNT as u64, "{name}");
+            // A replaced connection counts until it is closed.
+            while server.connections() > COUNT as u64 {
+                tokio::task::yield_now().await;
+            }
             assert_eq!(server.count(|counters| &counters.refused_connections), 0, "{name}");
             open[0].wait_until_closed().await;
         }
