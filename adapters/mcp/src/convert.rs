@@ -75,15 +75,12 @@ pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<Too
     match outcome {
         Ok(mut reply) => {
             // A text that is JSON stays JSON.
-            match serde_json::from_str(&reply.text) {
-                Ok(mut value) => {
-                    add_note(&mut value);
-                    reply.text = value.to_string();
-                }
-                Err(_) => {
-                    let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
-                    reply.text.push_str(&format!("{separator}Note: {REPLACEMENT_NOTE}"));
-                }
+            if let Ok(mut value) = serde_json::from_str(&reply.text) {
+                add_note(&mut value);
+                reply.text = value.to_string();
+            } else {
+                let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
+                reply.text.extend([separator, "Note: ", REPLACEMENT_NOTE]);
             }
             add_note(Arc::make_mut(&mut reply.data));
             Ok(reply)
