@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::backlog::create_epic;
 use crate::client::{Server, project, storage_argument};
+use crate::http::TestTeam;
 
 /// Writes an epic as an editor would.
 fn write_epic(root: &Path, number: u32, title: &str) {
@@ -99,6 +100,31 @@ fn subscription_2026_file_edit_is_notified() {
     let mut server = start_with_epics(project.path());
     listen(&mut server, &["epic://EP-001", "epic://EP-003"]);
     check_notified(server, project.path(), &json!(5));
+}
+
+#[test]
+fn subscription_to_missing_item_fails_alike_on_both_transports() {
+    let team = TestTeam::new("fs");
+    let token = team.administrator();
+    let http = team.serve();
+    let mut client = http
+        .client(&token)
+        .into_mcp_client()
+        .with("MCP-Protocol-Version", "2026-07-28")
+        .with("Mcp-Method", "subscriptions/listen");
+    let project = project();
+    let mut stdio = Server::start(project.path());
+    for uris in [json!(["epic://EP-404"]), json!(["requirements://epics", "epic://x"])] {
+        let params =
+            json!({ "notifications": { "resourceSubscriptions": uris }, "_meta": request_meta() });
+        let listen = request(5, "subscriptions/listen", &params);
+        let over_http = client.post(&listen);
+        assert_eq!(over_http.status, 200, "{uris}");
+        let over_http = over_http.json();
+        assert_eq!(over_http["error"]["code"], -32602, "{over_http}");
+        assert_eq!(stdio.ask(&listen), over_http, "{uris}");
+    }
+    http.end();
 }
 
 #[test]

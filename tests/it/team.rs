@@ -1,5 +1,7 @@
 //! A team over HTTP: token expiry, two servers on one database, killed servers and shutdown.
 
+use std::net::TcpStream;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -231,4 +233,27 @@ fn team_shutdown_answers_accepted_requests() {
         let is_create_row = |row: &&Value| row["action"] == "create_epic" && row["result"] == "ok";
         assert_eq!(rows.iter().filter(is_create_row).count(), accepted, "{storage}");
     }
+}
+
+// More idle clients than places: each new one replaces the longest idle.
+#[test]
+fn idle_connections_make_room_for_all_requests() {
+    let team = TestTeam::new("fs");
+    let token = team.administrator();
+    let mut command = team.command();
+    command.arg("--behind-proxy");
+    let server = Server::start(command);
+    let (mut idle, mut silent) = (Vec::new(), Vec::new());
+    for _ in 0..300 {
+        let mut client = server.client(&token);
+        client.get("/livez");
+        idle.push(client);
+        silent.push(TcpStream::connect(server.address).unwrap());
+    }
+    for path in ["/livez", "/readyz", "/metrics", "/signin"] {
+        assert_eq!(server.client(&token).get(path).status, 200, "{path}");
+    }
+    assert_eq!(server.client(&token).call("list_docsets", json!({})).status, 200);
+    drop((idle, silent));
+    server.end();
 }

@@ -135,7 +135,7 @@ async fn streams_beyond_their_share_get_503_and_others_are_served() {
         }
         let (mut open, _refused) = open_streams(&server, &requests).await;
         assert_eq!(open.len(), 6, "{name}: three quarters");
-        // Idle connections beside the streams take no places either.
+        // Idle connections next to the streams take no places either.
         let mut idle = Vec::new();
         for _ in 0..2 * COUNT {
             let mut connection = server.connect().await;
