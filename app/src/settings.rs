@@ -281,8 +281,8 @@ const LIMITS: [Setting; 21] = [
     count_limit(
         "http.limits.connections",
         "256",
-        "Open connections. A further one replaces an idle one, or is closed. At most three quarters \
-         are streams of events.",
+        "Open connections. A further one replaces an idle one, or is closed. At most three \
+         quarters are streams of events.",
     ),
     count_limit(
         "http.limits.connections_per_address",

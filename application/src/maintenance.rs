@@ -88,8 +88,7 @@ impl Maintenance {
         }
     }
 
-    /// True while audit rows cannot be written, because the disk is full or writes are disabled. Each
-    /// tick tries again.
+    /// True while audit rows cannot be written, on a full disk for example. Each tick tries again.
     pub fn is_failing(&self) -> bool {
         self.recorder.is_failing()
     }

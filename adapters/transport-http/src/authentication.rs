@@ -1,5 +1,5 @@
-//! Authenticates the `Authorization` header. Every token that is not valid gets the same 401; one of
-//! the wrong form gets the reason.
+//! Authenticates the `Authorization` header. Every failure gets the same 401, except a token of the
+//! wrong form, which gets the reason.
 //!
 //! Clients that guess tokens never lock out a valid token of the same address. Failed logins are
 //! counted after the failure, and look-ups of unknown tokens have separate limits.
@@ -168,8 +168,7 @@ impl ServerState {
     }
 }
 
-/// The credentials of an open stream: a request is authenticated once, but its stream stays open for
-/// hours.
+/// The credentials of an open stream, which outlives the authentication of its request by hours.
 pub(crate) struct StreamCredentials {
     pub(crate) shared: Arc<ServerState>,
     pub(crate) headers: HeaderMap,

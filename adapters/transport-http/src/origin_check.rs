@@ -1,5 +1,5 @@
-//! Checks the Host and Origin headers to prevent DNS rebinding and calls from foreign web pages, and
-//! the request line.
+//! Checks the request line, and the Host and Origin headers to prevent DNS rebinding and calls from
+//! foreign web pages.
 
 use axum::http::header::{ALLOW, HOST, ORIGIN};
 use axum::http::request::Parts;
