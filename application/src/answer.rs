@@ -174,7 +174,7 @@ fn data_size(data: &Value) -> usize {
 #[derive(Debug, Clone)]
 pub(crate) struct TextAnswer {
     text: Arc<str>,
-    pub(crate) data: Arc<Value>,
+    data: Arc<Value>,
     style: NoteStyle,
     /// Ends of the sentences and lines of `text`.
     borders: Arc<[usize]>,

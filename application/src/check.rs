@@ -190,7 +190,6 @@ async fn check_docsets(ports: &ApplicationPorts, caller: &Caller) -> Result<Vec<
         Err(error) => return Err(error),
     };
     let mut findings = Vec::new();
-    findings.extend(source.unusable.map(|reason| CheckFinding::for_document(&id, reason)));
     let project = &source.project;
     let Some(document) = get_one(source.documents, project, &id).await? else {
         return Ok(findings);

@@ -13,7 +13,7 @@ use crate::start;
 const LIST: &str = "list_docsets";
 const SEARCH: &str = "search_docs";
 const COUNT: usize = 5;
-const MANY: usize = 1_000;
+const LONG_LIST: usize = 1_000;
 const CALLS: usize = 2_000;
 
 pub(crate) fn measure(folder: &Path) -> Result<()> {
@@ -39,8 +39,8 @@ pub(crate) fn measure(folder: &Path) -> Result<()> {
         measure_calls(label, &mut client, SEARCH, &searches, exists)?.bar_p99(micros(500))
     );
 
-    write_config(&project, MANY)?;
-    let is_long = |content: &Value| content["docsets"].as_array().map(Vec::len) == Some(MANY);
+    write_config(&project, LONG_LIST)?;
+    let is_long = |content: &Value| content["docsets"].as_array().map(Vec::len) == Some(LONG_LIST);
     measure_calls(LIST, &mut client, LIST, &lists[..5], is_long)?;
     let label = "list_docsets, 1,000 docsets (bar on p99)";
     let measured = measure_calls(label, &mut client, LIST, &lists[..200], is_long)?;

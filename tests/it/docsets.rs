@@ -58,7 +58,7 @@ fn docset_config_missing_explains_how_to_create_it() {
 
 // S3: REQ-3.2, REQ-3.4, REQ-7.3, REQ-9.3
 #[test]
-fn docset_config_above_the_root_is_live_or_named_on_each_storage() {
+fn docset_config_above_the_root_is_live_or_named() {
     for storage in ["fs", "sqlite"] {
         let outer = project();
         let inner = outer.path().join("packages/app");

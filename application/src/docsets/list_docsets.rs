@@ -7,13 +7,10 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::LoadedConfig;
 use crate::ToolContext;
-use crate::answer::{
-    NoteStyle, TextAnswer, ToolAnswer, compact_json, fixed_answer, serialization_error,
-};
+use crate::answer::{NoteStyle, ToolAnswer, compact_json, fixed_answer};
 use crate::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct ListDocsets;
@@ -79,23 +76,6 @@ impl Tool for ListDocsets {
     }
 }
 
-impl LoadedConfig {
-    /// Adds an element for a file that may not be used.
-    pub(super) fn with_unusable(&self, reason: String) -> Result<Self> {
-        let mut data = Value::clone(&self.list.data);
-        if let Some(docsets) = data["docsets"].as_array_mut() {
-            docsets.push(json!({ "name": null, "error": reason }));
-        }
-        let (configuration, version) = (self.configuration.clone(), self.version);
-        Ok(Self { configuration, version, list: list_answer(&data)?, unusable: Some(reason) })
-    }
-}
-
-/// The text is the array, as the specification fixes it.
-fn list_answer(data: &Value) -> Result<TextAnswer> {
-    fixed_answer(compact_json(&data["docsets"])?, data, NoteStyle::Hidden)
-}
-
 /// Renders the answer of `list_docsets`, which is the same for every call.
 pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Result<LoadedConfig> {
     let mut docsets: Vec<ListedDocset<'_>> = Vec::new();
@@ -105,8 +85,9 @@ pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Resu
         docsets.push(ListedDocset::Faulty(InvalidDocset { name, error }));
     }
     let answer = DocsetList { docsets };
-    let list = list_answer(&serde_json::to_value(&answer).map_err(serialization_error)?)?;
-    Ok(LoadedConfig { configuration, version, list, unusable: None })
+    // The text is the array, as the specification fixes it.
+    let list = fixed_answer(compact_json(&answer.docsets)?, &answer, NoteStyle::Hidden)?;
+    Ok(LoadedConfig { configuration, version, list })
 }
 
 fn docset_item(docset: &Docset) -> DocsetItem<'_> {

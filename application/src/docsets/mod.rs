@@ -46,8 +46,6 @@ pub(crate) struct LoadedConfig {
     pub(crate) configuration: DocsetConfig,
     pub(crate) version: Version,
     list: TextAnswer,
-    /// Names a file that may not be used, and the reason.
-    unusable: Option<String>,
 }
 
 impl Default for ConfigCache {
@@ -71,11 +69,7 @@ impl ConfigCache {
             Some((version, outcome)) if version == source.version => outcome,
             _ => self.read_config(ports, caller, &source).await?,
         };
-        let loaded = outcome.map_err(|message| unusable_config(&message))?;
-        Ok(match source.unusable {
-            Some(reason) => Arc::new(loaded.with_unusable(reason)?),
-            None => loaded,
-        })
+        outcome.map_err(|message| unusable_config(&message))
     }
 
     fn lock_cache(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, ConfigOutcome)>> {
@@ -122,39 +116,28 @@ pub(crate) struct ConfigSource<'a> {
     pub(crate) documents: &'a dyn DocumentRepository,
     pub(crate) project: ProjectKey,
     version: Version,
-    /// Names a file that may not be used, and the reason. Only if a database has a configuration.
-    pub(crate) unusable: Option<String>,
 }
 
 impl<'a> ConfigSource<'a> {
-    /// Finds the file of this machine, or else the configuration in the database.
+    /// Finds the file of this machine, or else the configuration in the database. A file that may
+    /// not be used is an error, because it would take precedence.
     pub(crate) async fn find(ports: &'a ApplicationPorts, caller: &Caller) -> Result<Self> {
-        let (own, ids) = (
-            ports.projects.resolve(caller, None, Toolset::Docsets).await?,
-            [DocumentId::docsets()],
-        );
-        let (mut sources, mut unusable) = (Vec::new(), None);
-        match ports.projects.find_documents(caller, &own, Toolset::Docsets) {
+        let project = ports.projects.resolve(caller, None, Toolset::Docsets).await?;
+        let mut sources = vec![(&ports.documents, project.clone())];
+        match ports.projects.find_documents(caller, &project, Toolset::Docsets) {
             DocumentsFolder::Found(found) => {
-                sources.extend(ports.root_files.as_ref().map(|files| (files, found)));
+                sources.splice(0..0, ports.root_files.as_ref().map(|files| (files, found)));
             }
-            DocumentsFolder::Unusable(reason) => unusable = Some(reason),
+            DocumentsFolder::Unusable(reason) => return Err(unusable_config(&reason)),
             DocumentsFolder::Missing => {}
         }
-        // Files of another user or without rights are not served, even if the storage could.
-        if unusable.is_none() || ports.root_files.is_some() {
-            sources.push((&ports.documents, own.clone()));
-        }
         for (documents, project) in sources {
-            let versions = documents.versions(&project, &ids).await?;
+            let versions = documents.versions(&project, &[DocumentId::docsets()]).await?;
             if let Some(version) = versions.into_iter().next().flatten() {
-                return Ok(Self { documents: &**documents, project, version, unusable });
+                return Ok(Self { documents: &**documents, project, version });
             }
         }
-        match unusable {
-            Some(reason) => Err(unusable_config(&reason)),
-            None => Err(not_configured(&ports.projects.folder(&own).await?, caller)),
-        }
+        Err(not_configured(&ports.projects.folder(&project).await?, caller))
     }
 }
 

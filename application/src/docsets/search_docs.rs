@@ -90,7 +90,6 @@ impl Tool for SearchDocs {
         data.insert("exists".to_owned(), exists.into());
         data.insert("text".to_owned(), text.as_str().into());
         let mut answer = reply(text, &data)?;
-        answer.add_notes(loaded.unusable.clone());
         if !exists {
             let path = &docset.local_path;
             let note = format!("The folder {path} does not exist; copy the documentation there.");

@@ -325,7 +325,7 @@ fn unusable_documents_above_the_root_are_named() {
 
 // S3: REQ-7.3
 #[test]
-fn config_without_rights_is_named_and_remote_callers_see_no_path() {
+fn config_without_rights_is_named_without_path_for_remotes() {
     // The superuser may read any file.
     if rustix::process::geteuid().is_root() {
         return;
