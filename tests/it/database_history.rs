@@ -5,11 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::archive::ArchiveRecord;
-use reqlore_domain::ports::history::{ChangeOrigin, HistoryQuery};
+use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_sled::{SledConfig, SledStore};
 use reqlore_storage_sqlite::{SqliteConfig, SqliteStore};

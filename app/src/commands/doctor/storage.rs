@@ -10,7 +10,6 @@ use reqlore_application::check;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::identity::{Token, User, UserRole};
 use reqlore_domain::ports::Store;
-use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{StoreError, count_documents};
 use reqlore_domain::project_key::ProjectKey;
