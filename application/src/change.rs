@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::reference::MAX_NUMBER;
@@ -18,7 +18,9 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, DocumentChange, ReadSet, SharedMetadata, Snapshot,
+};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -109,6 +111,19 @@ pub(crate) struct PlanContext<'a> {
     pub(crate) project: &'a ProjectKey,
     /// Caller and time of the commit.
     pub(crate) write: &'a WriteContext,
+    /// Of all plans of the commit.
+    pub(crate) shared: &'a Mutex<SharedMetadata>,
+}
+
+impl PlanContext<'_> {
+    /// Returns the metadata of all documents that link to a target of the query; a document may be
+    /// in the list twice. Plans share it, because each keeps it until the commit.
+    pub(crate) async fn backlinks(&self, query: &BacklinkQuery) -> Result<Vec<Arc<DocumentMeta>>> {
+        let found = self.tools.ports.documents.backlinks(self.project, query).await?;
+        let mut found = found.concat();
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).share(&mut found);
+        Ok(found)
+    }
 }
 
 /// A change with its looked-up documents.

@@ -3,6 +3,7 @@
 //! An unoptimized program would take minutes. `.ci/check` runs the test with the release binary;
 //! `REQLORE_RELEASE_PROGRAM` contains its path.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -16,6 +17,7 @@ use reqlore_dump::DumpFile;
 use serde_json::json;
 
 use crate::client::{Server, project};
+use crate::copy_and_backup::run_ok;
 
 const ITEMS: u32 = 100_000;
 const LIMIT_KIB: u32 = 300 * 1024;
@@ -89,6 +91,14 @@ async fn write_dump(file: &Path) {
     writer.finish().await.unwrap();
 }
 
+/// Limits data and thread stacks, but not reserved address space.
+fn limited(program: &str) -> Command {
+    let script = format!("ulimit -d {LIMIT_KIB} && exec \"$0\" \"$@\"");
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(script).arg(program);
+    command
+}
+
 #[tokio::test]
 async fn memory_limit_of_300_mib_serves_100_000_items() {
     let Some(program) = release_program() else { return };
@@ -104,10 +114,7 @@ async fn memory_limit_of_300_mib_serves_100_000_items() {
     settings(&mut restore);
     assert!(restore.stdout(Stdio::null()).status().unwrap().success());
 
-    // Data and thread stacks, but not reserved address space.
-    let script = format!("ulimit -d {LIMIT_KIB} && exec \"$0\" \"$@\"");
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(script).arg(&program);
+    let mut command = limited(&program);
     settings(&mut command);
     let mut server = Server::start_as(command, project.path());
     server.data("search_global", json!({ "query": words(1, 6) }));
@@ -122,4 +129,45 @@ async fn memory_limit_of_300_mib_serves_100_000_items() {
     }
     let (_, status) = server.end();
     assert!(status.success(), "{status}");
+}
+
+/// 100 entities, and 1,000 entities that link to each of them.
+fn write_linked_entities(root: &Path) -> Vec<String> {
+    let (decisions, notes) = (root.join(".ixchel/decisions"), root.join(".ixchel/notes"));
+    fs::create_dir_all(&decisions).unwrap();
+    fs::create_dir_all(&notes).unwrap();
+    let targets: Vec<String> = (0..100).map(|number| format!("dec-a000{number:02x}")).collect();
+    for id in &targets {
+        fs::write(decisions.join(format!("{id}.md")), format!("---\nid: {id}\n---\n")).unwrap();
+    }
+    for number in 0..1_000 {
+        let text = format!("---\nrelated: [{}]\n---\n", targets.join(", "));
+        fs::write(notes.join(format!("note-{number:06x}.md")), text).unwrap();
+    }
+    targets
+}
+
+#[test]
+fn memory_limit_of_300_mib_deletes_100_linked_entities() {
+    let Some(program) = release_program() else { return };
+    for storage in ["sqlite", "sled"] {
+        let project = project();
+        let targets = write_linked_entities(project.path());
+        run_ok(project.path(), &format!("copy --from fs --to {storage}"));
+        let mut command = limited(&program);
+        command.env_clear().env("HOME", "/nonexistent").env("REQLORE_CACHE", "off");
+        command.args(["--storage", storage, "--root"]).arg(project.path());
+        let mut server = Server::start_as(command, project.path());
+        let mut changes = Vec::new();
+        for id in &targets {
+            changes.push(json!({ "delete": id, "cascade": true }));
+        }
+        for is_dry_run in [true, false] {
+            let arguments = json!({ "changes": changes, "dry_run": is_dry_run });
+            server.data("apply_changes", arguments);
+        }
+        let left = server.data("ixchel_graph", json!({ "id": "note-000001" }));
+        assert!(!left.to_string().contains("dec-a000"), "{left}");
+        assert!(server.end().1.success());
+    }
 }

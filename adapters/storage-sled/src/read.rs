@@ -12,7 +12,7 @@ use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentFilter, MetadataPage, Revision, StoreResult,
+    BacklinkQuery, DocumentFilter, MetadataPage, Revision, SharedMetadata, StoreResult,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -240,7 +240,7 @@ impl SledDatabase {
         project: u32,
         query: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        let mut backlinks = Vec::new();
+        let (mut backlinks, mut shared) = (Vec::new(), SharedMetadata::default());
         for target in &query.targets {
             let mut sources = Vec::new();
             for kind in DocumentKind::ALL {
@@ -248,6 +248,7 @@ impl SledDatabase {
                     self.add_backlinks(project, kind, target, &mut sources)?;
                 }
             }
+            shared.share(&mut sources);
             backlinks.push(sources);
         }
         Ok(backlinks)

@@ -7,7 +7,9 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
-use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, MetadataPage, Revision};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, DocumentFilter, MetadataPage, Revision, SharedMetadata,
+};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -258,10 +260,12 @@ pub(crate) fn backlinks(
     // The kinds as one JSON value, so that one prepared statement serves any number of them.
     let mut select = connection.prepare_cached(&SELECT)?;
     let (mut backlinks, mut remaining) = (Vec::with_capacity(links.targets.len()), max);
+    let mut shared = SharedMetadata::default();
     for target in &links.targets {
         // One row beyond the limit shows that there are more.
         let row = (project, target, &kinds, sql_limit(remaining, 1));
-        let sources = decode_metadata(select.query(row)?)?;
+        let mut sources = decode_metadata(select.query(row)?)?;
+        shared.share(&mut sources);
         let Some(left) = remaining.checked_sub(sources.len()) else { return Ok(None) };
         remaining = left;
         backlinks.push(sort_by_id(sources));

@@ -144,7 +144,6 @@ impl Change for ItemRemoval {
             let message = format!("{}: the file name contains no reference; rename it", meta.id);
             return Err(Error::new(ErrorKind::Refused, message).field("reference"));
         };
-        let backlog = BacklogReader::for_plan(context);
         let mut deletion = ItemDeletion {
             project: context.project.clone(),
             deleted: vec![AffectedItem { reference, meta }],
@@ -157,7 +156,7 @@ impl Change for ItemRemoval {
             at: context.write.at.whole_seconds(),
         };
         if self.cascade {
-            deletion.add_descendants(backlog, reference).await?;
+            deletion.add_descendants(context, reference).await?;
         }
         Ok(Box::new(deletion))
     }
@@ -192,15 +191,14 @@ struct ItemDeletion {
 }
 
 impl ItemDeletion {
-    async fn add_descendants(&mut self, backlog: BacklogReader<'_>, root: Reference) -> Result<()> {
+    async fn add_descendants(&mut self, context: PlanContext<'_>, root: Reference) -> Result<()> {
         // Breadth first: one query for each level instead of one for each item.
         let mut level = vec![root];
         while !level.is_empty() {
-            let query = self.backlink_query(&level);
-            let backlinks = backlog.ports.documents.backlinks(backlog.project, &query).await?;
+            let backlinks = context.backlinks(&self.backlink_query(&level)).await?;
             // Keyed by id, because one item may link to several items of the level.
             let mut unique_backlinks: BTreeMap<DocumentId, Arc<DocumentMeta>> = BTreeMap::new();
-            for meta in backlinks.into_iter().flatten() {
+            for meta in backlinks {
                 unique_backlinks.insert(meta.id.clone(), meta);
             }
             // A descendant may relate to items of several levels; it is added once.
@@ -225,7 +223,7 @@ impl ItemDeletion {
             }
             level = next_level;
         }
-        self.check_unambiguous(backlog).await?;
+        self.check_unambiguous(BacklogReader::for_plan(context)).await?;
         // An item may relate to one deleted item and be a child of another.
         let deleted = self.deleted_ids();
         self.unlinked.retain(|item| !deleted.contains(&item.meta.id));

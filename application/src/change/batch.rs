@@ -1,6 +1,7 @@
 //! Commits of several changes: all or nothing, with the errors of all of them at once.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -94,9 +95,11 @@ impl ChangeBatch {
     ) -> Result<CommittedBatch, BatchError> {
         let project = self.project(context, &call.caller).await?;
         let write = write_context(context, call, spec, self.reason.clone());
-        let plan_context = PlanContext { tools: context, project: &project, write: &write };
         // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {
+            let shared = Mutex::default();
+            let plan_context =
+                PlanContext { tools: context, project: &project, write: &write, shared: &shared };
             let (plans, mut errors) = self.plan(plan_context).await?;
             let mut reads = MergedReads::default();
             for (_, plan) in &plans {

@@ -58,9 +58,7 @@ impl EntityDeletion {
             at: context.write.at.whole_seconds(),
         };
         if cascade {
-            let documents = &context.tools.ports.documents;
-            let found = documents.backlinks(context.project, &deletion.backlink_query()).await?;
-            for meta in found.into_iter().flatten() {
+            for meta in context.backlinks(&deletion.backlink_query()).await? {
                 // A link to itself is deleted with the entity.
                 if meta.id != deletion.id && !deletion.unlinks(&meta.id) {
                     deletion.unlinked.push(meta);

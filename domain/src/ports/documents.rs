@@ -7,7 +7,7 @@
 //! A name in parentheses is the case of the contract suite that checks the rule. A test of the
 //! repository checks that the case exists.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -173,7 +173,8 @@ pub trait DocumentRepository: Send + Sync {
 
     /// Returns for each target the metadata of documents that link to it by any relation
     /// ([`DocumentMeta::links`]), sorted by kind and name (`backlinks_are_found_by_target`). These
-    /// are entities, items and sections (`mentions_in_sections_are_backlinks`). The result reflects
+    /// are entities, items and sections (`mentions_in_sections_are_backlinks`). Targets share the
+    /// metadata of a document (`backlinks_of_several_targets_share_metadata`). The result reflects
     /// every commit (`backlinks_reflect_every_commit`).
     async fn backlinks(
         &self,
@@ -294,6 +295,23 @@ pub struct BacklinkQuery {
     pub kinds: Vec<DocumentKind>,
     /// Ids, or references in normalized form such as `REQ-007`.
     pub targets: Vec<String>,
+}
+
+/// Metadata that is kept once, although several queries find it. One document may link to all
+/// targets, and its metadata contains all its links.
+#[derive(Debug, Default)]
+pub struct SharedMetadata(HashMap<DocumentId, Arc<DocumentMeta>>);
+
+impl SharedMetadata {
+    /// Replaces metadata that equals an earlier one of the document by that one.
+    pub fn share(&mut self, found: &mut [Arc<DocumentMeta>]) {
+        for meta in found {
+            match self.0.get(&meta.id) {
+                Some(earlier) if earlier == meta => meta.clone_from(earlier),
+                _ => drop(self.0.insert(meta.id.clone(), Arc::clone(meta))),
+            }
+        }
+    }
 }
 
 /// A page of metadata, sorted by name.
@@ -525,4 +543,29 @@ pub enum Refresh {
     Incremental,
     /// Inspect all documents.
     Full,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timestamp::Timestamp;
+
+    #[test]
+    fn equal_metadata_of_a_document_is_kept_once() {
+        let text = |target: &str| format!("---\nrelated: [{target}]\n---\n");
+        let meta = |name: &str, target: &str| {
+            let document = Document::new(DocumentId::entity(name), text(target).into());
+            Arc::new(DocumentMeta::from_document(&document, Timestamp::default()))
+        };
+        let mut shared = SharedMetadata::default();
+        let mut first = vec![meta("a", "dec-aaaaaa"), meta("b", "dec-aaaaaa")];
+        shared.share(&mut first);
+        let mut second = vec![meta("b", "dec-aaaaaa"), meta("a", "dec-bbbbbb")];
+        shared.share(&mut second);
+        assert!(Arc::ptr_eq(&first[1], &second[0]) && !Arc::ptr_eq(&first[0], &second[1]));
+        // Another writer changed it between two reads; the newest one is kept.
+        let mut third = vec![meta("a", "dec-bbbbbb")];
+        shared.share(&mut third);
+        assert!(Arc::ptr_eq(&second[1], &third[0]));
+    }
 }

@@ -1,7 +1,7 @@
 //! Backlog items: backlinks and numbers that are never reused.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
@@ -96,6 +96,28 @@ pub async fn mentions_in_sections_are_backlinks(s: &Storage) {
     assert_eq!(backlink_names(s, &kinds, &targets).await, [vec![], own, vec![]]);
     s.delete(&id).await;
     assert_eq!(backlink_names(s, &kinds, &["dec-aaaaaa"]).await, [Vec::<String>::new()]);
+}
+
+/// One document may link to a hundred targets, and its metadata has all its links.
+pub async fn backlinks_of_several_targets_share_metadata(s: &Storage) {
+    let id = item(REQ, "REQ-001");
+    s.put(&id, CHILD).await;
+    let targets = vec!["US-001".to_owned(), "REQ-002".to_owned()];
+    let links = BacklinkQuery { kinds: vec![id.kind], targets };
+    let read = s.store.backlinks(&s.project, &links).await.unwrap();
+    let snapshot = Arc::new(Mutex::new(Vec::new()));
+    let decided = Arc::clone(&snapshot);
+    let decide = move |snapshot: &Snapshot| {
+        decided.lock().unwrap().clone_from(&snapshot.backlinks);
+        Ok(Vec::new())
+    };
+    let read_set = ReadSet { backlinks: links, ..ReadSet::default() };
+    let commit = CommitRequest { read_set, decide: Box::new(decide), context: test_context() };
+    s.store.commit(&s.project, commit).await.unwrap();
+    for found in [&read, &*snapshot.lock().unwrap()] {
+        assert_eq!(meta_names(found), [[id.name.clone()], [id.name.clone()]]);
+        assert!(Arc::ptr_eq(&found[0][0], &found[1][0]));
+    }
 }
 
 pub async fn backlinks_reflect_every_commit(s: &Storage) {

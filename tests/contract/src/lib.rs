@@ -168,6 +168,7 @@ macro_rules! suite {
                 position_of_another_writer_is_a_reset;
             items: item_metadata_matches_the_body backlinks_are_found_by_target
                 mentions_in_sections_are_backlinks
+                backlinks_of_several_targets_share_metadata
                 backlinks_reflect_every_commit new_item_needs_no_read numbers_are_never_reused
                 several_new_items_of_a_commit_raise_the_sequence
                 number_in_a_name_raises_the_sequence tombstone_keeps_its_number
