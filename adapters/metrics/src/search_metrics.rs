@@ -110,6 +110,10 @@ impl SearchIndex for MeasuredSearch {
         self.inner.position(project).await
     }
 
+    async fn begin_build(&self, project: &ProjectKey) -> Result<bool> {
+        self.inner.begin_build(project).await
+    }
+
     async fn indexed_versions<'a>(
         &self,
         project: &ProjectKey,
@@ -149,6 +153,10 @@ impl SearchIndex for MeasuredSearch {
         versions: BTreeMap<DocumentId, Version>,
     ) -> Result<IndexDifference> {
         self.inner.update_checkpoint(project, name, versions).await
+    }
+
+    async fn erase(&self, project: &ProjectKey) -> Result<()> {
+        self.inner.erase(project).await
     }
 
     fn status(&self) -> IndexStatus {

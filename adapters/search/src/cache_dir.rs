@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::private_files;
+
 const LOCK_FILE: &str = "lock";
 /// The index of version 0.1.0.
 const OLD_FOLDER: &str = "words";
@@ -20,7 +22,7 @@ pub(crate) struct CacheDir {
 impl CacheDir {
     /// Creates the folder and tries to become the writer of its vectors.
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
-        fs::create_dir_all(&path)?;
+        private_files::create_folder(&path)?;
         let lock = try_lock(&path);
         let cache_dir = Self { path, lock };
         if cache_dir.is_writer() {
@@ -63,7 +65,8 @@ impl CacheDir {
 
 fn try_lock(folder: &Path) -> Option<File> {
     let path = folder.join(LOCK_FILE);
-    let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
+    let options = &mut private_files::options();
+    let file = options.create(true).truncate(false).write(true).open(path).ok()?;
     // Never waits: without the lock, this process keeps new vectors in memory.
     file.try_lock().ok()?;
     Some(file)

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 
+use crate::private_files;
+
 /// The start of the first line.
 const FILE_SIGNATURE: &str = "reqlore search cache";
 
@@ -45,7 +47,7 @@ fn write_and_rename(temporary: &Path, path: &Path, format: &str, body: &[u8]) ->
 /// Writes the bytes to the temporary file and renames it to `path`.
 pub(crate) fn replace_file(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Never in place, because another process may be reading the file.
-    fs::write(temporary, bytes)?;
+    private_files::write(temporary, bytes)?;
     fs::rename(temporary, path)
 }
 

@@ -5,7 +5,7 @@
 //! Tantivy's own checksums cover the content of segment files; `meta.json` gets one here.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -25,6 +25,7 @@ use tantivy::directory::{
 use crate::checksummed_file;
 use crate::file_trailer::{IndexId, TRAILER_BYTES, damaged_file};
 use crate::index_folder::MANAGED_FILE;
+use crate::private_files;
 
 /// Estimated memory of a cache entry besides its range, in bytes.
 const ENTRY_BYTES: usize = 160;
@@ -208,7 +209,8 @@ impl Directory for DiskDirectory {
 
     fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
         self.forget_file(path);
-        let created = OpenOptions::new().write(true).create_new(true).open(self.folder.join(path));
+        let target = self.folder.join(path);
+        let created = private_files::options().write(true).create_new(true).open(target);
         let file = match created {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

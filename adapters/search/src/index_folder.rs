@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use rustix::io::Errno;
 use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
 use crate::checksummed_file;
 use crate::disk_directory::{ByteCache, DiskDirectory};
 use crate::file_trailer::IndexId;
+use crate::private_files;
 use crate::project_cache::{IndexCost, MEMORY_READERS, lock};
 
 pub(crate) const META_FILE: &str = "meta.json";
@@ -28,8 +30,8 @@ const MARKER_FILE: &str = "marker";
 const MARKER_FORMAT: &str = "marker 1";
 /// The extension of a file that replaces another one when it is complete.
 const TEMPORARY_EXTENSION: &str = "new";
-const FOLDER_PREFIX: &str = "index-";
-const ASIDE_PREFIX: &str = "aside-";
+pub(crate) const FOLDER_PREFIX: &str = "index-";
+pub(crate) const ASIDE_PREFIX: &str = "aside-";
 const LOCK_SUFFIX: &str = ".lock";
 /// Maximum number of processes with a folder. Further processes keep their index in memory.
 const MAX_FOLDERS: usize = 64;
@@ -61,13 +63,15 @@ struct FolderState {
     synced: HashSet<PathBuf>,
     /// True until the index that replaces a damaged one is complete.
     is_replacing: bool,
+    /// Held while this process builds the index; see [`IndexFolder::lock_build`].
+    build_lock: Option<File>,
 }
 
 impl IndexFolder {
     /// Locks the first free folder of this format. Fails if the project's folder cannot be
     /// written. The folder has the files of an earlier index or none.
     pub(crate) fn open(project: &Path, format: &str) -> io::Result<Self> {
-        fs::create_dir_all(project)?;
+        private_files::create_folder(project)?;
         for number in 0..MAX_FOLDERS {
             let name = format!("{format}-{number}");
             let Some(lock) = try_lock(project, &name)? else { continue };
@@ -91,15 +95,17 @@ impl IndexFolder {
     /// Fills a folder without an index with the newest complete one. Lists its files for tantivy.
     fn prepare(&self, format: &str) -> io::Result<()> {
         let path = self.path();
-        fs::create_dir_all(&path)?;
+        private_files::create_folder(&path)?;
         if !path.join(META_FILE).try_exists()? {
             // A process was killed while it filled the folder, or a file was removed.
             for attempt in 1..=MAX_COPY_ATTEMPTS {
                 clear_folder(&path)?;
                 let Some(source) = newest_complete(&self.project, format) else { break };
                 let is_copied = link_index(&source, &path);
-                if let Ok(true) = is_copied {
-                    break;
+                match is_copied {
+                    Ok(true) => break,
+                    Err(error) if is_out_of_files(&error) => return Err(error),
+                    _ => {}
                 }
                 // An empty index is complete later, a folder with missing files never.
                 if attempt == MAX_COPY_ATTEMPTS || is_copied.is_err() {
@@ -215,6 +221,13 @@ impl IndexFolder {
     fn set_aside(&self) -> io::Result<()> {
         let mut state = lock(&self.state);
         self.check_lock()?;
+        let path = self.path();
+        if !path.try_exists()? {
+            // It was erased.
+            private_files::create_folder(&path)?;
+            *state = FolderState::default();
+            return Ok(());
+        }
         if state.is_replacing {
             return Err(io::Error::other("the new index is damaged as well"));
         }
@@ -225,17 +238,45 @@ impl IndexFolder {
                 remove_folder(&path)?;
             }
         }
-        let path = self.path();
         fs::rename(&path, self.aside_path())?;
-        fs::create_dir(&path)?;
-        *state = FolderState { synced: HashSet::new(), is_replacing: true };
+        private_files::create_folder(&path)?;
+        *state = FolderState { is_replacing: true, ..FolderState::default() };
         Ok(())
+    }
+
+    /// Locks the build of a project's index, which takes long, until it is complete. False while
+    /// another process has the lock.
+    pub(crate) fn lock_build(&self, format: &str) -> io::Result<bool> {
+        let mut state = lock(&self.state);
+        if state.build_lock.is_none() {
+            state.build_lock = try_lock(&self.project, &format!("{format}-build"))?;
+        }
+        Ok(state.build_lock.is_some())
+    }
+
+    pub(crate) fn is_build_locked(&self) -> bool {
+        lock(&self.state).build_lock.is_some()
+    }
+
+    pub(crate) fn unlock_build(&self) {
+        lock(&self.state).build_lock = None;
+    }
+
+    /// True if another folder has a complete index of this format.
+    pub(crate) fn has_source(&self, format: &str) -> bool {
+        newest_complete(&self.project, format).is_some_and(|source| source != self.path())
+    }
+
+    /// Replaces the folder's index by a copy of a complete one. All readers must be closed.
+    pub(crate) fn copy_source(&self, format: &str) -> io::Result<()> {
+        clear_folder(&self.path())?;
+        self.prepare(format)
     }
 
     /// Fails if the disk is full or read-only.
     fn probe(&self) -> io::Result<()> {
         let probe = self.path().join("probe.new");
-        let result = fs::write(&probe, vec![0; PROBE_BYTES]);
+        let result = private_files::write(&probe, &vec![0; PROBE_BYTES]);
         // The first error is the cause.
         let _ = fs::remove_file(&probe);
         result
@@ -278,12 +319,17 @@ impl IndexPlace {
     }
 
     /// Opens the index folder of the project. Without a writable one, copies the newest complete
-    /// index into memory if it has at most `max_memory` bytes.
-    pub(crate) fn open(project: Option<&Path>, format: &str, max_memory: usize) -> Self {
-        let Some(project) = project else { return Self::in_memory() };
+    /// index into memory if it has at most `max_memory` bytes. Fails without a file descriptor.
+    pub(crate) fn open(
+        project: Option<&Path>,
+        format: &str,
+        max_memory: usize,
+    ) -> io::Result<Self> {
+        let Some(project) = project else { return Ok(Self::in_memory()) };
         match IndexFolder::open(project, format) {
-            Ok(folder) => Self::Folder(Arc::new(folder)),
-            Err(error) => Self::copy_to_memory(project, format, max_memory, &error),
+            Ok(folder) => Ok(Self::Folder(Arc::new(folder))),
+            Err(error) if is_out_of_files(&error) => Err(error),
+            Err(error) => Ok(Self::copy_to_memory(project, format, max_memory, &error)),
         }
     }
 
@@ -363,10 +409,18 @@ impl IndexPlace {
     }
 }
 
+/// True if there was no free file descriptor. Then nothing is damaged.
+pub(crate) fn is_out_of_files(error: &dyn fmt::Debug) -> bool {
+    // Tantivy wraps the error at several depths.
+    let error = format!("{error:?}");
+    let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    codes.iter().any(|code| error.contains(&format!("code: {code},")))
+}
+
 /// Takes the lock of a folder. `None` if another process has it.
 fn try_lock(project: &Path, name: &str) -> io::Result<Option<File>> {
     let path = lock_path(project, name);
-    let lock = File::options().create(true).truncate(false).write(true).open(path)?;
+    let lock = private_files::options().create(true).truncate(false).write(true).open(path)?;
     match lock.try_lock() {
         Ok(()) => Ok(Some(lock)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -433,7 +487,7 @@ fn link_index(source: &Path, target: &Path) -> io::Result<bool> {
         }
     }
     let marker = fs::read(source.join(MARKER_FILE))?;
-    fs::write(target.join(MARKER_FILE), marker)?;
+    private_files::write(&target.join(MARKER_FILE), &marker)?;
     if fs::read(source.join(META_FILE))? != meta {
         return Ok(false);
     }
@@ -499,7 +553,7 @@ fn segment_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Names and paths in a folder. Skips names that are not Unicode, which Reqlore never writes.
-fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+pub(crate) fn entries(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -518,10 +572,10 @@ fn is_older(file: &Path, now: SystemTime, age: Duration) -> io::Result<bool> {
 
 fn clear_folder(folder: &Path) -> io::Result<()> {
     remove_folder(folder)?;
-    fs::create_dir(folder)
+    private_files::create_folder(folder)
 }
 
-fn remove_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn remove_folder(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

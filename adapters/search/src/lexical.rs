@@ -32,7 +32,7 @@ use tantivy::{FutureResult, Index, IndexReader, IndexWriter, ReloadPolicy, Tanti
 use crate::analyzer::{self, Analyzer};
 use crate::chunk::Chunk;
 use crate::disk_directory::{ByteCache, DiskDirectory};
-use crate::index_folder::IndexPlace;
+use crate::index_folder::{IndexPlace, is_out_of_files};
 use pending::PendingDocuments;
 use schema::SchemaFields;
 use searcher::LexicalSearcher;
@@ -313,6 +313,7 @@ pub(crate) fn open_index(
     for _ in 0..MAX_REPLACED_PLACES {
         match open(place) {
             Ok(lexical) => return Ok(lexical),
+            Err(error) if is_out_of_files(&error) => return Err(error),
             Err(error) => place.replace(format, memory_bytes, &error),
         }
     }

@@ -15,6 +15,7 @@ mod filter;
 mod index_folder;
 pub mod inspect;
 mod lexical;
+mod private_files;
 mod project_cache;
 mod project_index;
 mod rank_fusion;
@@ -165,6 +166,10 @@ impl SearchIndex for LocalSearchIndex {
         self.with_project(project, |_| true, |project| Ok(project.position())).await
     }
 
+    async fn begin_build(&self, project: &ProjectKey) -> Result<bool> {
+        self.with_project(project, |_| false, ProjectIndex::begin_build).await
+    }
+
     async fn indexed_versions<'a>(
         &self,
         project: &ProjectKey,
@@ -202,7 +207,11 @@ impl SearchIndex for LocalSearchIndex {
             move |project| {
                 // Before the work: the caller may drop this future, the blocking thread continues.
                 shared.record_change(&key);
-                project.apply(&projections, position)
+                project.apply(&projections, position)?;
+                if project.completes_build() {
+                    shared.record_complete(&key);
+                }
+                Ok(())
             },
         )
         .await
@@ -248,6 +257,17 @@ impl SearchIndex for LocalSearchIndex {
     ) -> Result<IndexDifference> {
         self.with_project(project, |_| true, move |project| Ok(project.checkpoint(name, versions)))
             .await
+    }
+
+    async fn erase(&self, project: &ProjectKey) -> Result<()> {
+        let (shared, key) = (Arc::clone(&self.shared), project.clone());
+        let erase = move || {
+            shared.erase(&key).map_err(|error| {
+                let message = "search index: a folder cannot be removed; see the log";
+                Error::new(ErrorKind::Unavailable, message).caused_by(error)
+            })
+        };
+        run_blocking(erase).await
     }
 
     fn status(&self) -> IndexStatus {

@@ -4,6 +4,7 @@
 //! closed one, so an index that is closing is used again instead of opened twice.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -16,7 +17,9 @@ use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
 use crate::disk_directory::ByteCache;
+use crate::private_files;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
+use crate::rebuild;
 
 /// Memory for recently read ranges of index files.
 const BYTE_CACHE_BYTES: usize = 32 << 20;
@@ -149,6 +152,12 @@ impl ProjectCache {
         Ok((project, true))
     }
 
+    /// Removes the index folders of a project, open ones too.
+    pub(crate) fn erase(&self, key: &ProjectKey) -> io::Result<()> {
+        let Some(caches) = &self.config.cache_folder else { return Ok(()) };
+        rebuild::erase_folders(&caches.join(cache_dir_name(&self.config.store, key)))
+    }
+
     /// Sums the figures that each index reported when it was last opened or saved.
     pub(crate) fn status(&self) -> IndexStatus {
         let (cache_hits, cache_misses) = self.byte_cache.counts();
@@ -191,8 +200,15 @@ impl ProjectCache {
     }
 
     fn open_cache_dir(&self, name: &str) -> Option<CacheDir> {
-        let path: PathBuf = self.config.cache_folder.as_deref()?.join(name);
-        match CacheDir::open(path.clone()) {
+        let caches = self.config.cache_folder.as_deref()?;
+        let path: PathBuf = caches.join(name);
+        let opened = CacheDir::open(path.clone());
+        // An earlier version let all users read them.
+        if let Err(error) = private_files::restrict(caches) {
+            let path = caches.display();
+            tracing::warn!(%path, %error, "search cache: other users may be able to read it");
+        }
+        match opened {
             Ok(cache_dir) => Some(cache_dir),
             Err(error) => {
                 let path = path.display();

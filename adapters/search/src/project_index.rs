@@ -7,8 +7,8 @@
 mod tests;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::io;
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Waker;
@@ -30,7 +30,7 @@ use crate::checkpoints::CheckpointFile;
 use crate::chunk;
 use crate::disk_directory::ByteCache;
 use crate::filter::filter_query;
-use crate::index_folder::{IndexFolder, IndexPlace};
+use crate::index_folder::{IndexFolder, IndexPlace, is_out_of_files};
 use crate::lexical::bm25::{LexicalScorer, QueryTerm};
 use crate::lexical::pinned_items::pinned_items;
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
@@ -50,6 +50,10 @@ const QUEUE_SHARE: usize = 16;
 /// by all evidence.
 const RANKED_ITEMS: usize = 200;
 
+/// The writer of the vectors builds the index, if it begins within this number of attempts of
+/// another process: only its vectors are saved.
+const MAX_DEFERRED: usize = 10;
+
 #[derive(Debug)]
 pub(crate) struct ProjectIndex {
     analyzers: AnalyzerPair,
@@ -64,6 +68,8 @@ pub(crate) struct ProjectIndex {
     has_unsaved: bool,
     /// Limits the memory of texts that wait for a commit, and of an index in memory.
     memory_bytes: usize,
+    /// Number of builds that were left to another process.
+    deferred: usize,
     /// Number of documents removed since the index was opened.
     removed_documents: usize,
     /// Size of the files when the index was opened or saved last.
@@ -101,7 +107,8 @@ impl ProjectIndex {
         let semantic = SemanticIndex::new(&config.embedders, cache_dir.as_ref());
         let folder = cache_dir.as_ref().map(CacheDir::folder);
         let format = folder.map_or_else(lexical::format, rebuild::folder_format);
-        let mut place = IndexPlace::open(folder, &format, config.memory_bytes);
+        let place = IndexPlace::open(folder, &format, config.memory_bytes);
+        let mut place = place.map_err(|error| build_error(error.into()))?;
         let (analyzer, memory_bytes) = (&analyzers.document, config.memory_bytes);
         let lexical = open_index(&mut place, &format, &byte_cache, analyzer, memory_bytes)
             .map_err(build_error)?;
@@ -116,12 +123,41 @@ impl ProjectIndex {
             checkpoints: CheckpointFile::default(),
             has_unsaved: false,
             memory_bytes: config.memory_bytes,
+            deferred: 0,
             removed_documents: 0,
             disk_bytes: 0,
         };
         project.update_size();
         project.try_or_reset(Self::embed_missing)?;
         Ok(project)
+    }
+
+    /// Begins to build the index. False while another process builds it. If that has ended, the
+    /// index is a copy and has a position.
+    pub(crate) fn begin_build(&mut self) -> Result<bool> {
+        let Some(folder) = self.place.folder().cloned() else { return Ok(true) };
+        let is_writer = self.cache_dir.as_ref().is_some_and(CacheDir::is_writer);
+        if !is_writer && !folder.has_source(&self.format) && self.deferred < MAX_DEFERRED {
+            self.deferred += 1;
+            return Ok(false);
+        }
+        let io_error = |error: io::Error| build_error(error.into());
+        if !folder.lock_build(&self.format).map_err(io_error)? {
+            return Ok(false);
+        }
+        if folder.has_source(&self.format) {
+            self.reopen(|_, format, _| folder.copy_source(format))?;
+            folder.unlock_build();
+            self.semantic.add_saved();
+            self.try_or_reset(Self::embed_missing)?;
+        }
+        Ok(true)
+    }
+
+    /// True if other processes may wait for this build, which is complete.
+    pub(crate) fn completes_build(&self) -> bool {
+        let is_building = self.position() == Some(ChangePosition::BUILDING);
+        !is_building && self.place.folder().is_some_and(|folder| folder.is_build_locked())
     }
 
     /// The position after all changes, including uncommitted ones.
@@ -456,15 +492,33 @@ impl ProjectIndex {
         work(self).map_err(build_error)
     }
 
-    /// Sets a damaged index aside and creates an empty one.
-    pub(crate) fn replace_index(&mut self, cause: &dyn fmt::Display) -> Result<()> {
-        let Self { place, format, byte_cache, analyzers, memory_bytes, .. } = self;
+    /// Sets a damaged index aside and creates an empty one. Fails and keeps the index if the cause
+    /// is that there was no free file descriptor.
+    pub(crate) fn replace_index(&mut self, cause: &dyn std::error::Error) -> Result<()> {
+        if is_out_of_files(cause) {
+            return Err(out_of_files());
+        }
+        self.reopen(|place, format, max_memory| {
+            place.replace(format, max_memory, &cause);
+            Ok(())
+        })
+    }
+
+    /// Closes the index, changes its place and opens it again. After an error it is in memory.
+    fn reopen(
+        &mut self,
+        change: impl FnOnce(&mut IndexPlace, &str, usize) -> io::Result<()>,
+    ) -> Result<()> {
+        let Self { format, byte_cache, analyzers, memory_bytes, .. } = self;
+        let analyzer = &analyzers.document;
         // Closed first, so that no merge writes into the new folder.
-        let (memory, analyzer) = (&mut IndexPlace::in_memory(), &analyzers.document);
-        self.lexical = open_index(memory, format, byte_cache, analyzer, 0).map_err(build_error)?;
-        place.replace(format, *memory_bytes, cause);
+        let mut place = mem::replace(&mut self.place, IndexPlace::in_memory());
         self.lexical =
-            open_index(place, format, byte_cache, analyzer, *memory_bytes).map_err(build_error)?;
+            open_index(&mut self.place, format, byte_cache, analyzer, 0).map_err(build_error)?;
+        change(&mut place, format, *memory_bytes).map_err(|error| build_error(error.into()))?;
+        self.lexical = open_index(&mut place, format, byte_cache, analyzer, *memory_bytes)
+            .map_err(build_error)?;
+        self.place = place;
         self.semantic.refresh(self.lexical.searcher()).map_err(build_error)
     }
 
@@ -503,8 +557,17 @@ pub(crate) fn embed_query(embedder: &dyn Embedder, query: &SearchQuery) -> Resul
 }
 
 fn build_error(error: tantivy::TantivyError) -> Error {
+    if is_out_of_files(&error) {
+        return out_of_files();
+    }
     let message = "search index: cannot be built; see the server log";
     Error::new(ErrorKind::Internal, message).caused_by(error)
+}
+
+fn out_of_files() -> Error {
+    let message = "search index: no free file descriptor; try again, or raise the limit of open \
+                   files (ulimit -n)";
+    Error::new(ErrorKind::Unavailable, message)
 }
 
 /// Returns the offset of an item's chunk in its text; 0 without a chunk.

@@ -1,4 +1,4 @@
-//! Rebuilds of an index that a user requests.
+//! Rebuilds of an index that a user requests, and its erasure.
 //!
 //! The project's cache folder stores the number of requests, which is part of index folder names.
 //! So no process starts with an index from before the last request.
@@ -10,7 +10,9 @@ use std::path::Path;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::checksummed_file;
+use crate::index_folder::{ASIDE_PREFIX, FOLDER_PREFIX, entries, remove_folder};
 use crate::lexical;
+use crate::private_files;
 use crate::project_cache::cache_dir_name;
 
 const COUNT_FILE: &str = "rebuilds";
@@ -19,9 +21,37 @@ const COUNT_FORMAT: &str = "rebuilds 1";
 /// Sets the index of a project aside: processes that open it from now on build a new one.
 pub fn set_index_aside(cache: &Path, store: &str, key: &ProjectKey) -> io::Result<()> {
     let project = cache.join(cache_dir_name(store, key));
-    fs::create_dir_all(&project)?;
+    private_files::create_folder(&project)?;
     let count = requested_rebuilds(&project).wrapping_add(1);
     checksummed_file::write_shared(&project.join(COUNT_FILE), COUNT_FORMAT, &count.to_le_bytes())
+}
+
+/// Removes all index folders of a project. A process that has one open starts an empty one with its
+/// next change.
+pub(crate) fn erase_folders(project: &Path) -> io::Result<()> {
+    // Again, because a process may have copied a folder meanwhile.
+    for _ in 0..2 {
+        let listed = match entries(project) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            listed => listed?,
+        };
+        for (name, path) in listed {
+            if !name.starts_with(FOLDER_PREFIX) && !name.starts_with(ASIDE_PREFIX) {
+                continue;
+            }
+            // Renamed first, so that its process cannot add a file.
+            let erased = project.join(format!("{ASIDE_PREFIX}erased-{name}"));
+            remove_folder(&erased)?;
+            match fs::rename(path, &erased) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                renamed => {
+                    renamed?;
+                    remove_folder(&erased)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Returns the format of the index folders in this cache folder of a project.

@@ -386,6 +386,15 @@ impl SemanticIndex {
         Ok(SemanticHits { similarities: Similarities::OfSome(similar), best: Vec::new() })
     }
 
+    /// Adds the vectors that the writer has saved since the project was opened.
+    pub(crate) fn add_saved(&mut self) {
+        for model in &mut self.models {
+            if let Some(file) = &mut model.file {
+                file.add_saved(&mut model.vectors, model.embedder.profile().dimension);
+            }
+        }
+    }
+
     /// Makes this process the writer of the vector files.
     pub(crate) fn take_over(&mut self) {
         for model in &mut self.models {

@@ -5,6 +5,7 @@
 //! one step. It holds no project's lock while it waits for the disk.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, JoinHandle};
@@ -152,6 +153,10 @@ impl SharedState {
         Self { projects: ProjectCache::new(config), state, wake }
     }
 
+    pub(crate) fn erase(&self, key: &ProjectKey) -> io::Result<()> {
+        self.projects.erase(key)
+    }
+
     pub(crate) fn status(&self) -> IndexStatus {
         self.projects.status()
     }
@@ -205,6 +210,14 @@ impl SharedState {
         state.unsaved.entry(key.clone()).or_insert((now, now)).1 = now;
         // Unlocked first, so that the thread does not wake only to wait for the lock.
         drop(state);
+        self.wake.notify_all();
+    }
+
+    /// Schedules the saving of a completed build at once, because other processes wait for it.
+    pub(crate) fn record_complete(&self, key: &ProjectKey) {
+        if let Some((first, _)) = lock(&self.state).unsaved.get_mut(key) {
+            *first = first.checked_sub(MAX_SAVE_DELAY).unwrap_or(*first);
+        }
         self.wake.notify_all();
     }
 
@@ -272,10 +285,14 @@ impl SharedState {
         drop(index);
         self.projects.update_cost(key, cost);
         // Without the project's lock, because a sync takes long.
-        if let Some((folder, is_complete)) = folder
-            && let Err(error) = folder.mark_clean(is_complete)
-        {
-            tracing::info!(%error, "search index: cannot be synced; the next start verifies it");
+        if let Some((folder, is_complete)) = folder {
+            if let Err(error) = folder.mark_clean(is_complete) {
+                let message = "search index: cannot be synced; the next start verifies it";
+                tracing::info!(%error, message);
+            }
+            if is_complete {
+                folder.unlock_build();
+            }
         }
     }
 

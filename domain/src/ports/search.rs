@@ -38,6 +38,12 @@ pub trait SearchIndex: Send + Sync {
     /// at [`ChangePosition::BUILDING`] meanwhile.
     async fn position(&self, project: &ProjectKey) -> Result<Option<ChangePosition>>;
 
+    /// Call it before a build that takes long. Returns false while another process builds the index
+    /// of the project; true with a position means that the index is now a copy of that one.
+    async fn begin_build(&self, _: &ProjectKey) -> Result<bool> {
+        Ok(true)
+    }
+
     /// The indexed documents after `after` with their versions, sorted, at most `limit`.
     async fn indexed_versions<'a>(
         &self,
@@ -75,6 +81,12 @@ pub trait SearchIndex: Send + Sync {
         name: &'static str,
         versions: BTreeMap<DocumentId, Version>,
     ) -> Result<IndexDifference>;
+
+    /// Removes the project's index from this machine, with texts that were replaced. Running
+    /// processes build theirs again.
+    async fn erase(&self, _: &ProjectKey) -> Result<()> {
+        Ok(())
+    }
 
     /// Reads counters only, so that it never waits for a search or for indexing.
     fn status(&self) -> IndexStatus {

@@ -227,21 +227,22 @@ fn index_in_read_only_folder_is_copied_to_memory_if_it_fits() {
     // A folder in place of the lock cannot be opened for writing, even as root.
     fs::remove_file(lock_path(&project, "1.2-0")).unwrap();
     fs::create_dir(lock_path(&project, "1.2-0")).unwrap();
-    let place = IndexPlace::open(Some(&project), FORMAT, 10_000);
+    let place = IndexPlace::open(Some(&project), FORMAT, 10_000).unwrap();
     let meta = memory(&place).atomic_read(Path::new(META_FILE)).unwrap();
     assert_eq!(meta, b"b");
     for (file, is_copied) in [("a.store", true), ("b.store", true), ("torn.store", false)] {
         assert_eq!(memory(&place).exists(Path::new(file)).unwrap(), is_copied, "{file}");
     }
-    let place = IndexPlace::open(Some(&project), FORMAT, 10);
+    let place = IndexPlace::open(Some(&project), FORMAT, 10).unwrap();
     assert!(!memory(&place).exists(Path::new(META_FILE)).unwrap());
-    assert!(!memory(&IndexPlace::open(None, FORMAT, 10)).exists(Path::new(META_FILE)).unwrap());
+    let place = IndexPlace::open(None, FORMAT, 10).unwrap();
+    assert!(!memory(&place).exists(Path::new(META_FILE)).unwrap());
 }
 
 #[test]
 fn index_damaged_again_during_its_rebuild_moves_into_memory() {
     let project = tempfile::tempdir().unwrap();
-    let mut place = IndexPlace::open(Some(project.path()), FORMAT, 10_000);
+    let mut place = IndexPlace::open(Some(project.path()), FORMAT, 10_000).unwrap();
     place.replace(FORMAT, 10_000, &"first");
     assert!(matches!(place, IndexPlace::Folder(_)));
     place.replace(FORMAT, 10_000, &"second");

@@ -85,11 +85,16 @@ impl VectorFile {
         vectors
     }
 
-    /// Becomes the writer, and adds the vectors of the former writer.
-    pub(crate) fn take_over(&mut self, vectors: &mut VectorSet, dimension: usize) {
+    /// Adds the vectors of the file, which its writer may have saved since.
+    pub(crate) fn add_saved(&mut self, vectors: &mut VectorSet, dimension: usize) {
         for (hash, row) in self.load(dimension).iter() {
             vectors.insert(hash, &row);
         }
+    }
+
+    /// Becomes the writer, and adds the vectors of the former writer.
+    pub(crate) fn take_over(&mut self, vectors: &mut VectorSet, dimension: usize) {
+        self.add_saved(vectors, dimension);
         // Vectors that this process computed before are not in the file.
         self.is_writer = true;
         self.must_rewrite = true;

@@ -4,9 +4,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use reqlore_domain::error::ErrorKind;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, SearchHits};
 use reqlore_search::inspect::inspect_cache;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{TestIndex, all_files, document_with_text, query};
 
@@ -262,4 +264,76 @@ fn unfinished_build_is_neither_shown_nor_linked() {
     build(&index);
     drop(index);
     assert!(shown_bytes().is_some());
+}
+
+#[test]
+fn process_waits_for_another_build_and_copies_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = TestIndex::on_disk(folder.path());
+    assert!(builder.begin_build());
+    let waiting = [0, 1].map(|_| TestIndex::on_disk(folder.path()));
+    for index in &waiting {
+        // It may index changes meanwhile, which the copy has as well.
+        index.apply(books().split_off(25));
+        assert!(!index.begin_build() && index.position().is_none());
+    }
+    build(&builder);
+    let answer = search(&builder);
+    assert!(!waiting[0].begin_build(), "it is not complete on disk");
+    // Saves it.
+    drop(builder);
+    for index in &waiting {
+        assert!(index.begin_build());
+        assert!(index.position().is_some(), "it is a copy");
+        assert_eq!(references(&index.search(&query("alpha 12"))), references(&answer));
+    }
+}
+
+#[test]
+fn process_builds_alone_after_the_builder_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = TestIndex::on_disk(folder.path());
+    assert!(builder.begin_build());
+    builder.apply(books().split_off(20));
+    let waiting = TestIndex::on_disk(folder.path());
+    assert!(!waiting.begin_build());
+    // Its index is saved, but it is not complete.
+    drop(builder);
+    // It is not the writer of the vectors, which may still begin.
+    assert!((0..20).any(|_| waiting.begin_build()) && waiting.position().is_none());
+    let third = TestIndex::on_disk(folder.path());
+    assert!(!third.begin_build());
+}
+
+/// Limits the open files to the present ones and some more.
+fn limit_files(free: u64) -> Rlimit {
+    let before = getrlimit(Resource::Nofile);
+    let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(open + free), ..before }).unwrap();
+    before
+}
+
+#[test]
+fn missing_file_descriptors_are_an_error_and_no_damage() {
+    let (folder, answer) = built_cache();
+    let mut failed = 0;
+    for free in 0..24 {
+        let index = TestIndex::on_disk(folder.path());
+        let before = limit_files(free);
+        let found = index.try_search(&query("alpha 12"));
+        setrlimit(Resource::Nofile, before).unwrap();
+        match found {
+            Ok(found) => assert_eq!(references(&found), references(&answer), "{free}"),
+            Err(error) => {
+                assert_eq!(error.kind, ErrorKind::Unavailable, "{free}: {error}");
+                failed += 1;
+            }
+        }
+        assert_eq!(references(&index.search(&query("alpha 12"))), references(&answer), "{free}");
+        assert!(index.position().is_some(), "{free}");
+    }
+    assert!((10..24).contains(&failed), "{failed}");
+    assert!(
+        !all_files(folder.path()).iter().any(|file| file.display().to_string().contains("aside-"))
+    );
 }

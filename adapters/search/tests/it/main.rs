@@ -6,6 +6,7 @@ mod cache;
 mod cancelled_calls;
 mod index_folders;
 mod index_history;
+mod private_cache;
 mod projects;
 mod queries;
 mod semantic;

@@ -61,7 +61,19 @@ impl TestIndex {
     }
 
     pub(crate) fn search(&self, query: &SearchQuery) -> SearchHits {
-        self.runtime.block_on(self.index.search(&self.key, query)).unwrap()
+        self.try_search(query).unwrap()
+    }
+
+    pub(crate) fn try_search(&self, query: &SearchQuery) -> Result<SearchHits> {
+        self.runtime.block_on(self.index.search(&self.key, query))
+    }
+
+    pub(crate) fn begin_build(&self) -> bool {
+        self.runtime.block_on(self.index.begin_build(&self.key)).unwrap()
+    }
+
+    pub(crate) fn erase(&self) {
+        self.runtime.block_on(self.index.erase(&self.key)).unwrap();
     }
 
     pub(crate) fn indexed(&self) -> BTreeMap<DocumentId, Version> {
