@@ -89,6 +89,7 @@ pub(crate) fn ports_over(
             listed_toolsets: config.toolsets.listed.clone(),
             wrap_columns: config.wrap_columns,
             index_memory_bytes: config.index_memory_bytes,
+            awaits_index_builds: false,
         },
     })
 }

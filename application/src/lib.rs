@@ -41,6 +41,7 @@ pub mod transfer;
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::audit::AuditLog;
@@ -100,6 +101,9 @@ pub struct ApplicationSettings {
     pub wrap_columns: usize,
     /// Limits the memory of indexing besides the search index itself.
     pub index_memory_bytes: usize,
+    /// Searches wait for the end of any build of the index, because the process ends with its
+    /// only call. A server answers meanwhile.
+    pub awaits_index_builds: bool,
 }
 
 impl Default for ApplicationSettings {
@@ -109,6 +113,7 @@ impl Default for ApplicationSettings {
             listed_toolsets: Toolset::ALL.to_vec(),
             wrap_columns: reqlore_domain::sections::text::WRAP_COLUMNS,
             index_memory_bytes: 128 << 20,
+            awaits_index_builds: false,
         }
     }
 }
@@ -170,6 +175,15 @@ impl Application {
         let context =
             ToolContext { shared: Arc::new(shared), ports, audit: None, idempotency_key: None };
         Self { context }
+    }
+
+    /// Waits until no index is being built, at most for this time. The next process continues a
+    /// build that has not ended.
+    pub async fn finish_index_builds(&self, timeout: Duration) {
+        let builds = self.context.indexes.finish_builds();
+        if tokio::time::timeout(timeout, builds).await.is_err() {
+            tracing::info!("search index: the build has not ended; the next process continues it");
+        }
     }
 
     /// Authenticates callers by token. `max_access` limits the access level of every caller.

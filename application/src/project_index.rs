@@ -117,6 +117,17 @@ impl ProjectIndexes {
         self.project_index(project).search.update(ports, project, refresh, progress).await
     }
 
+    /// Waits until no index is being built.
+    pub(crate) async fn finish_builds(&self) {
+        let projects: Vec<Arc<ProjectIndex>> = {
+            let projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+            projects.values().cloned().collect()
+        };
+        for project in projects {
+            project.search.finish_build().await;
+        }
+    }
+
     /// Updates the search index, then searches.
     pub(crate) async fn search(
         &self,

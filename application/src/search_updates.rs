@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
@@ -21,6 +22,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{SearchHits, SearchQuery};
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, watch};
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
 
 use crate::ApplicationPorts;
 use crate::project_index::{PAGE_SIZE, read_projections};
@@ -31,12 +33,15 @@ pub(crate) const SEARCHED_KINDS: [DocumentKind; 6] = {
     let [sections, entities] = [DocumentKind::Section, DocumentKind::Entity];
     [sections, entities, epics, stories, requirements, criteria]
 };
-/// With more differences than this, a search does not wait for the build.
+/// With more differences than this, a search of a server does not wait for the build.
 const MAX_AWAITED_DIFFERENCES: usize = if cfg!(test) { 20 } else { 2_000 };
 /// Maximum documents indexed at a time. Searches wait for one batch of a build, and a call can be
 /// cancelled between two.
 const BATCH_DOCUMENTS: usize = if cfg!(test) { 8 } else { 256 };
 
+/// Maximum time to wait for another process that builds the same index. It may be suspended.
+const MAX_OTHER_BUILD: Duration = Duration::from_secs(60);
+const OTHER_BUILD_POLL: Duration = Duration::from_millis(100);
 /// A build that is interrupted this many times fails.
 const MAX_TRIES: usize = 5;
 
@@ -71,6 +76,8 @@ struct BuildStatus {
     /// The build has more than [`MAX_AWAITED_DIFFERENCES`].
     is_long: bool,
     is_ended: bool,
+    /// The build ended early: the index is a copy of another process's.
+    is_copied: bool,
     failure: Option<(ErrorKind, String)>,
 }
 
@@ -96,6 +103,19 @@ impl SearchUpdates {
             // Also without a position, when no changes are asked for.
             ports.documents.changes_since(project, None, 1, refresh).await?;
         }
+        // Again with a copied index, whose later changes are not indexed.
+        while self.update_once(ports, project, refresh, progress).await? {}
+        Ok(())
+    }
+
+    /// Returns true if the index was replaced by a copy of another process's.
+    async fn update_once(
+        self: &Arc<Self>,
+        ports: &ApplicationPorts,
+        project: &ProjectKey,
+        refresh: Refresh,
+        progress: &dyn ProgressSink,
+    ) -> Result<bool> {
         let mut state = self.state.lock().await;
         // A task that panicked did not remove its build.
         state.build.take_if(|build| build.status.has_changed().is_err());
@@ -112,15 +132,25 @@ impl SearchUpdates {
                 is_known = indexer.index_changes(since).await?.is_some();
             }
             if is_known && refresh == Refresh::Incremental {
-                return Ok(());
+                return Ok(false);
             }
             state.build = Some(self.start_build(ports, project));
         }
         let status = state.build.as_ref().map(|build| build.status.clone());
         // The build needs the state.
         drop(state);
-        let Some(status) = status else { return Ok(()) };
-        await_build(status, refresh == Refresh::Full, progress).await
+        let Some(status) = status else { return Ok(false) };
+        let is_end_awaited = refresh == Refresh::Full || ports.settings.awaits_index_builds;
+        await_build(status, is_end_awaited, progress).await
+    }
+
+    /// Waits for the end of a build.
+    pub(crate) async fn finish_build(&self) {
+        let status = self.state.lock().await.build.as_ref().map(|build| build.status.clone());
+        if let Some(mut status) = status {
+            // A failure is in the log.
+            let _ = status.wait_for(|status| status.is_ended).await;
+        }
     }
 
     /// Searches. While a build runs, hits of documents that changed are left out, and documents
@@ -170,20 +200,20 @@ impl SearchUpdates {
     }
 }
 
-/// Waits until a build ends or is known to be long.
+/// Waits until a build ends or is known to be long. True if the index was copied instead.
 async fn await_build(
     mut status: watch::Receiver<BuildStatus>,
     is_end_awaited: bool,
     progress: &dyn ProgressSink,
-) -> Result<()> {
+) -> Result<bool> {
     loop {
-        let BuildStatus { total, done, is_long, is_ended, failure } =
+        let BuildStatus { total, done, is_long, is_ended, is_copied, failure } =
             status.borrow_and_update().clone();
         if let Some((kind, message)) = failure {
             return Err(Error::new(kind, message));
         }
         if is_ended || (is_long && !is_end_awaited) {
-            return Ok(());
+            return Ok(is_copied);
         }
         check_cancelled(progress)?;
         // Unknown until the documents are counted.
@@ -192,7 +222,7 @@ async fn await_build(
         }
         // The sender is dropped only when the server ends.
         if status.changed().await.is_err() {
-            return Ok(());
+            return Ok(false);
         }
     }
 }
@@ -307,7 +337,11 @@ impl BuildTask<'_> {
 
     /// Compares all documents of the storage with the index, and indexes the differences.
     async fn compare_all(&self) -> Result<(), Interruption> {
-        self.begin().await?;
+        if self.begin().await? {
+            self.updates.state.lock().await.build = None;
+            self.status.send_modify(|status| status.is_copied = true);
+            return Ok(());
+        }
         let mut versions = VersionMerge::default();
         let (mut differing, mut equal, mut differences) = (Vec::new(), 0, 0);
         while let Some((id, is_equal)) = versions.next(self.ports, self.project).await? {
@@ -330,7 +364,8 @@ impl BuildTask<'_> {
         Ok(())
     }
 
-    async fn begin(&self) -> Result<()> {
+    /// Returns true if the index is now a copy of another process's.
+    async fn begin(&self) -> Result<bool> {
         let Self { ports, project, .. } = self;
         let mut state = self.updates.state.lock().await;
         // First the position, then the documents: later changes are indexed as such.
@@ -350,7 +385,14 @@ impl BuildTask<'_> {
             let is_long = status.is_long || is_first;
             *status = BuildStatus { total, is_long, ..BuildStatus::default() };
         });
-        Ok(())
+        if is_first {
+            let deadline = Instant::now() + MAX_OTHER_BUILD;
+            while !ports.search.begin_build(project).await? && Instant::now() < deadline {
+                sleep(OTHER_BUILD_POLL).await;
+            }
+            return Ok(ports.search.position(project).await? != building);
+        }
+        Ok(false)
     }
 
     /// Indexes the documents that differ. `differences` is their number since the start.

@@ -1,13 +1,14 @@
 //! The search index follows its storage: own writes, other processes, replaced databases, kills.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::client::{Server, project, reqlore};
 use crate::copy_and_backup::{run, run_ok};
 use crate::crash::env_number;
+use crate::init::output;
 
 /// More documents than a search waits for at the first build.
 const LONG_BUILD: usize = 2_300;
@@ -176,15 +177,123 @@ fn total(server: &mut Server) -> (Value, u64) {
     (found["total"].clone(), found["pending"].as_u64().unwrap())
 }
 
+fn write_notes(root: &Path, count: usize) {
+    let notes = root.join(".ixchel/notes");
+    fs::create_dir_all(&notes).unwrap();
+    for number in 0..count {
+        let text = format!("# Note {number}\n\nwalrus w{number}x\n");
+        fs::write(notes.join(format!("n{number}.md")), text).unwrap();
+    }
+}
+
+/// The exit code of `reqlore search`, and its result.
+fn search_command(root: &Path, cache: &Path, storage: &str, query: &str) -> (i32, Value) {
+    let mut command = reqlore();
+    command.env("REQLORE_CACHE", cache).arg("--root").arg(root).args(["--storage", storage]);
+    let (code, result, errors) = output(command.args(["search", "--json", query]));
+    assert_eq!(errors, "", "{storage}");
+    (code, serde_json::from_str(&result).unwrap())
+}
+
+#[test]
+fn command_finds_the_texts_of_a_project_without_an_index() {
+    let project = project();
+    let root = project.path();
+    write_notes(root, LONG_BUILD);
+    run_ok(root, "copy --from fs --to sqlite");
+    for storage in ["sqlite", "fs"] {
+        for number in [0, 1, LONG_BUILD / 2, LONG_BUILD - 1] {
+            let cache = crate::client::project();
+            // Without and with an index.
+            for _ in 0..2 {
+                let query = format!("w{number}x");
+                let (code, found) = search_command(root, cache.path(), storage, &query);
+                let title = &found["results"][0]["title"];
+                assert_eq!((code, title), (0, &json!(format!("Note {number}"))), "{storage}");
+                assert_eq!(found["pending"].as_u64().unwrap_or_default(), 0, "{storage}");
+            }
+        }
+        let (code, found) = search_command(root, Path::new("off"), storage, "w7x");
+        assert_eq!((code, &found["results"][0]["title"]), (0, &json!("Note 7")), "{storage}");
+    }
+}
+
+/// A client that ends the server after the first answer, again and again.
+#[test]
+fn server_that_ends_after_its_first_search_continues_the_build() {
+    let project = project();
+    let root = project.path();
+    write_notes(root, LONG_BUILD);
+    run_ok(root, "copy --from fs --to sqlite");
+    for storage in ["sqlite", "fs"] {
+        let cache = crate::client::project();
+        let mut pending = u64::MAX;
+        while pending > 0 {
+            let mut server = start(root, cache.path(), storage);
+            let before = pending;
+            pending = total(&mut server).1;
+            assert!(server.end().1.success());
+            assert!(pending < before, "{storage}: {pending}");
+        }
+    }
+}
+
+/// The paths of the files below a folder that contain a text.
+fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if fs::read(&path).unwrap().windows(text.len()).any(|part| part == text.as_bytes()) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn purged_text_is_in_no_file_of_the_cache() {
+    for (storage, purge_code) in [("sqlite", 0), ("fs", 1)] {
+        let (project, cache) = (project(), project());
+        let (root, cache) = (project.path(), cache.path());
+        // One of them stays open during the purge.
+        let mut servers = [0, 1].map(|_| start(root, cache, storage));
+        // A title would stay in the name of the document.
+        let secret = json!({ "title": "Login", "description": "is hunter2", "priority": 1 });
+        servers[0].data("create_epic", secret);
+        create(&mut servers[0], "other");
+        for server in &mut servers {
+            assert_eq!(search(server, "hunter2").0, ["Login"], "{storage}");
+        }
+        servers[0].data("update_epic", json!({ "epic": "EP-001", "description": "none" }));
+        for server in &mut servers {
+            assert_eq!(search(server, "hunter2").0, Vec::<String>::new(), "{storage}");
+        }
+        let [first, mut second] = servers;
+        assert!(first.end().1.success());
+        assert_ne!(files_with(cache, "hunter2"), Vec::<PathBuf>::new(), "{storage}");
+        let mut purge = reqlore();
+        purge.env("REQLORE_CACHE", cache).arg("--root").arg(root).args(["--storage", storage]);
+        let (code, _, errors) =
+            output(purge.args(["history", "purge", "EP-001", "--reason", "pasted"]));
+        assert_eq!(code, purge_code, "{storage}: {errors}");
+        assert_eq!(files_with(cache, "hunter2"), Vec::<PathBuf>::new(), "{storage}");
+        create(&mut second, "later");
+        for title in ["Login", "other", "later"] {
+            assert_eq!(search(&mut second, title), (vec![title.to_owned()], 0), "{storage}");
+        }
+        assert!(second.end().1.success());
+        assert_found(root, cache, storage, &["Login", "other", "later"], &["hunter2"]);
+        assert_eq!(files_with(cache, "hunter2"), Vec::<PathBuf>::new(), "{storage}");
+    }
+}
+
 #[test]
 fn killed_first_build_continues_and_ends_complete() {
     let (project, cache) = (project(), project());
-    let (root, notes) = (project.path(), project.path().join(".ixchel/notes"));
-    fs::create_dir_all(&notes).unwrap();
-    for number in 0..LONG_BUILD {
-        fs::write(notes.join(format!("n{number}.md")), format!("# Note {number}\n\nwalrus\n"))
-            .unwrap();
-    }
+    let root = project.path();
+    write_notes(root, LONG_BUILD);
     let mut server = start(root, cache.path(), "fs");
     let (_, pending) = total(&mut server);
     assert!(pending > 0, "the first search does not wait for the build");

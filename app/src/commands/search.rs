@@ -6,7 +6,7 @@ use super::output::{OutputScreen, TextStyle, clean_line, truncate};
 use super::print_json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, EXIT_FAILED};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchOptions {
@@ -33,11 +33,15 @@ pub(crate) fn run(config: &AppConfig, options: &SearchOptions) -> Result<u8, Com
     let arguments = json!({ "query": options.words.join(" "), "limit": options.limit });
     let found = client.call("search_global", arguments)?;
     drop(client);
-    if options.json {
-        return print_json(&*found);
-    }
-    let screen = OutputScreen::of_stdout();
-    screen.print(&results_text(&found, &screen))
+    let printed = if options.json {
+        print_json(&*found)
+    } else {
+        let screen = OutputScreen::of_stdout();
+        screen.print(&results_text(&found, &screen))
+    };
+    // A server did not wait for its index, so a script must not take this for an answer.
+    let is_unknown = found["total"] == 0 && found["pending"].as_u64().unwrap_or_default() > 0;
+    if is_unknown { Ok(EXIT_FAILED) } else { printed }
 }
 
 fn results_text(found: &Value, screen: &OutputScreen) -> String {

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqlore_application::Application;
 use reqlore_application::identity::token_authenticator::TokenAuthenticator;
@@ -26,6 +27,8 @@ use crate::exit::{CommandError, EXIT_OK};
 use crate::system::SystemClock;
 use crate::telemetry::LogFormat;
 
+/// Clients kill a server that takes 2 seconds to end.
+const MAX_BUILD_WAIT: Duration = Duration::from_millis(1_500);
 const LIMITS_PER_LINE: usize = 3;
 const FIRST_USER: &str = "There are no users yet. On this host, with the same --root, --storage \
                           and --config:\n  reqlore user add NAME --role administrator\n  \
@@ -53,10 +56,12 @@ fn serve_stdio(config: &AppConfig) -> Result<u8, CommandError> {
         let background = maintenance.map(|tasks| BackgroundTasks::start(tasks, None));
         let mut transport = composition::stdio_transport(config);
         transport.start()?;
-        let served = transport.serve(Arc::new(application)).await;
+        let application = Arc::new(application);
+        let served = transport.serve(Arc::clone(&application) as _).await;
         if let Some(background) = background {
             background.finish().await;
         }
+        application.finish_index_builds(MAX_BUILD_WAIT).await;
         served
     });
     // A read of standard input may still block a thread; all accepted requests are answered.

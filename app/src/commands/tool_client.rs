@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 use crate::composition;
 use crate::config::{AppConfig, env_variable};
 use crate::exit::CommandError;
+use crate::progress::ProgressDisplay;
 
 /// Time limit of one call of a team server.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -206,7 +207,10 @@ fn open_local(
     }
     let store = composition::open_project_store(config, purpose == ClientPurpose::Add)?;
     let is_audited = config.audit == Some(true);
-    let application = Application::new(composition::ports_over(config, &store, is_audited)?);
+    let mut ports = composition::ports_over(config, &store, is_audited)?;
+    ports.settings.awaits_index_builds = true;
+    ports.progress = Arc::new(ProgressDisplay::on_terminal());
+    let application = Application::new(ports);
     let maintenance = is_audited.then(|| application.maintenance(None, config.keep_days));
     Ok(Connection::Local(Box::new(LocalConnection {
         application,

@@ -68,9 +68,16 @@ pub async fn purge_history(
         idempotency_key: None,
     };
     let HistoryTarget { project, id, .. } = &target;
-    // First, because a storage that cannot erase refuses it.
-    let erased = ports.history.purge_history(project, id, version, context.clone()).await?;
+    // Also if the storage refuses: the texts of the index come from files as well.
+    let index_erased = ports.search.erase(project).await;
+    let purged = ports.history.purge_history(project, id, version, context.clone()).await;
+    let erased = purged.map_err(|error| {
+        let mut error = Error::from(error);
+        error.message += "; earlier texts were removed from the search index only";
+        error
+    })?;
     let erased = erased.max(erase_tombstone(&ports, project, id, context).await?);
+    index_erased?;
     if erased == 0 {
         let message = format!("{reference} has no earlier text; there is nothing to erase");
         return Err(Error::new(ErrorKind::NotFound, message).reference(reference));
