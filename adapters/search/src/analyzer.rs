@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use frostem::{Algorithm, Stemmer};
 use reqlore_domain::search::truncate_text;
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
 /// An index of another version is rebuilt.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Longer words are truncated.
 const MAX_WORD_BYTES: usize = 64;
@@ -148,6 +149,25 @@ fn is_known_nfkc(c: char) -> bool {
     c.is_ascii() || matches!(c, '\u{400}'..='\u{481}' | '«' | '»' | '–' | '—' | '‘'..='”')
 }
 
+/// Appends the letters that other spellings of a letter in lower case share, decomposed.
+fn fold_char(c: char, folded: &mut String) {
+    // The capitals of `ς` and `ß` are those of `σ` and `ss`.
+    for c in c.to_uppercase().flat_map(char::to_lowercase).nfkd() {
+        match c {
+            'ł' => folded.push('l'),
+            'ø' => folded.push('o'),
+            'đ' | 'ð' => folded.push('d'),
+            'ħ' => folded.push('h'),
+            'þ' => folded.push_str("th"),
+            'æ' => folded.push_str("ae"),
+            'œ' => folded.push_str("oe"),
+            // Accents, and points of Hebrew and Arabic. Marks of other classes are letters.
+            _ if matches!(canonical_combining_class(c), 10..=36 | 200..=240) => {}
+            _ => folded.push(c),
+        }
+    }
+}
+
 /// Stemmers, and a cache of the words of compounds.
 struct WordCache {
     english: Stemmer,
@@ -198,15 +218,20 @@ impl WordCache {
         range
     }
 
-    /// Returns the word in lower case, with `е` for `ё`, and stemmed.
+    /// Returns the word with folded case and without accents, with `е` for `ё`, and stemmed.
     fn normalize_word(&self, word: &str, is_stemmed: bool) -> String {
         let mut lower = String::with_capacity(word.len());
         for c in word.chars().flat_map(char::to_lowercase) {
-            lower.push(match c {
-                'ё' => 'е',
-                '’' => '\'',
-                other => other,
-            });
+            match c {
+                'ё' => lower.push('е'),
+                '’' => lower.push('\''),
+                // Folded already. `й` is a letter of its own.
+                '\0'..='\x7f' | '\u{400}'..='\u{52f}' => lower.push(c),
+                other => fold_char(other, &mut lower),
+            }
+        }
+        if !lower.chars().all(is_known_nfkc) {
+            lower = lower.nfc().collect();
         }
         if !is_stemmed {
             return lower;
@@ -249,12 +274,71 @@ mod tests {
             ("Требования требований", "требован требован"),
             ("Ещё ёлки", "ещ елк"),
             ("ﬁne ＡＢＣ １２", "fine abc 12"),
-            ("naïve Straße", "naïve straße"),
-            ("日本 カタカナ", "日 本 カタカナ"),
+            ("naïve Straße STRASSE", "naiv strass strass"),
+            ("日本 カタカナ", "日 本 カタ タカ カナ"),
             ("тест2 mixedСлово", "тест2 тест 2 mixedслово mix слов"),
         ] {
             assert_eq!(words(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn spellings_of_a_word_are_one_word() {
+        for spellings in [
+            "ΛΟΓΑΡΙΑΣΜΟΣ λογαριασμός λογαριασμοσ Λογαριασμός",
+            "Straße STRASSE STRAẞE strasse",
+            "Ørsted ØRSTED orsted",
+            "Łódź LODZ lódz",
+            "Đorđe ĐORĐE dorde",
+            "İstanbul ISTANBUL istanbul ıstanbul",
+            "Crème CREME cre\u{300}me",
+            "Ångström ANGSTROM angstrom",
+            "Šiauliai siauliai ŠIAULIAI",
+            "Việt VIET vie\u{323}\u{302}t",
+            "Œuvre œuvre OEUVRE",
+            "Þór THOR þór",
+            "أحمد احمد",
+            "שָׁלוֹם שלום",
+            "ﬁancé FIANCÉ fiance",
+            "ДЖУНГЛІ джунглі",
+        ] {
+            let words = words(spellings);
+            let first = words.split(' ').next().unwrap();
+            assert!(words.split(' ').all(|word| word == first), "{spellings}: {words}");
+        }
+    }
+
+    #[test]
+    fn different_letters_stay_different_words() {
+        for (a, b) in [("йод", "иод"), ("か", "が"), ("カギ", "カキ"), ("लोग", "लग"), ("กา", "กู")]
+        {
+            assert_ne!(words(a), words(b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn scripts_that_join_words_are_found_by_pairs() {
+        for (text, part) in [
+            ("사용자는 계정 없이 결제할 수 있다", "결제"),
+            ("사용자는 계정 없이 결제할 수 있다", "사용자"),
+            ("ผู้ใช้ชำระเงินได้โดยไม่ต้องมีบัญชี", "ชำระเงิน"),
+            ("ຜູ້ໃຊ້ສາມາດຈ່າຍເງິນໄດ້", "ຈ່າຍເງິນ"),
+            ("អ្នកប្រើអាចបង់ប្រាក់បាន", "បង់ប្រាក់"),
+            ("ユーザーログイン画面", "ログイン"),
+            ("ﾛｸﾞｲﾝ画面", "ログイン"),
+            ("အသုံးပြုသူများ ငွေပေးချေနိုင်သည်", "ငွေပေးချေ"),
+            ("회원가입API를 호출", "API"),
+            ("🚀 launch", "🚀"),
+            ("ship❤️it", "❤"),
+            ("✅ 완료", "✅"),
+            ("👩‍💻 work", "💻"),
+            ("Brand® name", "®"),
+        ] {
+            let (text, part) = (words(text), words(part));
+            assert!(!part.is_empty() && format!(" {text} ").contains(&format!(" {part} ")));
+        }
+        assert_eq!(words("결"), "결");
+        assert_eq!(words("결제 ก 10 ล้าน │ ─ ✓\u{fe0f}"), "결제 ก 10 ล้า าน ✓");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! is a part of it between joints, a *run* a part of a piece. `/` and `:` separate compounds.
 
 use unicode_normalization::char::is_combining_mark;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// A piece with digits and more runs is taken for a hash and is not split.
 const MAX_PIECE_RUNS: usize = 3;
@@ -22,6 +23,13 @@ pub(crate) fn next_compound<'a>(text: &'a str, offset: &mut usize) -> Option<&'a
             (CharClass::Ideograph, None) => {
                 *offset = next;
                 return Some(&text[end..next]);
+            }
+            (CharClass::Paired, None) => {
+                let first = cluster_end(text, end);
+                let second = cluster_end(text, first);
+                // The last letter is in the last pair, unless it is the only one.
+                *offset = if cluster_end(text, second) == second { second } else { first };
+                return Some(&text[end..second]);
             }
             (_, Some(_)) => break,
             (_, None) => {}
@@ -42,13 +50,32 @@ fn char_at(text: &str, offset: usize) -> Option<(char, usize)> {
     Some((char, offset + char.len_utf8()))
 }
 
+/// Returns the end of the paired letter at the offset with its marks; the offset if there is none.
+fn cluster_end(text: &str, offset: usize) -> usize {
+    let mut end = offset;
+    while let Some((char, next)) = char_at(text, end) {
+        let belongs = if end == offset {
+            char_class(char) == CharClass::Paired
+        } else {
+            is_combining_mark(char)
+        };
+        if !belongs {
+            break;
+        }
+        end = next;
+    }
+    end
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CharClass {
     Word,
     /// Joins two words.
     Joint,
-    /// A word of its own, because these scripts have no spaces.
+    /// A word of its own: a letter of a script without spaces, or a symbol.
     Ideograph,
+    /// A word with the next one, because these scripts join words, and one letter says too little.
+    Paired,
     Other,
 }
 
@@ -56,12 +83,30 @@ fn char_class(c: char) -> CharClass {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '\u{400}'..='\u{481}' => CharClass::Word,
         '-' | '_' | '.' | '\'' | '’' => CharClass::Joint,
-        '\0'..='\x7f' => CharClass::Other,
+        // Guillemets, dashes and quotes; box drawing; variants of the symbol before.
+        '\0'..='\x7f'
+        | '«'
+        | '»'
+        | '\u{2010}'..='\u{206f}'
+        | '\u{2500}'..='\u{259f}'
+        | '\u{fe00}'..='\u{fe0f}' => CharClass::Other,
         '\u{3040}'..='\u{309f}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' => {
             CharClass::Ideograph
         }
         '\u{20000}'..='\u{3ffff}' => CharClass::Ideograph,
+        // Thai and Lao, Myanmar, Hangul, Khmer, Katakana.
+        '\u{e00}'..='\u{eff}'
+        | '\u{1000}'..='\u{109f}'
+        | '\u{1100}'..='\u{11ff}'
+        | '\u{1780}'..='\u{17ff}'
+        | '\u{30a0}'..='\u{30ff}'
+        | '\u{ac00}'..='\u{d7af}'
+            if c.is_alphabetic() && !is_combining_mark(c) =>
+        {
+            CharClass::Paired
+        }
         _ if c.is_alphanumeric() || is_combining_mark(c) => CharClass::Word,
+        _ if c.general_category() == GeneralCategory::OtherSymbol => CharClass::Ideograph,
         _ => CharClass::Other,
     }
 }
