@@ -218,7 +218,7 @@ fn command_finds_the_texts_of_a_project_without_an_index() {
     }
 }
 
-/// A client that ends the server after the first answer, again and again.
+/// A client that ends the server after the first answer repeatedly.
 #[test]
 fn server_that_ends_after_its_first_search_continues_the_build() {
     let project = project();

@@ -1,4 +1,4 @@
-//! Files and folders that only this user can read, whatever the umask: they contain texts.
+//! Files and folders that only this user can read with any umask, because they contain texts.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -25,8 +25,8 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a folder and all its content private. A private folder is left as it is: nobody else can
-/// reach its content.
+/// Makes a folder and all its content private. A private folder is left as it is, because other
+/// users cannot reach its content.
 pub(crate) fn restrict(path: &Path) -> io::Result<()> {
     let metadata = path.symlink_metadata()?;
     let mode = metadata.permissions().mode();
