@@ -225,7 +225,7 @@ impl AreaWalk<'_> {
     }
 
     fn add_subfolder(&mut self, handle: &Rc<OwnedFd>, folder: &PendingFolder, name: &str) {
-        if name.ends_with(".md") {
+        if name.strip_suffix(".md").is_some() {
             let path = format!("{}{name}", folder.display_path(self.area));
             self.unread.add(folder.kind, &path, "is a folder; put a file there or rename it");
         }

@@ -219,7 +219,9 @@ async fn save(
     PostedForm { session, fields }: PostedForm,
 ) -> Result<Response, PageError> {
     let mut posted = form_fields();
-    posted.iter_mut().for_each(|field| field.read(&fields));
+    for field in &mut posted {
+        field.read(&fields);
+    }
     let url = section_url(&session, &key);
     let is_deletion = fields.filled("delete").is_some();
     if !is_deletion && posted.iter().all(|field| !field.base.is_empty() && !field.is_changed()) {
