@@ -40,7 +40,7 @@ mod transaction;
 pub mod transfer;
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reqlore_domain::identity::Access;
@@ -201,7 +201,7 @@ impl Application {
     pub fn sessions(&self, authenticator: Arc<TokenAuthenticator>) -> TokenSessions {
         let ids = Arc::clone(&self.context.ports.ids);
         let is_audited = self.context.ports.audit.is_some();
-        TokenSessions { authenticator, ids, is_audited, begun: Default::default() }
+        TokenSessions { authenticator, ids, is_audited, begun: Mutex::default() }
     }
 
     /// Administration of users, tokens and the audit log by people with a page.

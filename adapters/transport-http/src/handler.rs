@@ -525,7 +525,8 @@ fn name_versions(text: &str) -> String {
     if !text.starts_with("Unsupported") {
         return text.to_owned();
     }
-    let versions: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(|v| v.as_str()).collect();
+    let versions = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str);
+    let versions: Vec<_> = versions.collect();
     format!("{text}; use one of {}", versions.join(", "))
 }
 
