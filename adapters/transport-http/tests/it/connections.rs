@@ -38,8 +38,8 @@ async fn assert_serves_all(server: &TestServer, place: &str) {
     ] {
         let mut connection = server.send(&request).await;
         let response = connection.read_response().await;
-        let served = response.map(|response| response.status);
-        assert_eq!(served, Some(status), "{place}: {:?}", request.bytes());
+        let outcome = response.map(|response| response.status);
+        assert_eq!(outcome, Some(status), "{place}: {:?}", request.bytes());
     }
 }
 
