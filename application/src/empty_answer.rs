@@ -68,8 +68,8 @@ pub(crate) async fn explain_hits(
 }
 
 /// Adds to an empty answer why it is empty. `excluded` is the reason if the project has documents
-/// of these kinds, so that the query or a filter excludes all of them. Files that a database has not
-/// imported are named in any case.
+/// of these kinds, so that the query or a filter excludes all of them. Files that a database has
+/// not imported are named in any case.
 pub(crate) async fn add_reason(
     reply: &mut ToolAnswer,
     ports: &ApplicationPorts,

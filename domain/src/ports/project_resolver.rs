@@ -38,7 +38,7 @@ pub trait ProjectResolver: Send + Sync {
     ) -> Result<ProjectKey>;
 
     /// Searches the project's folder and, without a limit of scope, the folders above it for
-    /// documents of a toolset. The files are read at each call, also if documents are in a database.
+    /// documents of a toolset, also if the documents themselves are in a database.
     fn find_documents(
         &self,
         caller: &Caller,
