@@ -48,14 +48,12 @@ const TAKE_LEASE: &str = "INSERT INTO leases (name, holder, expires) \
      OR leases.expires <= (extract(epoch FROM now()) * 1000)::bigint";
 const RELEASE_LEASE: &str = "DELETE FROM leases WHERE name = 'schema' AND holder = $1";
 const READ_VERSION: &str = "SELECT version, min_server_version FROM schema_version WHERE id = 1";
-/// Returns a row if this version of Reqlore can work with the schema.
-const CHECK_VERSION: &str =
-    "SELECT id FROM schema_version WHERE id = 1 AND min_server_version <= $1";
-/// Returns a row while the server keeps acknowledged writes, as far as the running session cannot
-/// keep its own value. Engines without these settings return one, too.
-const CHECK_DURABILITY: &str = "SELECT 1 WHERE coalesce(current_setting('fsync', true), 'on') = \
-                                'on' AND coalesce(current_setting('full_page_writes', true), \
-                                'on') = 'on'";
+/// Returns a row if this version of Reqlore can work with the schema, and [`DURABLE_ROWS`] while the
+/// server has no setting that loses acknowledged writes. One statement, because each may fail.
+const CHECK_VERSION: &str = "SELECT id FROM schema_version WHERE id = 1 AND min_server_version <= $1 UNION ALL SELECT n \
+     FROM (VALUES (2), (3)) AS durable (n) WHERE coalesce(current_setting('fsync', true), 'on') = \
+     'on' AND coalesce(current_setting('full_page_writes', true), 'on') = 'on'";
+const DURABLE_ROWS: u64 = 2;
 const READ_STEPS: &str = "SELECT version, step FROM migrations";
 const RECORD_STEP: &str = "INSERT INTO migrations (version, step, statement) VALUES ($1, $2, $3) \
      ON CONFLICT (version, step) DO NOTHING";
@@ -139,20 +137,28 @@ impl SchemaGuard {
         let _ = self.is_current.set(());
     }
 
-    /// The statements of a read that also checks the schema and the settings of the server, if the
+    /// The statement of a read that also checks the schema and the settings of the server, if the
     /// last check is too old.
-    pub(crate) fn check_if_due(&self) -> Option<[SqlStatement<'static>; 2]> {
+    pub(crate) fn check_if_due(&self) -> Option<SqlStatement<'static>> {
         let last = *self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = last.is_none_or(|at| at.elapsed() >= CHECK_INTERVAL);
-        is_due.then(|| [check_statement(), SqlStatement::fixed(CHECK_DURABILITY)])
+        is_due.then(check_statement)
     }
 
-    /// Fails if [`check_statement`] returned no row.
-    pub(crate) fn finish_check(&self, row_count: u64) -> Result<(), DatabaseError> {
-        if row_count == 0 {
+    /// Fails if [`check_statement`] returned too few rows.
+    pub(crate) fn finish_check(
+        &self,
+        row_count: u64,
+        accepts_loss: bool,
+    ) -> Result<(), DatabaseError> {
+        if row_count % DURABLE_ROWS == 0 {
             return Err(DatabaseError::report(unavailable(
                 "its schema needs a newer version of Reqlore; update this server",
             )));
+        }
+        if row_count < DURABLE_ROWS && !accepts_loss {
+            // A new connection is refused with the name of the setting.
+            return Err(DatabaseError::reconnect(LOSSY));
         }
         let mut last = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some(Instant::now());
@@ -160,15 +166,7 @@ impl SchemaGuard {
     }
 }
 
-/// Fails if the statement [`CHECK_DURABILITY`] returned no row.
-pub(crate) fn check_durability(row_count: u64) -> Result<(), DatabaseError> {
-    match row_count {
-        0 => Err(DatabaseError::reconnect(LOSSY)),
-        _ => Ok(()),
-    }
-}
-
-/// Returns a row while this version of Reqlore can work with the schema.
+/// Checks that this version of Reqlore can work with the schema, and the settings of the server.
 pub(crate) fn check_statement() -> SqlStatement<'static> {
     SqlStatement {
         parameters: vec![Box::new(LATEST_VERSION)],

@@ -18,9 +18,7 @@ use super::connector::SessionKind;
 use super::errors::{DatabaseError, NextStep, lost_connection};
 use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
 use super::rows::UnionLayout;
-use super::schema::{
-    SchemaGuard, SchemaStatus, check_durability, check_statement, migrations, read_schema_status,
-};
+use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
 use super::statements::SqlStatement;
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::row::{RowChange, RowQuery, TableRow, Value};
@@ -190,8 +188,8 @@ impl PostgresDatabase {
         let mut attempt = 1;
         loop {
             let client = self.pool.get().await?;
-            let mut statements = Vec::with_capacity(4);
-            statements.extend(self.schema.check_if_due().into_iter().flatten());
+            let mut statements = Vec::with_capacity(3);
+            statements.extend(self.schema.check_if_due());
             let is_checked = !statements.is_empty();
             statements.extend(first.map(SqlStatement::fixed));
             statements.extend(select(queries)?);
@@ -202,11 +200,9 @@ impl PostgresDatabase {
             };
             let outcome = outcome.and_then(|mut responses| {
                 let rows = rows_of(responses.pop());
-                if let (true, [schema, durability, ..]) = (is_checked, &responses[..]) {
-                    if !self.pool.accepts_loss() {
-                        check_durability(durability.count)?;
-                    }
-                    self.schema.finish_check(schema.count)?;
+                if is_checked {
+                    let count = responses.first().map_or(0, |check| check.count);
+                    self.schema.finish_check(count, self.pool.accepts_loss())?;
                 }
                 Ok(rows)
             });
@@ -372,7 +368,7 @@ impl PostgresSession {
         let mut responses = self.send_all(statements).await?;
         let count = |index| responses.get(index).map_or(0, |response: &Response| response.count);
         let checked = match count(1) {
-            1 => self.schema.finish_check(count(2)),
+            1 => self.schema.finish_check(count(2), self.pool.accepts_loss()),
             _ => Err(DatabaseError::damaged_row("group_lock")),
         };
         if let Err(error) = checked {
