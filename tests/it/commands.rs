@@ -42,7 +42,7 @@ fn check_problem_names_document_line_fix_and_exits_1() {
         "section bytes: line 2 is not UTF-8 text; save the file as UTF-8",
         "section order:3: index 1 comes after 2",
         "section order:5: `**12345678901.**` is not a rule",
-        "section order:7: this code fence or comment is not closed",
+        "section order:7: this code fence, comment or HTML is not closed",
         "AGENTS.md: the list under \"## Sections\" is outdated",
     ] {
         assert!(findings.contains(line), "{line} is missing in:\n{findings}");

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::markdown::{self, OutlineElement, SourceLine, verbatim_lines};
+use super::markdown::{self, OutlineElement, SourceLine};
+use super::verbatim::verbatim_lines;
 use crate::bounded_types::one_line;
 
 /// The content of a new AGENTS.md. Its text is specified.

@@ -1,12 +1,10 @@
-//! Line-based Markdown parser for headings, requirement markers, code fences and comments, after
-//! `CommonMark` 0.31.
+//! Line-based Markdown parser for headings and requirement markers, after `CommonMark` 0.31.
 //!
-//! Text inside a fence is not structure. A fence in a list item ends with the item. A line of `---`
-//! is a heading only directly below a paragraph.
-
-use std::collections::HashMap;
+//! Text inside code, HTML or a comment is not structure. A line of `---` is a heading only directly
+//! below a paragraph.
 
 use super::requirement_index;
+use super::verbatim::{RegionKind, VerbatimRegions, may_open_block};
 
 /// A structural element of a section file. Positions are byte offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +32,7 @@ impl OutlineElement<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Outline<'a> {
     pub(crate) elements: Vec<OutlineElement<'a>>,
-    /// Start of an unclosed fence or comment, which hides all elements below it.
+    /// Start of an unclosed fence, comment or HTML block, which hides all elements below it.
     pub(crate) unclosed_at: Option<usize>,
     /// Starts of paragraphs that begin with a bold word and a period, as in `**Note.** text`.
     bold_words: Vec<usize>,
@@ -63,7 +61,7 @@ const PROSE_WORDS: &str = "a attention background caution danger example example
 pub(crate) fn parse_outline(source: &str) -> Outline<'_> {
     let mut scanner = OutlineScanner::new(source);
     let elements = scanner.scan_elements().collect();
-    let unclosed_at = scanner.open_block.map(|(_, start)| start);
+    let unclosed_at = scanner.regions.and_then(|regions| regions.unclosed_at);
     Outline { elements, unclosed_at, bold_words: scanner.bold_words }
 }
 
@@ -77,9 +75,11 @@ pub fn first_heading(source: &str) -> Option<&str> {
 
 struct OutlineScanner<'a> {
     source: &'a str,
-    /// The open fence or comment and its start.
-    open_block: Option<(VerbatimBlock, usize)>,
-    list: ListContext,
+    body_start: usize,
+    /// Parsed at the first line that may be in one.
+    regions: Option<VerbatimRegions>,
+    /// Start of the text above a line that may contain an inline region.
+    unchecked: usize,
     preceding: PrecedingBlock,
     bold_words: Vec<usize>,
 }
@@ -95,35 +95,50 @@ enum PrecedingBlock {
 
 impl<'a> OutlineScanner<'a> {
     fn new(source: &'a str) -> Self {
+        let first_line = source_lines(source).next().map_or(0, |line| line.start);
+        let body_start = front_matter_end(source).max(first_line);
         Self {
             source,
-            open_block: None,
-            list: ListContext::default(),
+            body_start,
+            regions: None,
+            unchecked: body_start,
             preceding: PrecedingBlock::None,
             bold_words: Vec::new(),
         }
     }
 
     fn scan_elements(&mut self) -> impl Iterator<Item = OutlineElement<'a>> {
-        let body_start = front_matter_end(self.source);
+        let body_start = self.body_start;
         let lines = source_lines(self.source).skip_while(move |line| line.start < body_start);
         lines.filter_map(|line| self.scan_line(line))
     }
 
+    /// True for a line that a region hides. Parses the regions first.
+    fn is_hidden(&mut self, line: SourceLine<'a>) -> bool {
+        let regions = self
+            .regions
+            .get_or_insert_with(|| VerbatimRegions::parse(self.source, self.body_start));
+        let kind = regions.kind_at(line);
+        if kind == Some(RegionKind::Block) {
+            self.preceding = PrecedingBlock::None;
+        }
+        kind.is_some()
+    }
+
+    /// True if the paragraph above a marker may contain a part of a code span or a comment. Parsing
+    /// the regions of every section would slow down reading.
+    fn may_continue_region(&mut self, start: usize) -> bool {
+        let above = std::mem::replace(&mut self.unchecked, start)..start;
+        self.regions.is_none()
+            && memchr::memchr2(b'<', b'`', &self.source.as_bytes()[above]).is_some()
+    }
+
     fn scan_line(&mut self, line: SourceLine<'a>) -> Option<OutlineElement<'a>> {
         let SourceLine { start, text, next } = line;
-        // Nothing inside a block is structure.
-        if let Some((block, _)) = self.open_block {
-            match block.position_of(text) {
-                LinePosition::Inside => return None,
-                LinePosition::Closing => {
-                    self.open_block = None;
-                    return None;
-                }
-                LinePosition::Outside => self.open_block = None,
-            }
+        // Nothing inside a region is structure.
+        if self.regions.is_some() && self.is_hidden(line) {
+            return None;
         }
-        self.list.observe_line(text);
         // Fast path: most lines are prose, and no structure begins with a letter.
         if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
             if matches!(self.preceding, PrecedingBlock::None) {
@@ -133,6 +148,9 @@ impl<'a> OutlineScanner<'a> {
         }
         // A requirement cannot become a heading by the line below it.
         if let Some(token) = parse_marker(text) {
+            if self.may_continue_region(start) && self.is_hidden(line) {
+                return None;
+            }
             self.preceding = PrecedingBlock::Other;
             return Some(OutlineElement::Marker { start, token });
         }
@@ -151,9 +169,12 @@ impl<'a> OutlineScanner<'a> {
         if matches!(self.preceding, PrecedingBlock::None) && parse_bold_token(text).is_some() {
             self.bold_words.push(start);
         }
-        self.open_block = VerbatimBlock::opened_by(text, self.list).map(|block| (block, start));
-        if is_blank(text) || self.open_block.is_some() {
+        if may_open_block(text) && self.is_hidden(line) {
+            return None;
+        }
+        if is_blank(text) {
             self.preceding = PrecedingBlock::None;
+            self.unchecked = next;
         // Other lines continue the block above.
         } else if matches!(self.preceding, PrecedingBlock::None) && !is_thematic_break(text) {
             self.preceding = if opens_block(text) {
@@ -252,163 +273,6 @@ fn is_thematic_break(line: &str) -> bool {
 fn opens_block(line: &str) -> bool {
     strip_indent(line)
         .is_none_or(|text| text.starts_with(['>', '|', '<']) || list_marker_width(text).is_some())
-}
-
-fn indent_width(line: &str) -> usize {
-    line.len() - line.trim_start_matches(' ').len()
-}
-
-/// The indentation of the current list item's content; 0 outside of lists.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ListContext(usize);
-
-impl ListContext {
-    pub(crate) fn observe_line(&mut self, line: &str) {
-        if is_blank(line) {
-            return;
-        }
-        let indent = indent_width(line);
-        match list_marker_width(&line[indent..]) {
-            Some(width) => self.0 = indent + width,
-            None if indent < self.0 => self.0 = 0,
-            None => {}
-        }
-    }
-}
-
-/// An open code fence or comment.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum VerbatimBlock {
-    Fence {
-        mark: u8,
-        length: usize,
-        /// Indentation of the surrounding list item's content. A line with less indentation ends
-        /// the item and the fence.
-        item_indent: usize,
-    },
-    Comment,
-}
-
-/// The position of a line relative to an open [`VerbatimBlock`].
-pub(crate) enum LinePosition {
-    Inside,
-    /// The last line of the block.
-    Closing,
-    Outside,
-}
-
-impl VerbatimBlock {
-    /// Returns the block that a line opens. A comment that ends on the same line opens none.
-    pub(crate) fn opened_by(line: &str, list: ListContext) -> Option<Self> {
-        let indent = indent_width(line);
-        let mut item_indent = if indent >= list.0 { list.0 } else { 0 };
-        let text = if let Some(width) = list_marker_width(&line[indent..]) {
-            // The block is on the first line of a list item.
-            let content_indent = indent + width;
-            item_indent = item_indent.max(content_indent);
-            line.get(content_indent..)?.trim_start_matches(' ')
-        } else if indent - item_indent <= 3 {
-            &line[indent..]
-        } else {
-            return None;
-        };
-        if let Some(comment) = text.strip_prefix("<!--") {
-            return (!comment.contains("-->")).then_some(Self::Comment);
-        }
-        let mark = *text.as_bytes().first().filter(|byte| matches!(byte, b'`' | b'~'))?;
-        let length = text.bytes().take_while(|byte| *byte == mark).count();
-        // Three backticks with a fourth on the line are inline code.
-        let has_inline_code = mark == b'`' && text[length..].contains('`');
-        (length >= 3 && !has_inline_code).then_some(Self::Fence { mark, length, item_indent })
-    }
-
-    pub(crate) fn position_of(self, line: &str) -> LinePosition {
-        let Self::Fence { mark, length, item_indent } = self else {
-            return if line.contains("-->") { LinePosition::Closing } else { LinePosition::Inside };
-        };
-        let indent = indent_width(line);
-        if indent < item_indent && !is_blank(line) {
-            return LinePosition::Outside;
-        }
-        let text = &line[indent..];
-        let closing_length = text.bytes().take_while(|byte| *byte == mark).count();
-        let closes = closing_length >= length
-            && is_blank(&text[closing_length..])
-            // More indentation makes the line part of the code.
-            && indent.saturating_sub(item_indent) <= 3;
-        if closes { LinePosition::Closing } else { LinePosition::Inside }
-    }
-}
-
-/// Marks the lines inside closed fences and comments. With `after_marker`, the first line follows
-/// a requirement marker and opens nothing.
-pub(crate) fn verbatim_lines(lines: &[&str], after_marker: bool) -> Vec<bool> {
-    let mut verbatim = vec![false; lines.len()];
-    let mut list = ListContext::default();
-    let mut unclosed = UnclosedBlocks::default();
-    let mut at = usize::from(after_marker);
-    while at < lines.len() {
-        list.observe_line(lines[at]);
-        let mut next = at + 1;
-        if let Some(block) = VerbatimBlock::opened_by(lines[at], list)
-            && !unclosed.contains(block)
-        {
-            match closing_line_end(lines, at, block) {
-                Some(end) => {
-                    verbatim[at..end].fill(true);
-                    next = end;
-                }
-                None => unclosed.insert(block),
-            }
-        }
-        at = next;
-    }
-    verbatim
-}
-
-/// Blocks without a closing line. Keeps the scan linear: no search for a closing line is repeated.
-#[derive(Default)]
-struct UnclosedBlocks {
-    has_comment: bool,
-    /// Shortest unclosed fence by mark and indentation.
-    fences: HashMap<(u8, usize), usize>,
-}
-
-impl UnclosedBlocks {
-    fn contains(&self, block: VerbatimBlock) -> bool {
-        match block {
-            VerbatimBlock::Comment => self.has_comment,
-            VerbatimBlock::Fence { mark, length, item_indent } => {
-                self.fences.get(&(mark, item_indent)).is_some_and(|shortest| length >= *shortest)
-            }
-        }
-    }
-
-    fn insert(&mut self, block: VerbatimBlock) {
-        match block {
-            VerbatimBlock::Comment => self.has_comment = true,
-            VerbatimBlock::Fence { mark, length, item_indent } => {
-                self.fences.insert((mark, item_indent), length);
-            }
-        }
-    }
-}
-
-/// End of the block that opens at line `at`; `None` if it is not closed.
-fn closing_line_end(lines: &[&str], at: usize, block: VerbatimBlock) -> Option<usize> {
-    for (at, line) in lines.iter().enumerate().skip(at + 1) {
-        match block.position_of(line) {
-            LinePosition::Inside => {}
-            LinePosition::Closing => return Some(at + 1),
-            LinePosition::Outside => return Some(at),
-        }
-    }
-    None
-}
-
-/// True if the line opens a fence or a comment outside of lists.
-pub(crate) fn opens_verbatim(line: &str) -> bool {
-    VerbatimBlock::opened_by(line, ListContext::default()).is_some()
 }
 
 /// A line without its line end.
@@ -547,6 +411,45 @@ mod tests {
         check("- a\n  ```\n  code\n**1.** left the list", &["1"]);
         check("10. a\n\n    ```\n    # no\n    ```\n# yes", &["h1 yes"]);
         check("<!--\n```\n**1.** no\n-->\n**2.** yes\n<!-- ``` -->\n# yes", &["2", "h1 yes"]);
+    }
+
+    #[test]
+    fn html_comment_and_code_span_hide_structure() {
+        for hidden in [
+            // HTML blocks of kinds 1 to 5 may contain blank lines.
+            "<PRE class=x>\n**1.** no\n\n# no\n</Pre>",
+            "<style\n>\n\n**1.** no\n</script> the end of any of them",
+            "- a\n\n  <textarea>\n  </textarea>\n\n<textarea>\n\n**1.** no\n</textarea>",
+            "text\n<!-- a\n\n**1.** no\n# no\n-->",
+            "<?xml\n\n**1.** no\n?>",
+            "<!DOCTYPE x\n**1.** no\n\n>",
+            "<![CDATA[\n**1.** no\n\n# no\n]]>",
+            // Kinds 6 and 7 end at a blank line.
+            "</div>\n**1.** no",
+            "text\n<details><summary>\n**1.** no\n# no",
+            "   <my-tag a='b'>\n**1.** no",
+            // A part of a paragraph.
+            "Text ``a\n**1.** no\n` b`` c",
+            "Text <!-- a\n**1.** no\n--> b",
+            "Text <a b=\"\n**1.** no\n\"> c",
+            "Text <? a\n**1.** no ?> b",
+            "**Note.** a `b\n**1.** no\n**2.** no` c",
+            // Fences in a quote and in a list inside of a quote.
+            "> ~~~\n> **1.** no\n> ~~~",
+            "1. > ```\n   > # no",
+        ] {
+            let source =
+                format!("{hidden}\n\n# H\n**1.** a\n**2.** b\n\n**3.** c `d` <e>\n**4.** f");
+            check(&source, &["h1 H", "1", "2", "3", "4"]);
+            check(&source.replace('\n', "\r"), &["h1 H", "1", "2", "3", "4"]);
+        }
+        for text in ["Text <b", "Text `a", "Text <!-- a", "Text <my-tag a='b'>", "    <pre>", "<3"]
+        {
+            check(&format!("{text}\n**1.** a\n\n**2.** b"), &["1", "2"]);
+        }
+        check("`a\nb` c\n---\n\n<!-- a\nb --> c\n---", &["h2 `a\nb` c"]);
+        assert_eq!(parse_outline("a\n\n  <script>\n\nb").unclosed_at, Some(5));
+        assert_eq!(parse_outline("a\n\n<div>\n# b\n").unclosed_at, None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod requirement_index;
 pub mod selection;
 pub mod text;
 pub mod upsert;
+mod verbatim;
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -137,9 +138,8 @@ impl<'a> Section<'a> {
         let mut body = apply_splices(self.source, vec![(range.clone(), String::new())]);
         // Parses the result, because the removal may join a paragraph and an underline.
         if !Section::parse(&body).preserves(self, None, Some(position)) {
-            // A heading below needs a blank line. After a lone CR, an LF would complete a CRLF.
-            let after_lone_cr = self.source[..range.start].ends_with('\r');
-            let gap = if after_lone_cr { "\r" } else { markdown::line_end(self.source) };
+            // A heading below needs a blank line.
+            let gap = self.line_end_at(range.start);
             body = apply_splices(self.source, vec![(range, gap.to_owned())]);
         }
         let is_empty = body.trim_start_matches('\u{feff}').trim_matches(WHITE_SPACE).is_empty();
@@ -168,6 +168,13 @@ impl<'a> Section<'a> {
         content_before..block.end
     }
 
+    /// A line end that makes a blank line at the start of a line.
+    fn line_end_at(&self, start: usize) -> &'static str {
+        // After a lone CR, an LF would complete a CRLF.
+        let is_after_cr = self.source[..start].ends_with('\r');
+        if is_after_cr { "\r" } else { markdown::line_end(self.source) }
+    }
+
     /// True if this edited section has the same headings, invalid markers and texts as `before`.
     /// The edited requirement is at `here` in this section and at `there` in `before`.
     fn preserves(&self, before: &Section<'_>, here: Option<usize>, there: Option<usize>) -> bool {
@@ -193,7 +200,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reports invalid markers, indices out of order, requirements that only version 0.1.0 read,
-    /// and an unclosed fence or comment.
+    /// and an unclosed fence, comment or HTML block.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut problems = Vec::new();
         let mut last_of_group: HashMap<Option<&str>, &str> = HashMap::new();
@@ -219,8 +226,8 @@ impl<'a> Section<'a> {
         problems.sort_by_key(|(start, _)| *start);
         // Last, because nothing is parsed after an unclosed block.
         if let Some(start) = self.outline.unclosed_at {
-            let message = "this code fence or comment is not closed and hides all text below; \
-                           close it";
+            let message = "this code fence, comment or HTML is not closed and hides all text \
+                           below; close it";
             problems.push((start, message.to_owned()));
         }
         let starts: Vec<usize> = problems.iter().map(|(start, _)| *start).collect();

@@ -143,6 +143,46 @@ fn fence_in_a_list_or_comment_ends_with_it() {
     }
 }
 
+// S1: S.3.2, D.3.3
+#[test]
+fn example_in_html_or_code_belongs_to_the_rule_around_it() {
+    for example in [
+        "<pre>\n**2.** example\n\n# no\n</pre>",
+        "<script>\n**2.** example\n</script>",
+        "<?php\n\n**2.** example\n?>",
+        "Some text <!-- hidden\n**2.** example\n-->",
+        "A code ``span\n**2.** example\nof three lines``",
+        "<div>\n**2.** example\n</div>",
+    ] {
+        let source = format!("# C\n\n**1.** a\n\n{example}\n\n**2.** real\n**3.** c\n");
+        check_set(&source, "2", "changed", &source.replace("real", "changed"));
+        check_set(&source, "1", "b", "# C\n\n**1.** b\n\n**2.** real\n**3.** c\n");
+        check_delete(&source, "2", Some(&source.replace("**2.** real\n", "")));
+        check_delete(&source, "1", Some("# C\n\n**2.** real\n**3.** c\n"));
+        let section = Section::parse(&source);
+        let text = section.text(section.find("1").unwrap());
+        assert_eq!(text, format!("a\n\n{example}"));
+        assert_eq!(set(&source, "4", &text).renumbered, []);
+    }
+}
+
+#[test]
+fn html_that_is_not_closed_is_escaped() {
+    for (text, expected) in [
+        ("a\n<pre>\nb", "a\n\\<pre>\nb"),
+        ("a\n<!X\n# b", "a\n\\<!X\n\\# b"),
+        ("a\n <![CDATA[\n<?b", "a\n \\<![CDATA[\n\\<?b"),
+        ("<textarea", "<textarea"),
+        ("a\n<Script>\n**2.** b\n</style>", "a\n<Script>\n**2.** b\n</style>"),
+        ("a\n<prelude>\n<!- b", "a\n<prelude>\n<!- b"),
+    ] {
+        let source = format!("**1.** {expected}\n\n**2.** c\n");
+        check_set("**1.** x\n\n**2.** c\n", "1", text, &source);
+        let section = Section::parse(&source);
+        assert_eq!(section.text(section.find("1").unwrap()), text);
+    }
+}
+
 #[test]
 fn set_below_an_unclosed_fence_is_rejected_with_its_line() {
     let error = Section::parse("**1.** a\n\n```\n").set(&index("2"), "x", 120).unwrap_err();

@@ -5,9 +5,9 @@
 //! change.
 
 use super::markdown::{
-    is_blank, list_marker_width, opens_verbatim, parse_heading, parse_marker, strip_indent,
-    underline_level, verbatim_lines,
+    is_blank, list_marker_width, parse_heading, parse_marker, strip_indent, underline_level,
 };
+use super::verbatim::{opens_verbatim, verbatim_lines};
 
 /// Escapes a text for a file. With `own_line`, the text begins on a line of its own. Escaping
 /// twice changes nothing.
@@ -54,7 +54,7 @@ pub(crate) fn begins_with_fence(text: &str) -> bool {
     verbatim_lines(&text.split('\n').collect::<Vec<_>>(), false)[0]
 }
 
-/// Calls `edit` with each line outside closed fences and comments, and with the line above it.
+/// Calls `edit` with each line outside closed fences and HTML blocks, and with the line above it.
 fn edit_lines(
     text: &str,
     own_line: bool,

@@ -217,7 +217,7 @@ impl Section<'_> {
     }
 
     /// Applies the edits and parses the result, which must have the expected indices, texts and
-    /// headings. Adds a blank line if the last edit would absorb the next line.
+    /// headings. Adds blank lines if the last edit would join the text around it.
     fn apply_verified(
         &self,
         mut splices: Vec<(Range<usize>, String)>,
@@ -227,10 +227,12 @@ impl Section<'_> {
     ) -> Result<String> {
         let position = plan.position;
         let old_position = if plan.insertion.is_some() { None } else { Some(position) };
-        // The second attempt adds a blank line after the requirement.
-        for gap in ["", line_end] {
-            if let Some((_, text)) = splices.last_mut() {
-                text.push_str(gap);
+        // The second attempt adds a blank line after the requirement, the third one above it.
+        for attempt in 0..3 {
+            match (attempt, splices.last_mut()) {
+                (1, Some((_, text))) => text.push_str(line_end),
+                (2, Some((range, text))) => text.insert_str(0, self.line_end_at(range.start)),
+                _ => {}
             }
             let body = apply_splices(self.source, splices.clone());
             let edited = Section::parse(&body);
@@ -246,7 +248,8 @@ impl Section<'_> {
                 let line = markdown::line_numbers(self.source, [start].into_iter()).next();
                 let line = line.unwrap_or(1);
                 format!(
-                    "line {line} opens a code fence or a comment that is not closed; close it first"
+                    "line {line} opens a code fence, a comment or HTML that is not closed; close it \
+                     first"
                 )
             }
             None => "the Markdown around it hides it; edit the file by hand".to_owned(),

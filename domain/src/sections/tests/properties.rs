@@ -1,6 +1,7 @@
 //! Any sequence of edits on any Markdown keeps all other bytes.
 
 use proptest::prelude::*;
+use pulldown_cmark::{Event, Options, Parser, Tag};
 
 use super::*;
 
@@ -15,6 +16,8 @@ fn any_markdown() -> impl Strategy<Value = String> {
         1 => "#{1,3} [A-C]{1,5}",
         1 => Just("```".to_owned()),
         1 => "[-=]{3,5}",
+        2 => "( |> |- |1\\. |\\*\\*[1-9]\\.\\*\\* )?(<(!--|\\?|!X|!\\[CDATA\\[|pre|/?div|a b=\"|a)>?|`{1,2}|~~~|-->|\\?>|\\]\\]>|</pre>|\">)( x)?",
+        1 => "\\*\\*[1-9]\\.\\*\\* (a `|b` c|<!-- d|e -->|``|<b|c>)",
         1 => Just("**bad token.** x".to_owned()),
         1 => Just("**12345678901.** x".to_owned()),
         2 => Just(String::new()),
@@ -186,6 +189,28 @@ fn any_edits() -> impl Strategy<Value = Vec<SectionEdit>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn markers_are_the_lines_of_text_for_a_markdown_parser(source in any_markdown()) {
+        prop_assume!(!source.trim_start_matches('\u{feff}').starts_with("---"));
+        let outline = markdown::parse_outline(&source);
+        let mut markers = Vec::new();
+        for element in outline.elements {
+            if let OutlineElement::Marker { start, .. } = element {
+                markers.push(start);
+            }
+        }
+        let mut expected = text_lines(&source);
+        expected.retain(|start| {
+            let line = markdown::source_lines(&source[*start..]).next();
+            line.is_some_and(|line| markdown::parse_marker(line.text).is_some())
+        });
+        prop_assert_eq!(markers, expected);
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
 
     #[test]
@@ -204,4 +229,24 @@ proptest! {
             };
         }
     }
+}
+
+/// The starts of the lines that a Markdown parser reads as text: in a paragraph or an underlined
+/// heading, and not in a code span, a comment or a tag.
+fn text_lines(source: &str) -> Vec<usize> {
+    let body_start = if source.starts_with('\u{feff}') { 3 } else { 0 };
+    let input = verbatim::parser_input(&source[body_start..]);
+    let mut is_text = vec![false; input.len()];
+    for (event, range) in Parser::new_ext(&input, Options::empty()).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Paragraph | Tag::Heading { .. } | Tag::Item) => {
+                is_text[range].fill(true)
+            }
+            Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock) => is_text[range].fill(false),
+            Event::Code(_) | Event::InlineHtml(_) => is_text[range][1..].fill(false),
+            _ => {}
+        }
+    }
+    let starts = markdown::source_lines(source).map(|line| line.start);
+    starts.filter(|start| is_text[*start - body_start]).collect()
 }
