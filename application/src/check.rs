@@ -18,7 +18,7 @@ use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
-use reqlore_domain::sections::instructions::{self, SectionTitles};
+use reqlore_domain::sections::instructions::{self, SectionListUpdate, SectionTitles};
 use serde::Serialize;
 
 use crate::backlog::check::ReferenceIndex;
@@ -170,12 +170,14 @@ async fn check_list(
     for section in sections {
         titles.insert(section.id.name.clone(), section.title.clone());
     }
-    if instructions::update_section_list(source, &titles).is_none() {
-        return Ok(Vec::new());
-    }
-    let message = "the list under \"## Sections\" is outdated; the next \
-                   reqlix_set_requirements updates it";
-    Ok(vec![CheckFinding::for_document(&id, message.to_owned())])
+    let message = match instructions::update_section_list(source, &titles) {
+        SectionListUpdate { body: None, note: None } => return Ok(Vec::new()),
+        SectionListUpdate { body: None, note: Some(note) } => note,
+        SectionListUpdate { .. } => "the list under \"## Sections\" is outdated; the next \
+                                     reqlix_set_requirements updates it"
+            .to_owned(),
+    };
+    Ok(vec![CheckFinding::for_document(&id, message)])
 }
 
 /// Finds errors and probable typing mistakes in the configuration, and missing folders.

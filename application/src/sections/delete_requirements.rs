@@ -79,7 +79,7 @@ Returns the deleted requirement text, or an error if not found.",
         super::read_documents(ports, &project, None, write_context.clone()).await?;
         let read_set = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot);
-        let ((deleted, version), _) =
+        let ((deleted, version, note), _) =
             commit_decision(ports, &project, read_set, write_context, decide).await?;
         let details = DeletedRequirement {
             project: project.to_string(),
@@ -97,12 +97,13 @@ Returns the deleted requirement text, or an error if not found.",
         } else {
             format!("deleted rule {index}, the last text of {label}, with the section.")
         }]);
+        answer.add_notes(note);
         Ok(answer)
     }
 }
 
-/// The deleted requirement, and the section's version without it.
-type SectionDeletion = (DeleteOutcome, Option<Version>);
+/// The deleted requirement, the section's version without it, and a note.
+type SectionDeletion = (DeleteOutcome, Option<Version>, Option<String>);
 
 impl Arguments {
     fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, SectionDeletion)> {
@@ -132,8 +133,9 @@ impl Arguments {
         };
         let version = change.version();
         let mut changes = vec![change];
-        changes.extend(super::section_list_change(snapshot, key, remains)?);
-        Ok((changes, (deleted, version)))
+        let (list, note) = super::section_list_change(snapshot, key, remains)?;
+        changes.extend(list);
+        Ok((changes, (deleted, version, note)))
     }
 }
 

@@ -18,7 +18,9 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::truncate_text;
 use reqlore_domain::sections::Section;
-use reqlore_domain::sections::instructions::{self, NEW_INSTRUCTIONS, SectionTitles};
+use reqlore_domain::sections::instructions::{
+    self, NEW_INSTRUCTIONS, SectionListUpdate, SectionTitles,
+};
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
@@ -122,12 +124,13 @@ fn snapshot_documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Docume
     }
 }
 
-/// The change to the section list in AGENTS.md. `remains` is false if the section is deleted.
+/// The change to the section list in AGENTS.md, and a note about it. `remains` is false if the
+/// section is deleted.
 fn section_list_change(
     snapshot: &Snapshot,
     key: &SectionKey,
     remains: bool,
-) -> Result<Option<DocumentChange>> {
+) -> Result<(Option<DocumentChange>, Option<String>)> {
     let mut titles = snapshot.titles.clone();
     if remains {
         titles.entry(key.as_str().to_owned()).or_default();
@@ -136,14 +139,14 @@ fn section_list_change(
     }
     let (agents, _) = snapshot_documents(snapshot);
     let source = agents.map_or(Ok(NEW_INSTRUCTIONS), document_text)?;
-    // `update_section_list` returns `None` if the list is correct already.
-    let body = match (instructions::update_section_list(source, &titles), agents) {
+    let SectionListUpdate { body, note } = instructions::update_section_list(source, &titles);
+    let body = match (body, agents) {
         (Some(edited), _) => Bytes::from(edited),
         // A missing file is created even if its list would be empty.
         (None, None) => NEW_INSTRUCTIONS.into(),
-        (None, Some(_)) => return Ok(None),
+        (None, Some(_)) => return Ok((None, note)),
     };
-    Ok(Some(DocumentChange::put(DocumentId::instructions(), body)))
+    Ok((Some(DocumentChange::put(DocumentId::instructions(), body)), note))
 }
 
 /// `section checkout`, with the project if it is not the server's own.

@@ -282,7 +282,10 @@ impl RuleEdits {
             titles: titles.clone(),
             ..Snapshot::default()
         };
-        let list = super::section_list_change(&snapshot, key, remains)?;
+        let (list, note) = super::section_list_change(&snapshot, key, remains)?;
+        if let Some(note) = note {
+            state.add_note(note);
+        }
         if let Some(DocumentChange::Put { document }) = list {
             state.put(document);
         }

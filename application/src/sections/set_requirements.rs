@@ -121,7 +121,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let columns = ports.settings.wrap_columns;
         let read_set = super::write_read_set(&key);
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns);
-        let ((set, version), _) =
+        let ((set, version, note), _) =
             commit_decision(ports, &project, read_set, write_context, decide).await?;
         let label = super::section_label(&project, key.as_str());
         let change_note = render_change(&set, &label, version);
@@ -143,6 +143,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         reply.add_notes([change_note]);
         reply.add_notes(render_index_changes(&result.reindexed));
         reply.add_notes(result.warnings);
+        reply.add_notes(note);
         Ok(reply)
     }
 }
@@ -152,7 +153,7 @@ impl Arguments {
         &self,
         snapshot: &Snapshot,
         columns: usize,
-    ) -> Result<(Vec<DocumentChange>, (SetOutcome, Version))> {
+    ) -> Result<(Vec<DocumentChange>, (SetOutcome, Version, Option<String>))> {
         let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
         let index = match &self.index {
@@ -176,8 +177,9 @@ impl Arguments {
         if section.is_none_or(|section| section.version != version) {
             changes.push(DocumentChange::Put { document });
         }
-        changes.extend(super::section_list_change(snapshot, key, true)?);
-        Ok((changes, (set, version)))
+        let (list, note) = super::section_list_change(snapshot, key, true)?;
+        changes.extend(list);
+        Ok((changes, (set, version, note)))
     }
 
     fn edit(&self, section: &Section<'_>, columns: usize) -> Result<SetOutcome> {
@@ -348,6 +350,29 @@ mod tests {
         let before = version(read().await.unwrap());
         testing.call(TOOL, set("general", "2", "Two.")).await.unwrap();
         assert_eq!(version(read().await.unwrap()), before);
+    }
+
+    // S1: S.3.5, D.3.5
+    #[tokio::test]
+    async fn new_or_unreadable_section_list_is_named_in_the_answer() {
+        let testing = TestApplication::new();
+        let added = "\nNote: A list of all sections was added to AGENTS.md, below \"## Sections\".";
+        let open = "\nNote: The list of sections in AGENTS.md cannot be updated: line 3 opens a ";
+        let delete = "reqlix_delete_requirements";
+        for (agents, note) in
+            [("## Sections\n\n<ul></ul>\n", added), ("## Sections\n\n<!--\n", open)]
+        {
+            testing.write(DocumentId::instructions(), agents).await;
+            let text = testing.text(TOOL, set("general", "1", "One.")).await;
+            assert!(text.contains(note), "{text}");
+            testing.write(DocumentId::instructions(), agents).await;
+            let text = testing.text(delete, json!({ "section": "general", "index": "1" })).await;
+            assert!(text.contains(note), "{text}");
+            testing.write(DocumentId::instructions(), agents).await;
+            let change = json!({ "create": "rule", "section": "general", "text": "One." });
+            let text = testing.text("apply_changes", json!({ "changes": [change] })).await;
+            assert!(text.contains(note.trim_start_matches("\nNote: ")), "{text}");
+        }
     }
 
     #[tokio::test]

@@ -1,12 +1,14 @@
 //! AGENTS.md: the content of a new file, and the list below `## Sections`.
 //!
-//! The list is derived from the existing sections. Updating it changes nothing else in the file.
+//! The list is derived from the existing sections. Updating it inserts and removes single lines of
+//! the list, and changes no other line, also between them.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use pulldown_cmark::{Event, Options, Parser, Tag};
 
 use super::markdown::{self, OutlineElement, SourceLine};
-use super::verbatim::verbatim_lines;
+use super::verbatim::{VerbatimRegions, parser_input};
 use crate::bounded_types::one_line;
 
 /// The content of a new AGENTS.md. Its text is specified.
@@ -37,63 +39,75 @@ const EMPTY_LIST: &str = "No sections defined yet.";
 /// The existing sections: each key with the first heading of its section.
 pub type SectionTitles = BTreeMap<String, Option<String>>;
 
-/// Returns AGENTS.md with an updated list; `None` if the list is up to date.
-pub fn update_section_list(source: &str, sections: &SectionTitles) -> Option<String> {
-    let location = ListLocation::locate(source);
-    let listed = location.read_titles(source);
-    let line_end = markdown::line_end(source);
-    let list = render_list(sections, &listed, line_end);
-    let edited = match location {
-        ListLocation::List { start, end } => {
-            format!("{}{list}{}", &source[..start], &source[end..])
-        }
-        ListLocation::Missing { at } => {
-            let (before, after) = (&source[..at], &source[at..]);
-            let gap_after = if after.is_empty() {
-                line_end.to_owned()
-            } else if after.trim().is_empty() {
-                after.to_owned()
-            } else {
-                format!("{line_end}{line_end}{}", after.trim_start())
-            };
-            format!("{before}{line_end}{line_end}{list}{gap_after}")
-        }
-        ListLocation::NoHeading => {
-            let content = source.trim_end();
-            let is_empty = content.trim_start_matches('\u{feff}').is_empty();
-            let gap = if is_empty { String::new() } else { line_end.repeat(2) };
-            format!("{content}{gap}## {SECTIONS_HEADING}{line_end}{line_end}{list}{line_end}")
-        }
+/// The outcome of [`update_section_list`].
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SectionListUpdate {
+    /// The new text of AGENTS.md; `None` if it stays as it is.
+    pub body: Option<String>,
+    /// Says that a new list was added, or that the list cannot be updated.
+    pub note: Option<String>,
+}
+
+/// Updates the list to name each section once. Sorts it by key, unless it is numbered or has other
+/// lines between the entries.
+pub fn update_section_list(source: &str, sections: &SectionTitles) -> SectionListUpdate {
+    let list = SectionList::parse(source);
+    let mut wanted = BTreeMap::new();
+    for (key, heading) in sections {
+        wanted.extend(render_entry(key, heading.as_deref()).map(|text| (key.as_str(), text)));
+    }
+    if wanted.is_empty() {
+        wanted.insert("", EMPTY_LIST.to_owned());
+    }
+    let keys: Vec<&str> = wanted.keys().copied().collect();
+    let mut note = None;
+    let edits = if list.entries.is_empty() {
+        note = Some(
+            "A list of all sections was added to AGENTS.md, below \"## Sections\".".to_owned(),
+        );
+        list.add_entries(wanted)
+    } else {
+        list.edit_entries(wanted)
     };
+    if edits == ListEdits::default() {
+        return SectionListUpdate::default();
+    }
+    let edited = list.apply(&edits);
+    let mut listed: Vec<&str> =
+        SectionList::parse(&edited).entries.iter().map(|entry| entry.key).collect();
+    listed.sort_unstable();
     // A list that does not parse again, such as one in an unclosed fence, would grow at every call.
-    let is_readable = matches!(ListLocation::locate(&edited), ListLocation::List { .. });
-    (edited != source && is_readable).then_some(edited)
+    if listed != keys {
+        let problem = markdown::parse_outline(source).unclosed_problem(source);
+        let fix = problem.unwrap_or_else(|| "correct it by hand".to_owned());
+        let note = format!("The list of sections in AGENTS.md cannot be updated: {fix}.");
+        return SectionListUpdate { body: None, note: Some(note) };
+    }
+    SectionListUpdate { body: Some(edited), note }
 }
 
 /// The keys in the list of AGENTS.md, with their titles.
 pub fn listed(source: &str) -> HashMap<String, String> {
-    ListLocation::locate(source).read_titles(source)
-}
-
-fn render_list(
-    sections: &SectionTitles,
-    listed: &HashMap<String, String>,
-    line_end: &str,
-) -> String {
-    let mut lines = Vec::new();
-    for (key, heading) in sections {
-        let title = match listed.get(key).or(heading.as_ref()) {
-            Some(title) => one_line(title),
-            None => title_from_key(key),
-        };
-        let title = if title.is_empty() { key } else { &title };
-        let line = format!("- {title} (key: {key})");
-        // A key that does not parse back, such as one with a bracket, is not listed.
-        if parse_list_item(&line).is_some_and(|(_, parsed)| parsed == key) {
-            lines.push(line);
+    let mut titles = HashMap::new();
+    for entry in SectionList::parse(source).entries {
+        if !entry.title.is_empty() {
+            titles.entry(entry.key.to_owned()).or_insert_with(|| entry.title.to_owned());
         }
     }
-    if lines.is_empty() { EMPTY_LIST.to_owned() } else { lines.join(line_end) }
+    titles
+}
+
+/// The text of a new entry after its list marker; `None` for a key that does not parse back, such as
+/// one with a bracket.
+fn render_entry(key: &str, heading: Option<&str>) -> Option<String> {
+    let heading = heading.map(one_line).unwrap_or_default();
+    for title in [heading, title_from_key(key), key.to_owned()] {
+        let text = format!("{title} (key: {key})");
+        if parse_entry(&text).is_some_and(|(title, parsed)| parsed == key && !title.is_empty()) {
+            return Some(text);
+        }
+    }
+    None
 }
 
 /// `Code Quality` for `code_quality`.
@@ -111,94 +125,211 @@ fn title_from_key(key: &str) -> String {
     title
 }
 
-/// The location of the list, or of a new one.
-enum ListLocation {
-    /// From the start of the first line to the end of the last line, without its line end.
-    List {
-        start: usize,
-        end: usize,
-    },
-    /// A new list follows the content below the heading.
-    Missing {
-        at: usize,
-    },
-    NoHeading,
+/// The list of sections, and the lines around it.
+struct SectionList<'a> {
+    source: &'a str,
+    lines: Vec<SourceLine<'a>>,
+    has_heading: bool,
+    /// Position of the line after the content below the heading, or after the content of the file.
+    content_end: usize,
+    entries: Vec<ListEntry<'a>>,
 }
 
-impl ListLocation {
-    fn locate(source: &str) -> Self {
+/// A list item `- {Title} (key: {key})`, or the line of an empty list. Positions are those of lines.
+struct ListEntry<'a> {
+    position: usize,
+    /// The line after the item, which may have more lines.
+    item_end: usize,
+    /// Indentation and list marker.
+    prefix: &'a str,
+    text: &'a str,
+    title: &'a str,
+    /// Empty for the line of an empty list.
+    key: &'a str,
+}
+
+/// Changes of lines, by their positions.
+#[derive(Default, PartialEq, Eq)]
+struct ListEdits {
+    /// New lines above a line.
+    inserted: BTreeMap<usize, Vec<String>>,
+    removed: HashSet<usize>,
+}
+
+impl<'a> ListEntry<'a> {
+    fn parse(position: usize, line: &'a str) -> Option<Self> {
+        let item_end = position + 1;
+        if line.trim() == EMPTY_LIST {
+            let (text, title, key) = (line, EMPTY_LIST, "");
+            return Some(Self { position, item_end, prefix: "", text, title, key });
+        }
+        let indent = line.len() - line.trim_start().len();
+        let width = markdown::list_marker_width(&line[indent..])?;
+        let (prefix, text) = line.split_at(indent + width);
+        let (title, key) = parse_entry(text)?;
+        Some(Self { position, item_end, prefix, text, title, key })
+    }
+}
+
+impl<'a> SectionList<'a> {
+    fn parse(source: &'a str) -> Self {
         let elements = markdown::parse_outline(source).elements;
         let mut following = elements.iter().skip_while(|element| {
             !matches!(element, OutlineElement::Heading { level: 2, title: SECTIONS_HEADING, .. })
         });
-        let Some(OutlineElement::Heading { start, next, .. }) = following.next() else {
-            return Self::NoHeading;
-        };
-        let next_heading =
-            following.find(|element| matches!(element, OutlineElement::Heading { .. }));
+        let heading = following.next();
+        let next_heading = following
+            .find(|element| matches!(element, OutlineElement::Heading { level: 1 | 2, .. }));
         let end = next_heading.map_or(source.len(), OutlineElement::start);
-        let lines: Vec<SourceLine<'_>> = markdown::source_lines(source)
-            .filter(|line| (*next..end).contains(&line.start))
-            .collect();
-        let texts: Vec<&str> = lines.iter().map(|line| line.text).collect();
-        let verbatim = verbatim_lines(&texts, false);
+        let mut list = Self {
+            source,
+            lines: markdown::source_lines(source).collect(),
+            has_heading: heading.is_some(),
+            content_end: 0,
+            entries: Vec::new(),
+        };
+        list.content_end = list.content_end_before(end);
+        if let Some(OutlineElement::Heading { next, .. }) = heading {
+            list.parse_entries(*next, end);
+        }
+        list
+    }
 
-        let mut list: Option<Range<usize>> = None;
-        for (at, text) in texts.iter().enumerate() {
-            let is_entry =
-                !verbatim[at] && (parse_list_item(text).is_some() || text.trim() == EMPTY_LIST);
-            match &mut list {
-                None if is_entry => list = Some(at..at),
-                None => {}
-                // The list includes its continuation lines, and blank lines before the next entry.
-                // Any other list below belongs to the author.
-                Some(list) => {
-                    let is_continuation = text.starts_with("  ") && !markdown::is_blank(text);
-                    let is_adjacent = list.end == at - 1;
-                    // Own lines of the author directly below an entry are part of the list.
-                    if is_entry || (is_adjacent && (is_list_line(text) || is_continuation)) {
-                        list.end = at;
-                    } else if !markdown::is_blank(text) {
-                        break;
-                    }
-                }
+    fn parse_entries(&mut self, start: usize, end: usize) {
+        let mut regions = VerbatimRegions::parse(self.source, start);
+        for (position, line) in self.lines.iter().enumerate() {
+            // The line that opens a block is not in it, such as `- <p>Title</p> (key: a)`.
+            let opening = SourceLine { next: line.start, ..*line };
+            if (start..end).contains(&line.start) && regions.kind_at(opening).is_none() {
+                self.entries.extend(ListEntry::parse(position, line.text));
             }
         }
-        match list {
-            Some(list) => Self::List { start: lines[list.start].start, end: lines[list.end].end() },
-            None => Self::Missing { at: start + source[*start..end].trim_end().len() },
+        let input = parser_input(&self.source[start..end]);
+        for (event, range) in Parser::new_ext(&input, Options::empty()).into_offset_iter() {
+            let position = self.lines.partition_point(|line| line.next <= start + range.start);
+            let found = self.entries.binary_search_by_key(&position, |entry| entry.position);
+            if let (Event::Start(Tag::Item), Ok(found)) = (event, found) {
+                let item_end = self.content_end_before(end.min(start + range.end));
+                let entry = &mut self.entries[found];
+                entry.item_end = entry.item_end.max(item_end);
+            }
         }
     }
 
-    fn read_titles(&self, source: &str) -> HashMap<String, String> {
-        let mut titles = HashMap::new();
-        if let Self::List { start, end } = *self {
-            for line in markdown::source_lines(&source[start..end]) {
-                if let Some((title, key)) = parse_list_item(line.text) {
-                    titles.insert(key.to_owned(), title.to_owned());
-                }
+    /// The position after the last line before `end` that is not blank.
+    fn content_end_before(&self, end: usize) -> usize {
+        let lines = &self.lines[..self.lines.partition_point(|line| line.start < end)];
+        lines.iter().rposition(|line| !markdown::is_blank(line.text)).map_or(0, |last| last + 1)
+    }
+
+    /// Adds a list, and the heading if it is missing.
+    fn add_entries(&self, wanted: BTreeMap<&str, String>) -> ListEdits {
+        let mut inserted = Vec::new();
+        if self.content_end > 0 {
+            inserted.push(String::new());
+        }
+        if !self.has_heading {
+            inserted.extend([format!("## {SECTIONS_HEADING}"), String::new()]);
+        }
+        for (key, text) in wanted {
+            inserted.push(if key.is_empty() { text } else { format!("- {text}") });
+        }
+        if self.lines.get(self.content_end).is_some_and(|line| !markdown::is_blank(line.text)) {
+            inserted.push(String::new());
+        }
+        let inserted = BTreeMap::from([(self.content_end, inserted)]);
+        ListEdits { inserted, removed: HashSet::new() }
+    }
+
+    /// Removes the entries that are not wanted or in the wrong order, and inserts the others.
+    fn edit_entries(&self, mut wanted: BTreeMap<&'a str, String>) -> ListEdits {
+        let is_numbered =
+            |entry: &ListEntry<'_>| entry.prefix.contains(|c: char| c.is_ascii_digit());
+        // Lines between the entries of an author would lose their place.
+        let is_sortable = self.entries.windows(2).all(|pair| {
+            pair[1].position == pair[0].position + 1 && pair[1].prefix == pair[0].prefix
+        });
+        let mut edits = ListEdits::default();
+        let mut kept: Vec<&ListEntry<'_>> = Vec::new();
+        for entry in &self.entries {
+            let is_wanted = !entry.title.is_empty() && wanted.contains_key(entry.key);
+            let is_ordered = kept.last().is_none_or(|above| above.key < entry.key);
+            if is_wanted && (is_ordered || !is_sortable || is_numbered(entry)) {
+                wanted.remove(entry.key);
+                kept.push(entry);
+                continue;
+            }
+            edits.removed.insert(entry.position);
+            if is_wanted {
+                wanted.insert(entry.key, entry.text.to_owned());
             }
         }
-        titles
+        let is_sorted =
+            kept.is_sorted_by_key(|entry| entry.key) && !kept.iter().any(|e| is_numbered(e));
+        for (key, text) in wanted {
+            let next = kept.iter().find(|entry| is_sorted && entry.key > key);
+            let (position, prefix) = match (next, kept.last()) {
+                _ if key.is_empty() => (self.entries[0].position, String::new()),
+                (Some(next), _) => (next.position, next.prefix.to_owned()),
+                (None, Some(last)) => {
+                    let added = edits.inserted.get(&last.item_end).map_or(0, Vec::len);
+                    (last.item_end, prefix_after(last.prefix, added + 1))
+                }
+                (None, None) => (self.entries[0].position, "- ".to_owned()),
+            };
+            edits.inserted.entry(position).or_default().push(format!("{prefix}{text}"));
+        }
+        edits
+    }
+
+    fn apply(&self, edits: &ListEdits) -> String {
+        let line_end = markdown::line_end(self.source);
+        let start = self.lines.first().map_or(self.source.len(), |line| line.start);
+        let mut edited = self.source[..start].to_owned();
+        for position in 0..=self.lines.len() {
+            for text in edits.inserted.get(&position).into_iter().flatten() {
+                if edited.len() > start && !edited.ends_with(['\n', '\r']) {
+                    edited.push_str(line_end);
+                }
+                // After a lone CR, an LF would complete a CRLF.
+                let is_after_cr = text.is_empty() && edited.ends_with('\r');
+                edited.push_str(text);
+                edited.push_str(if is_after_cr { "\r" } else { line_end });
+            }
+            if let Some(line) = self.lines.get(position)
+                && !edits.removed.contains(&position)
+            {
+                edited.push_str(&self.source[line.start..line.next]);
+            }
+        }
+        // An entry at the end of a file without a last line end gets none.
+        let is_last = edits.inserted.contains_key(&self.lines.len()) && !self.entries.is_empty();
+        if is_last && !self.source.ends_with(['\n', '\r']) {
+            edited.truncate(edited.len() - line_end.len());
+        }
+        edited
     }
 }
 
-fn is_list_line(text: &str) -> bool {
-    let text = text.trim_start();
-    text.starts_with(['-', '*', '+']) && markdown::list_marker_width(text).is_some()
+/// The list marker of an item after `steps` others: `3. ` two steps after `1. `.
+fn prefix_after(prefix: &str, steps: usize) -> String {
+    let marker = prefix.trim_start();
+    let digits = marker.bytes().take_while(u8::is_ascii_digit).count();
+    match marker[..digits].parse::<usize>() {
+        Ok(number) => {
+            let indent = &prefix[..prefix.len() - marker.len()];
+            format!("{indent}{}{}", number + steps, &marker[digits..])
+        }
+        Err(_) => prefix.to_owned(),
+    }
 }
 
-/// Title and key of a line `- {Title} (key: {key})`.
-fn parse_list_item(line: &str) -> Option<(&str, &str)> {
-    if !is_list_line(line) {
-        return None;
-    }
-    let text = line.trim_start()[1..].trim();
-    // From the right, because a title may contain the same words.
-    let (title, key) = text.strip_suffix(')')?.rsplit_once("(key:")?;
+/// Title and key of an entry `{Title} (key: {key})`, which may have text after it.
+fn parse_entry(text: &str) -> Option<(&str, &str)> {
+    let (title, rest) = text.split_once("(key:")?;
+    let (key, _) = rest.split_once(')')?;
     let key = key.trim().trim_matches('`').trim();
-    let title = title.trim();
-    (!key.is_empty() && !title.is_empty()).then_some((title, key))
+    (!key.is_empty()).then_some((title.trim(), key))
 }
 
 #[cfg(test)]
@@ -211,9 +342,13 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, sections: &[(&str, Option<&str>)], expected: &str) {
-        let edited = update_section_list(source, &titles(sections));
+        let edited = update_section_list(source, &titles(sections)).body;
         assert_eq!(edited.as_deref().unwrap_or(source), expected);
-        assert_eq!(update_section_list(expected, &titles(sections)), None, "a true list stays");
+        assert_eq!(
+            update_section_list(expected, &titles(sections)).body,
+            None,
+            "a true list stays"
+        );
     }
 
     // S1: S.3.5, D.3.5, T.3.4
@@ -271,8 +406,8 @@ mod tests {
         for source in ["```\nx", "<!--\n", "## Sections\n\n- A (key: a)\n"] {
             for key in ["a", "_", "-", "`", "x(key:", "m "] {
                 let sections = titles(&[(key, None)]);
-                let once = update_section_list(source, &sections).unwrap_or(source.to_owned());
-                assert_eq!(update_section_list(&once, &sections), None, "{source:?} {key:?}");
+                let once = update_section_list(source, &sections).body.unwrap_or(source.to_owned());
+                assert_eq!(update_section_list(&once, &sections).body, None, "{source:?} {key:?}");
             }
         }
     }
@@ -284,6 +419,95 @@ mod tests {
         let own = "- My note\n- [ ] a task";
         let page = |list| format!("## Sections\n\n{fence}\n\n{list}\n\n{own}\n");
         check(&page("- Old (key: old)"), &[("a", None)], &page("- A (key: a)"));
+    }
+
+    // S1: S.3.5, D.3.5
+    #[test]
+    fn list_update_changes_single_lines_between_notes() {
+        let page = |list: &str| {
+            format!("# R\n\n## Sections\n\n{list}\nText below.\n\n## Next\n- N (key: n)\n")
+        };
+        for (list, updated) in [
+            (
+                "- B (key: b)\n  - owner: Ann\n  Reviewed in May.\n- D (key: d)\n",
+                "- A (key: a)\n- B (key: b)\n  - owner: Ann\n  Reviewed in May.\n- D (key: d)\n",
+            ),
+            (
+                "- A (key: a)\n\n  More of it.\n\n  - owner\n\n- B (key: b)\n  lazy\nlazy\n",
+                "- A (key: a)\n\n  More of it.\n\n  - owner\n\n- B (key: b)\n  lazy\nlazy\n- D (key: d)\n",
+            ),
+            (
+                "1. D (key: d)\n   note\n2. B (key: b)\n",
+                "1. D (key: d)\n   note\n2. B (key: b)\n3. A (key: a)\n",
+            ),
+            ("8) A (key: a)\n9) X (key: x)\n", "8) A (key: a)\n9) B (key: b)\n10) D (key: d)\n"),
+            (
+                "* Old (key: old)\n  - its note\n* B (key: b), see (key: old)\n",
+                "  - its note\n* A (key: a)\n* B (key: b), see (key: old)\n* D (key: d)\n",
+            ),
+            (
+                "+ [ ] B (key: `b`) - since May\n+ [x] A (key: a): *done*\n",
+                "+ [x] A (key: a): *done*\n+ [ ] B (key: `b`) - since May\n+ D (key: d)\n",
+            ),
+            (
+                "Money:\n\n- B (key: b)\n\nLaw:\n\n- A (key: a)\n- Again (key: b)\n",
+                "Money:\n\n- B (key: b)\n\nLaw:\n\n- A (key: a)\n- D (key: d)\n",
+            ),
+            (
+                "### Money\n- A (key: a)\n### Law\n- D (key: d)\n<!-- note -->\n",
+                "### Money\n- A (key: a)\n### Law\n- B (key: b)\n- D (key: d)\n<!-- note -->\n",
+            ),
+            (
+                "- Group\n  - A (key: a)\n    <br>\n  - D (key: d)\n- My note\n",
+                "- Group\n  - A (key: a)\n    <br>\n  - B (key: b)\n  - D (key: d)\n- My note\n",
+            ),
+            (
+                "No sections defined yet.\nReally.\n",
+                "- A (key: a)\n- B (key: b)\n- D (key: d)\nReally.\n",
+            ),
+            (
+                "- (key: b)\n- A (key: a)\n  ```\n  - X (key: x)\n  ```\n",
+                "- A (key: a)\n  ```\n  - X (key: x)\n  ```\n- B (key: b)\n- D (key: d)\n",
+            ),
+            (
+                "- A (key: a)\n\n  ~~~\n- B (key: b)\n> - Q (key: q)\n",
+                "- A (key: a)\n\n  ~~~\n- B (key: b)\n- D (key: d)\n> - Q (key: q)\n",
+            ),
+        ] {
+            let sections = [("a", None), ("b", None), ("d", None)];
+            check(&page(list), &sections, &page(updated));
+            let crlf = |text: &str| page(text).replace('\n', "\r\n");
+            check(&crlf(list), &sections, &crlf(updated));
+        }
+    }
+
+    // S1: S.3.5
+    #[test]
+    fn list_in_another_form_stays_below_a_complete_one() {
+        let sections = titles(&[("a", None), ("b", Some("(key: x) of B"))]);
+        for list in [
+            "| section | key |\n|---|---|\n| A | a |",
+            "<ul>\n<li>A (key: a)</li>\n</ul>",
+            "A (key: a), B (key: b)",
+            "> - A (key: a)",
+            "- A: a\n- B: b",
+        ] {
+            let source = format!("## Sections\n\n{list}\n\n\n# Next\n");
+            let update = update_section_list(&source, &sections);
+            let expected =
+                format!("## Sections\n\n{list}\n\n- A (key: a)\n- B (key: b)\n\n\n# Next\n");
+            assert_eq!(update.body.unwrap(), expected);
+            assert!(update.note.unwrap().starts_with("A list of all sections was added"));
+        }
+        for source in ["## Sections\n\n<!-- - A (key: a)\n", "a\n\n```\n## Sections\n"] {
+            let update = update_section_list(source, &sections);
+            let note = update.note.unwrap();
+            assert_eq!(
+                (update.body, note.contains("line 3 opens a code fence")),
+                (None, true),
+                "{note}"
+            );
+        }
     }
 
     // S1: S.3.5

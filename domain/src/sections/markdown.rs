@@ -39,6 +39,14 @@ pub(crate) struct Outline<'a> {
 }
 
 impl Outline<'_> {
+    /// Names the line of an unclosed block.
+    pub(crate) fn unclosed_problem(&self, source: &str) -> Option<String> {
+        let line = line_numbers(source, [self.unclosed_at?].into_iter()).next()?;
+        Some(format!(
+            "line {line} opens a code fence, a comment or HTML that is not closed; close it first"
+        ))
+    }
+
     /// The bold words that version 0.1.0 read as indices. Leaves out common words of prose.
     pub(crate) fn word_markers<'a>(
         &self,

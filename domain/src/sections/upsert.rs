@@ -243,17 +243,9 @@ impl Section<'_> {
                 return Ok(body);
             }
         }
-        let fix = match self.outline.unclosed_at {
-            Some(start) => {
-                let line = markdown::line_numbers(self.source, [start].into_iter()).next();
-                let line = line.unwrap_or(1);
-                format!(
-                    "line {line} opens a code fence, a comment or HTML that is not closed; close it \
-                     first"
-                )
-            }
-            None => "the Markdown around it hides it; edit the file by hand".to_owned(),
-        };
+        let fix = self.outline.unclosed_problem(self.source);
+        let fix = fix
+            .unwrap_or_else(|| "the Markdown around it hides it; edit the file by hand".to_owned());
         let message =
             format!("The rule would not be readable in the section: {fix}. Nothing was changed.");
         Err(Error::new(ErrorKind::Refused, message))

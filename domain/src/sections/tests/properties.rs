@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
+use super::instructions::{SectionTitles, update_section_list};
 use super::*;
 
 /// Markdown with many lines that resemble structure.
@@ -188,8 +189,32 @@ fn any_edits() -> impl Strategy<Value = Vec<SectionEdit>> {
     proptest::collection::vec(prop_oneof![2 => set, 1 => delete], 1..8)
 }
 
+/// AGENTS.md with lines of an author between the entries. The key of an example is `example`.
+fn any_instructions() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        6 => "(  )?([-*+]|[1-3][.)]) (\\[ \\] )?(My )?[A-C]\\.? \\(key: ?([a-f]|`[a-f]`|[a-f]{2})\\)( - Ann, (see )?\\(b\\))?",
+        1 => "- \\(key: [a-f]\\)",
+        1 => Just("No sections defined yet.".to_owned()),
+        2 => "  ([-*] owner|[1-9]\\. |> )?[a-c ]{0,5}",
+        2 => "([-*+] |[1-9]\\. |> |### )?[a-c]{1,5}",
+        1 => Just("```\n- A (key: example)\n```".to_owned()),
+        1 => Just("<pre>\n\n- A (key: example)\n</pre>".to_owned()),
+        1 => Just("a <!-- b\n\n-->\n<!--\n- A (key: example)\n-->".to_owned()),
+        1 => "> [-*] A \\(key: example\\)",
+        3 => " {0,2}",
+    ];
+    let lines = proptest::collection::vec(line, 0..12);
+    let start =
+        prop_oneof!["\u{feff}?# A\n\n\\*\\*R\\.1\\.\\*\\* a\n\n## Sections\n", "## Sections\n\n"];
+    let end = prop_oneof!["", "\n## B\n\n- A \\(key: example\\)\n", "\n\na"];
+    let line_end = prop_oneof![4 => Just("\n"), 1 => Just("\r\n"), 1 => Just("\r")];
+    (start, lines, end, line_end).prop_map(|(start, lines, end, line_end)| {
+        (start + &lines.join("\n") + &end).replace('\n', line_end)
+    })
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn markers_are_the_lines_of_text_for_a_markdown_parser(source in any_markdown()) {
@@ -249,4 +274,39 @@ fn text_lines(source: &str) -> Vec<usize> {
     }
     let starts = markdown::source_lines(source).map(|line| line.start);
     starts.filter(|start| is_text[*start - body_start]).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    // S1: S.3.5, D.3.5
+    #[test]
+    fn list_update_keeps_all_other_lines(source in any_instructions(), keys in "[a-f]{0,4}") {
+        let sections: SectionTitles = keys.chars().map(|key| (key.to_string(), None)).collect();
+        let update = update_section_list(&source, &sections);
+        let Some(edited) = update.body else {
+            prop_assert_eq!(update.note.is_some(), false, "{:?}", update.note);
+            return Ok(());
+        };
+        let lines_of = |text: &str| {
+            let lines = markdown::source_lines(text).map(|line| text[line.start..line.next].to_owned());
+            let is_entry = |line: &str| {
+                line.contains("(key:") && !line.contains("example")
+                    || line.trim() == "No sections defined yet."
+            };
+            lines.filter(|line| !is_entry(line)).collect::<Vec<_>>()
+        };
+        let mut after = lines_of(&edited).into_iter();
+        for line in lines_of(&source) {
+            // The last line may have got a line end.
+            let is_kept = |other: String| {
+                other.strip_prefix(&line).is_some_and(|end| end.trim().is_empty())
+            };
+            prop_assert!(after.any(is_kept), "lost {:?} in {:?}", line, edited);
+        }
+        for key in sections.keys() {
+let keys = edited.replace([' ', '`'], "");
+            prop_assert_eq!(keys.matches(&format!("(key:{key})")).count(), 1, "{:?}", edited);
+        }
+    }
 }
