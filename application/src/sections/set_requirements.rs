@@ -148,12 +148,15 @@ Returns the added/modified requirement (text or index may be adjusted according 
     }
 }
 
+/// The set requirement, the section's new version, and a note.
+type SectionSet = (SetOutcome, Version, Option<String>);
+
 impl Arguments {
     fn decide(
         &self,
         snapshot: &Snapshot,
         columns: usize,
-    ) -> Result<(Vec<DocumentChange>, (SetOutcome, Version, Option<String>))> {
+    ) -> Result<(Vec<DocumentChange>, SectionSet)> {
         let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
         let index = match &self.index {

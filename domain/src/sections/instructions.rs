@@ -245,9 +245,10 @@ impl<'a> SectionList<'a> {
     fn edit_entries(&self, mut wanted: BTreeMap<&'a str, String>) -> ListEdits {
         let is_numbered =
             |entry: &ListEntry<'_>| entry.prefix.contains(|c: char| c.is_ascii_digit());
-        // Lines between the entries of an author would lose their place.
-        let is_sortable = self.entries.windows(2).all(|pair| {
-            pair[1].position == pair[0].position + 1 && pair[1].prefix == pair[0].prefix
+        // An author's lines in an item or between items would lose their place.
+        let is_sortable = self.entries.iter().enumerate().all(|(at, entry)| {
+            entry.item_end == self.entries[0].position + at + 1
+                && entry.prefix == self.entries[0].prefix
         });
         let mut edits = ListEdits::default();
         let mut kept: Vec<&ListEntry<'_>> = Vec::new();
@@ -444,6 +445,10 @@ mod tests {
             (
                 "* Old (key: old)\n  - its note\n* B (key: b), see (key: old)\n",
                 "  - its note\n* A (key: a)\n* B (key: b), see (key: old)\n* D (key: d)\n",
+            ),
+            (
+                "- B (key: b)\n- A (key: a)\n  note on A\n",
+                "- B (key: b)\n- A (key: a)\n  note on A\n- D (key: d)\n",
             ),
             (
                 "+ [ ] B (key: `b`) - since May\n+ [x] A (key: a): *done*\n",

@@ -3,7 +3,9 @@
 //! Text inside code, HTML or a comment is not structure. A line of `---` is a heading only directly
 //! below a paragraph.
 
-use super::requirement_index;
+use std::cmp::Ordering;
+
+use super::requirement_index::{self, compare_indices};
 use super::verbatim::{RegionKind, VerbatimRegions, may_open_block};
 
 /// A structural element of a section file. Positions are byte offsets.
@@ -36,6 +38,8 @@ pub(crate) struct Outline<'a> {
     pub(crate) unclosed_at: Option<usize>,
     /// Starts of paragraphs that begin with a bold word and a period, as in `**Note.** text`.
     bold_words: Vec<usize>,
+    /// Starts of the markers in code, HTML and comments.
+    hidden_markers: Vec<usize>,
 }
 
 impl Outline<'_> {
@@ -47,6 +51,17 @@ impl Outline<'_> {
         ))
     }
 
+    /// The line of the first marker in code, HTML or a comment that has this index.
+    pub(crate) fn hidden_line(&self, source: &str, index: &str) -> Option<usize> {
+        let has_index = |start: &usize| {
+            let token =
+                source_lines(&source[*start..]).next().and_then(|line| parse_marker(line.text));
+            token.is_some_and(|token| compare_indices(token, index) == Ordering::Equal)
+        };
+        let start = self.hidden_markers.iter().copied().find(has_index)?;
+        line_numbers(source, [start].into_iter()).next()
+    }
+
     /// The bold words that version 0.1.0 read as indices. Leaves out common words of prose.
     pub(crate) fn word_markers<'a>(
         &self,
@@ -55,22 +70,25 @@ impl Outline<'_> {
         self.bold_words.iter().filter_map(move |start| {
             let line = source_lines(&source[*start..]).next()?;
             let token = parse_bold_token(line.text)?;
-            let is_prose = PROSE_WORDS.split(' ').any(|word| token.eq_ignore_ascii_case(word));
+            // A letter may mark a question, an answer or an alternative.
+            let is_prose = token.len() == 1
+                || PROSE_WORDS.split(' ').any(|word| token.eq_ignore_ascii_case(word));
             (requirement_index::is_well_formed(token) && !is_prose).then_some((*start, token))
         })
     }
 }
 
-/// Bold words that often begin a paragraph of prose, and the letters of questions and answers.
-const PROSE_WORDS: &str = "a attention background caution danger example examples exception hint \
-                           important info note notes q rationale reason remark remarks summary tip \
+/// Bold words that often begin a paragraph of prose.
+const PROSE_WORDS: &str = "attention background caution danger example examples exception hint \
+                           important info note notes rationale reason remark remarks summary tip \
                            todo warning";
 
 pub(crate) fn parse_outline(source: &str) -> Outline<'_> {
     let mut scanner = OutlineScanner::new(source);
     let elements = scanner.scan_elements().collect();
     let unclosed_at = scanner.regions.and_then(|regions| regions.unclosed_at);
-    Outline { elements, unclosed_at, bold_words: scanner.bold_words }
+    let OutlineScanner { bold_words, hidden_markers, .. } = scanner;
+    Outline { elements, unclosed_at, bold_words, hidden_markers }
 }
 
 /// The title of the first heading that has one.
@@ -90,6 +108,7 @@ struct OutlineScanner<'a> {
     unchecked: usize,
     preceding: PrecedingBlock,
     bold_words: Vec<usize>,
+    hidden_markers: Vec<usize>,
 }
 
 /// The block above a line. A line of `---` or `===` turns a paragraph into a heading.
@@ -112,6 +131,7 @@ impl<'a> OutlineScanner<'a> {
             unchecked: body_start,
             preceding: PrecedingBlock::None,
             bold_words: Vec::new(),
+            hidden_markers: Vec::new(),
         }
     }
 
@@ -129,6 +149,9 @@ impl<'a> OutlineScanner<'a> {
         let kind = regions.kind_at(line);
         if kind == Some(RegionKind::Block) {
             self.preceding = PrecedingBlock::None;
+        }
+        if kind.is_some() && parse_marker(line.text).is_some() {
+            self.hidden_markers.push(line.start);
         }
         kind.is_some()
     }

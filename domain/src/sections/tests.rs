@@ -163,6 +163,11 @@ fn example_in_html_or_code_belongs_to_the_rule_around_it() {
         let text = section.text(section.find("1").unwrap());
         assert_eq!(text, format!("a\n\n{example}"));
         assert_eq!(set(&source, "4", &text).renumbered, []);
+        assert_eq!(set(&source, "4", &text).warnings, [""; 0]);
+        let added = set(&source.replace("**2.** real", "**2.1.** real"), "02", "new");
+        let line = source.lines().position(|line| line == "**2.** example").unwrap() + 1;
+        let warning = format!("index: line {line} shows 02 in code, HTML or a comment");
+        assert!(added.warnings[0].starts_with(&warning), "{:?}", added.warnings);
     }
 }
 
@@ -242,11 +247,23 @@ fn requirement_of_0_1_0_without_digit_is_kept_and_reported() {
     assert!(found[1].starts_with("7: `**R.a.**`"), "{found:?}");
     check_set(source, "R.2", "New.", &format!("{source}\n**R.2.** New.\n"));
     check_set(source, "2", "New.", &source.replace("**R.1.**", "**2.** New.\n\n**R.1.**"));
-    // Letters of questions and answers are prose; other letters may be rules of 0.1.0.
-    assert_eq!(messages("**Q.** Why?\n\n**A.** So.\n"), [""; 0]);
-    assert!(messages("**B.** b\n")[0].starts_with("1: `**B.**` is text"));
     // A common word of prose, a word inside of a paragraph, and a text that cannot be an index.
     assert_eq!(messages("**Note.** a\n\nb\n**login.** c\n\n**Two words.** d\n"), [""; 0]);
+}
+
+// S1: C.3
+#[test]
+fn single_letter_is_prose_of_the_rule_around_it() {
+    for letter in ["Q", "A", "B", "R", "a", "q", "x", "Z", "_", "-"] {
+        let text = format!("One?\n\n**{letter}.** So.\n**{letter}.**");
+        let source = format!("**1.** {text}\n\n**2.** Two.\n");
+        assert_eq!(messages(&source), [""; 0]);
+        assert_eq!(Section::parse(&source).find("1").map(|rule| rule.index), Some("1"));
+        check_set(&source, "2", "Due.", &source.replace("Two", "Due"));
+        check_set("**1.** a\n\n**2.** Two.\n", "1", &text, &source);
+        check_delete(&source, "1", Some("**2.** Two.\n"));
+        assert!(RequirementIndex::try_from(letter.to_owned()).is_err());
+    }
 }
 
 #[test]

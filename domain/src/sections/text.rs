@@ -38,6 +38,9 @@ fn escape_once(text: &str, own_line: bool) -> String {
 /// Removes the backslashes of [`escape_structure`]. Keeps any other one: escaping the result gives
 /// the text again.
 pub(crate) fn unescape_structure(text: &str, own_line: bool) -> String {
+    if !text.contains('\\') {
+        return text.to_owned();
+    }
     let unescaped = edit_lines(text, own_line, |line, above| {
         let structure = find_structure(line)?;
         if structure.backslashes != 1 || !structure.is_active(above) {
@@ -49,9 +52,10 @@ pub(crate) fn unescape_structure(text: &str, own_line: bool) -> String {
     if escape_structure(&unescaped, own_line) == text { unescaped } else { text.to_owned() }
 }
 
-/// True if a text begins with a closed fence, which needs a line of its own.
-pub(crate) fn begins_with_fence(text: &str) -> bool {
-    verbatim_lines(&text.split('\n').collect::<Vec<_>>(), false)[0]
+/// True if a text begins with several lines of code or HTML, which need lines of their own.
+pub(crate) fn begins_with_block(text: &str) -> bool {
+    let lines: Vec<&str> = text.split('\n').collect();
+    verbatim_lines(&lines, false).starts_with(&[true, true])
 }
 
 /// Calls `edit` with each line outside closed fences and HTML blocks, and with the line above it.
@@ -144,22 +148,9 @@ pub(crate) fn long_lines(text: &str, taken: usize, columns: usize) -> Vec<(usize
 /// Marks the lines that must not be wrapped.
 fn fixed_lines(lines: &[&str], after_marker: bool) -> Vec<bool> {
     let mut fixed = verbatim_lines(lines, after_marker);
-    let has_quoted_fence = lines.iter().any(|line| is_quoted_fence(line));
-    let mut in_list = false;
     for at in 0..lines.len() {
         let line = lines[at];
-        if fixed[at] {
-            continue;
-        }
-        in_list |= list_marker_width(line.trim_start()).is_some();
-        let after_gap = at > 0 && (is_blank(lines[at - 1]) || fixed[at - 1]);
-        // Indentation continues a list item, but begins code elsewhere.
-        let is_indented_code = strip_indent(line).is_none() && after_gap && !in_list;
-        let may_be_quoted_code = has_quoted_fence && line.trim_start().starts_with('>');
-        fixed[at] = is_indented_code
-            || may_be_quoted_code
-            || is_table_row(line)
-            || is_link_definition(line);
+        fixed[at] |= is_table_row(line) || is_link_definition(line);
         if is_delimiter_row(line) && at > 0 {
             // The header above the delimiter row, and all rows below it.
             let rows = lines[at..].iter().take_while(|row| !is_blank(row)).count();
@@ -167,12 +158,6 @@ fn fixed_lines(lines: &[&str], after_marker: bool) -> Vec<bool> {
         }
     }
     fixed
-}
-
-fn is_quoted_fence(line: &str) -> bool {
-    let text = line.trim_start();
-    let inner = text.trim_start_matches(['>', ' ']);
-    text.starts_with('>') && (inner.starts_with("```") || inner.starts_with("~~~"))
 }
 
 fn is_table_row(line: &str) -> bool {
@@ -378,7 +363,7 @@ mod tests {
     proptest! {
         #[test]
         fn escape_of_any_text_is_idempotent_and_reversible(text in r"([\\#*`~=\- a1.\n]{0,8}(\*\*9\.\*\* x|# h|```|~~~|---|===|- |  |<!--|-->)?\n?){0,8}", own in any::<bool>()) {
-            let own = own && begins_with_fence(&text);
+            let own = own && begins_with_block(&text);
             let stored = escape_structure(&text, own);
             prop_assert_eq!(&escape_structure(&stored, own), &stored);
             let read = unescape_structure(&stored, own);

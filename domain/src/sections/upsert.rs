@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::requirement_index::{self, RequirementIndex, compare_indices};
-use super::text::{begins_with_fence, escape_structure, long_lines, wrap_text};
+use super::text::{begins_with_block, escape_structure, long_lines, wrap_text};
 use super::{
     MAX_REQUIREMENTS, Requirement, Section, WHITE_SPACE, apply_splices, content_end, markdown,
     normalize_line_ends,
@@ -140,6 +140,15 @@ impl Section<'_> {
         // Storages reject larger documents.
         check_size(plan.after.len(), self.source.len() + block.len())?;
         let body = self.apply_verified(splices, line_end, plan, &block)?;
+        let mut warnings = new.warnings;
+        if plan.insertion.is_some()
+            && let Some(line) = self.outline.hidden_line(self.source, index)
+        {
+            warnings.push(format!(
+                "index: line {line} shows {index} in code, HTML or a comment, which is no rule and \
+                 was not changed"
+            ));
+        }
         let mut renumbered = Vec::new();
         for (from, to) in plan.before.iter().zip(&plan.after) {
             if from != to {
@@ -153,7 +162,7 @@ impl Section<'_> {
             text: new_text,
             replaced,
             renumbered,
-            warnings: new.warnings,
+            warnings,
         })
     }
 
@@ -353,7 +362,7 @@ struct RequirementBlock {
 impl RequirementBlock {
     fn new(index: &str, text: &str, columns: usize) -> Self {
         let marker = format!("**{index}.**");
-        let own_line = begins_with_fence(text);
+        let own_line = begins_with_block(text);
         let taken = if own_line { 0 } else { marker.len() + 1 };
         let text = wrap_text(text, taken, columns);
         let mut warnings = Vec::new();

@@ -1,13 +1,15 @@
 //! Code, comments and HTML: lines that are not structure, after `CommonMark` 0.31.
 
-use std::collections::HashMap;
 use std::iter::Peekable;
 use std::ops::Range;
 use std::vec;
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
-use super::markdown::{SourceLine, is_blank, list_marker_width};
+use super::markdown::{SourceLine, source_lines};
+
+/// The tags of HTML blocks of kind 1 of `CommonMark` 0.31, section 4.6.
+const RAW_TAGS: [&str; 4] = ["script", "pre", "style", "textarea"];
 
 /// The code, HTML and comments of a Markdown text, in order.
 pub(crate) struct VerbatimRegions {
@@ -38,7 +40,7 @@ impl VerbatimRegions {
             };
             regions.push((start + range.start..start + range.end, kind));
         }
-        let unclosed = regions.last().filter(|(range, _)| range.end > source.len());
+        let unclosed = regions.last().filter(|(range, _)| range.end == start + input.len());
         let unclosed_at = unclosed.map(|(range, _)| range.start);
         Self { regions: regions.into_iter().peekable(), unclosed_at }
     }
@@ -73,14 +75,17 @@ fn unify_raw_tags(text: &str) -> String {
         let (name, rest) = part.split_at(part.bytes().take_while(|byte| is_name(byte)).count());
         let lower = name.to_ascii_lowercase();
         let tag = lower.trim_start_matches('/');
-        let spaces = tag.len().saturating_sub("pre".len());
-        match (RAW_TAGS.contains(&tag), lower.len() - tag.len(), rest.strip_prefix('>')) {
-            (true, 1, Some(rest)) => unified += &format!("/pre>{:spaces$}{rest}", ""),
-            (true, 0, _) if rest.is_empty() || rest.starts_with([' ', '\t', '\n', '>']) => {
-                unified += &format!("pre{:spaces$}{rest}", "");
-            }
-            _ => unified += part,
-        }
+        let is_begin = rest.is_empty() || rest.starts_with([' ', '\t', '\n', '>']);
+        let (is_raw, slashes) = (RAW_TAGS.contains(&tag), lower.len() - tag.len());
+        let (unified_name, rest) = match (slashes, rest.strip_prefix('>')) {
+            (0, _) if is_raw && is_begin => ("pre", rest),
+            (1, Some(rest)) if is_raw => ("/pre>", rest),
+            _ => (name, rest),
+        };
+        unified.push_str(unified_name);
+        // Offsets must not change.
+        unified.extend(std::iter::repeat_n(' ', part.len() - unified_name.len() - rest.len()));
+        unified.push_str(rest);
     }
     unified
 }
@@ -92,193 +97,25 @@ pub(crate) fn may_open_block(line: &str) -> bool {
     text.starts_with('<') || text.starts_with("```") || text.starts_with("~~~")
 }
 
-fn indent_width(line: &str) -> usize {
-    line.len() - line.trim_start_matches(' ').len()
-}
-
-/// The indentation of the current list item's content; 0 outside of lists.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ListContext(usize);
-
-impl ListContext {
-    pub(crate) fn observe_line(&mut self, line: &str) {
-        if is_blank(line) {
-            return;
-        }
-        let indent = indent_width(line);
-        match list_marker_width(&line[indent..]) {
-            Some(width) => self.0 = indent + width,
-            None if indent < self.0 => self.0 = 0,
-            None => {}
-        }
-    }
-}
-
-/// The tags of HTML blocks of kind 1 of `CommonMark` 0.31, section 4.6.
-const RAW_TAGS: [&str; 4] = ["script", "pre", "style", "textarea"];
-
-/// An open code fence, or an HTML block that may contain blank lines.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum VerbatimBlock {
-    Fence {
-        mark: u8,
-        length: usize,
-        /// Indentation of the surrounding list item's content. A line with less indentation ends
-        /// the item and the fence.
-        item_indent: usize,
-    },
-    /// Ends on the line with this text.
-    Html(&'static str),
-}
-
-/// The position of a line relative to an open [`VerbatimBlock`].
-pub(crate) enum LinePosition {
-    Inside,
-    /// The last line of the block.
-    Closing,
-    Outside,
-}
-
-impl VerbatimBlock {
-    /// Returns the block that a line opens. HTML that ends on the same line opens none.
-    pub(crate) fn opened_by(line: &str, list: ListContext) -> Option<Self> {
-        let indent = indent_width(line);
-        let mut item_indent = if indent >= list.0 { list.0 } else { 0 };
-        let text = if let Some(width) = list_marker_width(&line[indent..]) {
-            // The block is on the first line of a list item.
-            let content_indent = indent + width;
-            item_indent = item_indent.max(content_indent);
-            line.get(content_indent..)?.trim_start_matches(' ')
-        } else if indent - item_indent <= 3 {
-            &line[indent..]
-        } else {
-            return None;
-        };
-        if let Some(end) = html_block_end(text) {
-            return (!closes_html(text, end)).then_some(Self::Html(end));
-        }
-        let mark = *text.as_bytes().first().filter(|byte| matches!(byte, b'`' | b'~'))?;
-        let length = text.bytes().take_while(|byte| *byte == mark).count();
-        // Three backticks with a fourth on the line are inline code.
-        let has_inline_code = mark == b'`' && text[length..].contains('`');
-        (length >= 3 && !has_inline_code).then_some(Self::Fence { mark, length, item_indent })
-    }
-
-    pub(crate) fn position_of(self, line: &str) -> LinePosition {
-        let (mark, length, item_indent) = match self {
-            Self::Fence { mark, length, item_indent } => (mark, length, item_indent),
-            Self::Html(end) if closes_html(line, end) => return LinePosition::Closing,
-            Self::Html(_) => return LinePosition::Inside,
-        };
-        let indent = indent_width(line);
-        if indent < item_indent && !is_blank(line) {
-            return LinePosition::Outside;
-        }
-        let text = &line[indent..];
-        let closing_length = text.bytes().take_while(|byte| *byte == mark).count();
-        let closes = closing_length >= length
-            && is_blank(&text[closing_length..])
-            // More indentation makes the line part of the code.
-            && indent.saturating_sub(item_indent) <= 3;
-        if closes { LinePosition::Closing } else { LinePosition::Inside }
-    }
-}
-
-/// The text that ends the HTML block that begins with this text: kinds 1 to 5 of `CommonMark` 0.31,
-/// section 4.6, which may contain blank lines.
-fn html_block_end(text: &str) -> Option<&'static str> {
-    let html = text.strip_prefix('<')?;
-    let declares = html
-        .strip_prefix('!')
-        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
-    if html.starts_with("!--") {
-        Some("-->")
-    } else if html.starts_with('?') {
-        Some("?>")
-    } else if html.starts_with("![CDATA[") {
-        Some("]]>")
-    } else if declares {
-        Some(">")
-    } else {
-        let name_end = html.find([' ', '\t', '>']).unwrap_or(html.len());
-        let is_raw = RAW_TAGS.iter().any(|tag| html[..name_end].eq_ignore_ascii_case(tag));
-        is_raw.then_some("</pre>")
-    }
-}
-
-fn closes_html(line: &str, end: &str) -> bool {
-    // Any raw tag closes each of them.
-    line.contains(end) || (end == "</pre>" && unify_raw_tags(line).contains(end))
-}
-
-/// Marks the lines inside closed fences and HTML blocks. With `after_marker`, the first line follows
-/// a requirement marker and opens nothing.
-pub(crate) fn verbatim_lines(lines: &[&str], after_marker: bool) -> Vec<bool> {
-    let mut verbatim = vec![false; lines.len()];
-    let mut list = ListContext::default();
-    let mut unclosed = UnclosedBlocks::default();
-    let mut at = usize::from(after_marker);
-    while at < lines.len() {
-        list.observe_line(lines[at]);
-        let mut next = at + 1;
-        if let Some(block) = VerbatimBlock::opened_by(lines[at], list)
-            && !unclosed.contains(block)
-        {
-            match closing_line_end(lines, at, block) {
-                Some(end) => {
-                    verbatim[at..end].fill(true);
-                    next = end;
-                }
-                None => unclosed.insert(block),
-            }
-        }
-        at = next;
-    }
-    verbatim
-}
-
-/// Blocks without a closing line. Keeps the scan linear: no search for a closing line is repeated.
-#[derive(Default)]
-struct UnclosedBlocks {
-    /// The ends that were not found.
-    html: Vec<&'static str>,
-    /// Shortest unclosed fence by mark and indentation.
-    fences: HashMap<(u8, usize), usize>,
-}
-
-impl UnclosedBlocks {
-    fn contains(&self, block: VerbatimBlock) -> bool {
-        match block {
-            VerbatimBlock::Html(end) => self.html.contains(&end),
-            VerbatimBlock::Fence { mark, length, item_indent } => {
-                self.fences.get(&(mark, item_indent)).is_some_and(|shortest| length >= *shortest)
-            }
-        }
-    }
-
-    fn insert(&mut self, block: VerbatimBlock) {
-        match block {
-            VerbatimBlock::Html(end) => self.html.push(end),
-            VerbatimBlock::Fence { mark, length, item_indent } => {
-                self.fences.insert((mark, item_indent), length);
-            }
-        }
-    }
-}
-
-/// End of the block that opens at line `at`; `None` if it is not closed.
-fn closing_line_end(lines: &[&str], at: usize, block: VerbatimBlock) -> Option<usize> {
-    for (at, line) in lines.iter().enumerate().skip(at + 1) {
-        match block.position_of(line) {
-            LinePosition::Inside => {}
-            LinePosition::Closing => return Some(at + 1),
-            LinePosition::Outside => return Some(at),
-        }
-    }
-    None
-}
-
-/// True if the line opens a fence or an HTML block outside of lists.
+/// True if the line opens a fence or an HTML block and does not close it.
 pub(crate) fn opens_verbatim(line: &str) -> bool {
-    VerbatimBlock::opened_by(line, ListContext::default()).is_some()
+    let is_code = |mark| line.trim_start_matches(mark).contains(mark);
+    line.starts_with("~~~")
+        || (line.starts_with("```") && !is_code('`'))
+        || (line.starts_with('<') && VerbatimRegions::parse(line, 0).unclosed_at.is_some())
+}
+
+/// Marks the lines inside of closed code and HTML. With `after_marker`, the first line follows a
+/// requirement marker.
+pub(crate) fn verbatim_lines(lines: &[&str], after_marker: bool) -> Vec<bool> {
+    let marker = if after_marker { "x " } else { "" };
+    let text = format!("{marker}{}", lines.join("\n"));
+    let mut regions = VerbatimRegions::parse(&text, 0);
+    let closed_end = regions.unclosed_at.unwrap_or(text.len());
+    let mut verbatim = Vec::with_capacity(lines.len());
+    for line in source_lines(&text) {
+        verbatim.push(line.next <= closed_end && regions.kind_at(line) == Some(RegionKind::Block));
+    }
+    verbatim.resize(lines.len(), false);
+    verbatim
 }

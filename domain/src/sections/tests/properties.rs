@@ -265,7 +265,7 @@ fn text_lines(source: &str) -> Vec<usize> {
     for (event, range) in Parser::new_ext(&input, Options::empty()).into_offset_iter() {
         match event {
             Event::Start(Tag::Paragraph | Tag::Heading { .. } | Tag::Item) => {
-                is_text[range].fill(true)
+                is_text[range].fill(true);
             }
             Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock) => is_text[range].fill(false),
             Event::Code(_) | Event::InlineHtml(_) => is_text[range][1..].fill(false),
