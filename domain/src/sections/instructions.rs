@@ -97,8 +97,8 @@ pub fn listed(source: &str) -> HashMap<String, String> {
     titles
 }
 
-/// The text of a new entry after its list marker; `None` for a key that does not parse back, such as
-/// one with a bracket.
+/// The text of a new entry after its list marker; `None` for a key that does not parse back, such
+/// as one with a bracket.
 fn render_entry(key: &str, heading: Option<&str>) -> Option<String> {
     let heading = heading.map(one_line).unwrap_or_default();
     for title in [heading, title_from_key(key), key.to_owned()] {
@@ -135,7 +135,7 @@ struct SectionList<'a> {
     entries: Vec<ListEntry<'a>>,
 }
 
-/// A list item `- {Title} (key: {key})`, or the line of an empty list. Positions are those of lines.
+/// A list item `- {Title} (key: {key})`, or the line of an empty list. Positions count lines.
 struct ListEntry<'a> {
     position: usize,
     /// The line after the item, which may have more lines.

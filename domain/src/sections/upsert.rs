@@ -145,8 +145,8 @@ impl Section<'_> {
             && let Some(line) = self.outline.hidden_line(self.source, index)
         {
             warnings.push(format!(
-                "index: line {line} shows {index} in code, HTML or a comment, which is no rule and \
-                 was not changed"
+                "index: line {line} shows {index} in code, HTML or a comment, which is not a \
+                 rule and was not changed"
             ));
         }
         let mut renumbered = Vec::new();

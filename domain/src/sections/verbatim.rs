@@ -66,8 +66,8 @@ pub(super) fn parser_input(source: &str) -> String {
     lines.join("\r\n") + "\n\nend"
 }
 
-/// Writes `pre` and spaces for the names of all raw tags: in `CommonMark`, any of their end tags, in
-/// any case, closes each of them, but the parser expects the same tag in lower case.
+/// Writes `pre` and spaces for the names of all raw tags. In `CommonMark`, any of their end tags,
+/// in any case, closes each of them, but the parser expects the same tag in lower case.
 fn unify_raw_tags(text: &str) -> String {
     let mut unified = String::with_capacity(text.len());
     for part in text.split_inclusive('<') {
