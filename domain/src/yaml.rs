@@ -3,6 +3,7 @@
 //! Scalars keep their source spelling: `010` is not ten and `no` is not false.
 
 mod plain;
+mod syntax_errors;
 
 use std::ops::Range;
 
@@ -10,6 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
 
+use self::syntax_errors::explain_syntax_error;
 use crate::diagnostic::Diagnostic;
 
 /// The position of a key or a value.
@@ -216,8 +218,7 @@ fn explain_error(error: &Error, dialect: YamlDialect) -> Diagnostic {
         }
         other => {
             let reason = UserMessageFormatter.format_message(other);
-            // The message may quote control characters of the file.
-            format!("{}; correct the YAML", reason.replace(char::is_control, " "))
+            explain_syntax_error(&reason).to_owned()
         }
     };
     source_position(error.location()).diagnostic(message)

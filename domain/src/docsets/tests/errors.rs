@@ -33,15 +33,15 @@ fn invalid_yaml_is_reported_with_its_position() {
         ),
         ("x: 1\nx: 2\ndocsets:\n", "2:1", "\"x\" is duplicated"),
         ("docsets:\n  a: {version: 1, version: 2}\n", "2:19", "is duplicated; keep one"),
-        ("docsets:\n\treact: {}\n", "2:2", "tabs"),
+        ("docsets:\n\treact: {}\n", "2:2", "a tab"),
         ("docsets:\n  react: *nope\n", "2:10", "this alias has no anchor"),
         ("docsets:\n  react: !!python/object:os.system {}\n", "2:36", "is not supported"),
         ("docsets: !include /etc/passwd\n", "1:19", "is not supported"),
         ("docsets:\n  a: {version: !include /etc/passwd}\n", "2:25", "is not supported"),
         ("docsets: {}\n---\ndocsets: {}\n", "2:1", "a second YAML document"),
         ("\u{feff}docsets:\r\n  a:\r\n    version: [1]\r\n", "3:14", "text is expected here"),
-        ("docsets:\n  a: {version: 'x\n", "2:16", "unclosed quote"),
-        ("docsets:\n  a:\n    version: 1\n   aliases: []\n", "4:4", "did not find expected key"),
+        ("docsets:\n  a: {version: 'x\n", "2:16", "in quotes does not end"),
+        ("docsets:\n  a:\n    version: 1\n   aliases: []\n", "4:4", "does not fit"),
         ("docsets:\n  a: {aliases: r}\n", "2:16", "a list is expected"),
         ("docsets:\n  a: {aliases: [~]}\n", "2:17", "text is expected here"),
         ("docsets:\n  [a]: {}\n", "2:3", "this key must be text"),
@@ -50,7 +50,7 @@ fn invalid_yaml_is_reported_with_its_position() {
         ("docsets:\n  - name: a\n  -\n", "3:4", "properties (`key: value`) are expected"),
         ("- a\n", "1:1", "properties (`key: value`) are expected"),
         ("hello\n", "1:1", "properties (`key: value`) are expected"),
-        ("docsets:\n  a\0b: {}\n", "2:4", "unexpected character"),
+        ("docsets:\n  a\0b: {}\n", "2:4", "special in YAML"),
     ] {
         check(text, position, message);
     }
@@ -132,7 +132,7 @@ fn yaml_above_a_size_limit_is_rejected() {
         writeln!(bomb, "a{level}: &a{level} [{aliases}]").unwrap();
     }
     check(&(bomb + "docsets: *a8\n"), "5:10", "at most 20000 values");
-    check(&format!("x: {}", "[".repeat(500_000)), "1:36", "correct the YAML");
+    check(&format!("x: {}", "[".repeat(500_000)), "1:36", "special in YAML");
     check(&format!("x:\n  {}", "- ".repeat(250_000)), "2:65", "32 levels");
     check(&format!("x: [{}]\ndocsets:", "1,".repeat(30_000)), "1:39999", "at most 20000 values");
     check(&format!("x: &a 1\ny: [{}]\ndocsets:", "*a,".repeat(200)), "2:305", "100 aliases");
