@@ -30,10 +30,16 @@ impl Timestamp {
         time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
     }
 
-    /// Parses RFC 3339 with any offset, or a date, which means midnight in UTC.
+    /// Parses RFC 3339 with any offset, also with a blank as the separator and without seconds. A
+    /// time without an offset is in UTC, and a date means midnight in UTC.
     pub fn parse(text: &str) -> Option<Self> {
-        let time = if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
-            time
+        let time = if let Some((date, time)) = text.split_once(['T', 't', ' ']) {
+            let (time, offset) =
+                time.split_at(time.find(['Z', 'z', '+', '-']).unwrap_or(time.len()));
+            let time = time.trim();
+            let seconds = if time.len() == "23:59".len() { ":00" } else { "" };
+            let offset = if offset.is_empty() { "Z" } else { offset };
+            OffsetDateTime::parse(&format!("{date}T{time}{seconds}{offset}"), &Rfc3339).ok()?
         } else {
             let date_format = time::macros::format_description!("[year]-[month]-[day]");
             Date::parse(text, date_format).ok()?.midnight().assume_utc()
@@ -70,13 +76,35 @@ mod tests {
             ("2026-11-22T07:48:05Z", "2026-11-22T07:48:05Z"),
             ("2026-11-22T09:48:05.999+02:00", "2026-11-22T07:48:05Z"),
             ("2026-11-22", "2026-11-22T00:00:00Z"),
+            ("2026-11-22 07:48", "2026-11-22T07:48:00Z"),
+            ("2026-11-22 07:48:05", "2026-11-22T07:48:05Z"),
+            ("2026-11-22 07:48:05.25", "2026-11-22T07:48:05Z"),
+            ("2026-11-22T07:48", "2026-11-22T07:48:00Z"),
+            ("2026-11-22t07:48:05z", "2026-11-22T07:48:05Z"),
+            ("2026-11-22 09:48+02:00", "2026-11-22T07:48:00Z"),
+            ("2026-11-22 09:48:05 +02:00", "2026-11-22T07:48:05Z"),
+            ("2026-11-22 02:48 -05:00", "2026-11-22T07:48:00Z"),
+            ("2026-11-22 07:48 Z", "2026-11-22T07:48:00Z"),
+            ("2026-11-22  23:59", "2026-11-22T23:59:00Z"),
             ("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59Z"),
         ] {
             let time = Timestamp::parse(text).unwrap();
             assert_eq!(time.to_rfc3339(), printed);
             assert_eq!(Timestamp::parse(printed), Some(time.whole_seconds()));
         }
-        for invalid in ["", "yesterday", "2026-13-01", "22.11.2026", "2026-11-22 07:48"] {
+        for invalid in [
+            "",
+            "yesterday",
+            "2026-13-01",
+            "22.11.2026",
+            "2026-11-22 7:48",
+            "22.11.2026 07:48",
+            "2026-11-22 24:01",
+            "2026-11-22 07",
+            "2026-11-22 noon",
+            "2026-11-22T",
+            "26-11-22 07:48",
+        ] {
             assert_eq!(Timestamp::parse(invalid), None, "{invalid}");
         }
     }

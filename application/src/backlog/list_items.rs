@@ -59,7 +59,7 @@ struct Arguments {
     /// In title or ID.
     #[schemars(with = "Option<String>")]
     text: Option<BoundedString<500>>,
-    /// Date or RFC 3339.
+    /// Date or RFC 3339 (UTC).
     #[schemars(with = "Option<String>")]
     updated_since: Option<BoundedString<40>>,
     /// priority, updated, reference, title, status, assignee; -updated is newest first.
