@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
@@ -11,6 +12,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::unresolved_merge::find_unresolved_merge;
 
 use crate::answer::text_borders;
 use crate::backlog::item_lookup::document_text;
@@ -65,6 +67,7 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
         read_set: reads,
         decide: Box::new(move |snapshot| {
             let (changes, result) = decide(snapshot)?;
+            check_merged(&changes)?;
             let result = (result, list_changed(&changes));
             *written_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             Ok(changes)
@@ -85,6 +88,23 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
         tracing::info!(caller = &*caller.name, %project, changed, reason, "committed");
     }
     Ok((result, committed))
+}
+
+/// Fails if a text to be written has an unresolved merge.
+pub(crate) fn check_merged(changes: &[DocumentChange]) -> Result<()> {
+    for change in changes {
+        if let DocumentChange::Put { document } = change {
+            check_text_merged(&document.id, document.text().unwrap_or_default())?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn check_text_merged(id: &DocumentId, text: &str) -> Result<()> {
+    let Some(Diagnostic { line, message, .. }) = find_unresolved_merge(text) else { return Ok(()) };
+    let line = line.unwrap_or(1);
+    let message = format!("{id}, line {line}: {message}. Nothing was written.");
+    Err(Error::new(ErrorKind::Refused, message).reference(id.to_string()))
 }
 
 /// Bytes of the current text in a conflict, which fit into the default size of answers.

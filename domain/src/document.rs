@@ -18,6 +18,7 @@ use crate::sections;
 use crate::sections::mentions::{MentionSource, find_mention_sources};
 use crate::sections::requirement_index::SectionKey;
 use crate::timestamp::Timestamp;
+use crate::unresolved_merge::find_unresolved_merge;
 
 /// The kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -460,6 +461,8 @@ impl DocumentMeta {
                 meta.mentions = find_mention_sources(text);
             }
         }
+        // Explains the other problems.
+        meta.diagnostic = find_unresolved_merge(text).or(meta.diagnostic);
         meta
     }
 

@@ -25,5 +25,6 @@ pub mod sections;
 pub mod test_support;
 pub mod timestamp;
 pub mod tombstone;
+pub mod unresolved_merge;
 pub mod untrusted_text;
 pub mod yaml;

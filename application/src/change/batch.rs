@@ -14,7 +14,7 @@ use super::{Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContex
 use crate::ToolContext;
 use crate::read_versions::ReadVersions;
 use crate::sections::rule_change::RenumberedRule;
-use crate::transaction::{commit_decision, write_context};
+use crate::transaction::{check_merged, commit_decision, write_context};
 
 /// The result of a committed batch.
 #[derive(Default)]
@@ -116,6 +116,9 @@ impl ChangeBatch {
                 let state = CommitState::new(&reads, snapshot);
                 // The others are decided too, so that the caller gets all errors at once.
                 let (mut changes, result) = decide_all(&plans, state, has_errors)?;
+                if is_dry_run {
+                    check_merged(&changes)?;
+                }
                 if is_dry_run || has_errors {
                     // After all decisions, so that a dry run reports the errors of a real one.
                     changes.clear();

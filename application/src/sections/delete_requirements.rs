@@ -115,7 +115,7 @@ impl Arguments {
             let message = SECTION_NOT_FOUND;
             return Err(not_found_error(message, "section", key.as_str(), "sections", &keys));
         };
-        let section = Section::parse(super::document_text(document)?);
+        let section = Section::parse(super::editable_text(document)?);
         let Some(mut deleted) = section.delete(&self.index) else {
             let requirements = section.requirements();
             let indices: Vec<&str> =

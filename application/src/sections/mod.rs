@@ -26,7 +26,7 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
 use crate::ApplicationPorts;
 use crate::answer::text_borders;
-use crate::transaction::commit_decision;
+use crate::transaction::{check_text_merged, commit_decision};
 
 pub(crate) type ProjectRoot = BoundedString<1_000>;
 pub(crate) type OperationDescription = BoundedString<10_000>;
@@ -185,6 +185,13 @@ fn existing_values(value: &str, plural_noun: &str, existing: &[&str], count: usi
 /// A document's text, or an error that names it.
 fn document_text(document: &Document) -> Result<&str> {
     document.text().map_err(|problem| unreadable_error(&document.id, &problem))
+}
+
+/// The text of a document to be changed.
+fn editable_text(document: &Document) -> Result<&str> {
+    let text = document_text(document)?;
+    check_text_merged(&document.id, text)?;
+    Ok(text)
 }
 
 /// Returns the text without copying it.

@@ -255,7 +255,7 @@ impl RuleEdits {
         if let (None, None, RuleEdit::Create(..)) = (original, &current, &change.edit) {
             super::check_new_section(key, titles)?;
         }
-        let source = current.as_ref().map_or(Ok(""), super::document_text)?;
+        let source = current.as_ref().map_or(Ok(""), super::editable_text)?;
         let outcome = edits.edit(change, source, columns, titles, entry)?;
         for warning in outcome.warnings {
             state.add_note(warning);
@@ -413,7 +413,7 @@ impl SectionEdits {
             let problem = super::existing_values(key.as_str(), "sections", &keys, keys.len());
             return missing(format!("section {problem}"), "section");
         };
-        let section = Section::parse(super::document_text(original)?);
+        let section = Section::parse(super::editable_text(original)?);
         let rules = section.requirements();
         let found = section.find(index.as_str());
         let Some(position) = rules.iter().position(|rule| Some(rule) == found) else {
@@ -445,7 +445,7 @@ impl RuleChange {
 
 /// The indices of a section as spelled, in the order of the file.
 fn indices(section: Option<&Document>) -> Result<Vec<String>> {
-    let source = section.map_or(Ok(""), super::document_text)?;
+    let source = section.map_or(Ok(""), super::editable_text)?;
     let section = Section::parse(source);
     Ok(section.requirements().iter().map(|rule| rule.index.to_owned()).collect())
 }

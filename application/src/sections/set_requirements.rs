@@ -169,7 +169,7 @@ impl Arguments {
         if section.is_none() {
             super::check_new_section(key, &snapshot.titles)?;
         }
-        let source = section.map_or(Ok(""), super::document_text)?;
+        let source = section.map_or(Ok(""), super::editable_text)?;
         let mut set = self.edit(&Section::parse(source), columns)?;
         let id = DocumentId::section(key.as_str());
         let mut changes = Vec::new();

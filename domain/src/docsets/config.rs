@@ -10,6 +10,7 @@ use super::{
     check_version, quote_excerpt, similar_word,
 };
 use crate::diagnostic::Diagnostic;
+use crate::unresolved_merge::find_unresolved_merge;
 use crate::yaml::{self, SourcePosition, YamlDialect, YamlEntry, YamlNode, YamlValue};
 
 const DOCS_ROOT: &str = ".knowledge/docs";
@@ -79,6 +80,9 @@ fn parse_root(text: &str) -> Result<YamlNode, Diagnostic> {
         return Err(START.diagnostic(format!(
             "the file has {bytes} bytes, at most {MAX_CONFIG_BYTES} are read; shorten it"
         )));
+    }
+    if let Some(merge) = find_unresolved_merge(text) {
+        return Err(merge);
     }
     let mut diagnostic = match yaml::parse_yaml(text, YamlDialect::Configuration) {
         Ok(tree) => match (tree.duplicate, &tree.root.value) {
