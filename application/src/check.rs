@@ -10,7 +10,8 @@ use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::front_matter;
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::knowledge::{EntityGraph, EntityLookup, EntityNode, is_entity_id};
+use reqlore_domain::knowledge::{EntityGraph, EntityLink, EntityLookup, EntityNode, is_entity_id};
+use reqlore_domain::link_values::is_known_relation;
 use reqlore_domain::name_form::{compose, fold_name};
 use reqlore_domain::ports::documents::{Refresh, read_all};
 use reqlore_domain::ports::project_resolver::Toolset;
@@ -19,6 +20,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::instructions::{self, SectionListUpdate, SectionTitles};
+use reqlore_domain::timestamp::Timestamp;
 use serde::Serialize;
 
 use crate::backlog::check::ReferenceIndex;
@@ -112,7 +114,7 @@ async fn check_sections(
     let mut findings = Vec::new();
     for meta in &sections {
         if let Some(problem) = &meta.diagnostic {
-            findings.push(CheckFinding::for_document(&meta.id, problem.message.clone()));
+            findings.push(CheckFinding::new(&meta.id, problem.clone()));
             continue;
         }
         let Some(document) = get_one(&*ports.documents, project, &meta.id).await? else { continue };
@@ -162,10 +164,11 @@ async fn check_list(
     if sections.is_empty() && document.body == instructions::NEW_INSTRUCTIONS {
         return Ok(Vec::new());
     }
-    let source = match document.text() {
-        Ok(source) => source,
-        Err(problem) => return Ok(vec![CheckFinding::for_document(&id, problem)]),
-    };
+    let meta = DocumentMeta::from_document(&document, Timestamp::default());
+    if let Some(problem) = meta.diagnostic {
+        return Ok(vec![CheckFinding::new(&id, problem)]);
+    }
+    let source = document.text().unwrap_or_default();
     let mut titles = SectionTitles::new();
     for section in sections {
         titles.insert(section.id.name.clone(), section.title.clone());
@@ -327,6 +330,14 @@ fn broken_links<'a>(
         }
     }
     broken.extend(broken_items);
+    for EntityLink { relation, target, is_certain, .. } in &node.entity.links {
+        // With a colon it may name a rule of a section.
+        let is_link = !is_certain && is_known_relation(relation) && !target.contains(':');
+        if is_link && graph.find(target) == EntityLookup::Nothing {
+            let problem = describe_missing(graph, target);
+            broken.push((target, format!("{relation} leads to {problem}")));
+        }
+    }
     broken
 }
 

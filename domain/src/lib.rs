@@ -16,6 +16,7 @@ pub mod function_words;
 mod hash_text;
 pub mod identity;
 pub mod knowledge;
+pub mod link_values;
 pub mod name_form;
 pub mod ports;
 pub mod project_key;

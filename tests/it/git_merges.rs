@@ -13,6 +13,12 @@ use crate::copy_and_backup::run;
 
 /// Runs git without the user's configuration. Returns its output.
 pub(crate) fn run_git(folder: &Path, arguments: &[&str]) -> String {
+    let (succeeded, printed) = try_git(folder, arguments);
+    assert!(succeeded, "git {arguments:?}: {printed}");
+    printed
+}
+
+fn try_git(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let mut git = Command::new("git");
     git.current_dir(folder)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
@@ -23,8 +29,7 @@ pub(crate) fn run_git(folder: &Path, arguments: &[&str]) -> String {
     }
     let output = git.args(arguments).output().unwrap();
     let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {printed}");
-    printed
+    (output.status.success(), printed)
 }
 
 /// Creates an epic, a story and requirements with the author in their titles, and commits.
@@ -121,4 +126,116 @@ fn merged_branches_duplicate_references_are_repaired() {
         assert_eq!(data(&answer)["item"]["title"], title, "{reference}");
     }
     assert_eq!(create_epic(&mut server, "Next"), "EP-003");
+}
+
+#[test]
+fn unresolved_merge_is_named_and_not_written() {
+    let version = Command::new("git").arg("--version").stdout(Stdio::null()).status();
+    if !version.is_ok_and(|status| status.success()) {
+        println!("git is missing; nothing was tested");
+        return;
+    }
+    let folder = project();
+    let root = folder.path();
+    run_git(root, &["init", "--quiet", "--initial-branch=main"]);
+    let requirements = "docs/development/requirements";
+    // Each text has one line that both branches change.
+    let files = [
+        (
+            format!("{requirements}/money.md"),
+            "# Money\n\n**1.** One.\n\n**2.** SIDE\n\n**3.** Three.\n",
+            5,
+        ),
+        (
+            format!("{requirements}/AGENTS.md"),
+            "# R\n\n## Sections\n\n- Money (key: money)\n\nSIDE\n",
+            7,
+        ),
+        (
+            ".reqlore/backlog/epics/EP-001.md".to_owned(),
+            "---\ntitle: One\npriority: 2\nassignee_username: SIDE\n---\n",
+            4,
+        ),
+        (
+            ".reqlore/backlog/epics/EP-002.md".to_owned(),
+            "---\ntitle: Two\n---\n\nText\n\nSIDE\n",
+            7,
+        ),
+        (
+            ".ixchel/decisions/dec-00000a.md".to_owned(),
+            "---\nid: dec-00000a\ntitle: A\n---\nSIDE\n",
+            5,
+        ),
+        (
+            ".knowledge/config.yaml".to_owned(),
+            "docsets:\n  a:\n    local_path: docs\n    description: SIDE\n",
+            4,
+        ),
+    ];
+    for (branch, side) in [("main", "base"), ("topic", "theirs"), ("main", "ours")] {
+        if side == "theirs" {
+            run_git(root, &["checkout", "--quiet", "-b", branch]);
+        } else if side == "ours" {
+            run_git(root, &["checkout", "--quiet", branch]);
+        }
+        for (path, text, _) in &files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text.replace("SIDE", side)).unwrap();
+        }
+        run_git(root, &["add", "--all"]);
+        run_git(root, &["commit", "--quiet", "--message", side]);
+    }
+    assert_eq!(run(root, "check"), (0, "Nothing to fix.\n".to_owned()));
+    let (merged, printed) = try_git(root, &["merge", "topic"]);
+    assert!(!merged && printed.contains("CONFLICT"), "{printed}");
+    let read = || files.iter().map(|(path, ..)| std::fs::read_to_string(root.join(path)).unwrap());
+    let before: Vec<String> = read().collect();
+
+    let (code, output) = run(root, "check");
+    assert_eq!(code, 1, "{output}");
+    let named: Vec<&str> =
+        output.lines().filter(|line| line.contains("unresolved merge; keep the right")).collect();
+    assert_eq!(named.len(), files.len(), "{output}");
+    for (path, _, line) in &files {
+        let document = match path.strip_prefix(requirements) {
+            Some("/money.md") => "section money",
+            Some(_) => "AGENTS.md",
+            None => path,
+        };
+        assert!(
+            named.iter().any(|named| named.starts_with(&format!("{document}:{line}: "))),
+            "{output}"
+        );
+    }
+    let mut server = Server::start(root);
+    let rule = |index: &str| {
+        json!({
+            "project_root": root, "operation_description": "test", "section": "money",
+            "index": index, "text": "New.",
+        })
+    };
+    let writes = [
+        ("reqlix_set_requirements", rule("3")),
+        ("reqlix_set_requirements", rule("1")),
+        ("update_epic", json!({ "epic": "EP-001", "status": "Done" })),
+        ("update_epic", json!({ "epic": "EP-002", "status": "Done" })),
+        ("delete_item", json!({ "reference": "EP-002" })),
+        ("ixchel_update", json!({ "id": "dec-00000a", "status": "accepted" })),
+    ];
+    for (tool, arguments) in &writes {
+        let answer = server.call(tool, arguments.clone());
+        assert_eq!(answer["result"]["isError"], true, "{tool}: {answer}");
+        assert!(answer.to_string().contains("unresolved merge; keep the right"), "{answer}");
+    }
+    let answer = server.call("list_docsets", json!({}));
+    assert!(answer.to_string().contains("unresolved merge"), "{answer}");
+    assert_eq!(read().collect::<Vec<_>>(), before);
+    run_git(root, &["checkout", "--ours", "."]);
+    run_git(root, &["add", "--all"]);
+    for (tool, arguments) in writes {
+        let answer = server.call(tool, arguments);
+        assert_ne!(answer["result"]["isError"], true, "{tool}: {answer}");
+    }
+    assert_eq!(run(root, "check"), (0, "Nothing to fix.\n".to_owned()));
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use reqlore_domain::backlog::reference::{file_suffix, has_file_suffix};
+use reqlore_domain::backlog::reference::{ParsedReference, file_suffix, has_file_suffix};
 use reqlore_domain::backlog::{ItemMeta, LinkTarget, Reference, find_argument_keys};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
@@ -434,6 +434,7 @@ fn line_of_key(text: &str, key: &str) -> Option<usize> {
 }
 
 fn names_reference(line: &str, target: Reference) -> bool {
-    line.split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_'))
-        .any(|word| Reference::parse(word) == Some(target))
+    line.split(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_')).any(|word| {
+        Reference::parse_any_case(target.kind, word) == ParsedReference::Reference(target)
+    })
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference, inverse_relation};
 use reqlore_domain::bounded_types::BoundedString;
-use reqlore_domain::document::DocumentMeta;
+use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::item_lookup::{self, BacklogReader};
+use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary};
 use crate::ToolContext;
 use crate::address::{Address, AddressSpace, AddressTarget};
@@ -128,14 +128,23 @@ impl Tool for GetItem {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let space = AddressSpace::of_caller(context, &call.caller).await?;
         let address = space.resolve(arguments.reference.as_str(), "reference").await?;
+        let mut warnings = FileWarnings::default();
         let details = match &address.target {
             AddressTarget::Item(meta) => {
                 let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+                for kind in ItemKind::ALL {
+                    if kind.parent().map(DocumentKind::Item) == Some(meta.id.kind) {
+                        backlog.children_by_parent(&[], kind, &mut warnings).await?;
+                    }
+                }
                 ItemDetails::of_item(backlog, meta, address.others.clone()).await?
             }
             _ => ItemDetails::of_other(context, &address).await?,
         };
-        Ok(ToolAnswer::new(ItemAnswer::new(details, arguments.show.unwrap_or_default())))
+        let details = ItemAnswer::new(details, arguments.show.unwrap_or_default());
+        let mut answer = ToolAnswer::new(details);
+        answer.add_notes(warnings.into_list());
+        Ok(answer)
     }
 }
 

@@ -125,22 +125,19 @@ impl<'a> BacklogReader<'a> {
     }
 
     /// The children of each parent, sorted like all lists. Adds the problems of items that may be
-    /// children, because they name the parent in a value that cannot be read.
+    /// children, because their parent cannot be read.
     pub(crate) async fn children_by_parent(
         self,
         parents: &[Reference],
         kind: ItemKind,
         warnings: &mut FileWarnings,
     ) -> Result<Vec<Vec<Arc<DocumentMeta>>>> {
-        let targets = parents.iter().map(ToString::to_string).collect();
+        let mut targets: Vec<String> = parents.iter().map(ToString::to_string).collect();
+        targets.extend(kind.parent().map(backlog::unknown_parent));
         let query = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
         let mut backlinks = self.ports.documents.backlinks(self.project, &query).await?;
+        warnings.add_diagnostics(&backlinks.split_off(parents.len()).concat());
         for (metas, parent) in backlinks.iter_mut().zip(parents) {
-            for meta in metas.iter() {
-                if item_meta(meta).is_some_and(|item| item.parent.is_none()) {
-                    warnings.add_diagnostics(std::slice::from_ref(meta));
-                }
-            }
             // Backlinks include items that only mention the parent.
             metas.retain(|meta| item_meta(meta).is_some_and(|item| item.parent == Some(*parent)));
             sort_items(metas);

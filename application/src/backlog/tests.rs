@@ -2,6 +2,7 @@
 
 mod check;
 mod delete_item;
+mod hand_made_files;
 mod list_items;
 mod project_scope;
 mod repair;

@@ -13,6 +13,7 @@ use super::{
 use crate::bounded_types::one_line;
 use crate::front_matter::{self, FieldValue, KeyEdit};
 use crate::knowledge::{tag_edits, unique_tags};
+use crate::link_values::{link_reference, link_texts};
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode};
 
@@ -294,7 +295,10 @@ impl ItemFile {
         let mut edits = KeyEdits::default();
         // As `parse_title` reads it, so that an equal title is not a change.
         let title = edit.title.as_deref().map(one_line);
-        edits.set_text("title", title.filter(|title| *title != item.title).as_deref());
+        // Writing a title of which YAML reads only a part corrects it.
+        let written = self.find_key("title").is_none_or(|node| node.text() == Some(&item.title));
+        let title = title.filter(|title| !written || *title != item.title);
+        edits.set_text("title", title.as_deref());
         let status = self.changed_value(
             "status",
             |text| find_by_name(item.kind.statuses(), Status::name, text),
@@ -366,9 +370,11 @@ impl ItemFile {
     ) -> Vec<String> {
         let mut listed = Vec::new();
         let mut texts = Vec::new();
-        let items = self.find_key(kind.name()).map(YamlNode::items).unwrap_or_default();
-        for text in items.iter().filter_map(YamlNode::text) {
-            let target = match Reference::parse(text) {
+        let items =
+            self.find_key(kind.name()).map(|node| link_texts(node, true)).unwrap_or_default();
+        for (_, text) in items {
+            let target = match link_reference(text) {
+                _ if text.is_empty() => continue,
                 Some(target) if target.kind == ItemKind::Requirement => target,
                 _ => {
                     texts.push(text.to_owned());

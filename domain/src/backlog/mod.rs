@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 pub use edit::{ItemEdit, LinkTarget, NewItem, edit_item, replace_links, tombstone_text};
 pub use fields::{Priority, RelationshipType, RequirementType, Status};
-pub(crate) use parse::truncate_title;
-pub use parse::{find_argument_keys, scan_mentions};
+pub use parse::{find_argument_keys, scan_mentions, unknown_parent};
+pub(crate) use parse::{invalid_time, truncate_title};
 pub use reference::Reference;
 pub use relation_words::inverse_relation;
 pub(crate) use relation_words::known_relations;

@@ -11,6 +11,7 @@ use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
 use crate::knowledge::{is_entity_id, parse_tags};
+use crate::link_values::{link_reference, link_texts};
 use crate::sections;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
@@ -31,7 +32,10 @@ impl ItemMeta {
         modified: Timestamp,
     ) -> (Self, Option<Diagnostic>) {
         let parts = front_matter::split(text);
-        let (entries, mut diagnostic) = match front_matter::parse(parts) {
+        let front_matter = front_matter::parse(parts);
+        // A parent on an invalid line is unknown.
+        let unread_parent = front_matter.is_err().then(String::new);
+        let (entries, mut diagnostic) = match front_matter {
             Ok(front_matter) => (front_matter.entries, front_matter.duplicate),
             // An invalid line must not separate an item from its parent.
             Err(error) => (front_matter::salvage_lines(parts), Some(error)),
@@ -39,7 +43,6 @@ impl ItemMeta {
         if let Some(diagnostic) = &mut diagnostic {
             diagnostic.column = None;
         }
-        let unread_parent = String::new();
         let mut parser = ItemParser { kind, parts, entries, diagnostic, unread_parent };
         let item = parser.parse_item(name, modified.whole_seconds());
         (item, parser.diagnostic)
@@ -47,7 +50,8 @@ impl ItemMeta {
 
     /// The item of an unreadable document: only its name is known.
     pub fn placeholder(kind: ItemKind, name: &str, modified: Timestamp) -> Self {
-        Self { description: None, ..Self::parse(kind, name, "", modified).0 }
+        let mentions = kind.parent().map(unknown_parent).into_iter().collect();
+        Self { description: None, mentions, ..Self::parse(kind, name, "", modified).0 }
     }
 
     /// The description in a document's text.
@@ -61,8 +65,8 @@ struct ItemParser<'a> {
     parts: DocumentParts<'a>,
     entries: Vec<YamlEntry>,
     diagnostic: Option<Diagnostic>,
-    /// The value of a parent that cannot be read.
-    unread_parent: String,
+    /// The value of a parent that cannot be read, or empty if the front matter is invalid.
+    unread_parent: Option<String>,
 }
 
 impl ItemParser<'_> {
@@ -75,8 +79,16 @@ impl ItemParser<'_> {
         let priority = self.parse_priority();
         let requirement_type = self.parse_requirement_type();
         let parent = kind.parent().and_then(|parent| self.parse_parent(parent));
+        let unread_parent = self.unread_parent.take().filter(|_| parent.is_none());
+        let mut mentions = Vec::new();
+        // So that each list of possible siblings can name this file.
+        if let (Some(_), Some(kind)) = (&unread_parent, kind.parent()) {
+            mentions.push(unknown_parent(kind));
+        }
         let deleted_at = self.parse_time("deleted_at");
         let deletion = deleted_at.map(|at| Deletion { at, by: self.scalar("deleted_username") });
+        let texts = format!("{title}\n{body}\n{}", unread_parent.unwrap_or_default());
+        mentions.extend(find_mentions(&texts, reference));
         // A new item is not written with a second time.
         let created_at = self.parse_time("created_at").unwrap_or(modified);
         let updated_at = self.parse_time("updated_at").unwrap_or(created_at);
@@ -91,9 +103,7 @@ impl ItemParser<'_> {
             relationships: self.parse_relationships(),
             // Most lists then need no document, and metadata stays small.
             description: (body.len() <= MAX_INLINE_DESCRIPTION_BYTES).then(|| body.to_owned()),
-            // After parsing the title, which may come from the body. A parent that cannot be read
-            // is mentioned, so that a list of its children can name this file.
-            mentions: find_mentions(&format!("{title}\n{body}\n{}", self.unread_parent), reference),
+            mentions,
             title,
             creator: self.scalar("creator_username"),
             assignee: self.scalar("assignee_username"),
@@ -119,7 +129,10 @@ impl ItemParser<'_> {
     }
 
     fn parse_title(&mut self, body: &str, name: &str) -> String {
-        if let Some(title) = self.scalar("title") {
+        if let Some((title, problem)) = front_matter::find_title(self.parts, &self.entries) {
+            if let Some(Diagnostic { line, message, .. }) = problem {
+                self.report(line, message);
+            }
             return one_line(&title);
         }
         // Acceptance criteria have no title of their own.
@@ -128,7 +141,7 @@ impl ItemParser<'_> {
             self.report(None, message.to_owned());
         }
         let heading = sections::first_heading(body);
-        match heading.or_else(|| body.lines().find(|line| !line.trim().is_empty())) {
+        match heading.or_else(|| body.lines().find(|line| line.contains(char::is_alphanumeric))) {
             Some(title) => truncate_title(&one_line(title)),
             None => name.to_owned(),
         }
@@ -166,25 +179,24 @@ impl ItemParser<'_> {
 
     fn parse_parent(&mut self, kind: ItemKind) -> Option<Reference> {
         let key = kind.name();
-        let (line, text) = match self.find_key(key).map(|node| &node.value) {
-            // Relationships are lists, so users write a list here as well.
-            Some(YamlValue::List(parents)) => match &parents[..] {
-                [] => return None,
-                [parent] => (parent.position.line, parent.text().unwrap_or_default().to_owned()),
-                [first, ..] => {
-                    let (line, count) = (first.position.line, parents.len());
-                    let texts = parents.iter().filter_map(YamlNode::text);
-                    self.unread_parent = texts.collect::<Vec<_>>().join(" ");
-                    self.report(line, format!("{key} has {count} values; keep one"));
-                    return None;
-                }
-            },
-            _ => self.scalar_with_line(key)?,
+        // Cloned, because `report` needs the parser.
+        let node = self.find_key(key)?.clone();
+        let texts = link_texts(&node, true);
+        let (line, text) = match &texts[..] {
+            [] => return None,
+            [(node, text)] => (node.position.line, (*text).to_owned()),
+            [(first, _), ..] => {
+                let (line, count) = (first.position.line, texts.len());
+                let texts: Vec<&str> = texts.iter().map(|(_, text)| *text).collect();
+                self.unread_parent = Some(texts.join(" "));
+                self.report(line, format!("{key} has {count} values; keep one"));
+                return None;
+            }
         };
-        let parent = Reference::parse(&text).filter(|parent| parent.kind == kind);
+        let parent = link_reference(&text).filter(|parent| parent.kind == kind);
         if parent.is_none() {
             self.report(line, invalid_reference(kind.name(), &text, kind));
-            self.unread_parent = text;
+            self.unread_parent = Some(text);
         }
         parent
     }
@@ -197,14 +209,8 @@ impl ItemParser<'_> {
         for kind in RelationshipType::ALL {
             // Cloned, because `report` needs the parser.
             let Some(node) = self.find_key(kind.name()).cloned() else { continue };
-            for item in node.items() {
-                // An empty key has no targets, which is not a problem.
-                if item.value == YamlValue::Null {
-                    continue;
-                }
-                // A list or a map in the list is no reference either.
-                let text = item.text().unwrap_or_default();
-                match Reference::parse(text) {
+            for (item, text) in link_texts(&node, true) {
+                match link_reference(text) {
                     Some(target) if target.kind == ItemKind::Requirement => {
                         let relationship = Relationship { kind, target };
                         if !relationships.contains(&relationship) {
@@ -253,9 +259,7 @@ impl ItemParser<'_> {
         let (line, text) = self.scalar_with_line(key)?;
         let time = Timestamp::parse(&text);
         if time.is_none() {
-            let text = quote_excerpt(&text);
-            let message = format!("{key} {text} is not a time; write it like 2026-01-31T23:59:59Z");
-            self.report(line, message);
+            self.report(line, invalid_time(key, &text));
         }
         time.map(Timestamp::whole_seconds)
     }
@@ -284,9 +288,22 @@ impl ItemParser<'_> {
     }
 }
 
+/// The mention of an item in the place of a parent of this kind that cannot be read.
+pub fn unknown_parent(kind: ItemKind) -> String {
+    format!("{}-?", kind.prefix())
+}
+
+pub(crate) fn invalid_time(key: &str, text: &str) -> String {
+    let text = quote_excerpt(text);
+    format!("{key} {text} is not a time; write it like 2026-01-31T23:59:59Z")
+}
+
 fn invalid_reference(key: &str, text: &str, kind: ItemKind) -> String {
-    let (text, prefix) = (quote_excerpt(text), kind.prefix());
-    format!("{key} {text} is not a reference; write one like {prefix}-012")
+    let prefix = kind.prefix();
+    if text.is_empty() {
+        return format!("{key} is a map without `id`; write a reference like {prefix}-012");
+    }
+    format!("{key} {} is not a reference; write one like {prefix}-012", quote_excerpt(text))
 }
 
 pub(crate) fn truncate_title(text: &str) -> String {

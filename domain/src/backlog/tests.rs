@@ -59,10 +59,9 @@ fn invalid_value_is_reported_and_replaced_by_its_default() {
         ("---\ntitle: T\nuser_story: EP-1\n---\n", Some(3), "write one like US-012"),
         ("---\ntitle: T\ncreated_at: soon\n---\n", Some(3), "2026-01-31T23:59:59Z"),
         ("---\ntitle: T\nblocks:\n  - US-1\n---\n", Some(4), "write one like REQ-012"),
-        ("---\ntitle: T\nblocks:\n  - [REQ-1]\n---\n", Some(4), "write one like REQ-012"),
-        ("---\ntitle: T\nuser_story: {a: US-1}\n---\n", Some(3), "is a list or a map"),
+        ("---\ntitle: T\nblocks:\n  - [US-1]\n---\n", Some(4), "write one like REQ-012"),
+        ("---\ntitle: T\nuser_story: {a: US-1}\n---\n", Some(3), "is a map without `id`"),
         ("---\ntitle: T\nuser_story: [US-1, US-2]\n---\n", Some(3), "has 2 values; keep one"),
-        ("---\ntitle: T\nuser_story: [[US-1]]\n---\n", Some(3), "write one like US-012"),
         ("---\ntitle: T\npriority: [1]\n---\n", Some(3), "is a list or a map"),
         ("---\nstatus: Draft\n---\nWords", None, "`title` is missing"),
         ("---\ntitle: [\n---\n", None, ""),
@@ -100,7 +99,78 @@ fn parent_that_cannot_be_read_is_mentioned() {
         let text = format!("---\ntitle: T\nuser_story: {parent}\n---\nSee EP-1.\n");
         let (item, diagnostic) = requirement("REQ-1", &text);
         assert!(item.parent.is_none() && diagnostic.is_some(), "{text}");
-        assert_eq!(item.mentions, ["EP-001", "US-007", "US-008"], "{text}");
+        assert_eq!(item.mentions, ["US-?", "EP-001", "US-007", "US-008"], "{text}");
+    }
+    for parent in ["Guest checkout", "EP-7", "US-", "{a: b}", "[[x]]", "US7", "US-7x", "'#7'"] {
+        let text = format!("---\ntitle: T\nuser_story: {parent}\n---\n");
+        let (item, diagnostic) = requirement("REQ-1", &text);
+        assert!(item.parent.is_none() && diagnostic.is_some(), "{text}");
+        assert!(item.mentions.contains(&"US-?".to_owned()), "{text}");
+    }
+    // Also in front matter that cannot be read at all.
+    let (item, _) = requirement("REQ-1", "---\ntitle: T\nuser_story:\n  [US-7\n---\n");
+    assert_eq!((item.parent, &*item.mentions), (None, &["US-?".to_owned()][..]));
+    let unreadable = ItemMeta::placeholder(ItemKind::Requirement, "REQ-1", AT);
+    assert_eq!(unreadable.mentions, ["US-?"]);
+}
+
+// S2: 1.1
+#[test]
+fn links_of_items_are_read_in_any_spelling() {
+    for value in [
+        "US-7",
+        "us-7",
+        "Us-0007",
+        "\"[[US-007]]\"",
+        "[[US-7]]",
+        "[us-7]",
+        "\n  - \"[[us-7]]\"",
+        "\"[[US-007|Guest checkout]]\"",
+        "\"[[US-007#Notes]]\"",
+        "\"[[US-007-guest-checkout-3f9a1c]]\"",
+        "\"[Guest checkout](../stories/US-007.md)\"",
+        "US-007-guest-checkout-3f9a1c.md",
+        "{id: US-7}",
+        "{id: \"[[US-7]]\", type: parent}",
+        "\n  - id: us-7\n    type: parent",
+        "\"<US-7>\"",
+        "\"`US-7`\"",
+        "\"US-7,\"",
+    ] {
+        let text = format!("---\ntitle: T\nuser_story: {value}\n---\n");
+        let (item, diagnostic) = requirement("REQ-1", &text);
+        assert_eq!((item.parent, diagnostic), (Reference::parse("US-7"), None), "{text}");
+    }
+    for value in [
+        "[REQ-2, REQ-3]",
+        "REQ-2, REQ-3",
+        "req-2; req-0003",
+        "\"[[REQ-2]], [[REQ-3]]\"",
+        "[[REQ-2], [REQ-3]]",
+        "[[[REQ-2]], [[REQ-3]]]",
+        "[{id: REQ-2, type: blocks}, REQ-3]",
+        "\n  - REQ-2, REQ-3\n  - REQ-2",
+        "\n  - req-002.md\n  - \"[[REQ-3]]\"",
+        "|\n  REQ-2\n  REQ-3",
+    ] {
+        let text = format!("---\ntitle: T\ndepends_on: {value}\n---\n");
+        let (item, diagnostic) = requirement("REQ-1", &text);
+        let targets: Vec<String> =
+            item.relationships.iter().map(|link| link.target.to_string()).collect();
+        assert_eq!(
+            (&targets[..], diagnostic),
+            (&["REQ-002", "REQ-003"].map(str::to_owned)[..], None)
+        );
+        // An edit of the links keeps the others.
+        let one =
+            ItemEdit { relationships: Some(vec![item.relationships[1]]), ..ItemEdit::default() };
+        let edited = edit_item(&item, &text, &one, AT).unwrap().unwrap();
+        let (item, diagnostic) = requirement("REQ-1", &edited);
+        assert_eq!(
+            (item.relationships, diagnostic),
+            (one.relationships.unwrap(), None),
+            "{edited}"
+        );
     }
 }
 

@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::{DocumentParts, FieldValue, FrontMatter, parse, render_scalar, split};
+use super::{DocumentParts, FieldValue, FrontMatter, cut_title, parse, render_scalar, split};
 use crate::diagnostic::Diagnostic;
+use crate::unresolved_merge::find_unresolved_merge;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
 const BOM: &str = "\u{feff}";
@@ -25,6 +26,10 @@ pub struct KeyEdit<'a> {
 /// the edit is impossible and what to do.
 pub fn edit(text: &str, edits: &[KeyEdit<'_>], last_keys: &[&str]) -> Result<String, String> {
     let parts = split(text);
+    // It explains invalid YAML.
+    if let Some(merge) = find_unresolved_merge(text) {
+        return Err(not_editable(&merge));
+    }
     // Fails early: an edit of invalid YAML cannot be verified.
     let before = parse_unique(parts)?;
     let edits: Vec<&KeyEdit<'_>> = edits.iter().filter(|edit| !is_applied(&before, edit)).collect();
@@ -42,8 +47,6 @@ pub fn edit(text: &str, edits: &[KeyEdit<'_>], last_keys: &[&str]) -> Result<Str
             line_end: line_end(source),
         };
         front_matter.apply_edits(&edits, last_keys)? + &source[parts.yaml_with_fence.len()..]
-    } else if begins_unclosed(source) {
-        return Err(edit_error("the closing `---` line is missing"));
     } else {
         prepend_front_matter(source, &edits)
     };
@@ -82,12 +85,15 @@ fn edit_error(reason: &str) -> String {
     format!("the front matter can't be edited safely: {reason}; edit the file by hand")
 }
 
+fn not_editable(Diagnostic { line, message, .. }: &Diagnostic) -> String {
+    edit_error(&format!("line {}: {message}", line.unwrap_or(1)))
+}
+
 /// Parses front matter; invalid YAML and duplicate keys are errors.
 fn parse_unique(parts: DocumentParts<'_>) -> Result<FrontMatter, String> {
     match parse(parts) {
-        Ok(FrontMatter { duplicate: Some(diagnostic), .. }) | Err(diagnostic) => {
-            let Diagnostic { line, message, .. } = diagnostic;
-            Err(edit_error(&format!("line {}: {message}", line.unwrap_or(1))))
+        Ok(FrontMatter { duplicate: Some(problem), .. }) | Err(problem) => {
+            Err(not_editable(&problem))
         }
         Ok(front_matter) => Ok(front_matter),
     }
@@ -98,14 +104,6 @@ fn is_applied(front_matter: &FrontMatter, edit: &KeyEdit<'_>) -> bool {
         (Some(value), Some(node)) => value.matches_parsed(&node.value),
         (value, node) => value.is_none() && node.is_none(),
     }
-}
-
-/// True if the text seems to begin with front matter that has no closing line. New front matter
-/// above it would move its keys into the body.
-fn begins_unclosed(body: &str) -> bool {
-    let mut lines = body.lines();
-    lines.next().is_some_and(|line| line.trim_end() == "---")
-        && lines.next().is_some_and(|line| line.contains(':'))
 }
 
 /// The line end of the first line.
@@ -214,7 +212,15 @@ impl FrontMatterSource<'_> {
                 Err(form) => return Err(edit_error(&format!("`{}` has {form}", edit.key))),
             };
             splices.push(match &edit.value {
-                Some(value) => self.replace_value(&span, value),
+                Some(value) => {
+                    let (mut range, text) = self.replace_value(&span, value);
+                    if edit.key == "title" && cut_title(self.text, self.entries).is_some() {
+                        // All of the line was shown as the title.
+                        let line_end = self.text[range.end..].find(['\r', '\n']);
+                        range.end = line_end.map_or(self.text.len(), |end| range.end + end);
+                    }
+                    (range, text)
+                }
                 None => (self.entry_lines(&span), String::new()),
             });
         }

@@ -1,5 +1,7 @@
 //! Splitting, rendering and editing of front matter.
 
+mod second_reader;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -204,7 +206,7 @@ fn edit_of_unsupported_yaml_is_rejected() {
         assert!(error.ends_with("; edit the file by hand"), "{error}");
     }
     let error = edit("---\ntitle: T\n\nBody\n", &[set("k", "v")]).unwrap_err();
-    assert!(error.contains("the closing `---` line is missing"), "{error}");
+    assert!(error.contains("the front matter has no closing `---` line; add one"), "{error}");
     // A lone CR ends a line in YAML.
     let error = edit("---\nk: 1\ra: 2\n---\n", &[remove("k")]).unwrap_err();
     assert!(error.contains("another key"), "{error}");
@@ -294,5 +296,184 @@ proptest! {
             let suffix = bytes.take_while(|(a, b)| a == b).count();
             prop_assert!(prefix + suffix + longest >= text.len(), "{text}\n{edited}");
         }
+    }
+}
+
+#[test]
+fn misplaced_front_matter_is_reported_and_not_edited() {
+    let begins = "the front matter seems to begin at line";
+    for (text, line, message) in [
+        ("\n---\ntitle: T\n---\nbody\n", 2, "after a blank line"),
+        ("\r\n\r\n---\r\ntitle: T\r\n---\r\n", 3, "after a blank line"),
+        (" \t\n---\na_key: 1\n---\n", 2, "after a blank line"),
+        ("\u{200b}\n---\na: 1\n---\n", 2, "after a blank line"),
+        ("\n\n---\na: 1\n\nNever closed\n", 3, "after a blank line"),
+        ("\u{feff}\u{feff}---\ntitle: T\n---\n", 1, "after a byte order mark or a blank"),
+        (" ---\ntitle: T\n---\n", 1, "after a byte order mark or a blank"),
+        ("\u{200b}---\ntitle: T\n---\n", 1, "after a byte order mark or a blank"),
+        ("\u{feff}\n---\ntitle: T\n---\n", 2, "after a blank line"),
+        ("+++\ntitle = \"T\"\n+++\nbody\n", 1, "with another line than `---`"),
+        ("\n+++\na = 1\n+++\n", 2, "with another line than `---`"),
+        (
+            "{\n  \"title\": \"T\",\n  \"status\": \"Done\"\n}\nbody\n",
+            1,
+            "with another line than `---`",
+        ),
+        ("{ \"title\": \"T\" }\n\nbody\n", 1, "with another line than `---`"),
+        ("---yaml\ntitle: T\n---\n", 1, "with another line than `---`"),
+        ("--- # metadata\ntitle: T\n---\n", 1, "with another line than `---`"),
+        ("-----\ntitle: T\n-----\n", 1, "with another line than `---`"),
+        ("—-\ntitle: T\n—-\n", 1, "with another line than `---`"),
+        ("<!-- licence -->\n---\ntitle: T\n---\n", 2, "after other text"),
+        ("```yaml\n---\nid: dec-1a2b3c\nstatus: open\n---\n```\n", 2, "after other text"),
+        ("# Heading\n\n---\nk: 1\ntags: [a]\n...\n", 3, "after other text"),
+        ("%YAML 1.2\n---\ntitle: T\n---\n", 2, "after other text"),
+    ] {
+        let problem = parse(split(text)).unwrap_err();
+        assert_eq!(problem.line, Some(line), "{text:?}: {problem:?}");
+        let expected = format!("{begins} {line} {message}");
+        assert!(problem.message.starts_with(&expected), "{text:?}: {problem:?}");
+        let error = edit(text, &[set("status", "Done")]).unwrap_err();
+        assert!(error.contains(&expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn second_front_matter_is_reported_and_not_edited() {
+    for second in ["---\ntitle: B\n---\n", "+++\nk = 1\n+++\n", "{ \"k\": 1 }\n", "---\r\nk: v"] {
+        let text = format!("---\ntitle: A\n---\n{second}");
+        let front_matter = parse(split(&text)).unwrap();
+        assert_eq!(front_matter.entries.len(), 1, "{text:?}");
+        let problem = front_matter.duplicate.unwrap();
+        assert_eq!(problem.line, Some(4), "{text:?}");
+        assert!(
+            problem
+                .message
+                .starts_with("the front matter seems to begin at line 4 after the first one")
+        );
+        assert!(edit(&text, &[set("status", "Done")]).is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn text_that_resembles_front_matter_is_edited() {
+    for text in [
+        "Body\n",
+        "---\n\nA line above\n",
+        "A title\n---\nNote: a remark\n",
+        "Text\n\n---\nOwner: Ann\n\nMore\n",
+        "Text\n\n---\ntitle: no closing line\n",
+        "- a: 1\n- b: 2\n",
+        "---\n- a\n- b\n",
+        "--\nk: v\n",
+        "{not json}\n",
+        "{\n}\n",
+        "+++ a/file\n@@\n",
+        "Status: Done\n---\n",
+        "---\nhttps://example.org\n",
+        "| a | b |\n|---|---|\n| k: 1 | 2 |\n",
+    ] {
+        assert!(parse(split(text)).is_ok(), "{text:?}");
+        let edited = edit(text, &[set("status", "Done")]).unwrap();
+        assert!(edited.ends_with(text), "{text:?}: {edited:?}");
+        // The text may follow front matter, as in every new document.
+        assert!(edit(&edited, &[set("status", "Open")]).is_ok(), "{edited:?}");
+    }
+}
+
+#[test]
+fn misplaced_keys_are_salvaged() {
+    for text in [
+        "\n---\ntitle: T\nstatus: Done\n---\nbody\n",
+        "\u{feff}\u{feff}---\ntitle: T\nstatus: Done\n\nbody: x\n",
+        "<!-- x -->\n---\ntitle: T\nstatus: Done\n---\n",
+    ] {
+        let entries = salvage_lines(split(text));
+        let values: Vec<_> = entries.iter().map(|entry| entry.node.text().unwrap()).collect();
+        assert_eq!(values, ["T", "Done"], "{text:?}");
+    }
+}
+
+#[test]
+fn title_that_yaml_cuts_is_shown_whole() {
+    for (line, shown, problem) in [
+        ("Fix #12 now", "Fix #12 now", "the title ends before ` #12 now`; quote it"),
+        ("Fix  # a remark", "Fix  # a remark", "the title ends before `  # a remark`; quote it"),
+        ("2026 #1", "2026 #1", "the title ends before ` #1`; quote it"),
+        ("true #", "true #", "the title ends before ` #`; quote it"),
+        ("C# and F#, #3 of 4", "C# and F#, #3 of 4", "the title ends before ` #3 of 4`; quote it"),
+        ("Größe #1 prüfen", "Größe #1 prüfen", "the title ends before ` #1 prüfen`; quote it"),
+        ("a\n  b #c", "a b #c", "the title ends before ` #c`; quote it"),
+        ("! bang", "! bang", "the title is read as \"bang\"; quote it"),
+        ("!important fix", "!important fix", "the title is read as \"fix\"; quote it"),
+        ("&anchor text", "&anchor text", "the title is read as \"text\"; quote it"),
+        ("#12 is open", "#12 is open", "the title is read as empty; quote it"),
+        ("!todo", "!todo", "the title is read as empty; quote it"),
+        ("[draft]", "[draft]", "the title is read as a list or a map; quote it"),
+        ("{draft}", "{draft}", "the title is read as a list or a map; quote it"),
+        ("{a: b} #c", "{a: b} #c", "the title is read as a list or a map; quote it"),
+    ] {
+        for end in ["\n", "\r\n"] {
+            let text = format!("---{end}id: x{end}title: {line}{end}status: Done{end}---{end}");
+            let parts = split(&text);
+            let entries = parse(parts).unwrap().entries;
+            let (title, found) = find_title(parts, &entries).unwrap();
+            let found = found.unwrap();
+            assert_eq!((&*title, &*found.message), (shown, problem), "{text:?}");
+            assert_eq!(found.line, Some(3), "{text:?}");
+            // Quoted, it is whole. A tag or an anchor is left to the author.
+            if let Ok(edited) = edit(&text, &[set("title", shown)]) {
+                let parts = split(&edited);
+                let entries = parse(parts).unwrap().entries;
+                assert_eq!(find_title(parts, &entries), Some((shown.to_owned(), None)), "{edited}");
+            }
+        }
+    }
+}
+
+#[test]
+fn title_that_yaml_reads_whole_has_no_problem() {
+    for (line, shown) in [
+        ("One", "One"),
+        ("C#", "C#"),
+        ("a#b", "a#b"),
+        ("\"Fix #12\" # remark", "Fix #12"),
+        ("'Fix #12' # remark", "Fix #12"),
+        ("!!str 2026", "2026"),
+        ("|\n  Fix #12 now", "Fix #12 now"),
+        (">-\n  Fix #12 now", "Fix #12 now"),
+        ("\n  Below", "Below"),
+        ("a & b", "a & b"),
+        ("wow!", "wow!"),
+        ("# remark\n  Below", "Below"),
+    ] {
+        let text = format!("---\ntitle: {line}\n---\n");
+        let parts = split(&text);
+        let entries = parse(parts).unwrap().entries;
+        assert_eq!(find_title(parts, &entries), Some((shown.to_owned(), None)), "{text:?}");
+    }
+}
+
+#[test]
+fn title_of_invalid_front_matter_is_its_line() {
+    for (line, shown) in [
+        ("[draft] x", "[draft] x"),
+        ("Pay: by card", "Pay: by card"),
+        ("Pay: by card #1", "Pay: by card #1"),
+        ("\"Quoted\" and more", "\"Quoted\" and more"),
+        ("say \"no\"", "say \"no\""),
+        ("*urgent* fix", "*urgent* fix"),
+        ("{a} b", "{a} b"),
+        ("@home", "@home"),
+        ("`code` first", "`code` first"),
+        ("%s is shown", "%s is shown"),
+        ("- dash", "- dash"),
+        ("Fix #12 now", "Fix #12 now"),
+    ] {
+        let text = format!("---\ntitle: {line}\nbroken: [\n---\n");
+        let parts = split(&text);
+        assert!(parse(parts).is_err(), "{text:?}");
+        let found = find_title(parts, &salvage_lines(parts));
+        assert_eq!(found, Some((shown.to_owned(), None)), "{text:?}");
     }
 }

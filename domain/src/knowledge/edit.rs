@@ -112,7 +112,11 @@ pub fn edit_entity(
 ) -> Result<Option<String>, String> {
     let entries = parse_entries(text);
     let mut edits = Vec::new();
-    let title = edit.title.as_deref().map(one_line).filter(|title| *title != entity.title);
+    let title = edit.title.as_deref().map(one_line);
+    // Writing a title of which YAML reads only a part corrects it.
+    let written = yaml::find_key(&entries, "title").and_then(YamlNode::text);
+    let title =
+        title.filter(|title| written.is_some_and(|old| old != title) || *title != entity.title);
     edits.extend(title.as_deref().map(|title| set("title", title)));
     let status = edit.status.as_deref().filter(|status| entity.status.as_deref() != Some(*status));
     edits.extend(status.map(|status| set("status", status)));
@@ -123,7 +127,7 @@ pub fn edit_entity(
         }
     }
     // Only the first links are known, and setting targets would remove the rest.
-    if !edit.links.is_empty() && parse_links(&entries).len() > MAX_LINKS {
+    if !edit.links.is_empty() && parse_links(&entries).list.len() > MAX_LINKS {
         return Err(format!("it has more than {MAX_LINKS} links; edit the file by hand"));
     }
     let mut links = LinkEdits::new(&entries);

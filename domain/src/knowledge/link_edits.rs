@@ -1,8 +1,11 @@
 //! Edits links in front matter: ids under a key, or maps such as `{id: bd-cccccc, type: blocks}`.
 
+use std::borrow::Cow;
+
 use super::edit::contains_target;
-use super::{looks_like_id, may_be_id};
+use super::parse_targets;
 use crate::front_matter::{FieldValue, KeyEdit};
+use crate::link_values::{is_known_relation, link_texts};
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
 /// The keys of a file whose links change.
@@ -13,37 +16,39 @@ pub(super) struct LinkEdits<'a> {
 }
 
 enum LinkItem<'a> {
-    /// A target of the relation that the key names.
-    Id(&'a str),
-    /// A map with `id`, and `type` as an attribute.
-    Map(&'a YamlNode),
-    /// A map of an id and a remark.
-    Remark(&'a YamlNode),
+    /// A target of the relation that the key names, with its spelling.
+    Id { target: Cow<'a, str>, text: Cow<'a, str> },
+    /// A map with `id` and `type`, or of an id and a remark.
+    Map { target: Cow<'a, str>, node: &'a YamlNode },
     /// Any other value, which an edit must not lose.
     Other,
 }
 
 impl<'a> LinkItem<'a> {
-    fn parse(node: &'a YamlNode) -> Option<Self> {
-        match (node.text(), &node.value) {
-            (Some(text), _) if looks_like_id(text) || may_be_id(text) => Some(Self::Id(text)),
-            // A text under another key may be a remark, which an edit of links must keep.
-            (Some(_), _) => Some(Self::Other),
-            (None, YamlValue::Null | YamlValue::Scalar(_)) => None,
-            (None, _) if map_text(node, "id").is_some() => Some(Self::Map(node)),
-            (None, _) => match node.entries() {
-                [entry] if looks_like_id(&entry.key) => Some(Self::Remark(node)),
-                _ => Some(Self::Other),
-            },
+    fn parse(node: &'a YamlNode, text: &'a str, is_relation: bool) -> Vec<Self> {
+        let targets = parse_targets(text, is_relation);
+        let has_id = yaml::find_key(node.entries(), "id").is_some();
+        // A text under another key may be a remark, and a map may have several ids.
+        if targets.is_empty() || (node.entries().len() > 1 && !has_id) {
+            return vec![Self::Other];
         }
+        let is_only = targets.len() == 1;
+        let mut items = Vec::new();
+        for (target, _) in targets {
+            items.push(if matches!(node.value, YamlValue::Map(_)) {
+                Self::Map { target, node }
+            } else {
+                let text = if is_only { Cow::Borrowed(text) } else { target.clone() };
+                Self::Id { target, text }
+            });
+        }
+        items
     }
 
     /// `None` if it is not a link.
-    fn target(&self) -> Option<&'a str> {
+    fn target(&self) -> Option<&str> {
         match self {
-            Self::Id(target) => Some(target),
-            Self::Map(node) => map_text(node, "id"),
-            Self::Remark(node) => Some(&node.entries().first()?.key),
+            Self::Id { target, .. } | Self::Map { target, .. } => Some(target),
             Self::Other => None,
         }
     }
@@ -51,8 +56,8 @@ impl<'a> LinkItem<'a> {
     /// The value in the file; `None` if it is not a text or a map of texts.
     fn value(&self) -> Option<FieldValue> {
         match self {
-            Self::Id(target) => Some(FieldValue::from(*target)),
-            Self::Map(node) | Self::Remark(node) => {
+            Self::Id { text, .. } => Some(FieldValue::from(&**text)),
+            Self::Map { node, .. } => {
                 let mut pairs = Vec::new();
                 for YamlEntry { key, node, .. } in node.entries() {
                     pairs.push((key.clone(), node.text()?.to_owned()));
@@ -64,10 +69,6 @@ impl<'a> LinkItem<'a> {
     }
 }
 
-fn map_text<'a>(node: &'a YamlNode, key: &str) -> Option<&'a str> {
-    yaml::find_key(node.entries(), key).and_then(YamlNode::text)
-}
-
 impl<'a> LinkEdits<'a> {
     pub(super) fn new(entries: &'a [YamlEntry]) -> Self {
         Self { entries, changed: Vec::new() }
@@ -75,24 +76,30 @@ impl<'a> LinkEdits<'a> {
 
     /// Gives a relation these targets. A target that the file has keeps its place and spelling.
     pub(super) fn set_targets(&mut self, relation: &'a str, targets: &'a [String]) {
-        let mut present: Vec<&str> = Vec::new();
-        let items = yaml::find_key(self.entries, relation).map(YamlNode::items).unwrap_or_default();
-        let mut items: Vec<LinkItem<'a>> = items.iter().filter_map(LinkItem::parse).collect();
+        let mut present: Vec<String> = Vec::new();
+        let is_relation = is_known_relation(relation);
+        let node = yaml::find_key(self.entries, relation);
+        let texts = node.map(|node| link_texts(node, is_relation)).unwrap_or_default();
+        let mut items: Vec<LinkItem<'a>> = Vec::new();
+        for (node, text) in texts {
+            items.extend(LinkItem::parse(node, text, is_relation));
+        }
         let before = items.len();
         items.retain(|item| {
             // Another value stays, so that the edit fails instead of losing it.
             let Some(target) = item.target() else { return true };
             let is_kept = contains_target(targets, target) && !contains_target(&present, target);
             if is_kept {
-                present.push(target);
+                present.push(target.to_owned());
             }
             is_kept
         });
         let mut is_changed = items.len() != before;
         for target in targets {
             if !contains_target(&present, target) {
-                present.push(target);
-                items.push(LinkItem::Id(target));
+                present.push(target.clone());
+                let target = Cow::Borrowed(target.as_str());
+                items.push(LinkItem::Id { text: target.clone(), target });
                 is_changed = true;
             }
         }

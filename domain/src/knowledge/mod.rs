@@ -10,6 +10,7 @@ mod entity_graph;
 mod known_words;
 mod link_edits;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
@@ -24,12 +25,13 @@ pub use entity_graph::{
 };
 pub use known_words::{similar_relation, usual_status};
 
-use crate::backlog::ItemKind;
 use crate::backlog::reference::{ParsedReference, Reference};
+use crate::backlog::{ItemKind, invalid_time, scan_mentions};
 use crate::bounded_types::{named_enum, one_line};
 use crate::diagnostic::Diagnostic;
 use crate::document::DocumentId;
 use crate::front_matter::{self, DocumentParts, FieldValue, KeyEdit};
+use crate::link_values::{is_known_relation, link_name, link_reference, link_texts};
 use crate::name_form::{compose, fold_name};
 use crate::sections;
 use crate::timestamp::Timestamp;
@@ -107,6 +109,9 @@ fn find_word(pairs: &[(&'static str, &str)], kind: &'static str) -> &'static str
     pairs.iter().find(|(_, other)| *other == kind).map_or(kind, |(word, _)| word)
 }
 
+/// The keys of an entity's last change, the newest first.
+const TIME_KEYS: [&str; 3] = ["updated_at", "created_at", "date"];
+
 /// The kind of an entity if neither front matter, id nor folder determines one.
 const DEFAULT_KIND: &str = "note";
 
@@ -135,14 +140,15 @@ impl Entity {
         let mut front_matter = EntityFrontMatter::parse(parts);
         let id = compose(&front_matter.id(name)).into_owned();
         let kind = kind_of(name, &id, front_matter.text("type"));
-        let title = title_of(name, parts, front_matter.text("title"));
+        let title = front_matter.title(name, parts);
         let status = front_matter.text("status").map(str::to_owned);
-        let updated_at = ["updated_at", "created_at", "date"]
-            .into_iter()
-            .find_map(|key| front_matter.text(key).and_then(Timestamp::parse));
+        let times = TIME_KEYS.map(|key| front_matter.time(key));
+        let updated_at = times.into_iter().flatten().next();
         let EntityFrontMatter { entries, mut diagnostic, .. } = front_matter;
         // Salvaged lines are guesses, and a guess must not create a link.
-        let (tags, mut links) = (parse_tags(&entries), parse_links(&entries));
+        let (tags, links) = (parse_tags(&entries), parse_links(&entries));
+        let LinkList { list: mut links, problem, .. } = links;
+        diagnostic = diagnostic.or(problem);
         if links.len() > MAX_LINKS {
             links.truncate(MAX_LINKS);
             let message = format!("only the first {MAX_LINKS} links are used; remove some");
@@ -203,23 +209,21 @@ struct EntityFrontMatter {
 
 impl EntityFrontMatter {
     fn parse(parts: DocumentParts<'_>) -> Self {
-        let (entries, salvaged, mut diagnostic) = match front_matter::parse(parts) {
+        let (entries, salvaged, diagnostic) = match front_matter::parse(parts) {
             Ok(front_matter) => {
                 let duplicate = front_matter.duplicate;
-                let duplicate = duplicate.map(|found| Diagnostic { column: None, ..found });
+                let duplicate = duplicate.map(without_column);
                 (front_matter.entries, Vec::new(), duplicate)
             }
-            Err(Diagnostic { line, column, message }) => {
-                let column = column.unwrap_or(1);
-                let message = format!("invalid front matter: {message} (column {column})");
+            Err(Diagnostic { line, column, mut message }) => {
+                // Misplaced front matter has no column.
+                if let Some(column) = column {
+                    message = format!("invalid front matter: {message} (column {column})");
+                }
                 let salvaged = front_matter::salvage_lines(parts);
                 (Vec::new(), salvaged, Some(Diagnostic::new(line, message)))
             }
         };
-        if diagnostic.is_none() && parts.yaml.is_none() && looks_like_front_matter(parts.body) {
-            let message = "the front matter has no closing `---` line; add one";
-            diagnostic = Some(Diagnostic::new(1, message));
-        }
         Self { entries, salvaged, diagnostic }
     }
 
@@ -229,6 +233,32 @@ impl EntityFrontMatter {
 
     fn text(&self, key: &str) -> Option<&str> {
         self.find_key(key).and_then(YamlNode::text)
+    }
+
+    fn time(&mut self, key: &str) -> Option<Timestamp> {
+        let (node, text) = (self.find_key(key)?, self.text(key)?);
+        let time = Timestamp::parse(text);
+        if time.is_none() {
+            let problem = Diagnostic::new(node.position.line, invalid_time(key, text));
+            self.diagnostic.get_or_insert(problem);
+        }
+        time
+    }
+
+    /// The title on one line.
+    fn title(&mut self, name: &str, parts: DocumentParts<'_>) -> String {
+        let found = front_matter::find_title(parts, &self.entries)
+            .or_else(|| front_matter::find_title(parts, &self.salvaged));
+        let title = match found {
+            Some((title, problem)) => {
+                self.diagnostic = self.diagnostic.take().or(problem.map(without_column));
+                title
+            }
+            None => {
+                sections::first_heading(parts.body).unwrap_or_else(|| file_stem(name)).to_owned()
+            }
+        };
+        if title.contains(char::is_control) { one_line(&title) } else { title }
     }
 
     /// The entity's id. Reports an invalid one, unless another problem is known.
@@ -247,6 +277,10 @@ impl EntityFrontMatter {
             None => name.to_owned(),
         }
     }
+}
+
+fn without_column(diagnostic: Diagnostic) -> Diagnostic {
+    Diagnostic { column: None, ..diagnostic }
 }
 
 /// True for a text on one line that is not a path with `.`, `..` or empty parts.
@@ -283,13 +317,6 @@ fn kind_of(name: &str, id: &str, given: Option<&str>) -> String {
 fn find_value(pairs: &[(&str, &'static str)], key: &str) -> Option<&'static str> {
     let (_, value) = pairs.iter().find(|(other, _)| *other == key)?;
     Some(value)
-}
-
-/// The title on one line.
-fn title_of(name: &str, parts: DocumentParts<'_>, given: Option<&str>) -> String {
-    let title = given.or_else(|| sections::first_heading(parts.body));
-    let title = title.unwrap_or_else(|| file_stem(name));
-    if title.contains(char::is_control) { one_line(title) } else { title.to_owned() }
 }
 
 /// The values of `tags` and `labels`, without duplicates.
@@ -343,15 +370,6 @@ pub(crate) fn tag_edits(entries: &[YamlEntry], tags: Vec<String>) -> Vec<KeyEdit
     edits
 }
 
-fn looks_like_front_matter(text: &str) -> bool {
-    let mut lines = text.lines();
-    let opening = lines.next().unwrap_or_default();
-    let (key, _) = lines.next().and_then(|line| line.split_once(':')).unwrap_or_default();
-    opening.trim_end() == "---"
-        && !key.is_empty()
-        && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
 /// An outgoing link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityLink {
@@ -366,7 +384,7 @@ pub struct EntityLink {
 }
 
 /// Keys that are never links.
-const METADATA_KEYS: [&str; 10] = [
+pub(crate) const METADATA_KEYS: [&str; 10] = [
     "id",
     "type",
     "title",
@@ -386,31 +404,50 @@ const MAX_TAGS: usize = 1_000;
 
 /// The links of an entity, sorted by relation, without duplicates; at most one more than
 /// [`MAX_LINKS`].
-fn parse_links(entries: &[YamlEntry]) -> Vec<EntityLink> {
+fn parse_links(entries: &[YamlEntry]) -> LinkList<'_> {
     let mut links = LinkList::default();
     for YamlEntry { key, node, .. } in entries {
         if METADATA_KEYS.contains(&key.as_str()) {
             continue;
         }
-        for item in node.items() {
-            if let Some(id) = yaml::find_key(item.entries(), "id") {
-                // An item such as `{id: bd-cccccc, type: blocks}`.
-                let attribute = yaml::find_key(item.entries(), "type").and_then(YamlNode::text);
-                links.push(key, attribute, id.text());
-                continue;
+        let is_relation = is_known_relation(key);
+        for (item, text) in link_texts(node, is_relation) {
+            // The type of an item such as `{id: bd-cccccc, type: blocks}`.
+            let attribute = yaml::find_key(item.entries(), "type").and_then(YamlNode::text);
+            let targets = parse_targets(text, is_relation);
+            if targets.is_empty() && is_relation && !text.contains("://") {
+                let text = quote_excerpt(text);
+                let message = format!("{key}: {text} names nothing; write an ID like dec-1d2c8f");
+                links.problem.get_or_insert(Diagnostic::new(item.position.line, message));
             }
-            links.push(key, None, item.text());
-            // Ids with remarks, such as `dec-1d2c8f: because of the deadline`.
-            for entry in item.entries() {
-                if looks_like_id(&entry.key) {
-                    links.push(key, None, Some(&entry.key));
-                }
+            for (target, is_certain) in targets {
+                links.push(key, attribute, target, is_certain);
             }
         }
     }
     // Stable: targets of a relation keep the order of the file.
     links.list.sort_by(|a, b| a.relation.cmp(&b.relation));
-    links.list
+    links
+}
+
+/// The targets that a text names; true for one that is certainly a link.
+fn parse_targets(text: &str, is_relation: bool) -> Vec<(Cow<'_, str>, bool)> {
+    let name = link_name(text);
+    let lower = name.to_ascii_lowercase();
+    if looks_like_id(name) {
+        vec![(Cow::Borrowed(name), true)]
+    } else if let Some(reference) = link_reference(text) {
+        vec![(Cow::Owned(reference.to_string()), true)]
+    } else if is_entity_id(&lower) {
+        vec![(Cow::Owned(lower), true)]
+    } else if may_be_id(name) {
+        // Text values such as `priority: high` may still be links to a file `high`.
+        vec![(Cow::Borrowed(name), false)]
+    } else if is_relation && !text.contains("://") {
+        scan_mentions(text).map(|(_, mention)| (Cow::Owned(mention), true)).collect()
+    } else {
+        Vec::new()
+    }
 }
 
 /// Links without duplicates.
@@ -418,27 +455,29 @@ fn parse_links(entries: &[YamlEntry]) -> Vec<EntityLink> {
 struct LinkList<'a> {
     list: Vec<EntityLink>,
     /// Relation and target of each link, as a generated file may have thousands.
-    known: HashSet<(&'a str, &'a str)>,
+    known: HashSet<(&'a str, Cow<'a, str>)>,
+    /// The first value of a known relation that names nothing.
+    problem: Option<Diagnostic>,
 }
 
 impl<'a> LinkList<'a> {
-    fn push(&mut self, relation: &'a str, attribute: Option<&str>, target: Option<&'a str>) {
-        let Some(target) = target else { return };
-        let is_certain = looks_like_id(target);
-        // Text values such as `priority: high` may still be links to a file `high`.
-        if !is_certain && !may_be_id(target) {
-            return;
-        }
-        if self.list.len() <= MAX_LINKS && self.known.insert((relation, target)) {
+    fn push(
+        &mut self,
+        relation: &'a str,
+        attribute: Option<&str>,
+        target: Cow<'a, str>,
+        is_certain: bool,
+    ) {
+        if self.list.len() <= MAX_LINKS && self.known.insert((relation, target.clone())) {
             let attribute = attribute.filter(|attribute| *attribute != relation).map(Box::from);
-            let (relation, target) = (relation.to_owned(), compose(target).into_owned());
+            let (relation, target) = (relation.to_owned(), compose(&target).into_owned());
             self.list.push(EntityLink { relation, attribute, target, is_certain });
         }
     }
 }
 
 /// True for the form of an entity's id or an item's reference, `dec-1d2c8f` or `REQ-048`.
-fn looks_like_id(text: &str) -> bool {
+pub(crate) fn looks_like_id(text: &str) -> bool {
     is_entity_id(text)
         || ItemKind::ALL
             .into_iter()

@@ -176,3 +176,85 @@ fn links_and_tags_of_generated_file_are_limited() {
     let error = edit_entity(&entity, &text, &unlink, Timestamp::default()).unwrap_err();
     assert!(error.contains("by hand"), "{error}");
 }
+
+#[test]
+fn values_of_link_keys_are_read_in_any_spelling() {
+    for (value, targets) in [
+        ("\"[[REQ-001]]\"", "REQ-001"),
+        ("[[REQ-001]]", "REQ-001"),
+        ("REQ-001, REQ-002", "REQ-001 REQ-002"),
+        ("REQ-001; dec-aaaaaa", "REQ-001 dec-aaaaaa"),
+        ("dec-aaaaaa.md", "dec-aaaaaa"),
+        ("../decisions/dec-aaaaaa.md", "decisions/dec-aaaaaa"),
+        ("[dec-aaaaaa.md, iss-bbbbbb]", "dec-aaaaaa iss-bbbbbb"),
+        ("\n  - \"[[dec-aaaaaa|Why]]\"\n  - \"[[REQ-1#Notes]]\"", "dec-aaaaaa REQ-1"),
+        ("\"[Why](decisions/dec-aaaaaa.md)\"", "decisions/dec-aaaaaa"),
+        ("req-1", "REQ-001"),
+        ("DEC-AAAAAA", "dec-aaaaaa"),
+        ("\"[[REQ-001-guest-3f9a1c]]\"", "REQ-001"),
+        ("\"`REQ-001`\"", "REQ-001"),
+        ("REQ-001 because of the law", "REQ-001"),
+        ("both dec-aaaaaa and REQ-2", "dec-aaaaaa REQ-002"),
+        ("[{id: \"[[dec-aaaaaa]]\", type: blocks}]", "dec-aaaaaa"),
+        ("[dec-aaaaaa: why]", "dec-aaaaaa"),
+        ("billing, checkout", "billing checkout"),
+        ("money:2", "money:2"),
+        ("https://example.org/REQ-001", ""),
+        ("https://example.org/REQ-001.md", ""),
+        ("", ""),
+    ] {
+        let text = format!("---\nid: dec-000001\naffects: {value}\n---\n");
+        let entity = parse_valid("a", &text);
+        let found: Vec<&str> = entity.links.iter().map(|link| &*link.target).collect();
+        assert_eq!(found.join(" "), targets, "{text}");
+        // Without its first target, the others stay.
+        let Some(first) = entity.links.first() else { continue };
+        let unlink = unlink_edit(&entity, std::slice::from_ref(&first.target));
+        let edited = edit_entity(&entity, &text, &unlink, Timestamp::default()).unwrap().unwrap();
+        let links = parse_valid("a", &edited).links;
+        let rest: Vec<&str> = links.iter().map(|link| &*link.target).collect();
+        assert_eq!(rest, found[1..], "{edited}");
+    }
+}
+
+#[test]
+fn value_of_a_known_relation_that_names_nothing_is_reported() {
+    for value in ["the billing module", "{a: b}", "\"REQ 1\"", "12", "\"? ?\"", "[x y]"] {
+        let text = format!("---\nid: dec-000001\naffects: {value}\n---\n");
+        let (entity, problem) = Entity::parse("a", &text);
+        assert_eq!(entity.links, [], "{text}");
+        let problem = problem.unwrap_or_else(|| panic!("{text} has no diagnostic"));
+        assert_eq!(problem.line, Some(3), "{text}");
+        assert!(problem.message.contains("names nothing; write an ID like"), "{problem:?}");
+    }
+    // Another key may have any text, also one with an id in it.
+    for value in ["the billing module", "see REQ-001", "{a: b}", "a, b", "REQ-001, REQ-002"] {
+        let text = format!("---\nid: dec-000001\nsummary: {value}\n---\n");
+        assert_eq!(parse_valid("a", &text).links, [], "{text}");
+    }
+    for (value, count) in [("[REQ-001, dec-aaaaaa]", 2), ("\"[[REQ-001]]\"", 1), ("high", 1)] {
+        let text = format!("---\nid: dec-000001\nblocked: {value}\n---\n");
+        assert_eq!(parse_valid("a", &text).links.len(), count, "{text}");
+    }
+}
+
+#[test]
+fn time_of_an_entity_that_cannot_be_read_is_reported() {
+    for key in ["date", "created_at", "updated_at"] {
+        for value in ["26.11.2026", "yesterday", "2026-13-01", "11/26/2026", "2026"] {
+            let text = format!("---\nid: dec-000001\n{key}: {value}\n---\n");
+            let (entity, problem) = Entity::parse("a", &text);
+            let problem = problem.unwrap_or_else(|| panic!("{text} has no diagnostic"));
+            assert_eq!((entity.updated_at, problem.line), (None, Some(3)), "{text}");
+            assert!(problem.message.contains("is not a time; write it like 2026-"), "{problem:?}");
+        }
+        for value in ["2026-11-26 09:00", "\"2026-11-26T09:00\"", "2026-11-26 11:00 +02:00"] {
+            let text = format!("---\nid: dec-000001\n{key}: {value}\n---\n");
+            let time = parse_valid("a", &text).updated_at.unwrap();
+            assert_eq!(time.to_rfc3339(), "2026-11-26T09:00:00Z", "{text}");
+        }
+    }
+    // Another time takes its place, and the problem is reported all the same.
+    let (entity, problem) = Entity::parse("a", "---\nupdated_at: now\ndate: 2026-11-26\n---\n");
+    assert!(entity.updated_at.is_some() && problem.is_some());
+}
