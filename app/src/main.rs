@@ -63,7 +63,10 @@ fn print_usage(error: &clap::Error) -> u8 {
         _ if is_error => EXIT_USAGE,
         Ok(()) => EXIT_OK,
         Err(error) => {
-            eprint_line(&format!("reqlore: standard output: {error}"));
+            // A reader that leaves early is not reported.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                eprint_line(&format!("reqlore: standard output: {error}"));
+            }
             EXIT_FAILED
         }
     }

@@ -10,9 +10,9 @@ use clap_complete::env::{CompleteEnv, Shells};
 use serde_json::json;
 
 use super::list::items_of;
-use super::output::clean_line;
+use super::output::{clean_line, write_stdout};
 use super::tool_client::{ProjectOptions, ToolClient};
-use super::{Cli, print_encoded};
+use super::Cli;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 use crate::settings::SettingFlags;
@@ -45,7 +45,7 @@ pub(crate) fn print_script(shell: Shell) -> Result<u8, CommandError> {
             .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
             .map_err(CommandError::failure)?;
     }
-    print_encoded(&String::from_utf8_lossy(&script))
+    write_stdout(&String::from_utf8_lossy(&script))
 }
 
 /// Completes the IDs of backlog items and entities.

@@ -41,7 +41,6 @@ mod untrusted_text;
 pub(crate) mod user;
 mod write_target;
 
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
@@ -50,9 +49,9 @@ use serde::Serialize;
 
 use crate::config::AppConfig;
 use crate::console::{encode_console, encode_console_json, eprint_line};
-use crate::exit::{CommandError, EXIT_OK};
+use crate::exit::CommandError;
 use crate::settings::SettingFlags;
-use output::{OutputScreen, TextTable};
+use output::{OutputScreen, TextTable, write_stdout};
 
 /// An MCP server for a project's backlog, rules and decisions.
 ///
@@ -216,22 +215,12 @@ pub(crate) fn warn_of_unselected_database(config: &AppConfig) {
 /// Prints a command's result, encoded for terminals and CI logs. A closed or full standard output
 /// is an error, because a script would continue without the result.
 pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
-    print_encoded(&encode_console(text))
-}
-
-/// Prints text that is encoded already, or that must not change.
-pub(crate) fn print_encoded(text: &str) -> Result<u8, CommandError> {
-    // `print!` would panic, and text after the last line end needs a flush.
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(EXIT_OK),
-        Err(error) => Err(CommandError::failure(format!("standard output: {error}"))),
-    }
+    write_stdout(&encode_console(text))
 }
 
 fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
     match serde_json::to_string_pretty(value) {
-        Ok(json) => print_encoded(&encode_console_json(json + "\n")),
+        Ok(json) => write_stdout(&encode_console_json(json + "\n")),
         Err(error) => Err(CommandError::failure(error)),
     }
 }

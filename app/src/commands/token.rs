@@ -11,7 +11,8 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::{format_table, print, print_encoded, print_json};
+use super::output::write_stdout;
+use super::{format_table, print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::console::eprint_line;
@@ -143,11 +144,11 @@ fn print_token(issued: &IssuedToken, as_json: bool) -> Result<(), CommandError> 
     } else {
         presented.reveal() + "\n"
     };
-    print_encoded(&text).map(drop).map_err(|error| {
+    write_stdout(&text).map(drop).map_err(|error| {
         CommandError::failure(format!(
-            "the token could not be printed and is lost: {}; revoke it with `reqlore token \
-             revoke {}` and create another one",
-            error.message, token.id
+            "the token could not be printed and is lost; revoke it with `reqlore token revoke {}` \
+             and create another one. {}",
+            token.id, error.message
         ))
     })
 }
