@@ -11,6 +11,7 @@ mod client;
 mod commands;
 mod commands_read;
 mod commands_write;
+mod completion;
 mod copy_and_backup;
 mod crash;
 mod criteria;

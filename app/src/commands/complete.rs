@@ -1,18 +1,22 @@
-//! Completes commands, flags and IDs in shells. Errors are silent: they would break the line that
-//! the user types.
+//! Completes commands, flags, IDs and paths in shells. Errors are silent: they would break the line
+//! that the user types. Bash inserts a candidate unquoted, so IDs and paths, which may come from a
+//! cloned repository, are candidates only if no shell evaluates them.
 
 use std::ffi::OsStr;
 
-use clap::CommandFactory;
+use clap::{CommandFactory, ValueHint};
 use clap_complete::Shell;
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::{
+    ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+};
 use clap_complete::env::{CompleteEnv, Shells};
 use serde_json::json;
 
+use super::Cli;
 use super::list::items_of;
 use super::output::{clean_line, write_stdout};
 use super::tool_client::{ProjectOptions, ToolClient};
-use super::Cli;
+use super::untrusted_text::is_shell_plain;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 use crate::settings::SettingFlags;
@@ -31,9 +35,26 @@ const KINDS: [(&str, &str); 4] = [
 
 /// Answers the script of a shell. False if this is an ordinary run.
 pub(crate) fn answer_shell() -> bool {
-    let env = CompleteEnv::with_factory(Cli::command).var(VARIABLE).bin(PROGRAM);
+    let env = CompleteEnv::with_factory(|| complete_plain_paths(Cli::command()))
+        .var(VARIABLE)
+        .bin(PROGRAM);
     let folder = std::env::current_dir().ok();
     env.try_complete(std::env::args_os(), folder.as_deref()).unwrap_or(true)
+}
+
+/// Replaces the completer of paths, which offers every name of a file.
+fn complete_plain_paths(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| match arg.get_value_hint() {
+        ValueHint::Unknown => arg,
+        _ => arg.add(ArgValueCompleter::new(plain_paths)),
+    });
+    command.mut_subcommands(complete_plain_paths)
+}
+
+fn plain_paths(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let mut paths = PathCompleter::any().complete(begun);
+    paths.retain(|path| is_shell_plain(&path.get_value().to_string_lossy()));
+    paths
 }
 
 /// Prints the script that makes a shell ask this program.
@@ -97,8 +118,7 @@ fn complete_ids(kind: &str, begun: &str) -> Vec<CompletionCandidate> {
         else {
             continue;
         };
-        // The name of a file made by hand may be any text.
-        if id.to_lowercase().starts_with(begun) && clean_line(id) == id {
+        if id.to_lowercase().starts_with(begun) && is_shell_plain(id) {
             let title = clean_line(title);
             candidates.push(CompletionCandidate::new(id).help(Some(title.into())));
         }

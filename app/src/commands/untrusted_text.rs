@@ -51,10 +51,16 @@ pub(crate) fn agents_md_ignored_by_claude(project: &Path) -> Option<[&'static st
     ])
 }
 
+/// True if every shell takes the word as it is, and no program takes it for a flag.
+pub(crate) fn is_shell_plain(word: &str) -> bool {
+    let starts_plain = word.starts_with(|c: char| c.is_alphanumeric() || "_./".contains(c));
+    starts_plain && word.chars().all(|c| c.is_alphanumeric() || "-_./:@,+=%".contains(c))
+}
+
 /// A word quoted for a POSIX shell.
 pub(crate) fn shell_word(word: &str) -> String {
-    let is_plain = word.chars().all(|c| c.is_alphanumeric() || "-_./:@=".contains(c));
-    if is_plain && !word.is_empty() {
+    // A shell takes flags as they are.
+    if is_shell_plain(word.trim_start_matches('-')) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
