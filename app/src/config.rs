@@ -6,6 +6,7 @@ mod found_file;
 mod http;
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -21,7 +22,7 @@ use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
 use crate::storage_spec::StorageSpec;
 use crate::telemetry::LogFormat;
 
-pub(crate) use found_file::{check_no_url, is_inside};
+pub(crate) use found_file::{check_path, is_inside};
 pub(crate) use http::HttpSettings;
 
 use file::ConfigFile;
@@ -147,6 +148,9 @@ impl AppConfig {
         let values = SettingValues::read(flags, &file);
         file.check_keys()?;
         found_file::check_values(&values, &file, &working_directory)?;
+        for key in ["root", "sections.directory", "cache"] {
+            check_path(key, values.text_or_empty(key))?;
+        }
         let root = existing_folder(&working_directory.join(values.text_or_empty("root")))?;
         let roots = match values.non_empty("roots") {
             Some(value) => parse_roots(value)?,
@@ -333,7 +337,10 @@ pub(crate) fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
 }
 
 pub(crate) fn existing_folder(root: &Path) -> Result<PathBuf, CommandError> {
-    root.canonicalize().map_err(|error| {
+    let resolved = root.canonicalize().and_then(|folder| {
+        if folder.is_dir() { Ok(folder) } else { Err(ErrorKind::NotADirectory.into()) }
+    });
+    resolved.map_err(|error| {
         CommandError::failure(format!(
             "root: {} can't be used: {error}; choose an existing folder",
             root.display()
@@ -385,6 +392,7 @@ fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>, CommandError> {
     let list = text.strip_suffix('\n').unwrap_or(text);
     let mut folders = Vec::new();
     for folder in list.split(separator) {
+        check_path("roots", folder)?;
         if !Path::new(folder).is_absolute() || !Path::new(folder).is_dir() {
             return Err(CommandError::usage_error(format!(
                 "roots: {folder:?} ({source}) must be the absolute path of an existing folder"
@@ -437,11 +445,8 @@ fn cache_folder(value: Option<&SettingValue>, base: &Path) -> Option<PathBuf> {
 
 /// The user's cache folder.
 fn user_cache() -> Option<PathBuf> {
-    // The XDG specification ignores relative paths.
-    let xdg_cache =
-        env_variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = match xdg_cache {
-        Some(cache) => cache,
+    let cache = match env_variable("XDG_CACHE_HOME") {
+        Some(cache) => PathBuf::from(cache),
         None => Path::new(&env_variable("HOME")?).join(".cache"),
     };
     Some(cache.join("reqlore"))
@@ -449,14 +454,18 @@ fn user_cache() -> Option<PathBuf> {
 
 /// The user's folder for state that outlives a process.
 pub(crate) fn state_folder(home: &Path) -> PathBuf {
-    let named = env_variable("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let named = env_variable("XDG_STATE_HOME").map(PathBuf::from);
     named.unwrap_or_else(|| home.join(".local/state")).join("reqlore")
 }
 
-/// Reads an environment variable; `None` if it is empty.
+/// Reads an environment variable; `None` if it is empty, or a relative path to a folder of the
+/// user, which the XDG specification ignores.
 #[expect(clippy::disallowed_methods, reason = "all other code takes settings as values")]
 pub(crate) fn env_variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+    let is_folder = name == "HOME" || name.starts_with("XDG_");
+    std::env::var(name)
+        .ok()
+        .filter(|value| !value.is_empty() && (!is_folder || value.starts_with('/')))
 }
 
 fn toml_string(text: &str) -> String {

@@ -4,10 +4,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::identity::redact_echo;
+use reqlore_domain::untrusted_text::check_replaced;
 use reqlore_durable_fs::find_special_file;
 use reqlore_storage_postgres::PostgresConfig;
 
-use crate::config::{self, check_no_url, is_inside};
+use crate::config::{self, check_path, is_inside};
 use crate::exit::CommandError;
 
 /// A storage and its place: an absolute path, or the URL of a database.
@@ -45,13 +46,15 @@ impl StorageSpec {
         base: &Path,
     ) -> Result<Self, CommandError> {
         if PostgresConfig::is_url(text) {
+            check_replaced(text)
+                .map_err(|error| CommandError::usage_error(format!("storage: {error}")))?;
             return match PostgresConfig::parse(text, &config::password_sources()) {
                 Ok(database) => Ok(Self::Postgres(Box::new(database))),
                 Err(error) => Err(CommandError::usage_error(format!("storage: {error}"))),
             };
         }
         let (name, path) = text.split_once(':').unwrap_or((text, ""));
-        check_no_url("storage", path)?;
+        check_path("storage", path)?;
         let default = match name {
             "sqlite" => format!("{LOCAL}/reqlore.db"),
             "sled" => format!("{LOCAL}/sled"),

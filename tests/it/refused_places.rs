@@ -192,3 +192,86 @@ fn pipe_instead_of_a_file_is_refused_at_once() {
         assert!(!errors.contains("panicked"), "{words}: {errors}");
     }
 }
+
+/// A client passes a variable that it does not know as it is, and a shell does not replace `~`
+/// after a colon. A folder of that name would be created.
+#[test]
+fn variable_in_a_path_setting_is_refused_by_its_name() {
+    let place = Place::new();
+    let reason = "was not replaced by your client; write the full ";
+    let check = |words: &[&str], variable: Option<(&str, &str)>, setting: &str, name: &str| {
+        for command in ["list", "serve", "doctor", "check"] {
+            let mut process = place.command();
+            process.current_dir(place.at("project")).arg(command).args(words);
+            if let Some((variable, value)) = variable {
+                process.env(variable, value);
+            }
+            let (code, shown, errors) = output(&mut process);
+            let all = shown + &errors;
+            assert_ne!(code, 0, "{command} {words:?} {variable:?}: {all}");
+            let expected = format!("{setting}: the {name} {reason}");
+            assert!(all.contains(&expected), "{command} {words:?} {variable:?}: {all}");
+        }
+    };
+    for (path, name) in [
+        ("${workspaceFolder}", "variable ${workspaceFolder}"),
+        ("${env:HOME}/app", "variable ${env:HOME}"),
+        ("$PWD", "variable $PWD"),
+        ("%USERPROFILE%/app", "variable %USERPROFILE%"),
+        ("~/app", "variable ~"),
+        ("/srv/${NAME}/app", "variable ${NAME}"),
+    ] {
+        check(&["--root", path], None, "root", name);
+        check(&[], Some(("REQLORE_ROOT", path)), "root", name);
+        check(&["--storage", &format!("fs:{path}")], None, "storage", name);
+        check(&["--storage", &format!("sqlite:{path}/x.db")], None, "storage", name);
+        check(&[], Some(("REQLORE_STORAGE", &format!("sled:{path}"))), "storage", name);
+        check(&[], Some(("REQLORE_CACHE", path)), "cache", name);
+        check(
+            &[],
+            Some(("REQLORE_ROOTS", &path.replace(':', "_"))),
+            "roots",
+            &name.replace(':', "_"),
+        );
+        check(&[], Some(("REQLIX_REQ_REL_PATH", path)), "sections.directory", name);
+        check(&["--config", &format!("{path}/reqlore.toml")], None, "--config", name);
+    }
+    let url = "postgres://u@${DB_HOST}/n";
+    check(&["--storage", url], None, "storage", "variable ${DB_HOST}");
+    let url = "postgres://u@127.0.0.1/n?sslrootcert=~/ca.pem";
+    check(&["--storage", url], None, "storage: sslrootcert", "variable ~");
+    fs::write(place.at("project/reqlore.toml"), "[projects.a]\nroot = \"$A\"\n").unwrap();
+    check(&[], None, "projects.a", "variable $A");
+    fs::remove_file(place.at("project/reqlore.toml")).unwrap();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(place.at("project")).unwrap() {
+        names.push(entry.unwrap().file_name().into_string().unwrap());
+    }
+    assert!(!names.iter().any(|name| name.contains(['$', '~', '%'])), "{names:?}");
+    // A folder that exists by this name is no reason to use it.
+    fs::create_dir(place.at("project/${workspaceFolder}")).unwrap();
+    check(&["--root", "${workspaceFolder}"], None, "root", "variable ${workspaceFolder}");
+    let mut server = Server::start(&place.at("project"));
+    for root in ["${workspaceFolder}", "$PWD", "~/app", "%CD%", "/a/${b}"] {
+        let arguments = json!({ "project_root": root, "section": "a", "index": "1", "text": "x" });
+        let answer = server.call("reqlix_set_requirements", arguments);
+        assert!(error_text(&answer).contains(reason), "{answer}");
+        let entity = json!({ "repo": root, "kind": "idea", "title": "x" });
+        let answer = server.call("ixchel_create", entity);
+        assert!(error_text(&answer).contains(reason), "{answer}");
+    }
+}
+
+#[test]
+fn relative_folder_of_the_user_is_ignored() {
+    for name in ["HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"] {
+        for value in ["$HOME", "${env:HOME}", "~", "cache", "./x"] {
+            let folder = project();
+            let mut command = reqlore();
+            command.env_remove("REQLORE_CACHE").env(name, value).current_dir(folder.path());
+            output(command.args(["search", "a"]));
+            let mut entries = fs::read_dir(folder.path()).unwrap();
+            assert!(entries.next().is_none(), "{name}={value}");
+        }
+    }
+}

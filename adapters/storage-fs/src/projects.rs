@@ -16,6 +16,7 @@ use reqlore_domain::ports::project_resolver::{
     DocumentsFolder, ProjectResolver, Toolset, list_projects, project_not_found,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::untrusted_text::check_replaced;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
@@ -193,6 +194,7 @@ impl FsProjects {
 
     /// Canonicalizes the path of an existing directory.
     fn canonical_folder(&self, name: &str, toolset: Toolset) -> Result<PathBuf> {
+        check_replaced(name).map_err(|reason| invalid_argument(toolset, &reason))?;
         let shown = truncate_echo(name);
         // Answers print the server's own root as `default`, so callers pass it back.
         let is_own_root = matches!(name, "default" | ".");

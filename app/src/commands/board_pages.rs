@@ -121,7 +121,7 @@ fn bind_loopback(sessions: Arc<LocalSessions>, pages: Router) -> std::io::Result
 /// Opens a private file that redirects to the link. `None` if there is no browser.
 fn open_link(url: &str) -> Option<TempDir> {
     let folder = env_variable("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let folder = folder.filter(|folder| folder.is_absolute()).unwrap_or_else(std::env::temp_dir);
+    let folder = folder.unwrap_or_else(std::env::temp_dir);
     let folder = TempDir::with_prefix_in("reqlore-", folder).ok()?;
     let path = folder.path().join("board.html");
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;

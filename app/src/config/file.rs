@@ -4,14 +4,14 @@
 //! [`ConfigFile::is_explicit`].
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::is_private;
 use serde::Deserialize;
 
-use super::{check_no_url, env_variable, is_inside};
+use super::{check_path, env_variable, is_inside};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE, FILE_VARIABLE, SettingFlags};
 use crate::storage_spec::resolve_links;
@@ -41,7 +41,9 @@ impl ConfigFile {
         let path = flags.config.clone().or_else(|| env_variable(FILE_VARIABLE).map(PathBuf::from));
         let named = path.is_some();
         let path = path.unwrap_or_else(|| root.join(FILE));
-        check_no_url("--config", &path.to_string_lossy())?;
+        if named {
+            check_path("--config", &path.to_string_lossy())?;
+        }
         let path = std::path::absolute(&path).unwrap_or(path);
         // Before it is read: a message could quote a file of the user that a link leads to.
         if !named && path.is_symlink() && !is_inside(&path, &resolve_links(root)) {
@@ -54,7 +56,11 @@ impl ConfigFile {
         let (text, is_found) = match read_text(&path, named) {
             Ok(text) => (text, true),
             // The default file is optional, but a named one must exist.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !named => {
+            // A root that is not a folder is reported later.
+            Err(error)
+                if !named
+                    && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 (String::new(), false)
             }
             Err(error) => {
@@ -113,6 +119,7 @@ impl ConfigFile {
                     ProjectKey::DEFAULT
                 )));
             }
+            check_path(&format!("{path}: {PROJECTS}.{name}"), &folder_name)?;
             let folder = match self.base_folder().join(&folder_name).canonicalize() {
                 Ok(folder) if folder.is_dir() => folder,
                 _ => {

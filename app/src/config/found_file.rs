@@ -6,6 +6,7 @@
 use std::path::{Component, Path};
 
 use reqlore_domain::identity::redact_echo;
+use reqlore_domain::untrusted_text::check_replaced;
 
 use super::file::{ConfigFile, PROJECTS};
 use super::http::TRANSPORTS;
@@ -106,9 +107,10 @@ pub(super) fn check_storage_settings(
     Ok(())
 }
 
-/// Rejects a URL where a path is expected. As a path it would lose a slash, and messages mask a
-/// password only in a URL.
-pub(crate) fn check_no_url(name: &str, text: &str) -> Result<(), CommandError> {
+/// Rejects a variable that was not replaced, and a URL where a path is expected. As a path a URL
+/// would lose a slash, and messages mask a password only in a URL.
+pub(crate) fn check_path(name: &str, text: &str) -> Result<(), CommandError> {
+    check_replaced(text).map_err(|error| CommandError::usage_error(format!("{name}: {error}")))?;
     if !text.contains("://") {
         return Ok(());
     }

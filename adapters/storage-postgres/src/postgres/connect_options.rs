@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use reqlore_domain::identity::redact_echo;
+use reqlore_domain::untrusted_text::check_replaced;
 use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 use tokio_postgres::{Config, Error};
 
@@ -131,7 +132,12 @@ impl PostgresConfig {
         if config.is_local() {
             config.tls.mode = TlsMode::Disable;
         }
+        if let Some(file) = &sources.password_file {
+            check_replaced(&file.to_string_lossy())
+                .map_err(|error| format!("PGPASSFILE: {error}"))?;
+        }
         for (name, value) in &parts.own {
+            check_replaced(value).map_err(|error| format!("{name}: {error}"))?;
             config.set_parameter(name, value)?;
         }
         config.tls.client_files = parts.client_files()?;

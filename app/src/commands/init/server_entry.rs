@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::Options;
 use crate::client_environment::{NAME, program_on_path};
 use crate::commands::client_entry::{CommandEntry, NPX, is_package};
-use crate::config::{check_no_url, env_variable, parse_toolsets};
+use crate::config::{check_path, env_variable, parse_toolsets};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE, SettingFlags};
 use crate::storage_spec::{StorageSpec, resolve_links};
@@ -202,7 +202,7 @@ fn setting_arguments(
         arguments.extend(["--toolsets".to_owned(), list.clone()]);
     }
     if let Some(file) = &flags.config {
-        check_no_url("--config", &file.to_string_lossy())?;
+        check_path("--config", &file.to_string_lossy())?;
         let path = absolute_path(file)?;
         if !path.is_file() {
             let message = format!("--config: {} is not a file", path.display());
