@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use reqlore_domain::backlog::reference::ParsedReference;
+use reqlore_domain::backlog::reference::{ParsedReference, fold_look_alikes};
 use reqlore_domain::backlog::{Deletion, ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{
@@ -259,6 +259,17 @@ impl<'a> AddressSpace<'a> {
         }
     }
 
+    /// Like [`Self::resolve`], for tools that only read: also finds an ID with look-alikes of its
+    /// characters, as models and editors write it.
+    pub(crate) async fn resolve_folded(&self, text: &str, field: &str) -> Result<Address> {
+        match (self.resolve(text, field).await, fold_look_alikes(text)) {
+            (Err(error), Some(folded)) if error.kind == ErrorKind::NotFound => {
+                self.resolve(&folded, field).await
+            }
+            (found, _) => found,
+        }
+    }
+
     /// Finds the document that a text names; `None` if there is none.
     ///
     /// Fails if several files have the ID, and for an item that was deleted.
@@ -470,7 +481,11 @@ impl<'a> AddressSpace<'a> {
             return Ok(Error::new(ErrorKind::NotFound, message).reference(shown).hint(hint));
         }
         let mut reason = None;
-        if self.is_enabled(Toolset::Knowledge) {
+        if let Some(folded) = fold_look_alikes(text)
+            && let Ok(Some(meant)) = self.find(&folded).await
+        {
+            message = format!("{message}; did you mean {}", meant.target.id());
+        } else if self.is_enabled(Toolset::Knowledge) {
             let (documents, words) = (&self.context.ports.documents, entity_words(text));
             let found =
                 documents.diagnostics(&self.entity_project, DocumentKind::Entity, 0).await?;

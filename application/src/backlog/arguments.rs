@@ -9,6 +9,7 @@ use std::fmt;
 
 use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::backlog::reference::ParsedReference::{self, Malformed};
+use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::backlog::{
     ItemEdit, ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
 };
@@ -38,6 +39,13 @@ impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
     /// `field` is the argument's name, for errors.
     pub(crate) fn parse(&self, field: &str) -> Result<Reference> {
         parse_reference(&ItemKind::ALL[FIRST..END], &self.0, field)
+    }
+
+    /// Like [`Self::parse`], for tools that only read: also accepts look-alikes of the characters.
+    pub(crate) fn parse_folded(&self, field: &str) -> Result<Reference> {
+        let folded = fold_look_alikes(&self.0);
+        let text = folded.as_deref().unwrap_or(&self.0);
+        parse_reference(&ItemKind::ALL[FIRST..END], text, field)
     }
 
     /// Like [`Self::parse`], but accepts only the spelling of the published pattern.
@@ -141,7 +149,14 @@ fn malformed_reference_error(kinds: &[ItemKind], text: &str, field: &str) -> Err
         _ => String::new(),
     };
     let examples: Vec<String> = kinds.iter().map(|kind| format!("{}-047", kind.prefix())).collect();
-    let hint = format!("use a reference such as {}", examples.join(" or "));
+    let mut hint = format!("use a reference such as {}", examples.join(" or "));
+    for kind in kinds {
+        if let Some(folded) = fold_look_alikes(text.trim())
+            && let ParsedReference::Reference(meant) = Reference::parse_any_case(*kind, &folded)
+        {
+            hint = format!("did you mean {meant}");
+        }
+    }
     let message = format!("Invalid {noun}reference ID format: {shown:?}; {hint}");
     Error::new(ErrorKind::InvalidArgument, message).field(field).reference(shown).hint(hint)
 }

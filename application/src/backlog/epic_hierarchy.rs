@@ -44,7 +44,7 @@ impl Tool for EpicHierarchy {
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let epic = arguments.epic.parse("epic")?;
+        let epic = arguments.epic.parse_folded("epic")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let meta = backlog.find_argument(epic, "epic").await?;
         let (hierarchy, warnings) = read_hierarchy(backlog, epic, &meta).await?;

@@ -127,7 +127,7 @@ impl Tool for GetItem {
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let space = AddressSpace::of_caller(context, &call.caller).await?;
-        let address = space.resolve(arguments.reference.as_str(), "reference").await?;
+        let address = space.resolve_folded(arguments.reference.as_str(), "reference").await?;
         let mut warnings = FileWarnings::default();
         let details = match &address.target {
             AddressTarget::Item(meta) => {

@@ -272,8 +272,9 @@ async fn list_backlog(
         }
     };
     let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-    let epic = arguments.epic.as_ref().map(|epic| epic.parse("epic")).transpose()?;
-    let story = arguments.user_story.as_ref().map(|story| story.parse("user_story")).transpose()?;
+    let epic = arguments.epic.as_ref().map(|epic| epic.parse_folded("epic")).transpose()?;
+    let story =
+        arguments.user_story.as_ref().map(|story| story.parse_folded("user_story")).transpose()?;
     let parents = match epic {
         Some(epic) if !is_below_story => {
             backlog.find_argument(epic, "epic").await?;

@@ -118,8 +118,8 @@ struct RequirementFilters {
 
 impl RequirementFilters {
     async fn resolve(backlog: BacklogReader<'_>, arguments: &Arguments) -> Result<Self> {
-        let story = arguments.user_story.as_ref().map(|story| story.parse("user_story"));
-        let epic = arguments.epic.as_ref().map(|epic| epic.parse("epic"));
+        let story = arguments.user_story.as_ref().map(|story| story.parse_folded("user_story"));
+        let epic = arguments.epic.as_ref().map(|epic| epic.parse_folded("epic"));
         let (user_story, epic) = (story.transpose()?, epic.transpose()?);
         let filter = ItemFilter {
             status: arguments.status.map(|status| status.0),

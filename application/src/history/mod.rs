@@ -54,7 +54,7 @@ pub(crate) async fn find_target(
 ) -> Result<HistoryTarget> {
     let text = text.trim();
     let space = AddressSpace::of_caller(context, caller).await?;
-    let address = match space.resolve(text, "reference").await {
+    let address = match space.resolve_folded(text, "reference").await {
         Ok(address) => address,
         Err(error) if error.kind == ErrorKind::NotFound => {
             return find_deleted(context, caller, text).await?.ok_or(error);

@@ -26,5 +26,5 @@ pub(super) async fn find_address(
         }
         None => AddressSpace::of_caller(context, caller).await?,
     };
-    space.resolve(id.as_str(), "id").await
+    space.resolve_folded(id.as_str(), "id").await
 }

@@ -11,6 +11,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::ItemKind;
 use crate::document::{DocumentId, DocumentKind};
+use crate::untrusted_text::is_hidden;
 
 /// The highest valid number.
 pub const MAX_NUMBER: u32 = 1_000_000_000;
@@ -29,6 +30,22 @@ pub enum ParsedReference {
     /// A number above [`MAX_NUMBER`].
     TooLarge,
     Malformed,
+}
+
+/// The ID that a formatted text means: `EP-024` for `**EP‑024**.` or `（ＥＰ－０２４）`. Dashes and
+/// full-width characters become ASCII, invisible characters and outer marks are removed. `None` if
+/// nothing changes.
+pub fn fold_look_alikes(text: &str) -> Option<String> {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars().filter(|c| c.is_control() || !is_hidden(*c)) {
+        plain.push(match c {
+            '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' => '-',
+            '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
+            c => c,
+        });
+    }
+    let folded = plain.trim_matches(|c: char| !c.is_alphanumeric());
+    (folded != text).then(|| folded.to_owned())
 }
 
 impl Reference {
@@ -202,6 +219,51 @@ mod tests {
                          US--1|US-1-2|US_1||REQ-001";
         for text in malformed.split('|') {
             assert_eq!(parse_story(text), ParsedReference::Malformed, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn look_alikes_are_folded_to_one_id() {
+        for text in [
+            "EP\u{2010}024",
+            "EP\u{2011}024",
+            "EP\u{2012}024",
+            "EP\u{2013}024",
+            "EP\u{2014}024",
+            "EP\u{2015}024",
+            "EP\u{2212}024",
+            "EP\u{fe63}024",
+            "\u{ff25}\u{ff30}\u{ff0d}\u{ff10}\u{ff12}\u{ff14}",
+            "\u{a0}EP-024\u{202f}",
+            "\u{3000}EP-024",
+            "EP\u{ad}-024",
+            "EP-\u{200b}024\u{feff}",
+            "`EP-024`",
+            "**EP-024**",
+            "\"EP-024\"",
+            "'EP-024'",
+            "\u{ab}EP-024\u{bb}",
+            "\u{201c}EP-024\u{201d}",
+            "[EP-024]",
+            "[[EP-024]]",
+            "(EP-024)",
+            "<EP-024>",
+            "\u{ff08}EP-024\u{ff09}",
+            "EP-024.",
+            "EP-024,",
+            "EP-024:",
+            "EP-024!?",
+            "#EP-024",
+            "\u{2013} EP\u{2013}024;",
+        ] {
+            assert_eq!(fold_look_alikes(text).as_deref(), Some("EP-024"), "{text:?}");
+        }
+        for text in ["EP-024", "ep-024", "dec-1a2b3c", "general:2.1", "auth/login", "EP-0\n24"] {
+            assert_eq!(fold_look_alikes(text), None, "{text:?}");
+        }
+        for text in ["EP-02\u{2074}", "EP-\u{661}", "\u{415}\u{420}-024", "EP 024", "EP--024"] {
+            let folded = fold_look_alikes(text).unwrap_or_else(|| text.to_owned());
+            assert_eq!(Reference::parse(&folded), None, "{text:?}");
         }
     }
 
