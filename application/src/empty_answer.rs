@@ -7,7 +7,7 @@ use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::documents::{DocumentFilter, read_all};
 use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::search::SearchHits;
+use reqlore_domain::search::{SearchHits, SearchQuery};
 
 use crate::ApplicationPorts;
 use crate::answer::ToolAnswer;
@@ -22,13 +22,17 @@ pub(crate) struct HitCounts {
     is_empty: bool,
     total: usize,
     pending: usize,
+    /// False for a query such as `*`.
+    has_word: bool,
 }
 
 impl HitCounts {
-    /// Counts the hits of a page that begins at `offset`.
-    pub(crate) fn of_page(page: &SearchHits, offset: usize) -> Self {
-        let is_empty = page.hits.is_empty() && offset == 0;
-        Self { is_empty, total: page.total, pending: page.pending }
+    /// Counts the hits of the page of a query.
+    pub(crate) fn of_page(page: &SearchHits, query: &SearchQuery) -> Self {
+        let is_empty = page.hits.is_empty() && query.offset == 0;
+        // Arrows and all characters after them, such as emoji, may be words.
+        let has_word = query.text.contains(|c: char| c.is_alphanumeric() || c >= '\u{2190}');
+        Self { is_empty, total: page.total, pending: page.pending, has_word }
     }
 
     /// Returns a note about pending texts if there are few hits.
@@ -57,7 +61,12 @@ pub(crate) async fn explain_hits(
 ) -> Result<()> {
     let pending = found.pending_note();
     if found.is_empty {
-        let excluded = pending.as_deref().unwrap_or(excluded);
+        let excluded = match pending.as_deref() {
+            _ if !found.has_word => {
+                "The query has no letter or digit, so no text matches; search for words."
+            }
+            pending => pending.unwrap_or(excluded),
+        };
         return add_reason(reply, ports, caller, project, kinds, excluded).await;
     }
     reply.add_notes(pending);

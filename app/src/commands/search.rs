@@ -79,7 +79,10 @@ fn results_text(found: &Value, screen: &OutputScreen) -> String {
         text += "\n";
     }
     let summary = match (certain, uncertain) {
-        (0, 0) => "Nothing found.".to_owned(),
+        (0, 0) => {
+            let reason = found["notes"][0].as_str().filter(|_| found["pending"] == 0);
+            format!("Nothing found. {}", clean_line(reason.unwrap_or_default())).trim().to_owned()
+        }
         (0, _) => format!("No certain result; {uncertain} uncertain."),
         _ if shown < certain => format!("{shown} of {certain} {noun}; --limit shows more."),
         (_, 0) => format!("{certain} {noun}."),

@@ -149,7 +149,7 @@ impl Tool for SearchGlobal {
         };
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let page = context.indexes.search(&context.server_ports, project, &query, observer).await?;
-        let found = HitCounts::of_page(&page, position.offset);
+        let found = HitCounts::of_page(&page, &query);
         let (_, successors) = read_entities(context, project, &page.hits).await?;
         let mut page = ResultPage::from_hits(page, position, pages)?;
         page.add_successors(&successors);

@@ -101,7 +101,7 @@ impl Tool for SearchRequirements {
             .indexes
             .search(&context.server_ports, backlog.project, &query, observer)
             .await?;
-        let found = HitCounts::of_page(&page, position.offset);
+        let found = HitCounts::of_page(&page, &query);
         let mut reply = ResultPage::from_hits(page, position, pages)?.reply(&show)?;
         let excluded = "No requirement matches the query and the filters.";
         let (caller, project) = (&call.caller, backlog.project);

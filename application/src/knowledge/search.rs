@@ -162,7 +162,7 @@ impl Tool for SearchTool {
             hit.label.keep(|key| show.has(key));
         }
         let incomplete = IncompleteReport::from_documents(&found.incomplete);
-        let counts = HitCounts::of_page(&found, query.offset);
+        let counts = HitCounts::of_page(&found, &query);
         let SearchHits { total, signals, pending, .. } = found;
         let answer = SearchAnswer { hits, offset, total, signals, pending, incomplete, show };
         let mut reply = ToolAnswer::new(answer);
