@@ -59,6 +59,7 @@ fn doctor_result_of_an_entry_has_its_state() {
         (USER, r#"{"command":"/no/such/program"}"#, "problem", "not found"),
         (USER, r#"{"command":"no-such-program"}"#, "problem", "not found"),
         (USER, r#"{"url":"http://127.0.0.1:1/mcp"}"#, "problem", "connection refused"),
+        (USER, r#"{"url":"https://h.example/"}"#, "problem", "https://h.example/api/v1/mcp"),
         (USER, r#"{"command":"sh","disabled":true}"#, "note", "is disabled"),
         (PROJECT, env, "warning", "sets variables unknown to Reqlore: EVIL"),
         (USER, quoted, "note", "to test it, run `sh -c 'reqlore x' </dev/null`"),

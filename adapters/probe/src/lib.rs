@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use ureq::http::{StatusCode, Uri};
 use ureq::{Agent, Proxy};
 
+/// Path of the MCP endpoint of a server.
+pub const ENDPOINT_PATH: &str = "/api/v1/mcp";
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
 /// A list may have a thousand items with long titles.
 const MAX_TOOL_RESPONSE_BYTES: usize = 32 << 20;
@@ -322,6 +324,21 @@ impl HttpClient {
             Err(error) => Err(transport_error(&error, self.timeout)),
         }
     }
+}
+
+/// The MCP endpoint at the address of a server. A path that does not end with `mcp` is a proxy's
+/// prefix.
+pub fn endpoint_url(address: &str) -> String {
+    let address = address.trim();
+    let (address, query) = address.split_at(address.find('?').unwrap_or(address.len()));
+    let address = address.trim_end_matches('/');
+    let place = address.split_once("://").map_or(address, |(_, place)| place);
+    let path = match place.split_once('/').map_or("", |(_, path)| path) {
+        path if path == "mcp" || path.ends_with("/mcp") => "",
+        path if path.ends_with("api/v1") => "/mcp",
+        _ => ENDPOINT_PATH,
+    };
+    format!("{address}{path}{query}")
 }
 
 /// True if the host is this machine, without a name lookup.

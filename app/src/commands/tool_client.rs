@@ -9,7 +9,8 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, redact_echo, redact_secrets, token};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply, ToolService};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_probe::{HttpClient, is_encrypted, is_loopback};
+use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_probe::{ENDPOINT_PATH, HttpClient, endpoint_url, is_encrypted, is_loopback};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
@@ -24,7 +25,6 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) const URL_VARIABLE: &str = "REQLORE_URL";
 const TOKEN_VARIABLE: &str = "REQLORE_TOKEN";
-const MCP_PATH: &str = "/api/v1/mcp";
 /// The `_meta` key for the structured error of a failed tool call.
 const ERROR_META: &str = "reqlore/error";
 
@@ -276,12 +276,14 @@ fn connect_remote(
 
 /// The address of the endpoint, and its form for messages. The path may be left out.
 fn check_url(url: &str) -> Result<(String, String), CommandError> {
+    check_replaced(url).map_err(|error| CommandError::usage_error(format!("--url: {error}")))?;
     let address = url.trim().trim_end_matches('/');
     let host_and_path =
         address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
     let invalid = |problem: &str| {
         CommandError::usage_error(format!(
-            "--url: the address of the server {problem}; use https://HOST or https://HOST{MCP_PATH}"
+            "--url: the address of the server {problem}; use https://HOST or \
+             https://HOST{ENDPOINT_PATH}"
         ))
     };
     let Some(host_and_path) = host_and_path.filter(|rest| !rest.is_empty()) else {
@@ -294,8 +296,7 @@ fn check_url(url: &str) -> Result<(String, String), CommandError> {
     if host_and_path.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(invalid("contains a space"));
     }
-    let path = if host_and_path.contains('/') { "" } else { MCP_PATH };
-    let url = format!("{address}{path}");
+    let url = endpoint_url(address);
     let shown = redact_secrets(&url).into_owned();
     Ok((url, shown))
 }
@@ -333,6 +334,7 @@ mod tests {
             ("https://a.org", "https://a.org/api/v1/mcp"),
             ("http://127.0.0.1:80/", "http://127.0.0.1:80/api/v1/mcp"),
             ("https://a.org/team/mcp", "https://a.org/team/mcp"),
+            ("https://a.org/reqlore/", "https://a.org/reqlore/api/v1/mcp"),
         ] {
             assert_eq!(check_url(url).unwrap().0, expected);
         }

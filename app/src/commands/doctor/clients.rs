@@ -323,6 +323,11 @@ impl EntryCheck<'_> {
                 "put a TLS-terminating proxy in front of the server, and use its https:// address",
             );
         }
+        // A wrong path is the server's to report: a proxy may have any.
+        if url.trim_end_matches('/').matches('/').count() == 2 {
+            let next = format!("use the address {}", reqlore_probe::endpoint_url(url));
+            return self.report.problem(format!("{shown_url} has no path"), next);
+        }
         // Even on this machine: any local user may listen on a port.
         if self.is_of_project() && !self.with_token {
             return self.report.note(

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{Client, ClientEnvironment, ConfigLocation, ConfigScope, ServerSpec};
 use reqlore_domain::identity::redact_secrets;
-use reqlore_probe::is_loopback;
+use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_probe::{endpoint_url, is_loopback};
 use serde_json::Value;
 
 use super::Options;
@@ -75,7 +76,7 @@ impl ServerEntry {
                 check_url(url)?;
                 check_variable(&options.token_variable)?;
                 let token_variable = options.token_variable.clone();
-                Ok(Self::Url { url: url.to_owned(), token_variable })
+                Ok(Self::Url { url: endpoint_url(url), token_variable })
             }
             (other, _) => Err(CommandError::usage_error(format!(
                 "transport: {other:?} must be stdio or http"
@@ -255,6 +256,7 @@ fn check_no_settings(flags: &SettingFlags) -> Result<(), CommandError> {
 }
 
 fn check_url(url: &str) -> Result<(), CommandError> {
+    check_replaced(url).map_err(|error| CommandError::usage_error(format!("--url: {error}")))?;
     match wrong_url(url) {
         Some(wrong) => Err(CommandError::usage_error(format!("--url {wrong}"))),
         None => Ok(()),
