@@ -192,6 +192,18 @@ async function reportsInvalidBinary() {
   match(stderr, /^reqlore: REQLORE_BINARY names \/nowhere\/reqlore, which can't be run \(ENOENT\)/);
 }
 
+async function refusesOldNode() {
+  const hook = join(folder('hooks'), 'old.cjs');
+  const versions = "{ value: { ...process.versions, node: '12.22.12' } }";
+  writeFileSync(hook, `Object.defineProperty(process, 'versions', ${versions});\n`);
+  for (const name of ['reqlore', 'agentic-knowledge-mcp']) {
+    const script = join(LAUNCHER, `bin/${name}.cjs`);
+    const { code, stderr } = await run(process.execPath, ['--require', hook, script], {});
+    same(code, 1);
+    match(stderr, /^reqlore: Node 12\.22\.12 is too old; install Node 18 or newer/);
+  }
+}
+
 async function explainsPlatforms() {
   const require = createRequire(import.meta.url);
   same(require(join(LAUNCHER, 'lib/binary.cjs')).explain.toString(), explain.toString());
@@ -224,5 +236,6 @@ export const CHECKS = [
   ['the server ends with its client', endsWithItsClient],
   ['the binary detects npx and only npx', detectsNpx],
   ['an invalid REQLORE_BINARY is reported', reportsInvalidBinary],
+  ['an old Node is named with the next step', refusesOldNode],
   ['other platforms get a list of binaries and build instructions', explainsPlatforms],
 ];

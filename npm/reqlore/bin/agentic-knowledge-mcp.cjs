@@ -4,6 +4,7 @@
 // other tools.
 'use strict';
 
+require('../lib/node-version.cjs');
 const { launch } = require('../lib/launch.cjs');
 
 // Commands of the other server that download documentation.
