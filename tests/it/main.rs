@@ -8,6 +8,7 @@ mod apply_changes;
 mod backlog;
 mod backlog_files;
 mod client;
+mod command_errors;
 mod commands;
 mod commands_read;
 mod commands_write;

@@ -23,7 +23,8 @@ pub(crate) struct AddOptions {
     /// epic, story, requirement, criterion, decision, issue, idea, report, source, citation,
     /// agent or session
     kind: String,
-    /// The title; the text of an acceptance criterion or a section requirement
+    /// The title; the text of an acceptance criterion or a section requirement, `-` to read it
+    /// from standard input
     #[arg(required_unless_present = "edit")]
     title: Option<String>,
     /// The parent: the epic of a story, the story of a requirement or criterion, or
@@ -45,7 +46,7 @@ pub(crate) struct AddOptions {
     /// Tags, separated by commas
     #[arg(long, value_name = "TAG")]
     tags: Option<String>,
-    /// The Markdown text
+    /// The Markdown text; `-` reads it from standard input
     #[arg(long, visible_alias = "body", value_name = "TEXT", allow_hyphen_values = true)]
     description: Option<String>,
     /// Open the new document in $VISUAL or $EDITOR first
@@ -113,10 +114,12 @@ impl AddOptions {
         ] {
             let Some(value) = value else { continue };
             let field = kind.find_field(name).map_err(CommandError::usage_error)?;
-            fields.insert(field.to_owned(), field_value(field, value));
+            fields.insert(field.to_owned(), field_value(field, value)?);
         }
         if let Some(title) = &self.title
-            && fields.insert(kind.title_field().to_owned(), json!(title)).is_some()
+            && fields
+                .insert(kind.title_field().to_owned(), field_value(kind.title_field(), title)?)
+                .is_some()
         {
             let problem = format!("the text of this {} is given twice; remove one", kind.noun());
             return Err(CommandError::usage_error(problem));

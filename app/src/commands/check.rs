@@ -10,6 +10,7 @@ use reqlore_domain::ports::archive::HighWaterMark;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Value, json};
 
+use super::nested_projects::{NESTED_NEXT, NESTED_PROBLEM, find_nested_projects};
 use super::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
@@ -59,7 +60,13 @@ pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, Comm
         };
         Ok::<_, Error>((repairs, check_documents(&ports).await))
     })?;
-    let (repairs, findings) = done.map_err(CommandError::failure)?;
+    let (repairs, mut findings) = done.map_err(CommandError::failure)?;
+    if let Ok(findings) = &mut findings {
+        for folder in find_nested_projects(config) {
+            let message = format!("{NESTED_PROBLEM}; {NESTED_NEXT}");
+            findings.push(CheckFinding { document: folder, line: None, message });
+        }
+    }
     let is_fine = repairs.refused.is_empty() && findings.as_ref().is_ok_and(Vec::is_empty);
     // Repairs are reported even if the check failed.
     if findings.is_ok() || repairs != RepairReport::default() {
@@ -119,6 +126,9 @@ fn report_text(repairs: &RepairReport, findings: &[CheckFinding], is_fine: bool)
             Some(line) => text += &format!("{document}:{line}: {message}\n"),
             None => text += &format!("{document}: {message}\n"),
         }
+    }
+    if findings.iter().any(|found| found.message.contains("unresolved merge")) {
+        text += "`git status` names all files of the merge; run `git add` after each correction.\n";
     }
     if is_fine {
         text += "Nothing to fix.\n";

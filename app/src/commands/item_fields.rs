@@ -1,11 +1,15 @@
 //! The fields of the documents that commands write: their names, synonyms and tool arguments.
 
+use std::io::{self, Read};
+
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::knowledge::EntityKind;
 use serde_json::{Map, Value, json};
 
 use crate::exit::CommandError;
+
+const MAX_INPUT_BYTES: u64 = 4 << 20;
 
 /// A kind of document that commands can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,9 +118,20 @@ impl WritableKind {
     }
 }
 
-/// The argument value of a field that was given as text. Tags are separated by commas.
-pub(crate) fn field_value(field: &str, text: &str) -> Value {
-    if field == "tags" { json!(split_tags(text)) } else { json!(text) }
+/// The argument value of a field that was given as text. Tags are separated by commas, and `-` as
+/// the Markdown text means standard input.
+pub(crate) fn field_value(field: &str, text: &str) -> Result<Value, CommandError> {
+    match (field, text) {
+        ("tags", _) => Ok(json!(split_tags(text))),
+        ("description" | "body" | "text", "-") => {
+            // A text that reaches the limit is too long for every tool.
+            let text = io::read_to_string(io::stdin().take(MAX_INPUT_BYTES)).map_err(|error| {
+                CommandError::usage_error(format!("standard input: {error}; pass UTF-8 text"))
+            })?;
+            Ok(json!(text.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n'])))
+        }
+        _ => Ok(json!(text)),
+    }
 }
 
 pub(crate) fn split_tags(text: &str) -> Vec<&str> {

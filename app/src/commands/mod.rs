@@ -25,6 +25,7 @@ pub(crate) mod list;
 pub(crate) mod migrate;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
+mod nested_projects;
 mod output;
 pub(crate) mod picture;
 pub(crate) mod search;

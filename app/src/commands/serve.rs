@@ -1,7 +1,7 @@
 //! `reqlore serve`: serves until the client or the operator ends it.
 
-use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::io::{ErrorKind, IsTerminal};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +72,13 @@ fn serve_stdio(config: &AppConfig) -> Result<u8, CommandError> {
 }
 
 fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, CommandError> {
+    // First: a port in use must not leave a new storage behind.
+    if let Err(error) = TcpListener::bind(http.listen)
+        && error.kind() == ErrorKind::AddrInUse
+    {
+        let next = "stop the program that uses this port, or choose another one with --listen";
+        return Err(http_error(format!("{}: {error}; {next}", http.listen)));
+    }
     let is_audited = config.audit != Some(false);
     let runtime = composition::multi_thread_runtime()?;
     let (store, readiness) = composition::open_http_store(config, &runtime)?;

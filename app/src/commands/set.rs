@@ -14,7 +14,8 @@ pub(crate) struct SetOptions {
     /// A backlog item, entity or section requirement: REQ-001, dec-1d2c8f, general:2.1
     #[arg(value_name = "ID", add = super::complete::all_ids())]
     reference: String,
-    /// title, status, priority, type, assignee, tags (separated by commas), parent or text
+    /// title, status, priority, type, assignee, tags (separated by commas), parent or text; text=-
+    /// reads standard input
     #[arg(value_name = "FIELD=VALUE", required = true, value_parser = parse_assignment)]
     fields: Vec<(String, String)>,
     #[command(flatten)]
@@ -34,7 +35,7 @@ pub(crate) fn run(config: &AppConfig, options: &SetOptions) -> Result<u8, Comman
     let mut changed = Map::new();
     for (name, value) in &options.fields {
         let field = target.kind.find_field(name).map_err(CommandError::usage_error)?;
-        if changed.insert(field.to_owned(), field_value(field, value)).is_some() {
+        if changed.insert(field.to_owned(), field_value(field, value)?).is_some() {
             return Err(CommandError::usage_error(format!("{field} is given twice; remove one")));
         }
     }

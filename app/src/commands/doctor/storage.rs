@@ -21,6 +21,7 @@ use reqlore_storage_postgres::{PostgresConfig, SchemaStatus, ServerReport};
 use reqlore_storage_sled::DatabaseState;
 
 use super::report::{AreaReport, DoctorReport, ReportArea};
+use crate::commands::nested_projects::{NESTED_NEXT, NESTED_PROBLEM, find_nested_projects};
 use crate::composition::{self, StorageState};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -54,6 +55,9 @@ pub(super) fn check_all(mut config: AppConfig, report: &mut DoctorReport) {
     "off".clone_into(&mut config.model);
     let mut area = report.area(ReportArea::Storage);
     let store = check_storage(&config, &mut area);
+    for folder in find_nested_projects(&config) {
+        area.warning(format!("{folder}: {NESTED_PROBLEM}"), NESTED_NEXT);
+    }
     if let Some(other) = config.unselected_database() {
         area.note(
             format!("{other} also exists, but is not used by default"),
