@@ -4,11 +4,13 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::backlog::{create_epic, create_item, create_story, data, requirement_arguments};
-use crate::client::{Server, project};
+use crate::client::{Server, project, set};
 use crate::copy_and_backup::run;
 
 /// Runs git without the user's configuration. Returns its output.
@@ -238,4 +240,42 @@ fn unresolved_merge_is_named_and_not_written() {
         assert_ne!(answer["result"]["isError"], true, "{tool}: {answer}");
     }
     assert_eq!(run(root, "check"), (0, "Nothing to fix.\n".to_owned()));
+}
+
+/// `git add` would commit a temporary file, and a merge would take it for an item.
+#[test]
+fn git_status_beside_a_writer_shows_no_temporary_file() {
+    for knows_local in [true, false] {
+        let folder = project();
+        let root = folder.path();
+        run_git(root, &["init", "--quiet"]);
+        let mut server = Server::start(root);
+        if knows_local {
+            create_epic(&mut server, "First");
+        }
+        let is_done = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_done);
+        let writer = std::thread::spawn(move || {
+            let mut number = 0;
+            while !stop.load(Ordering::Relaxed) {
+                number += 1;
+                let rule = set(1, &format!("Rule {number}"));
+                server.data("reqlix_set_requirements", rule);
+                let entity = json!({ "kind": "idea", "title": format!("Idea {number}") });
+                server.data("ixchel_create", entity);
+                let epic = create_epic(&mut server, &format!("Epic {number}"));
+                server.data("update_epic", json!({ "epic": epic, "title": "Other" }));
+                server.data("delete_item", json!({ "reference": epic }));
+            }
+            server.end()
+        });
+        for _ in 0..200 {
+            let status = run_git(root, &["status", "--porcelain", "--untracked-files=all"]);
+            assert!(!status.contains(".tmp"), "{status}");
+        }
+        run_git(root, &["add", "--all"]);
+        is_done.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+        assert!(!run_git(root, &["ls-files"]).contains(".reqlore-"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::io;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, MetadataExt};
@@ -24,6 +24,7 @@ pub(crate) const DOCSETS_FILE: &str = "config.yaml";
 #[derive(Debug)]
 pub(crate) struct ProjectRoot {
     pub(crate) dir: Dir,
+    path: PathBuf,
 }
 
 impl ProjectRoot {
@@ -34,7 +35,12 @@ impl ProjectRoot {
         let Some(dir) = opened else {
             return Err(refused("the project's folder", "was moved or replaced; try again"));
         };
-        Ok(Self { dir: Dir::from_std_file(dir) })
+        Ok(Self { dir: Dir::from_std_file(dir), path: path.to_owned() })
+    }
+
+    /// True if the folder or one above it has a `.git`.
+    pub(crate) fn is_in_git_repository(&self) -> bool {
+        self.path.ancestors().any(|folder| folder.join(".git").symlink_metadata().is_ok())
     }
 }
 

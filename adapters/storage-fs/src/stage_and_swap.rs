@@ -1,5 +1,5 @@
-//! Replaces files: stages each new file next to its target, exchanges the two, checks the old file,
-//! and rolls back on failure.
+//! Replaces files: stages each new file in a folder that Git ignores, or next to its target,
+//! exchanges the two, checks the old file, and rolls back on failure.
 //!
 //! Editors take no locks. The check after the exchange detects a save that happened in between.
 
@@ -10,9 +10,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::Bytes;
-use cap_std::fs::MetadataExt as _;
+use cap_std::fs::{Dir, MetadataExt as _};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_durable_fs::keep_mode_and_owner;
@@ -23,7 +26,7 @@ use rustix::io::Errno;
 use crate::error::{failed, not_written, refused};
 use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, supports_renameat2, sync_file};
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
-use crate::{lock, read_file};
+use crate::{local, lock, read_file};
 
 /// The documents that a commit is based on; `None` for one that did not exist.
 pub(crate) type LoadedDocuments = HashMap<DocumentId, Option<LoadedDocument>>;
@@ -118,8 +121,9 @@ pub(crate) fn stage_all<'a>(
         if old.is_none() && new.is_none() {
             continue;
         }
+        let temp_dir = staging_folder(tree.root, &location);
         // Pushed before it is staged, so that the caller removes its file after an error.
-        staged.push(FileReplacement::new(location, old, new));
+        staged.push(FileReplacement::new(location, temp_dir, old, new));
         if let (Some(replacement), Some(body)) = (staged.last(), new) {
             replacement.stage(body, loaded)?;
         }
@@ -127,16 +131,45 @@ pub(crate) fn stage_all<'a>(
     Ok(())
 }
 
-/// Syncs the folder of each replacement, each folder once. `describe` makes the error.
+/// False after a rename between folders failed, as it does between some folders of one device.
+static CAN_STAGE_APART: AtomicBool = AtomicBool::new(true);
+
+/// The folder of the temporary file: `.reqlore/local`, so that no `git add` takes it, or the folder
+/// of the target. That is also the place if a new file takes its access rights from its folder.
+fn staging_folder(root: &ProjectRoot, location: &FileLocation) -> Arc<Dir> {
+    let local = if root.is_in_git_repository() {
+        local::open_or_create(&root.dir).ok()
+    } else {
+        local::open_existing(&root.dir).ok().flatten()
+    };
+    let local = local.filter(|local| may_exchange(local, &location.dir));
+    local.map_or_else(|| Arc::clone(&location.dir), Arc::new)
+}
+
+fn may_exchange(local: &Dir, target: &Dir) -> bool {
+    let (Ok(local), Ok(folder)) = (rustix::fs::fstat(local), as_file(target)) else { return false };
+    let Ok(stat) = rustix::fs::fstat(&folder) else { return false };
+    let inherits_group = Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID);
+    let mut empty: [u8; 0] = [];
+    let default_acl = rustix::fs::fgetxattr(&folder, "system.posix_acl_default", &mut empty[..]);
+    let is_alike = local.st_dev == stat.st_dev && !inherits_group && default_acl.is_err();
+    is_alike && CAN_STAGE_APART.load(Relaxed)
+}
+
+/// Syncs the folders of each replacement, each folder once. `describe` makes the error.
 fn sync_folders(
     staged: &[FileReplacement<'_>],
     describe: fn(&str, &str, io::Error) -> StoreError,
 ) -> StoreResult<()> {
-    for (index, replacement) in staged.iter().enumerate() {
-        let dir = &replacement.location.dir;
-        if staged[..index].iter().any(|other| same_folder(&other.location.dir, dir)) {
+    let targets = staged.iter().map(|replacement| (replacement, &replacement.location.dir));
+    // The other end of each rename. A file must not come back there, as a second hard link.
+    let sources = staged.iter().map(|replacement| (replacement, &replacement.temp_dir));
+    let mut done: Vec<&Dir> = Vec::new();
+    for (replacement, dir) in targets.chain(sources) {
+        if done.iter().any(|other| same_folder(other, dir)) {
             continue;
         }
+        done.push(dir);
         let synced = as_file(dir).and_then(|folder| sync_file(FailPoint::FolderSynced, &folder));
         let place = &replacement.location.display_path;
         synced.map_err(|error| describe(place, "sync its folder", error))?;
@@ -182,6 +215,8 @@ impl LoadedDocument {
 /// The replacement of one file. After the exchange the temporary name holds the old file.
 pub(crate) struct FileReplacement<'a> {
     pub(crate) location: FileLocation,
+    /// The folder of the temporary names.
+    temp_dir: Arc<Dir>,
     temp: String,
     /// The content that was read; `None` if the file was not there.
     old: Option<&'a Bytes>,
@@ -210,13 +245,19 @@ impl FileState {
 impl<'a> FileReplacement<'a> {
     pub(crate) fn new(
         location: FileLocation,
+        temp_dir: Arc<Dir>,
         old: Option<&'a Bytes>,
         new: Option<&'a Bytes>,
     ) -> Self {
         // Random, so that the file of a killed process never blocks a write.
         let random = RandomState::new().build_hasher().finish();
         let temp = format!("{TEMP_PREFIX}{random:016x}{TEMP_SUFFIX}");
-        Self { location, temp, old, new, staged_identity: Cell::new(None) }
+        Self { location, temp_dir, temp, old, new, staged_identity: Cell::new(None) }
+    }
+
+    /// The folder of a name.
+    fn folder_of(&self, name: &str) -> &Dir {
+        if is_temp(name) { &self.temp_dir } else { &self.location.dir }
     }
 
     /// Writes the complete new file under the temporary name and syncs it.
@@ -229,7 +270,7 @@ impl<'a> FileReplacement<'a> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         // Reduced by the umask, as for a file that an editor creates.
         let mode = Mode::from_raw_mode(0o666);
-        let fd = rustix::fs::openat(&self.location.dir, self.temp.as_str(), flags, mode)?;
+        let fd = rustix::fs::openat(&self.temp_dir, self.temp.as_str(), flags, mode)?;
         let mut file = File::from(fd);
         hit_failpoint(FailPoint::TempCreated)?;
         // Before the content: users without access to the old file must not read the new one.
@@ -254,6 +295,11 @@ impl<'a> FileReplacement<'a> {
         };
         if let Err(error) = moved {
             if is_name_conflict(&error) {
+                return Err(ApplyError::ConcurrentWrite);
+            }
+            // The next attempt stages next to the target.
+            if error.kind() == io::ErrorKind::CrossesDevices && CAN_STAGE_APART.swap(false, Relaxed)
+            {
                 return Err(ApplyError::ConcurrentWrite);
             }
             return Err(self.not_written("put it in place", error).into());
@@ -339,7 +385,7 @@ impl<'a> FileReplacement<'a> {
     /// Removes the file with the temporary name if it is ours or the old one. Any other file is a
     /// save of an editor; it is kept under a name that is never removed.
     pub(crate) fn remove_temp(&self) {
-        let dir = &self.location.dir;
+        let (temp_dir, dir) = (&self.temp_dir, &self.location.dir);
         let identity = self.file_identity(&self.temp).ok().flatten();
         let staged = self.staged_identity.get();
         let is_ours_or_old = self.is_staged_file(&self.temp)
@@ -347,12 +393,12 @@ impl<'a> FileReplacement<'a> {
         let removed = if identity.is_none() {
             Ok(())
         } else if is_ours_or_old || staged.is_none() {
-            rustix::fs::unlinkat(dir, self.temp.as_str(), AtFlags::empty())
+            rustix::fs::unlinkat(temp_dir, self.temp.as_str(), AtFlags::empty())
         } else {
             let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
             let place = &self.location.display_path;
             tracing::error!(place, kept, "the save of another program is kept under another name");
-            rustix::fs::renameat(dir, self.temp.as_str(), dir, kept.as_str())
+            rustix::fs::renameat(temp_dir, self.temp.as_str(), dir, kept.as_str())
         };
         if let Err(error) = removed {
             let place = &self.location.display_path;
@@ -364,10 +410,10 @@ impl<'a> FileReplacement<'a> {
 
     /// Exchanges the files of our temporary name and the target's name.
     fn exchange_names(&self) -> io::Result<()> {
-        let dir = &self.location.dir;
+        let (temp_dir, dir) = (&self.temp_dir, &self.location.dir);
         let (temp, name) = (self.temp.as_str(), self.location.name.as_str());
         let exchanged = if supports_renameat2() {
-            rustix::fs::renameat_with(dir, temp, dir, name, RenameFlags::EXCHANGE)
+            rustix::fs::renameat_with(temp_dir, temp, dir, name, RenameFlags::EXCHANGE)
         } else {
             Err(Errno::INVAL)
         };
@@ -376,12 +422,12 @@ impl<'a> FileReplacement<'a> {
             // a second name first, and the new file replaces the first name atomically.
             Err(error) if is_unsupported(error) => {
                 let second_name = self.second_name();
-                rustix::fs::linkat(dir, name, dir, second_name.as_str(), AtFlags::empty())?;
+                rustix::fs::linkat(dir, name, temp_dir, second_name.as_str(), AtFlags::empty())?;
                 let replaced = hit_failpoint(FailPoint::Linked)
-                    .and_then(|()| Ok(rustix::fs::renameat(dir, temp, dir, name)?));
+                    .and_then(|()| Ok(rustix::fs::renameat(temp_dir, temp, dir, name)?));
                 if replaced.is_err() {
                     // Nothing was replaced, and a second hard link would block the next write.
-                    rustix::fs::unlinkat(dir, second_name.as_str(), AtFlags::empty())?;
+                    rustix::fs::unlinkat(temp_dir, second_name.as_str(), AtFlags::empty())?;
                     return replaced;
                 }
                 hit_failpoint(FailPoint::Replaced)?;
@@ -398,7 +444,7 @@ impl<'a> FileReplacement<'a> {
 
     /// Moves the old file from its second name to the temporary one, if it is there.
     fn finish_exchange(&self) -> io::Result<()> {
-        let dir = &self.location.dir;
+        let dir = &self.temp_dir;
         match rustix::fs::renameat(dir, self.second_name().as_str(), dir, self.temp.as_str()) {
             Err(Errno::NOENT) => Ok(()),
             result => Ok(result?),
@@ -407,24 +453,24 @@ impl<'a> FileReplacement<'a> {
 
     /// Renames a file; fails with `AlreadyExists` if the new name is taken.
     fn rename_to_free(&self, from: &str, to: &str) -> io::Result<()> {
-        let dir = &self.location.dir;
+        let (from_dir, to_dir) = (self.folder_of(from), self.folder_of(to));
         let renamed = if supports_renameat2() {
-            rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE)
+            rustix::fs::renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE)
         } else {
             Err(Errno::INVAL)
         };
         match renamed {
             Err(error) if is_unsupported(error) => {
                 // A link fails if the name exists; a plain rename would replace that file.
-                rustix::fs::linkat(dir, from, dir, to, AtFlags::empty())?;
-                Ok(rustix::fs::unlinkat(dir, from, AtFlags::empty())?)
+                rustix::fs::linkat(from_dir, from, to_dir, to, AtFlags::empty())?;
+                Ok(rustix::fs::unlinkat(from_dir, from, AtFlags::empty())?)
             }
             result => Ok(result?),
         }
     }
 
     fn file_identity(&self, name: &str) -> io::Result<Option<FileIdentity>> {
-        match self.location.dir.symlink_metadata(name) {
+        match self.folder_of(name).symlink_metadata(name) {
             Ok(stat) => {
                 let modified = (stat.mtime(), stat.mtime_nsec());
                 Ok(Some((seen_inode(stat.ino()), stat.size(), modified)))
@@ -436,7 +482,7 @@ impl<'a> FileReplacement<'a> {
 
     fn file_state(&self, name: &str) -> io::Result<Option<FileState>> {
         let Some(identity) = self.file_identity(name)? else { return Ok(None) };
-        let read = read_file::read_file(&self.location.dir, name, &self.location.display_path);
+        let read = read_file::read_file(self.folder_of(name), name, &self.location.display_path);
         let content = read.ok().flatten();
         let version = content.map(|content| Version::of_bytes(&content.bytes));
         Ok(Some(FileState { identity, version }))
@@ -453,7 +499,7 @@ impl<'a> FileReplacement<'a> {
     }
 
     fn has_content(&self, name: &str, expected: &Bytes) -> bool {
-        match read_file::read_file(&self.location.dir, name, &self.location.display_path) {
+        match read_file::read_file(self.folder_of(name), name, &self.location.display_path) {
             Ok(Some(content)) => content.bytes == *expected,
             // A file that can't be read may be another program's save, so it is treated as one.
             _ => false,

@@ -18,6 +18,7 @@ use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{AtFlags, FileType, Stat};
 
 use crate::layout::{DOCSETS_FOLDER, DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
+use crate::local;
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::is_temp;
 
@@ -175,6 +176,7 @@ fn open_below(tree: &ProjectTree<'_>, path: &str) -> Option<OwnedFd> {
     Some(as_file(&dir).ok()?.into())
 }
 
+/// The folders of these changes, and that of most temporary files.
 fn changed_folders(tree: &ProjectTree<'_>, changes: &[DocumentChange]) -> Vec<OwnedFd> {
     let mut folders = Vec::new();
     for change in changes {
@@ -183,6 +185,11 @@ fn changed_folders(tree: &ProjectTree<'_>, changes: &[DocumentChange]) -> Vec<Ow
         {
             folders.push(folder.into());
         }
+    }
+    if let Ok(Some(local)) = local::open_existing(&tree.root.dir)
+        && let Ok(folder) = as_file(&local)
+    {
+        folders.push(folder.into());
     }
     folders
 }

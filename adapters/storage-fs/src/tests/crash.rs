@@ -1,5 +1,6 @@
 //! Each step of each kind of commit: the process is killed, the step fails, or an editor saves.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,9 +99,17 @@ pub(super) fn with_key(commit: CommitRequest) -> CommitRequest {
     CommitRequest { context: WriteContext { idempotency_key: once, ..audited() }, ..commit }
 }
 
+thread_local! {
+    /// True for projects in a Git repository.
+    static IN_GIT: Cell<bool> = const { Cell::new(false) };
+}
+
 impl Operation {
     pub(super) fn prepare(&self) -> Project {
         let project = Project::new();
+        if IN_GIT.get() {
+            fs::create_dir(project.path(".git")).unwrap();
+        }
         for (id, before, _) in &self.documents {
             let file = project.file(id);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -369,6 +378,17 @@ fn check_failures(operations: &[Operation]) {
             }
         }
     }
+}
+
+/// Temporary files are in another folder than their targets.
+#[test]
+fn commit_in_a_git_repository_is_all_or_nothing() {
+    IN_GIT.set(true);
+    commit_killed_at_any_step_is_all_or_nothing();
+    commit_failing_at_any_step_changes_nothing();
+    editor_save_at_any_step_is_detected_and_kept();
+    exchange_that_stops_between_its_steps_is_undone();
+    commit_without_exchange_support_loses_nothing();
 }
 
 #[test]
