@@ -19,13 +19,13 @@ import sys
 import tempfile
 import time
 
-STORAGES = ["fs", "sqlite", "sled"]
+STORAGES = ["fs", "fs in Git", "sqlite", "sled"]
 
 
 class Server:
     def __init__(self, binary, root, storage):
         self.root = root
-        command = [binary, "--root", root, "--storage", storage, "--log", "off"]
+        command = [binary, "--root", root, "--storage", storage.split()[0], "--log", "off"]
         environment = {"HOME": "/nonexistent", "REQLORE_CACHE": "off"}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self.process = subprocess.Popen(command, env=environment, **pipes)
@@ -81,6 +81,8 @@ def cut(binary, storage, place):
     subprocess.run(["mkfs.ext4", "-q", image], check=True)
     with Mounted(image, os.path.join(place, "before")) as project:
         os.mkdir(project)
+        if storage == "fs in Git":
+            os.mkdir(os.path.join(project, ".git"))
         os.sync()
         if storage == "no sync":
             acknowledged = {}
@@ -104,7 +106,8 @@ def cut(binary, storage, place):
         lost = []
         for section, text in acknowledged.items():
             answer = server.call("reqlix_get_requirements", section=section)
-            if " ".join(answer["content"][0]["text"].split()) != f"**1.** {text.strip()}":
+            rule = answer["content"][0]["text"].partition("\n\nNote: ")[0]
+            if " ".join(rule.split()) != f"**1.** {text.strip()}":
                 lost.append((section, text, answer["content"][0]["text"]))
         server.end(signal.SIGTERM)
         return number, lost
