@@ -264,7 +264,7 @@ impl<'a> AddressSpace<'a> {
     pub(crate) async fn resolve_folded(&self, text: &str, field: &str) -> Result<Address> {
         match (self.resolve(text, field).await, fold_look_alikes(text)) {
             (Err(error), Some(folded)) if error.kind == ErrorKind::NotFound => {
-                self.resolve(&folded, field).await
+                self.resolve(&folded, field).await.or(Err(error))
             }
             (found, _) => found,
         }

@@ -198,8 +198,9 @@ mod tests {
 
     #[test]
     fn search_with_few_hits_names_pending_texts() {
-        let note =
-            |total, pending| HitCounts { is_empty: total == 0, total, pending }.pending_note();
+        let note = |total, pending| {
+            HitCounts { is_empty: total == 0, total, pending, has_word: true }.pending_note()
+        };
         let expected = "The search index is being built: 1 text is pending, so hits may be missing. \
                         Search again later.";
         assert_eq!(note(0, 1).unwrap(), expected);

@@ -19,8 +19,8 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Rejects a path or URL with a variable that a client or a shell should have replaced: as a path it
-/// would become a folder of that name.
+/// Rejects a path or URL with a variable that a client or a shell should have replaced. It would
+/// become a folder of that name.
 pub fn check_replaced(path: &str) -> Result<(), String> {
     let braced = path.split_once("${").and_then(|(_, rest)| rest.split_once('}'));
     let percent = path.split_once('%').and_then(|(before, rest)| {
@@ -29,13 +29,13 @@ pub fn check_replaced(path: &str) -> Result<(), String> {
     });
     let is_name = |name: &str| name.contains(char::is_alphabetic) && !name.contains(['-', '/']);
     let first = path.split(['/', '\\']).next().unwrap_or_default();
-    let (variable, wanted) = match (braced, percent) {
-        (Some((name, _)), _) if path.contains("://") => (format!("${{{name}}}"), "URL"),
+    let wanted = if path.contains("://") { "URL" } else { "path" };
+    let variable = match (braced, percent) {
+        (Some((name, _)), _) => format!("${{{name}}}"),
         // Only a path has no percent-encoding.
-        _ if path.contains("://") => return Ok(()),
-        (Some((name, _)), _) => (format!("${{{name}}}"), "path"),
-        (_, Some((name, _))) if is_name(name) => (format!("%{name}%"), "path"),
-        _ if first.starts_with(['$', '~']) && first != "$" => (first.to_owned(), "path"),
+        _ if wanted == "URL" => return Ok(()),
+        (_, Some((name, _))) if is_name(name) => format!("%{name}%"),
+        _ if first.starts_with(['$', '~']) && first != "$" => first.to_owned(),
         _ => return Ok(()),
     };
     let variable = redact_echo(&variable);

@@ -329,16 +329,11 @@ impl HttpClient {
 /// The MCP endpoint at the address of a server. A path that does not end with `mcp` is a proxy's
 /// prefix.
 pub fn endpoint_url(address: &str) -> String {
-    let address = address.trim();
     let (address, query) = address.split_at(address.find('?').unwrap_or(address.len()));
     let address = address.trim_end_matches('/');
-    let place = address.split_once("://").map_or(address, |(_, place)| place);
-    let path = match place.split_once('/').map_or("", |(_, path)| path) {
-        path if path == "mcp" || path.ends_with("/mcp") => "",
-        path if path.ends_with("api/v1") => "/mcp",
-        _ => ENDPOINT_PATH,
-    };
-    format!("{address}{path}{query}")
+    // A host may be called `mcp`.
+    let is_complete = address.ends_with("/mcp") && address.matches('/').count() > 2;
+    format!("{address}{}{query}", if is_complete { "" } else { ENDPOINT_PATH })
 }
 
 /// True if the host is this machine, without a name lookup.

@@ -143,3 +143,24 @@ fn is_loopback_accepts_only_this_machine() {
     }
     assert!(is_encrypted("https://a/") && !is_encrypted("http://a/"));
 }
+
+#[test]
+fn endpoint_of_any_address_is_complete() {
+    for (address, endpoint) in [
+        ("https://h.example", "https://h.example/api/v1/mcp"),
+        ("https://h.example/", "https://h.example/api/v1/mcp"),
+        ("https://h.example//", "https://h.example/api/v1/mcp"),
+        ("https://h.example:8443", "https://h.example:8443/api/v1/mcp"),
+        ("https://h.example/api/v1/mcp", "https://h.example/api/v1/mcp"),
+        ("https://h.example/api/v1/mcp/", "https://h.example/api/v1/mcp"),
+        ("https://h.example/reqlore", "https://h.example/reqlore/api/v1/mcp"),
+        ("https://h.example/a/b/", "https://h.example/a/b/api/v1/mcp"),
+        ("https://h.example/team/mcp", "https://h.example/team/mcp"),
+        ("https://h.example?project=a", "https://h.example/api/v1/mcp?project=a"),
+        ("https://h.example/mcp?project=a", "https://h.example/mcp?project=a"),
+        ("https://mcp", "https://mcp/api/v1/mcp"),
+        ("http://[::1]:8080", "http://[::1]:8080/api/v1/mcp"),
+    ] {
+        assert_eq!(endpoint_url(address), endpoint, "{address}");
+    }
+}

@@ -13,7 +13,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::Version;
@@ -151,8 +150,6 @@ pub(crate) async fn get(
     let item = if request.fills_placeholders && is_placeholder(value.trim()) {
         PromptItem::unread(value.trim())
     } else {
-        let folded = fold_look_alikes(value);
-        let value = folded.as_deref().unwrap_or(value);
         let reference = parse_reference(&[prompt.kind], value, field)?;
         let backlog = BacklogReader::for_caller(&context.ports, &request.caller);
         PromptItem::stored(reference, &PromptContext::read(backlog, reference).await?)?
