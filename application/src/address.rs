@@ -16,8 +16,8 @@ use reqlore_domain::document::{
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
-use reqlore_domain::ports::documents::UnreadFile;
 use reqlore_domain::name_form::compose;
+use reqlore_domain::ports::documents::UnreadFile;
 use reqlore_domain::ports::entity_list::SimilarEntities;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
