@@ -262,9 +262,11 @@ fn purged_text_is_in_no_file_of_the_cache() {
         // One of them stays open during the purge.
         let mut servers = [0, 1].map(|_| start(root, cache, storage));
         // A title would stay in the name of the document.
-        let secret = json!({ "title": "Login", "description": "is hunter2", "priority": 1 });
-        servers[0].data("create_epic", secret);
-        create(&mut servers[0], "other");
+        let epic = |title: &str, description: &str| json!({ "create": "epic", "title": title, "description": description, "priority": 1 });
+        let mut changes = vec![epic("Login", "is hunter2"), epic("other", "")];
+        // A segment with fewer would be merged at once.
+        changes.extend((0..30).map(|number| epic(&format!("filler{number}"), "")));
+        servers[0].data("apply_changes", json!({ "changes": changes }));
         for server in &mut servers {
             assert_eq!(search(server, "hunter2").0, ["Login"], "{storage}");
         }
