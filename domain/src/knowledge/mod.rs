@@ -468,9 +468,10 @@ impl<'a> LinkList<'a> {
         target: Cow<'a, str>,
         is_certain: bool,
     ) {
-        if self.list.len() <= MAX_LINKS && self.known.insert((relation, target.clone())) {
+        let composed = compose(&target).into_owned();
+        if self.list.len() <= MAX_LINKS && self.known.insert((relation, target)) {
             let attribute = attribute.filter(|attribute| *attribute != relation).map(Box::from);
-            let (relation, target) = (relation.to_owned(), compose(&target).into_owned());
+            let (relation, target) = (relation.to_owned(), composed);
             self.list.push(EntityLink { relation, attribute, target, is_certain });
         }
     }

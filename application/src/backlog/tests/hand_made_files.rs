@@ -55,8 +55,8 @@ async fn hand_made_children_are_listed_or_named() {
     assert!(reply.text.contains("US-002.md:3: epic \"Accounts\" is not a ref"), "{}", reply.text);
 }
 
-#[tokio::test]
-async fn document_in_a_merge_is_reported_and_not_written() {
+/// A project in which each kind of document is in a merge, and its items and sections.
+async fn project_in_a_merge() -> (TestApplication, Vec<(DocumentId, String)>) {
     let testing = story().await;
     let front_matter = format!("---\ntitle: A\n{MERGE}user_story: US-1\n---\nbody\n");
     let body = format!("---\ntitle: B\nuser_story: US-1\n---\n\n{MERGE}");
@@ -73,7 +73,19 @@ async fn document_in_a_merge_is_reported_and_not_written() {
     let list = "# R\n\n## Sections\n\n<<<<<<< a\n- M (key: money)\n=======\n>>>>>>> b\n";
     testing.write(DocumentId::instructions(), list).await;
     testing.write(DocumentId::docsets(), format!("docsets:\n{MERGE}")).await;
+    let texts = vec![
+        (item_id("REQ-001"), front_matter),
+        (item_id("REQ-002"), body),
+        (item_id("EP-002"), whole.to_owned()),
+        (DocumentId::section("money"), rules.to_owned()),
+        (DocumentId::instructions(), list.to_owned()),
+    ];
+    (testing, texts)
+}
 
+#[tokio::test]
+async fn document_in_a_merge_is_reported_and_not_written() {
+    let (testing, texts) = project_in_a_merge().await;
     let findings = testing.check().await;
     for place in [
         "AGENTS.md:5: ",
@@ -121,14 +133,8 @@ async fn document_in_a_merge_is_reported_and_not_written() {
         // Front matter with markers cannot be edited anyway.
         assert!(is_merge || error.message.contains("can't be edited safely"), "{tool}: {error}");
     }
-    for (id, text) in [
-        (item_id("REQ-001"), &*front_matter),
-        (item_id("REQ-002"), &body),
-        (item_id("EP-002"), whole),
-        (DocumentId::section("money"), rules),
-        (DocumentId::instructions(), list),
-    ] {
-        assert_eq!(testing.body(id.clone()).await.as_deref(), Some(text), "{id}");
+    for (id, text) in texts {
+        assert_eq!(testing.body(id.clone()).await, Some(text), "{id}");
     }
     // A write must not make such a document either, except as an example.
     let error =
