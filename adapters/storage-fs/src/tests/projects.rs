@@ -291,7 +291,7 @@ fn unusable_documents_above_the_root_are_named() {
         let (knowledge, ixchel) = (place.join(".knowledge"), place.join(".ixchel"));
         for folder in [&knowledge, &ixchel] {
             match change {
-                "absent" => continue,
+                "absent" => {}
                 "files" => fs::write(folder, "").unwrap(),
                 "dangling links" => symlink("/no/such/folder", folder).unwrap(),
                 "links to files" => symlink("/etc/hostname", folder).unwrap(),

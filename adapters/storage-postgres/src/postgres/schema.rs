@@ -151,7 +151,7 @@ impl SchemaGuard {
         row_count: u64,
         accepts_loss: bool,
     ) -> Result<(), DatabaseError> {
-        if row_count % DURABLE_ROWS == 0 {
+        if row_count.is_multiple_of(DURABLE_ROWS) {
             return Err(DatabaseError::report(unavailable(
                 "its schema needs a newer version of Reqlore; update this server",
             )));
