@@ -130,57 +130,38 @@ fn merged_branches_duplicate_references_are_repaired() {
     assert_eq!(create_epic(&mut server, "Next"), "EP-003");
 }
 
-#[test]
-fn unresolved_merge_is_named_and_not_written() {
-    let version = Command::new("git").arg("--version").stdout(Stdio::null()).status();
-    if !version.is_ok_and(|status| status.success()) {
-        println!("git is missing; nothing was tested");
-        return;
-    }
-    let folder = project();
-    let root = folder.path();
+/// Documents of all kinds: the path, a text, and the line that both branches change.
+const MERGED_FILES: [(&str, &str, usize); 6] = [
+    (
+        "docs/development/requirements/money.md",
+        "# Money\n\n**1.** One.\n\n**2.** SIDE\n\n**3.** Three.\n",
+        5,
+    ),
+    (
+        "docs/development/requirements/AGENTS.md",
+        "# R\n\n## Sections\n\n- Money (key: money)\n\nSIDE\n",
+        7,
+    ),
+    (
+        ".reqlore/backlog/epics/EP-001.md",
+        "---\ntitle: One\npriority: 2\nassignee_username: SIDE\n---\n",
+        4,
+    ),
+    (".reqlore/backlog/epics/EP-002.md", "---\ntitle: Two\n---\n\nText\n\nSIDE\n", 7),
+    (".ixchel/decisions/dec-00000a.md", "---\nid: dec-00000a\ntitle: A\n---\nSIDE\n", 5),
+    (".knowledge/config.yaml", "docsets:\n  a:\n    local_path: docs\n    description: SIDE\n", 4),
+];
+
+/// Makes a repository in the middle of a merge.
+fn begin_merge(root: &Path) {
     run_git(root, &["init", "--quiet", "--initial-branch=main"]);
-    let requirements = "docs/development/requirements";
-    // Each text has one line that both branches change.
-    let files = [
-        (
-            format!("{requirements}/money.md"),
-            "# Money\n\n**1.** One.\n\n**2.** SIDE\n\n**3.** Three.\n",
-            5,
-        ),
-        (
-            format!("{requirements}/AGENTS.md"),
-            "# R\n\n## Sections\n\n- Money (key: money)\n\nSIDE\n",
-            7,
-        ),
-        (
-            ".reqlore/backlog/epics/EP-001.md".to_owned(),
-            "---\ntitle: One\npriority: 2\nassignee_username: SIDE\n---\n",
-            4,
-        ),
-        (
-            ".reqlore/backlog/epics/EP-002.md".to_owned(),
-            "---\ntitle: Two\n---\n\nText\n\nSIDE\n",
-            7,
-        ),
-        (
-            ".ixchel/decisions/dec-00000a.md".to_owned(),
-            "---\nid: dec-00000a\ntitle: A\n---\nSIDE\n",
-            5,
-        ),
-        (
-            ".knowledge/config.yaml".to_owned(),
-            "docsets:\n  a:\n    local_path: docs\n    description: SIDE\n",
-            4,
-        ),
-    ];
     for (branch, side) in [("main", "base"), ("topic", "theirs"), ("main", "ours")] {
         if side == "theirs" {
             run_git(root, &["checkout", "--quiet", "-b", branch]);
         } else if side == "ours" {
             run_git(root, &["checkout", "--quiet", branch]);
         }
-        for (path, text, _) in &files {
+        for (path, text, _) in MERGED_FILES {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text.replace("SIDE", side)).unwrap();
@@ -191,18 +172,30 @@ fn unresolved_merge_is_named_and_not_written() {
     assert_eq!(run(root, "check"), (0, "Nothing to fix.\n".to_owned()));
     let (merged, printed) = try_git(root, &["merge", "topic"]);
     assert!(!merged && printed.contains("CONFLICT"), "{printed}");
-    let read = || files.iter().map(|(path, ..)| std::fs::read_to_string(root.join(path)).unwrap());
-    let before: Vec<String> = read().collect();
+}
+
+#[test]
+fn unresolved_merge_is_named_and_not_written() {
+    let version = Command::new("git").arg("--version").stdout(Stdio::null()).status();
+    if !version.is_ok_and(|status| status.success()) {
+        println!("git is missing; nothing was tested");
+        return;
+    }
+    let folder = project();
+    let root = folder.path();
+    begin_merge(root);
+    let read = || MERGED_FILES.map(|(path, ..)| std::fs::read_to_string(root.join(path)).unwrap());
+    let before = read();
 
     let (code, output) = run(root, "check");
     assert_eq!(code, 1, "{output}");
     let named: Vec<&str> =
         output.lines().filter(|line| line.contains("unresolved merge; keep the right")).collect();
-    assert_eq!(named.len(), files.len(), "{output}");
-    for (path, _, line) in &files {
-        let document = match path.strip_prefix(requirements) {
-            Some("/money.md") => "section money",
-            Some(_) => "AGENTS.md",
+    assert_eq!(named.len(), MERGED_FILES.len(), "{output}");
+    for (path, _, line) in MERGED_FILES {
+        let document = match path.strip_prefix("docs/development/requirements/") {
+            Some("money.md") => "section money",
+            Some(name) => name,
             None => path,
         };
         assert!(
@@ -232,7 +225,7 @@ fn unresolved_merge_is_named_and_not_written() {
     }
     let answer = server.call("list_docsets", json!({}));
     assert!(answer.to_string().contains("unresolved merge"), "{answer}");
-    assert_eq!(read().collect::<Vec<_>>(), before);
+    assert_eq!(read(), before);
     run_git(root, &["checkout", "--ours", "."]);
     run_git(root, &["add", "--all"]);
     for (tool, arguments) in writes {
