@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use reqlore_domain::backlog::reference::{ParsedReference, file_suffix, has_file_suffix};
+use reqlore_domain::backlog::reference::{ParsedReference, file_suffix};
 use reqlore_domain::backlog::{ItemMeta, LinkTarget, Reference, find_argument_keys};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
@@ -381,7 +381,7 @@ fn metas_of(index: &MetasByReference, reference: Reference) -> &[Arc<DocumentMet
 }
 
 fn has_suffix(meta: &DocumentMeta, suffix: &str) -> bool {
-    has_file_suffix(&meta.id.name, suffix)
+    file_suffix(&meta.id.name) == Some(suffix)
 }
 
 fn reference_of(meta: &DocumentMeta) -> Option<Reference> {

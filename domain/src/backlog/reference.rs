@@ -140,13 +140,6 @@ pub fn file_suffix(name: &str) -> Option<&str> {
     Some(last.unwrap_or(rest)).filter(|suffix| !suffix.is_empty())
 }
 
-/// True if a document has this suffix, which a link stores.
-pub fn has_file_suffix(name: &str, suffix: &str) -> bool {
-    // Version 0.1.0 stored all text after the reference, also if it ends like a uid.
-    let rest = split_name(name).and_then(|parts| parts.rest.strip_prefix('-'));
-    file_suffix(name) == Some(suffix) || rest == Some(suffix)
-}
-
 /// Number of characters of the uid that become the suffix of the file name.
 pub const SUFFIX_CHARS: usize = 6;
 
@@ -333,8 +326,6 @@ mod tests {
         ] {
             assert_eq!(file_suffix(name), suffix, "{name}");
         }
-        assert!(has_file_suffix("REQ-048-my-decade", "my-decade"), "as 0.1.0 stored it");
-        assert!(!has_file_suffix("REQ-048-my-decade", "my"));
     }
 
     #[test]

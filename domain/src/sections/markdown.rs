@@ -36,8 +36,6 @@ pub(crate) struct Outline<'a> {
     pub(crate) elements: Vec<OutlineElement<'a>>,
     /// Start of an unclosed fence, comment or HTML block, which hides all elements below it.
     pub(crate) unclosed_at: Option<usize>,
-    /// Starts of paragraphs that begin with a bold word and a period, as in `**Note.** text`.
-    bold_words: Vec<usize>,
     /// Starts of the markers in code, HTML and comments.
     hidden_markers: Vec<usize>,
 }
@@ -61,34 +59,13 @@ impl Outline<'_> {
         let start = self.hidden_markers.iter().copied().find(has_index)?;
         line_numbers(source, [start].into_iter()).next()
     }
-
-    /// The bold words that version 0.1.0 read as indices. Leaves out common words of prose.
-    pub(crate) fn word_markers<'a>(
-        &self,
-        source: &'a str,
-    ) -> impl Iterator<Item = (usize, &'a str)> {
-        self.bold_words.iter().filter_map(move |start| {
-            let line = source_lines(&source[*start..]).next()?;
-            let token = parse_bold_token(line.text)?;
-            // A letter may mark a question, an answer or an alternative.
-            let is_prose = token.len() == 1
-                || PROSE_WORDS.split(' ').any(|word| token.eq_ignore_ascii_case(word));
-            (requirement_index::is_well_formed(token) && !is_prose).then_some((*start, token))
-        })
-    }
 }
-
-/// Bold words that often begin a paragraph of prose.
-const PROSE_WORDS: &str = "attention background caution danger example examples exception hint \
-                           important info note notes rationale reason remark remarks summary tip \
-                           todo warning";
 
 pub(crate) fn parse_outline(source: &str) -> Outline<'_> {
     let mut scanner = OutlineScanner::new(source);
     let elements = scanner.scan_elements().collect();
     let unclosed_at = scanner.regions.and_then(|regions| regions.unclosed_at);
-    let OutlineScanner { bold_words, hidden_markers, .. } = scanner;
-    Outline { elements, unclosed_at, bold_words, hidden_markers }
+    Outline { elements, unclosed_at, hidden_markers: scanner.hidden_markers }
 }
 
 /// The title of the first heading that has one.
@@ -107,7 +84,6 @@ struct OutlineScanner<'a> {
     /// Start of the text above a line that may contain an inline region.
     unchecked: usize,
     preceding: PrecedingBlock,
-    bold_words: Vec<usize>,
     hidden_markers: Vec<usize>,
 }
 
@@ -130,7 +106,6 @@ impl<'a> OutlineScanner<'a> {
             regions: None,
             unchecked: body_start,
             preceding: PrecedingBlock::None,
-            bold_words: Vec::new(),
             hidden_markers: Vec::new(),
         }
     }
@@ -196,9 +171,6 @@ impl<'a> OutlineScanner<'a> {
             // The whole paragraph is the title, as in CommonMark 0.31, section 4.3.
             let title = self.source[title_start..start].trim();
             return Some(OutlineElement::Heading { start: title_start, next, level, title });
-        }
-        if matches!(self.preceding, PrecedingBlock::None) && parse_bold_token(text).is_some() {
-            self.bold_words.push(start);
         }
         if may_open_block(text) && self.is_hidden(line) {
             return None;

@@ -199,8 +199,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Reports invalid markers, indices out of order, requirements that only version 0.1.0 read,
-    /// and an unclosed fence, comment or HTML block.
+    /// Reports invalid markers, indices out of order, and an unclosed fence, comment or HTML block.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut problems = Vec::new();
         let mut last_of_group: HashMap<Option<&str>, &str> = HashMap::new();
@@ -220,10 +219,6 @@ impl<'a> Section<'a> {
                 problems.push((start, order_message(token, last)));
             }
         }
-        for (start, token) in self.outline.word_markers(self.source) {
-            problems.push((start, word_message(token)));
-        }
-        problems.sort_by_key(|(start, _)| *start);
         // Last, because nothing is parsed after an unclosed block.
         if let Some(start) = self.outline.unclosed_at {
             let message = "this code fence, comment or HTML is not closed and hides all text \
@@ -240,13 +235,6 @@ fn invalid_index_message(token: &str) -> String {
     format!(
         "`**{token}.**` is not a rule; use an index of 1 to 10 characters: letters, digits, '_' \
          and '-' in segments separated by dots"
-    )
-}
-
-fn word_message(token: &str) -> String {
-    format!(
-        "`**{token}.**` is text, but version 0.1.0 read it as a rule; give it an index with a \
-         digit, or write `**{token}**.` if it is text"
     )
 }
 

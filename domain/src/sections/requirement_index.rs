@@ -38,17 +38,12 @@ fn parse_index(text: &str) -> Result<String, String> {
 /// True for the index of a requirement. A word or letter without a digit is none: in prose, bold
 /// words such as `**Note.**` and `**Q.**` begin a paragraph.
 pub(crate) fn is_index(text: &str) -> bool {
-    is_well_formed(text) && is_numbered(text)
+    text.len() <= MAX_INDEX_CHARS && text.split('.').all(is_segment) && is_numbered(text)
 }
 
 /// True if a bold token stands for a requirement, even if it is not a valid index.
 pub(crate) fn is_numbered(token: &str) -> bool {
     token.bytes().any(|byte| byte.is_ascii_digit())
-}
-
-/// True for every index of version 0.1.0, which also allowed words.
-pub(crate) fn is_well_formed(text: &str) -> bool {
-    text.len() <= MAX_INDEX_CHARS && text.split('.').all(is_segment)
 }
 
 fn is_segment(segment: &str) -> bool {

@@ -237,20 +237,6 @@ fn invalid_token_with_digit_ends_the_requirement_above() {
     assert!(found[0].starts_with("3: `**1.2.3-beta.4.**` is not a rule"), "{found:?}");
 }
 
-#[test]
-fn requirement_of_0_1_0_without_digit_is_kept_and_reported() {
-    let source =
-        "# A\n\n**1.** One.\n\n**login.** Was one.\n\n**R.a.** Was one.\n\n**R.1.** Is one.\n";
-    let found = messages(source);
-    assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[0].starts_with("5: `**login.**` is text, but version 0.1.0"), "{found:?}");
-    assert!(found[1].starts_with("7: `**R.a.**`"), "{found:?}");
-    check_set(source, "R.2", "New.", &format!("{source}\n**R.2.** New.\n"));
-    check_set(source, "2", "New.", &source.replace("**R.1.**", "**2.** New.\n\n**R.1.**"));
-    // A common word of prose, a word inside of a paragraph, and a text that cannot be an index.
-    assert_eq!(messages("**Note.** a\n\nb\n**login.** c\n\n**Two words.** d\n"), [""; 0]);
-}
-
 // S1: C.3
 #[test]
 fn single_letter_is_prose_of_the_rule_around_it() {
