@@ -251,7 +251,7 @@ fn doctor_checks_each_storage_and_creates_none() {
         let server = machine.serve_with_epic(&["--storage", storage]);
         let (state, message) = match storage {
             "sled" => ("note", "is served by another process".to_owned()),
-            "sqlite" => ("ok", ", schema 5; sections: 0, backlog items: 1".to_owned()),
+            "sqlite" => ("ok", "; sections: 0, backlog items: 1".to_owned()),
             _ => ("ok", "backlog items: 1".to_owned()),
         };
         machine.doctor(&["--storage", storage]).assert("storage", state, &message);
@@ -298,15 +298,15 @@ fn doctor_keeps_the_files_of_a_killed_server() {
 #[test]
 fn doctor_reports_wide_permissions() {
     let machine = Machine::new();
-    machine.write("project/.reqlore/local/identity.json", "{}");
+    machine.write("project/.reqlore/local/team.db", "{}");
     let set = |path: &str, mode| {
         std::fs::set_permissions(machine.at(path), PermissionsExt::from_mode(mode)).unwrap();
     };
     set("project/.reqlore/local", 0o755);
-    set("project/.reqlore/local/identity.json", 0o640);
+    set("project/.reqlore/local/team.db", 0o640);
     let report = machine.doctor(&[]);
     report.assert("permissions", "warning", "run `chmod 700 .reqlore/local`");
-    report.assert("permissions", "warning", "run `chmod 600 .reqlore/local/identity.json`");
+    report.assert("permissions", "warning", "run `chmod 600 .reqlore/local/team.db`");
     std::fs::remove_dir_all(machine.at("project/.reqlore/local")).unwrap();
     symlink(machine.at("home"), machine.at("project/.reqlore/local")).unwrap();
     machine.doctor(&[]).assert_problem("permissions", ".reqlore/local is a symbolic link");
@@ -377,7 +377,7 @@ fn doctor_reports_ignored_files() {
     machine.doctor(&[]).assert("git", "note", "not in a Git repository");
     machine.git(&["init", "-q"]);
     machine.doctor(&[]).assert("git", "ok", "in a Git repository");
-    machine.write("project/.reqlore/local/identity.json", "{}");
+    machine.write("project/.reqlore/local/team.db", "{}");
     machine.doctor(&[]).assert_problem("git", ".reqlore/local is not ignored");
     machine.write("project/.gitignore", ".reqlore/\n*.toml\n");
     machine.write("project/.reqlore/backlog/epics/EP-001.md", "---\ntitle: x\n---\n");

@@ -190,9 +190,9 @@ fn doctor_starts_no_program_of_a_git_configuration() {
 fn doctor_reports_tracked_private_files() {
     let machine = Machine::new();
     machine.git(&["init", "-q"]);
-    machine.write("project/.reqlore/local/identity.json", "{}");
+    machine.write("project/.reqlore/local/team.db", "{}");
     machine.write("project/.reqlore/local/.gitignore", "*\n");
-    machine.git(&["add", "--force", ".reqlore/local/identity.json"]);
+    machine.git(&["add", "--force", ".reqlore/local/team.db"]);
     machine.doctor(&[]).assert_problem("git", "`git rm -r --cached .reqlore/local`");
     machine.git(&["rm", "-q", "-r", "--cached", ".reqlore/local"]);
     // In a Git hook, variables name another repository.

@@ -43,9 +43,12 @@ impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
 
     /// Like [`Self::parse`], for tools that only read: also accepts look-alikes of the characters.
     pub(crate) fn parse_folded(&self, field: &str) -> Result<Reference> {
-        let folded = fold_look_alikes(&self.0);
-        let text = folded.as_deref().unwrap_or(&self.0);
-        parse_reference(&ItemKind::ALL[FIRST..END], text, field)
+        match (self.parse(field), fold_look_alikes(&self.0)) {
+            (Err(error), Some(folded)) => {
+                parse_reference(&ItemKind::ALL[FIRST..END], &folded, field).map_err(|_| error)
+            }
+            (parsed, _) => parsed,
+        }
     }
 
     /// Like [`Self::parse`], but accepts only the spelling of the published pattern.

@@ -291,7 +291,8 @@ async fn prepare_session(client: &Client, target: &Config, kind: SessionKind) {
 
 /// Keeps the value of `synchronous_commit` for the session, so that no later reload of the server's
 /// configuration weakens it.
-const READ_DURABILITY: &str = "SELECT set_config('synchronous_commit', current_setting('synchronous_commit'), false), \
+const READ_DURABILITY: &str = "SELECT \
+     set_config('synchronous_commit', current_setting('synchronous_commit'), false), \
      current_setting('fsync', true), current_setting('full_page_writes', true)";
 
 /// Returns the settings of the session that lose acknowledged writes. `None` if there are none, or

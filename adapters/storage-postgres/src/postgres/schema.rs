@@ -48,11 +48,13 @@ const TAKE_LEASE: &str = "INSERT INTO leases (name, holder, expires) \
      OR leases.expires <= (extract(epoch FROM now()) * 1000)::bigint";
 const RELEASE_LEASE: &str = "DELETE FROM leases WHERE name = 'schema' AND holder = $1";
 const READ_VERSION: &str = "SELECT version, min_server_version FROM schema_version WHERE id = 1";
-/// Returns a row if this version of Reqlore can work with the schema, and [`DURABLE_ROWS`] while the
-/// server has no setting that loses acknowledged writes. One statement, because each may fail.
-const CHECK_VERSION: &str = "SELECT id FROM schema_version WHERE id = 1 AND min_server_version <= $1 UNION ALL SELECT n \
-     FROM (VALUES (2), (3)) AS durable (n) WHERE coalesce(current_setting('fsync', true), 'on') = \
-     'on' AND coalesce(current_setting('full_page_writes', true), 'on') = 'on'";
+/// Returns a row if this version of Reqlore can work with the schema, and [`DURABLE_ROWS`] while
+/// the server has no setting that loses acknowledged writes. One statement, because each may fail.
+const CHECK_VERSION: &str = "SELECT id FROM schema_version \
+     WHERE id = 1 AND min_server_version <= $1 \
+     UNION ALL SELECT n FROM (VALUES (2), (3)) AS durable (n) \
+     WHERE coalesce(current_setting('fsync', true), 'on') = 'on' \
+     AND coalesce(current_setting('full_page_writes', true), 'on') = 'on'";
 const DURABLE_ROWS: u64 = 2;
 const READ_STEPS: &str = "SELECT version, step FROM migrations";
 const RECORD_STEP: &str = "INSERT INTO migrations (version, step, statement) VALUES ($1, $2, $3) \
