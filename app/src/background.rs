@@ -93,7 +93,8 @@ async fn probe_store(store: Arc<dyn Store>, has_failed_writes: bool) -> Result<(
         return Err((Readiness::Damaged, damage));
     }
     if has_failed_writes {
-        let reason = "storage: audit rows cannot be written; free space, or see the errors above";
+        let reason =
+            "storage: audit rows cannot be written; free disk space, or see the server log";
         return Err((Readiness::Unavailable, reason.to_owned()));
     }
     let probed = store.identity_epoch().await;

@@ -30,7 +30,7 @@ impl HitCounts {
     /// Counts the hits of the page of a query.
     pub(crate) fn of_page(page: &SearchHits, query: &SearchQuery) -> Self {
         let is_empty = page.hits.is_empty() && query.offset == 0;
-        // Arrows and all characters after them, such as emoji, may be words.
+        // Characters from U+2190 on, such as arrows and emoji, may be words.
         let has_word = query.text.contains(|c: char| c.is_alphanumeric() || c >= '\u{2190}');
         Self { is_empty, total: page.total, pending: page.pending, has_word }
     }

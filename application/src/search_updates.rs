@@ -103,7 +103,7 @@ impl SearchUpdates {
             // Also without a position, when no changes are asked for.
             ports.documents.changes_since(project, None, 1, refresh).await?;
         }
-        // Again with a copied index, whose later changes are not indexed.
+        // A copied index lacks the changes since its copy, so it is updated as well.
         while self.update_once(ports, project, refresh, progress).await? {}
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::backlog::{ItemKind, known_relations};
 use crate::knowledge::looks_like_id;
 use crate::yaml::{self, YamlNode, YamlValue};
 
-/// The texts of a value that each name a target, with the item of the list that has them. Texts are
+/// The texts of a value that each name a target, and the list items that contain them. Texts are
 /// split at commas if the key `is_relation`. A map without an id has an empty text.
 pub(crate) fn link_texts(node: &YamlNode, is_relation: bool) -> Vec<(&YamlNode, &str)> {
     match &node.value {

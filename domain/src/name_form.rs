@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
-/// Composes letters with their marks (NFC). Compatible letters such as `ﬁ` stay.
+/// Composes letters with their marks (NFC). Compatibility characters such as `ﬁ` stay.
 pub fn compose(name: &str) -> Cow<'_, str> {
     if is_nfc(name) { Cow::Borrowed(name) } else { Cow::Owned(name.nfc().collect()) }
 }

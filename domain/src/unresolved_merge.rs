@@ -15,8 +15,8 @@ pub fn find_unresolved_merge(text: &str) -> Option<Diagnostic> {
         if let Some(start) = start {
             has_separator |= is_marker(line, '=');
             if has_separator && is_marker(line, '>') {
-                let message = "unresolved merge; keep the right lines and remove those of \
-                               `<<<<<<<`, `=======` and `>>>>>>>`, or put an example between ```";
+                let message = "unresolved merge; keep the right lines and delete the \
+                               `<<<<<<<`, `=======` and `>>>>>>>` lines; fence examples with ```";
                 return Some(Diagnostic::new(start, message));
             }
         } else if let Some(marks) = fence {

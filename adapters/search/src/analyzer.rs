@@ -149,7 +149,7 @@ fn is_known_nfkc(c: char) -> bool {
     c.is_ascii() || matches!(c, '\u{400}'..='\u{481}' | '«' | '»' | '–' | '—' | '‘'..='”')
 }
 
-/// Appends the letters that other spellings of a letter in lower case share, decomposed.
+/// Appends the case-folded and decomposed letter without accents, which all its spellings share.
 fn fold_char(c: char, folded: &mut String) {
     // The capitals of `ς` and `ß` are those of `σ` and `ss`.
     for c in c.to_uppercase().flat_map(char::to_lowercase).nfkd() {

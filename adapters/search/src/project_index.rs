@@ -50,8 +50,8 @@ const QUEUE_SHARE: usize = 16;
 /// by all evidence.
 const RANKED_ITEMS: usize = 200;
 
-/// The writer of the vectors builds the index, if it begins within this number of attempts of
-/// another process: only its vectors are saved.
+/// Builds that a process leaves to the writer of the vectors, because only the writer saves them.
+/// After this number of attempts, the process builds the index itself.
 const MAX_DEFERRED: usize = 10;
 
 #[derive(Debug)]
@@ -132,8 +132,8 @@ impl ProjectIndex {
         Ok(project)
     }
 
-    /// Begins to build the index. False while another process builds it. If that has ended, the
-    /// index is a copy and has a position.
+    /// Begins to build the index. False while another process builds it. If that build has ended,
+    /// the index is a copy of it and has a position.
     pub(crate) fn begin_build(&mut self) -> Result<bool> {
         let Some(folder) = self.place.folder().cloned() else { return Ok(true) };
         let is_writer = self.cache_dir.as_ref().is_some_and(CacheDir::is_writer);

@@ -291,7 +291,7 @@ impl SledDatabase {
         let schema = self.get(META, SCHEMA_KEY)?;
         let is_new = schema.is_none();
         if schema.is_some_and(|schema| schema != [SCHEMA_VERSION]) {
-            let reason = "was written by another version of reqlore; use that version to make a \
+            let reason = "was written by another version of Reqlore; use that version to make a \
                           backup, and `reqlore restore` it into another folder";
             return Err(folder_refused(folder, reason));
         }

@@ -42,7 +42,7 @@ pub(crate) fn check_schema(file: &DatabaseFile, connection: &Connection) -> Resu
         (APPLICATION_ID, SCHEMA_VERSION) => Ok(()),
         (APPLICATION_ID, version) if version > 0 => {
             let reason = format!(
-                "was written by another version of reqlore (schema {version}, supported: \
+                "was written by another version of Reqlore (schema {version}, supported: \
                  {SCHEMA_VERSION}); use that version to make a backup, and `reqlore restore` it \
                  into a new database"
             );
@@ -137,8 +137,8 @@ pub(crate) fn prepare_database(
 
 /// The error of a database that can only be read.
 pub(crate) fn outdated_metadata(file: &DatabaseFile) -> StoreError {
-    let reason = "has metadata of another version of reqlore; start a server, which updates it, \
-                  where the file can be written";
+    let reason = "has metadata of another version of Reqlore and is read-only; to update it, start \
+                  a server that can write it";
     unavailable(&file.shown_path, reason)
 }
 
@@ -193,7 +193,7 @@ fn rebuild_metadata(
 
 fn written_elsewhere(file: &DatabaseFile) -> StoreError {
     let reason = format!(
-        "{} has metadata of another version of reqlore, and another process is updating it or \
+        "{} has metadata of another version of Reqlore, and another process is updating it or \
          writing to it. Nothing was changed; start again when that process has finished.",
         file.shown_path
     );

@@ -96,7 +96,7 @@ impl ServerState {
         }
     }
 
-    /// Looks up the token of a request, within the time of a request.
+    /// Looks up the token of a request, for at most the request timeout.
     async fn look_up(
         &self,
         headers: &HeaderMap,
@@ -192,11 +192,14 @@ impl StreamCredentials {
         while self.clone().are_valid().await {
             sleep(RECHECK_INTERVAL).await;
         }
-        tracing::debug!(id = &*self.request_id, "subscription closed: its token lost its rights");
+        tracing::debug!(
+            id = &*self.request_id,
+            "subscription closed: its token was revoked or changed"
+        );
     }
 }
 
-/// Returns the problem with the form of the Authorization header; `None` for the right form.
+/// Returns the problem with the form of the Authorization header; `None` if there is none.
 fn describe_header(headers: &HeaderMap) -> Option<Cow<'static, str>> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = String::from_utf8_lossy(values.next()?.as_bytes());

@@ -106,7 +106,7 @@ impl ProtocolHandler {
         }
     }
 
-    /// Handles a request, with `call` set without rmcp. `is_listen` prepares its stream.
+    /// Handles a request. A `call` bypasses rmcp; `is_listen` prepares a stream for rmcp.
     async fn handle_request(
         &self,
         mut parts: Parts,
@@ -519,7 +519,7 @@ async fn name_contents(response: ProtocolResponse) -> ProtocolResponse {
     Response::from_parts(parts, Full::new(named).boxed())
 }
 
-/// Adds the supported versions to rmcp's words about another one.
+/// Adds the supported versions to rmcp's message about an unsupported one.
 fn name_versions(text: &str) -> String {
     let text = text.trim_start_matches("Bad Request: ");
     if !text.starts_with("Unsupported") {

@@ -70,7 +70,7 @@ fn filling(
 }
 
 impl OpenConnections {
-    /// Adds a connection. At the limit it replaces the longest idle one; `None` without one.
+    /// Adds a connection. At the limit it replaces the longest idle one; `None` if none is idle.
     pub(crate) fn add(
         self: &Arc<Self>,
         network: Option<IpAddr>,

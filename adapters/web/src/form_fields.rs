@@ -53,7 +53,7 @@ impl FormFields {
     }
 }
 
-/// Joins texts with commas. One that a reader could split or trim stands in quotes.
+/// Joins texts with commas. A text that a reader could split or trim is quoted.
 pub(crate) fn join_list<T: AsRef<str>>(texts: &[T]) -> String {
     let mut list = Vec::new();
     for text in texts {

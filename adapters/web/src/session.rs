@@ -185,7 +185,7 @@ impl PageSession {
         }
     }
 
-    /// Records that this session may not do what it tried.
+    /// Records a refused attempt of this session in the audit log.
     pub(crate) async fn record_refusal(&self, action: &'static str) {
         if let Some(admin) = &self.config.administration {
             let method = if self.is_form_answer { "POST" } else { "GET" };

@@ -24,7 +24,7 @@ use super::user_admin::{IdentityReadSet, UserAdmin, unknown_user};
 /// Lifetime of a session in seconds.
 const LIFETIME_SECONDS: i64 = 12 * 60 * 60;
 
-/// Sessions of one token that stay valid: the newest that this process has begun.
+/// Maximum sessions of one token that this process has begun; a further one ends the oldest.
 const MAX_SESSIONS: usize = 20;
 
 /// The sessions of a team's server.

@@ -167,7 +167,7 @@ impl TokenAuthenticator {
             );
         } else {
             let by_clock = matches!(denial, TokenError::NotYetValid | TokenError::Expired);
-            let hint = by_clock.then_some("by the clock of this server; check that it is right");
+            let hint = by_clock.then_some("by this server's clock; check that it is correct");
             tracing::warn!(id = correlation_id, address, token, reason, hint, "login rejected");
         }
         let entry = AuditEvent {

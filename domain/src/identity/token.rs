@@ -128,7 +128,7 @@ impl PresentedToken {
     }
 }
 
-/// Returns the problem and the fix for a text that has not the form of a token. Never quotes it.
+/// Returns the problem and the fix for a text that is not a well-formed token. Never quotes it.
 pub fn describe_malformed(text: &str) -> Option<[&'static str; 2]> {
     if PresentedToken::parse(text).is_some() {
         return None;

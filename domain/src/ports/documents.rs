@@ -303,7 +303,7 @@ pub struct BacklinkQuery {
 pub struct SharedMetadata(HashMap<DocumentId, Arc<DocumentMeta>>);
 
 impl SharedMetadata {
-    /// Replaces metadata that equals an earlier one of the document by that one.
+    /// Replaces metadata by the earlier copy of the same document if both are equal.
     pub fn share(&mut self, found: &mut [Arc<DocumentMeta>]) {
         for meta in found {
             match self.0.get(&meta.id) {

@@ -1,7 +1,7 @@
 //! AGENTS.md: the content of a new file, and the list below `## Sections`.
 //!
-//! The list is derived from the existing sections. Updating it inserts and removes single lines of
-//! the list, and changes no other line, also between them.
+//! The list is derived from the existing sections. Updating it inserts and removes entries, and
+//! changes no other line, not even a line between two entries.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -79,8 +79,9 @@ pub fn update_section_list(source: &str, sections: &SectionTitles) -> SectionLis
     // A list that does not parse again, such as one in an unclosed fence, would grow at every call.
     if listed != keys {
         let problem = markdown::parse_outline(source).unclosed_problem(source);
-        let fix = problem.unwrap_or_else(|| "correct it by hand".to_owned());
-        let note = format!("The list of sections in AGENTS.md cannot be updated: {fix}.");
+        let reason = problem
+            .unwrap_or_else(|| "the new list would not parse; correct it by hand".to_owned());
+        let note = format!("The list of sections in AGENTS.md cannot be updated: {reason}.");
         return SectionListUpdate { body: None, note: Some(note) };
     }
     SectionListUpdate { body: Some(edited), note }

@@ -1,13 +1,13 @@
-//! Sentences for authors in the place of the parser's messages.
+//! Replaces the messages of the YAML parser by sentences for authors.
 
 /// Words of the parser's messages, and the sentence for authors. The first match counts.
 const SYNTAX_ERRORS: [(&[&str], &str); 6] = [
     (
         &["escape", "hexadecimal"],
-        "`\\` begins no known character; write `\\\\`, or use single quotes",
+        "`\\` begins an unknown escape; write `\\\\`, or use single quotes",
     ),
-    (&["tab"], "a tab is in the place of spaces; indent with spaces"),
-    (&["quote"], "a text in quotes does not end, or more follows it; quote all of it"),
+    (&["tab"], "a tab is used instead of spaces; indent with spaces"),
+    (&["quote"], "a text in quotes does not end, or more follows it; quote the whole value"),
     (
         &["bracket", "flow sequence", "flow mapping", "placement of ':'"],
         "a bracket is not closed, or a text has `: ` in it; close the bracket, or quote the text",
@@ -47,8 +47,8 @@ mod tests {
         ("a: [1}\n", "a bracket is not closed"),
         ("a: ]\n", "a bracket is not closed"),
         ("a: [x] y\n", "does not fit"),
-        ("a: \"\\d\"\n", "no known character"),
-        ("a: \"\\xZZ\"\n", "no known character"),
+        ("a: \"\\d\"\n", "unknown escape"),
+        ("a: \"\\xZZ\"\n", "unknown escape"),
         ("a: b: c\n", "`: `"),
         ("a: - b\n", "`- `"),
         ("a: 1\nb\n", "`key: value`"),

@@ -74,7 +74,7 @@ enum CharClass {
     Joint,
     /// A word of its own: a letter of a script without spaces, or a symbol.
     Ideograph,
-    /// A word with the next one, because these scripts join words, and one letter says too little.
+    /// Forms a word with the next letter: these scripts join words, and one letter is too short.
     Paired,
     Other,
 }
@@ -83,7 +83,7 @@ fn char_class(c: char) -> CharClass {
     match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '\u{400}'..='\u{481}' => CharClass::Word,
         '-' | '_' | '.' | '\'' | '’' => CharClass::Joint,
-        // Guillemets, dashes and quotes; box drawing; variants of the symbol before.
+        // Guillemets, dashes and quotes; box drawing; variation selectors.
         '\0'..='\x7f'
         | '«'
         | '»'

@@ -78,8 +78,8 @@ impl HostFailure {
         Self {
             error: DatabaseError::report(unavailable(LOSSY)),
             reason: format!(
-                "{settings} loses acknowledged writes when the database stops; turn it on for the \
-                 server, the database, the role and the URL"
+                "{settings} loses acknowledged writes in a crash; turn it on for the server, the \
+                 database, the role and the URL"
             ),
         }
     }

@@ -293,7 +293,7 @@ fn other_schema_is_refused() {
         store.close().unwrap();
         let db = folder.path().join("sled/db");
         fs::set_permissions(&db, Permissions::from_mode(0o644)).unwrap();
-        assert!(open_error(folder.path()).contains("another version of reqlore"));
+        assert!(open_error(folder.path()).contains("another version of Reqlore"));
         let mode = fs::metadata(&db).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "a refused database is private too");
     }

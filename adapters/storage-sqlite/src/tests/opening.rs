@@ -72,7 +72,7 @@ fn refused_database_keeps_its_log() {
     let state = || [&copy, &log].map(|path| Version::of_bytes(&fs::read(path).unwrap()));
     let before = state();
     let (_, message) = error_text(open_file(&copy));
-    assert!(message.contains("another version of reqlore"), "{message}");
+    assert!(message.contains("another version of Reqlore"), "{message}");
     assert_eq!(state(), before);
     fs::write(&copy, "").unwrap();
     assert_refused_unchanged(&copy, &["is an empty file", "reqlore restore"]);

@@ -183,8 +183,8 @@ fn settings_that_lose_writes_are_refused() {
     let connect = |parameters: &str| connect_error(parse(&format!("{url}{parameters}")));
     for value in ["off", "local", "remote_write"] {
         let expected = format!(
-            "synchronous_commit = {value} loses acknowledged writes when the database stops; turn \
-             it on for the server, the database, the role and the URL"
+            "synchronous_commit = {value} loses acknowledged writes in a crash; turn it on for the \
+             server, the database, the role and the URL"
         );
         let option = format!("options=-c%20synchronous_commit%3D{value}");
         assert!(connect(&option).ends_with(&expected), "{}", connect(&option));
