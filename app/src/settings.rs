@@ -282,7 +282,7 @@ const LIMITS: [Setting; 21] = [
         "http.limits.connections",
         "256",
         "Open connections. A further one replaces an idle one, or is closed. At most three \
-         quarters are streams of events.",
+         quarters are event streams.",
     ),
     count_limit(
         "http.limits.connections_per_address",
@@ -311,7 +311,7 @@ const LIMITS: [Setting; 21] = [
     time_limit(
         "http.limits.request_seconds",
         "30",
-        "Time for the look-up of a token, and for a request with its time in the queue.",
+        "Time for a token lookup, and for a request including its time in the queue.",
     ),
     count_limit("http.limits.in_flight", "64", "Requests that run at the same time."),
     count_limit(

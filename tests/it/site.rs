@@ -173,7 +173,7 @@ fn site_with_a_damaged_file_has_all_other_pages() {
             if !(name == "folder" && page.starts_with("item")) {
                 assert_eq!(code, 1, "{name}: {errors}");
                 assert!(
-                    errors.starts_with(&format!("{page} holds an error: ")),
+                    errors.starts_with(&format!("{page} shows an error: ")),
                     "{name}: {errors}"
                 );
                 let reason = errors.split_once("error: ").unwrap().1.trim_end();
@@ -213,7 +213,7 @@ fn site_with_damaged_docsets_has_all_other_pages() {
         let (code, printed, errors) = run(root, "out");
         assert!(printed.contains("Open out/index.html"), "{name}: {printed} {errors}");
         assert_eq!(code, 1, "{name}: {errors}");
-        assert!(errors.starts_with("docsets.html holds an error: "), "{name}: {errors}");
+        assert!(errors.starts_with("docsets.html shows an error: "), "{name}: {errors}");
         assert!(errors.contains("config.yaml"), "{name}: {errors}");
         if config.is_dir() {
             std::fs::remove_dir(&config).unwrap();

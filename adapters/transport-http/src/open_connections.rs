@@ -116,7 +116,7 @@ impl OpenConnections {
         let shares = limits.map(|limit| (limit - limit / 4).max(1));
         if filling(streams.collect(), connection.network, shares).is_some() {
             self.log_limit("stream refused");
-            let message = "Too many open streams of events on this server; try again later.";
+            let message = "Too many open event streams on this server; try again later.";
             return Err(ErrorResponse::busy(message).with_retry_after(STREAM_RETRY_SECONDS));
         }
         connection.is_stream.store(true, Ordering::Relaxed);

@@ -30,7 +30,7 @@ pub(crate) struct SiteOptions {
     /// Key of the project [default: that of the working directory]
     #[arg(long, value_name = "KEY")]
     project: Option<String>,
-    /// Exit 0 even if a page holds an error, because a file cannot be read
+    /// Exit 0 even if files cannot be read; their pages show the error
     #[arg(long)]
     tolerant: bool,
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8, Comma
     let mut code = EXIT_OK;
     for SiteFile { path, error, .. } in &files {
         if let Some(error) = error {
-            eprint_line(&format!("{path} holds an error: {}", encode_line(error)));
+            eprint_line(&format!("{path} shows an error: {}", encode_line(error)));
             code = if options.tolerant { EXIT_OK } else { EXIT_FAILED };
         }
     }

@@ -46,7 +46,7 @@ pub(super) fn find_misplaced(text: &str) -> Option<MisplacedFrontMatter<'_>> {
                 "---" if source.starts_with("---") && line == 1 => UNCLOSED,
                 "---" if line > 1 => "after a blank line",
                 "---" => "after a byte order mark or a blank",
-                _ => "with another line than `---`",
+                _ => "with a line other than `---`",
             };
             return Some(MisplacedFrontMatter { line, problem, keys });
         }

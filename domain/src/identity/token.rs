@@ -147,7 +147,7 @@ pub fn describe_malformed(text: &str) -> Option<[&'static str; 2]> {
     } else if !text.trim_start().starts_with(TOKEN_PREFIX) {
         ["does not begin with reqlore_pat_", "send one from `reqlore token create`"]
     } else if !text.chars().all(is_own) {
-        ["has characters that do not belong to it", "send only its letters, digits and `_`"]
+        ["contains invalid characters", "send only its letters, digits and `_`"]
     } else {
         ["is incomplete or mistyped", "copy all of it again"]
     })
