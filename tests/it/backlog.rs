@@ -175,8 +175,10 @@ fn references_hostile_input_is_refused_by_every_tool() {
             ("create_acceptance_criteria", json!({ "user_story": reference, "description": "x" })),
             ("epic_hierarchy", json!({ "epic": reference })),
         ] {
-            // Only S2's own tool takes a reference in one spelling.
-            let is_clear = reference.trim().eq_ignore_ascii_case("us-1");
+            // Only S2's own tool takes a reference in one spelling, and tools that read take
+            // full-width digits.
+            let is_clear = reference.trim().eq_ignore_ascii_case("us-1")
+                || (reference == "US-\u{ff11}" && tool == "get_item");
             if is_clear && tool != "get_user_story_requirements" {
                 continue;
             }

@@ -45,9 +45,9 @@ impl FsProjects {
     }
 
     /// Returns the nearest folder with documents of the toolset: the given one or, if `is_local`,
-    /// an ancestor. Those at the system's root, and those at or above a folder of another user or that
-    /// everyone may write to, are unusable. Only docsets are found in the home folder. If roots are
-    /// configured, the search stays in them.
+    /// an ancestor. Those at the system's root, and those at or above a folder of another user or
+    /// that everyone may write to, are unusable. Only docsets are found in the home folder. If
+    /// roots are configured, the search stays in them.
     fn find_folder(&self, start: &ProjectKey, toolset: Toolset, is_local: bool) -> DocumentsFolder {
         let folder = self.folders.path(start);
         let owner = owner_uid(folder);

@@ -44,7 +44,12 @@ pub fn fold_look_alikes(text: &str) -> Option<String> {
             c => c,
         });
     }
-    let folded = plain.trim_matches(|c: char| !c.is_alphanumeric());
+    // A path such as `../EP-24` or a sign means something else.
+    let is_mark = |c: char| {
+        c.is_whitespace() || !(c.is_alphanumeric() || c.is_control() || "/\\-+".contains(c))
+    };
+    let is_first_mark = |c| c == '-' || (is_mark(c) && c != '.');
+    let folded = plain.trim_start_matches(is_first_mark).trim_end_matches(is_mark);
     (folded != text).then(|| folded.to_owned())
 }
 
@@ -251,7 +256,16 @@ mod tests {
         ] {
             assert_eq!(fold_look_alikes(text).as_deref(), Some("EP-024"), "{text:?}");
         }
-        for text in ["EP-024", "ep-024", "dec-1a2b3c", "general:2.1", "auth/login", "EP-0\n24"] {
+        for text in [
+            "EP-024",
+            "ep-024",
+            "dec-1a2b3c",
+            "general:2.1",
+            "auth/login",
+            "EP-0\n24",
+            "../EP-024",
+            "EP-",
+        ] {
             assert_eq!(fold_look_alikes(text), None, "{text:?}");
         }
         for text in ["EP-02\u{2074}", "EP-\u{661}", "\u{415}\u{420}-024", "EP 024", "EP--024"] {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::*;
+use crate::name_form::compose;
 
 const AT: Timestamp = Timestamp(1_795_335_043_500_000_000);
 
@@ -343,7 +344,8 @@ proptest! {
         prop_assert_eq!(diagnostic, None);
         prop_assert_eq!(&item.title, &one_line);
         for tag in &tags {
-            prop_assert!(item.tags.iter().any(|found| found == tag.trim()), "{:?}", item.tags);
+            let tag = compose(tag.trim());
+            prop_assert!(item.tags.iter().any(|found| *found == tag), "{:?}", item.tags);
         }
         prop_assert_eq!(item.creator.as_deref().unwrap_or_default(), name.trim());
         prop_assert_eq!(item.parent, Some(parent.reference));
