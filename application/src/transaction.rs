@@ -67,7 +67,7 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
         read_set: reads,
         decide: Box::new(move |snapshot| {
             let (changes, result) = decide(snapshot)?;
-            check_merged(&changes)?;
+            check_merged(snapshot, &changes)?;
             let result = (result, list_changed(&changes));
             *written_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             Ok(changes)
@@ -90,8 +90,14 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
     Ok((result, committed))
 }
 
-/// Fails if a text to be written has an unresolved merge.
-pub(crate) fn check_merged(changes: &[DocumentChange]) -> Result<()> {
+/// Fails if a text to be written, or a document to be deleted, has an unresolved merge.
+pub(crate) fn check_merged(snapshot: &Snapshot, changes: &[DocumentChange]) -> Result<()> {
+    // First: the tombstone has the same text, under a name that the author does not know.
+    for document in snapshot.documents.iter().flatten() {
+        if changes.contains(&DocumentChange::Delete { id: document.id.clone() }) {
+            check_text_merged(&document.id, document.text().unwrap_or_default())?;
+        }
+    }
     for change in changes {
         if let DocumentChange::Put { document } = change {
             check_text_merged(&document.id, document.text().unwrap_or_default())?;

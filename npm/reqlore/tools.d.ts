@@ -1252,7 +1252,7 @@ export type ListItemsArguments = {
    */
   text?: string;
   /**
-   * Date or RFC 3339.
+   * Date or RFC 3339 (UTC).
    */
   updated_since?: string;
   /**

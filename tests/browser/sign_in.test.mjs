@@ -30,7 +30,7 @@ stage.test('sign_in_with_a_wrong_token_says_so', { expected: REFUSED }, async (w
   const { page } = window;
   await page.goto('/signin');
   await window.enterToken('reqlore_wrong');
-  match(await page.getByRole('main').innerText(), /token is not valid/);
+  match(await page.getByRole('main').innerText(), /token does not begin with reqlore_pat_/);
   same(await window.context.cookies(), []);
 });
 

@@ -166,7 +166,7 @@ fn memory_limit_of_300_mib_deletes_100_linked_entities() {
             let arguments = json!({ "changes": changes, "dry_run": is_dry_run });
             server.data("apply_changes", arguments);
         }
-        let left = server.data("ixchel_graph", json!({ "id": "note-000001" }));
+        let left = server.data("ixchel_graph", json!({ "id": "notes/note-000001" }));
         assert!(!left.to_string().contains("dec-a000"), "{left}");
         assert!(server.end().1.success());
     }

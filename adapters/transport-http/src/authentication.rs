@@ -205,12 +205,16 @@ fn describe_header(headers: &HeaderMap) -> Option<Cow<'static, str>> {
     let value = String::from_utf8_lossy(values.next()?.as_bytes());
     let token = match value.split_once(' ').unwrap_or((&value, "")) {
         (scheme, token) if scheme.eq_ignore_ascii_case("bearer") => token,
+        // Such as `Basic reqlore_pat_…`.
+        (_, token) if PresentedToken::parse(token).is_some() => token,
         _ => &value,
     };
     let [problem, next] = match token::describe_malformed(token) {
         _ if values.next().is_some() => ["was sent twice", "send one Authorization header"],
         Some(described) => described,
-        None if token.len() == value.len() => ["was sent without `Bearer`", "send `Bearer` first"],
+        None if !value.to_ascii_lowercase().starts_with("bearer ") => {
+            ["was sent without `Bearer`", "send `Bearer` first"]
+        }
         None => return None,
     };
     Some(format!("A valid token is required: the token {problem}; {next}.").into())
@@ -222,7 +226,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next()?.to_str().unwrap_or_default();
     // RFC 9110, section 11.1: the scheme is case-insensitive.
-    match value.split_once(' ') {
+    match value.split_once(' ').map(|(scheme, token)| (scheme, token.trim_matches(' '))) {
         Some((scheme, token))
             if scheme.eq_ignore_ascii_case("bearer")
                 && token.bytes().all(is_token_byte)

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use reqlore_domain::backlog::Reference;
+use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolReply;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
@@ -80,6 +81,12 @@ pub(crate) struct WriteTarget {
 impl WriteTarget {
     /// Reads the document that an ID names. One that no command can write is an error.
     pub(crate) fn read(client: &ToolClient, id: &str) -> Result<Self> {
+        // Reading tools accept look-alikes, such as another dash; a write must not guess.
+        if let Some(meant) = fold_look_alikes(id.trim()) {
+            let (id, meant) = (encode_id(id), encode_id(&meant));
+            let message = format!("{id} is not an ID; did you mean {meant}");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
         let details = client.call("get_item", json!({ "reference": id }))?;
         let record = &details["item"];
         let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();

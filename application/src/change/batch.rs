@@ -117,7 +117,7 @@ impl ChangeBatch {
                 // The others are decided too, so that the caller gets all errors at once.
                 let (mut changes, result) = decide_all(&plans, state, has_errors)?;
                 if is_dry_run {
-                    check_merged(&changes)?;
+                    check_merged(snapshot, &changes)?;
                 }
                 if is_dry_run || has_errors {
                     // After all decisions, so that a dry run reports the errors of a real one.

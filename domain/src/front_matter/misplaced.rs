@@ -3,6 +3,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::METADATA_KEYS;
+use crate::sections::markdown::{SourceLine, source_lines};
 
 const MAX_FIRST_LINES: usize = 10;
 const MAX_KEY_LINES: usize = 60;
@@ -36,13 +37,15 @@ impl MisplacedFrontMatter<'_> {
 /// Searches the first lines of a text that does not begin with front matter.
 pub(super) fn find_misplaced(text: &str) -> Option<MisplacedFrontMatter<'_>> {
     let (mut start, mut is_hidden) = (0, true);
-    for (source, line) in text.split_inclusive('\n').take(MAX_FIRST_LINES).zip(1..) {
+    for (SourceLine { next, .. }, line) in source_lines(text).take(MAX_FIRST_LINES).zip(1..) {
+        let source = &text[start..next];
+        start = next;
         let opening = trim_invisible(source);
-        start += source.len();
         // Below other text a line of dashes is usually a thematic break.
-        if let Some(keys) = key_lines(opening, &text[start..], !is_hidden) {
+        if let Some(keys) = key_lines(opening, &text[next..], !is_hidden) {
             let problem = match opening {
                 _ if !is_hidden => "after other text",
+                "---" if source.ends_with('\r') => "in a file whose line ends are CR",
                 "---" if source.starts_with("---") && line == 1 => UNCLOSED,
                 "---" if line > 1 => "after a blank line",
                 "---" => "after a byte order mark or a blank",
@@ -58,8 +61,8 @@ pub(super) fn find_misplaced(text: &str) -> Option<MisplacedFrontMatter<'_>> {
 /// Parses the start of the text after front matter that has `lines` lines. A blank line begins a
 /// text, as in every new document.
 pub(super) fn find_second(body: &str, lines: usize) -> Option<MisplacedFrontMatter<'_>> {
-    let source = body.split_inclusive('\n').next()?;
-    let keys = key_lines(trim_invisible(source), &body[source.len()..], false)?;
+    let SourceLine { text, next, .. } = source_lines(body).next()?;
+    let keys = key_lines(trim_invisible(text), &body[next..], false)?;
     Some(MisplacedFrontMatter { line: lines + 1, problem: "after the first one", keys })
 }
 
@@ -77,21 +80,21 @@ fn key_lines<'a>(opening: &str, rest: &'a str, is_text: bool) -> Option<&'a str>
         return None;
     }
     let (mut end, mut is_closed, mut has_known_key) = (0, false, false);
-    for source in rest.split_inclusive('\n').take(MAX_KEY_LINES) {
-        let line = trim_invisible(source);
+    for SourceLine { text, next, .. } in source_lines(rest).take(MAX_KEY_LINES) {
+        let line = trim_invisible(text);
         is_closed = line == opening || matches!(line, "---" | "..." | "}");
         if is_closed || line.is_empty() {
             break;
         }
         has_known_key |= first_key(line).is_some_and(|key| METADATA_KEYS.contains(&key));
-        end += source.len();
+        end = next;
     }
     (!is_text || (is_closed && has_known_key)).then(|| &rest[..end])
 }
 
 /// The key of a first line such as `title: One`, `title = "One"` or `"title": "One"`.
 fn first_key(text: &str) -> Option<&str> {
-    let (key, value) = text.lines().next()?.split_once([':', '='])?;
+    let (key, value) = source_lines(text).next()?.text.split_once([':', '='])?;
     let key = key.trim().trim_matches(['"', '\'']);
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let is_key = !key.is_empty() && key.chars().all(is_word) && !value.starts_with("//");

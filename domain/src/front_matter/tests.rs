@@ -307,6 +307,7 @@ fn misplaced_front_matter_is_reported_and_not_edited() {
         ("\r\n\r\n---\r\ntitle: T\r\n---\r\n", 3, "after a blank line"),
         (" \t\n---\na_key: 1\n---\n", 2, "after a blank line"),
         ("\u{200b}\n---\na: 1\n---\n", 2, "after a blank line"),
+        ("---\rtitle: T\r---\rbody", 1, "in a file whose line ends are CR"),
         ("\n\n---\na: 1\n\nNever closed\n", 3, "after a blank line"),
         ("\u{feff}\u{feff}---\ntitle: T\n---\n", 1, "after a byte order mark or a blank"),
         (" ---\ntitle: T\n---\n", 1, "after a byte order mark or a blank"),

@@ -48,8 +48,8 @@ pub struct SectionListUpdate {
     pub note: Option<String>,
 }
 
-/// Updates the list to name each section once. Sorts it by key, unless it is numbered or has other
-/// lines between the entries.
+/// Updates the list to name each section. Sorts it by key, unless it is numbered or has other lines
+/// between the entries. An entry with text of the author in its line or below it stays.
 pub fn update_section_list(source: &str, sections: &SectionTitles) -> SectionListUpdate {
     let list = SectionList::parse(source);
     let mut wanted = BTreeMap::new();
@@ -73,11 +73,10 @@ pub fn update_section_list(source: &str, sections: &SectionTitles) -> SectionLis
         return SectionListUpdate::default();
     }
     let edited = list.apply(&edits);
-    let mut listed: Vec<&str> =
+    let listed: HashSet<&str> =
         SectionList::parse(&edited).entries.iter().map(|entry| entry.key).collect();
-    listed.sort_unstable();
     // A list that does not parse again, such as one in an unclosed fence, would grow at every call.
-    if listed != keys {
+    if !keys.iter().all(|key| listed.contains(key)) {
         let problem = markdown::parse_outline(source).unclosed_problem(source);
         let reason = problem
             .unwrap_or_else(|| "the new list would not parse; correct it by hand".to_owned());
@@ -172,6 +171,15 @@ impl<'a> ListEntry<'a> {
     }
 }
 
+impl ListEntry<'_> {
+    /// True without text of the author, in the line or below it.
+    fn is_plain(&self) -> bool {
+        let after_key = |text: &'_ str| text.split_once(')').map(|(_, after)| after.to_owned());
+        let after = self.text.split_once("(key:").and_then(|(_, text)| after_key(text));
+        self.item_end == self.position + 1 && after.unwrap_or_default().trim().is_empty()
+    }
+}
+
 impl<'a> SectionList<'a> {
     fn parse(source: &'a str) -> Self {
         let elements = markdown::parse_outline(source).elements;
@@ -244,6 +252,7 @@ impl<'a> SectionList<'a> {
 
     /// Removes the entries that are not wanted or in the wrong order, and inserts the others.
     fn edit_entries(&self, mut wanted: BTreeMap<&'a str, String>) -> ListEdits {
+        let sections: HashSet<&str> = wanted.keys().copied().collect();
         let is_numbered =
             |entry: &ListEntry<'_>| entry.prefix.contains(|c: char| c.is_ascii_digit());
         // An author's lines in an item or between items would lose their place.
@@ -253,8 +262,16 @@ impl<'a> SectionList<'a> {
         });
         let mut edits = ListEdits::default();
         let mut kept: Vec<&ListEntry<'_>> = Vec::new();
+        let mut list_end = self.entries[0].position;
         for entry in &self.entries {
+            let is_first_list = entry.position == list_end;
+            list_end = if is_first_list { entry.item_end } else { list_end };
             let is_wanted = !entry.title.is_empty() && wanted.contains_key(entry.key);
+            // A second list may name the sections in another order, such as by their owners.
+            let is_other_list = !is_first_list && sections.contains(entry.key);
+            if !is_wanted && (is_other_list || !entry.is_plain()) {
+                continue;
+            }
             let is_ordered = kept.last().is_none_or(|above| above.key < entry.key);
             if is_wanted && (is_ordered || !is_sortable || is_numbered(entry)) {
                 wanted.remove(entry.key);
@@ -404,6 +421,24 @@ mod tests {
 
     // S1: S.3.5
     #[test]
+    fn entry_with_text_of_the_author_is_never_removed() {
+        for kept in [
+            "* A (key: a): see Bob",
+            "- Gone (key: gone) <!-- keep -->",
+            "- Gone (key: gone)\n  - owner Ann",
+            "Contacts:\n\n* A (key: a) is asked from Ann",
+            "### By owner\n\n- Ann: A (key: a)",
+        ] {
+            let source = format!("## Sections\n\n- A (key: a)\n\n{kept}\n");
+            let update = update_section_list(&source, &titles(&[("a", None), ("b", None)]));
+            let edited = update.body.unwrap();
+            assert!(edited.contains(kept), "{edited}");
+            assert_eq!(edited.matches("- B (key: b)\n").count(), 1, "{edited}");
+        }
+    }
+
+    // S1: S.3.5
+    #[test]
     fn list_update_twice_changes_nothing() {
         for source in ["```\nx", "<!--\n", "## Sections\n\n- A (key: a)\n"] {
             for key in ["a", "_", "-", "`", "x(key:", "m "] {
@@ -445,7 +480,7 @@ mod tests {
             ("8) A (key: a)\n9) X (key: x)\n", "8) A (key: a)\n9) B (key: b)\n10) D (key: d)\n"),
             (
                 "* Old (key: old)\n  - its note\n* B (key: b), see (key: old)\n",
-                "  - its note\n* A (key: a)\n* B (key: b), see (key: old)\n* D (key: d)\n",
+                "* Old (key: old)\n  - its note\n* A (key: a)\n* B (key: b), see (key: old)\n* D (key: d)\n",
             ),
             (
                 "- B (key: b)\n- A (key: a)\n  note on A\n",
@@ -457,7 +492,7 @@ mod tests {
             ),
             (
                 "Money:\n\n- B (key: b)\n\nLaw:\n\n- A (key: a)\n- Again (key: b)\n",
-                "Money:\n\n- B (key: b)\n\nLaw:\n\n- A (key: a)\n- D (key: d)\n",
+                "Money:\n\n- B (key: b)\n\nLaw:\n\n- A (key: a)\n- D (key: d)\n- Again (key: b)\n",
             ),
             (
                 "### Money\n- A (key: a)\n### Law\n- D (key: d)\n<!-- note -->\n",

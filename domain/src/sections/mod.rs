@@ -4,7 +4,7 @@
 //! line end.
 
 pub mod instructions;
-mod markdown;
+pub(crate) mod markdown;
 pub mod mentions;
 pub mod requirement_index;
 pub mod selection;
