@@ -139,7 +139,7 @@ async fn document_in_a_merge_is_reported_and_not_written() {
     // A write must not make such a document either, except as an example.
     let error =
         testing.error("create_epic", json!({ "title": "G", "priority": 1, "description": MERGE }));
-    assert!(error.await.message.contains("or put an example between ```"));
+    assert!(error.await.message.contains("fence examples with ```"));
     let example = format!("```\n{MERGE}```");
     testing
         .data("create_epic", json!({ "title": "G", "priority": 1, "description": example }))
