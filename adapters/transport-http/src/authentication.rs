@@ -206,7 +206,12 @@ fn describe_header(headers: &HeaderMap) -> Option<Cow<'static, str>> {
     let token = match value.split_once(' ').unwrap_or((&value, "")) {
         (scheme, token) if scheme.eq_ignore_ascii_case("bearer") => token,
         // Such as `Basic reqlore_pat_…`.
-        (_, token) if PresentedToken::parse(token).is_some() => token,
+        (scheme, token)
+            if !scheme.to_ascii_lowercase().starts_with("bearer")
+                && PresentedToken::parse(token).is_some() =>
+        {
+            token
+        }
         _ => &value,
     };
     let [problem, next] = match token::describe_malformed(token) {
