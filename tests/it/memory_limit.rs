@@ -150,24 +150,22 @@ fn write_linked_entities(root: &Path) -> Vec<String> {
 #[test]
 fn memory_limit_of_300_mib_deletes_100_linked_entities() {
     let Some(program) = release_program() else { return };
-    for storage in ["sqlite", "sled"] {
-        let project = project();
-        let targets = write_linked_entities(project.path());
-        run_ok(project.path(), &format!("copy --from fs --to {storage}"));
-        let mut command = limited(&program);
-        command.env_clear().env("HOME", "/nonexistent").env("REQLORE_CACHE", "off");
-        command.args(["--storage", storage, "--root"]).arg(project.path());
-        let mut server = Server::start_as(command, project.path());
-        let mut changes = Vec::new();
-        for id in &targets {
-            changes.push(json!({ "delete": id, "cascade": true }));
-        }
-        for is_dry_run in [true, false] {
-            let arguments = json!({ "changes": changes, "dry_run": is_dry_run });
-            server.data("apply_changes", arguments);
-        }
-        let left = server.data("ixchel_graph", json!({ "id": "notes/note-000001" }));
-        assert!(!left.to_string().contains("dec-a000"), "{left}");
-        assert!(server.end().1.success());
+    let project = project();
+    let targets = write_linked_entities(project.path());
+    run_ok(project.path(), "copy --from fs --to sqlite");
+    let mut command = limited(&program);
+    command.env_clear().env("HOME", "/nonexistent").env("REQLORE_CACHE", "off");
+    command.args(["--storage", "sqlite", "--root"]).arg(project.path());
+    let mut server = Server::start_as(command, project.path());
+    let mut changes = Vec::new();
+    for id in &targets {
+        changes.push(json!({ "delete": id, "cascade": true }));
     }
+    for is_dry_run in [true, false] {
+        let arguments = json!({ "changes": changes, "dry_run": is_dry_run });
+        server.data("apply_changes", arguments);
+    }
+    let left = server.data("ixchel_graph", json!({ "id": "notes/note-000001" }));
+    assert!(!left.to_string().contains("dec-a000"), "{left}");
+    assert!(server.end().1.success());
 }
