@@ -180,7 +180,7 @@ fn look_alikes_are_read_and_hinted_at_by_writes() {
         }
         let output = reqlore().args(["set", id, "title=B"]).current_dir(folder.path()).output();
         let error = String::from_utf8(output.unwrap().stderr).unwrap();
-        assert!(error.contains("is not an ID; did you mean EP-"), "{id}: {error}");
+        assert!(error.contains("is not an ID; did you mean EP-001"), "{id}: {error}");
         for (tool, arguments) in [
             ("update_epic", json!({ "epic": id, "title": "B" })),
             ("create_user_story", json!({ "epic": id, "title": "S", "priority": 1 })),

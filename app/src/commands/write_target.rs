@@ -82,7 +82,9 @@ impl WriteTarget {
     /// Reads the document that an ID names. One that no command can write is an error.
     pub(crate) fn read(client: &ToolClient, id: &str) -> Result<Self> {
         // Reading tools accept look-alikes, such as another dash; a write must not guess.
-        if let Some(meant) = fold_look_alikes(id.trim()) {
+        if let Some(folded) = fold_look_alikes(id.trim()) {
+            let reference = Reference::parse(&folded.to_ascii_uppercase());
+            let meant = reference.map_or(folded, |reference| reference.to_string());
             let (id, meant) = (encode_id(id), encode_id(&meant));
             let message = format!("{id} is not an ID; did you mean {meant}");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
