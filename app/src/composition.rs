@@ -8,7 +8,6 @@ use reqlore_application::{ApplicationPorts, ApplicationSettings};
 use reqlore_domain::identity::{Access, CallChannel, Caller, CallerName};
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
-use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentRepository, StoreError};
 use reqlore_domain::ports::embedder::Embedder;
@@ -146,7 +145,8 @@ pub(crate) fn open_project_store(
     open_store(config, storage)
 }
 
-fn open_existing(
+/// Opens a storage, which must exist: `advice` is the next step if it does not.
+pub(crate) fn open_existing(
     config: &AppConfig,
     storage: &StorageSpec,
     advice: &str,
@@ -317,14 +317,6 @@ pub(crate) fn open_store(
 ) -> Result<Arc<dyn Store>, CommandError> {
     check_place(config, storage)?;
     connect_store(config, storage).map_err(|error| storage_error(storage, &error))
-}
-
-/// Opens an existing storage to copy it.
-pub(crate) fn open_source(
-    config: &AppConfig,
-    storage: &StorageSpec,
-) -> Result<Arc<dyn Archive>, CommandError> {
-    Ok(open_existing(config, storage, "correct the storage")?)
 }
 
 fn check_place(config: &AppConfig, storage: &StorageSpec) -> Result<(), CommandError> {

@@ -28,7 +28,7 @@ pub(crate) enum MigrateCommand {
 pub(crate) fn run(config: &AppConfig, command: &MigrateCommand) -> Result<u8, CommandError> {
     let StorageSpec::Postgres(database) = &config.storage else {
         return Err(CommandError::usage_error(format!(
-            "migrate: the storage {} is upgraded when it is opened; pass --storage \
+            "migrate: the storage {} needs no migration; pass --storage \
              postgres://HOST/NAME to migrate a database",
             config.storage.name()
         )));

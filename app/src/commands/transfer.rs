@@ -137,15 +137,16 @@ fn existing_source(
     config: &AppConfig,
     storage: &StorageSpec,
 ) -> Result<Arc<dyn Archive>, CommandError> {
-    let Some(path) = storage.path() else { return composition::open_source(config, storage) };
-    // Opening a missing database would create it.
-    let found = std::fs::metadata(path)
-        .map_err(|error| CommandError::failure(format!("{storage} can't be read: {error}")))?;
-    if found.is_file() && found.len() == 0 {
-        let message = format!("{storage} is an empty file, not a database; name another one");
-        return Err(CommandError::failure(message));
+    if let Some(path) = storage.path() {
+        // Opening a missing database would create it.
+        let found = std::fs::metadata(path)
+            .map_err(|error| CommandError::failure(format!("{storage} can't be read: {error}")))?;
+        if found.is_file() && found.len() == 0 {
+            let message = format!("{storage} is an empty file, not a database; name another one");
+            return Err(CommandError::failure(message));
+        }
     }
-    composition::open_source(config, storage)
+    Ok(composition::open_existing(config, storage, "correct the storage")?)
 }
 
 async fn open_reader(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {
