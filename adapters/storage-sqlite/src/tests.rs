@@ -82,14 +82,18 @@ fn run_sql(file: &Path, statements: &str) {
 }
 
 /// Like [`run_sql`], and computes all checksums again, as another version of Reqlore would.
+///
+/// It is one transaction, because the check of an open database may run beside it.
 fn run_sql_with_checksums(file: &Path, statements: &str) {
-    let connection = connect(file);
+    let mut connection = connect(file);
+    let connection = connection.transaction().unwrap();
     connection.execute_batch(statements).unwrap();
     for table in crate::integrity_check::checksummed_tables() {
         let (name, row) = (table.name, table.arguments_with("", &[]));
         let seal = format!("UPDATE {name} SET checksum = row_checksum({row})");
         connection.execute(&seal, []).unwrap();
     }
+    connection.commit().unwrap();
 }
 
 #[track_caller]

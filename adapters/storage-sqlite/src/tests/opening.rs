@@ -218,7 +218,8 @@ fn metadata_of_another_version_needs_a_restart() {
     let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);
-        run_sql(&file, "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99");
+        let change = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
+        run_sql_with_checksums(&file, change);
         let (_, message) = error_text(
             s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
         );
