@@ -8,6 +8,7 @@
 mod special_files;
 #[cfg(test)]
 mod tests;
+mod work_tree;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -16,6 +17,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+pub use work_tree::WorkTree;
 
 /// Time for all queries of one runner together.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);

@@ -51,7 +51,7 @@ pub(crate) fn find_special_file(repository: &Path) -> Option<PathBuf> {
     None
 }
 
-fn is_special(path: &Path) -> bool {
+pub(crate) fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 

@@ -128,3 +128,47 @@ fn pipe_that_git_would_read_is_an_error_at_once() {
         assert!(error.contains(pipe) && error.contains("is a pipe or a device"), "{error}");
     }
 }
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let mut command = Command::new("git");
+    command.current_dir(folder).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    command.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]).args(arguments);
+    assert!(command.output().unwrap().status.success(), "{arguments:?}");
+}
+
+#[test]
+fn work_trees_of_a_clone_know_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    let [main, linked, module] = ["main", "linked", "main/module"].map(|name| base.join(name));
+    fs::create_dir(&main).unwrap();
+    git(&main, &["init", "--quiet", "--initial-branch", "trunk"]);
+    git(&main, &["commit", "--quiet", "--allow-empty", "--message", "first"]);
+    let tree = WorkTree::around(&main, None).unwrap();
+    assert_eq!((tree.branch().as_deref(), tree.others()), (Some("trunk"), Vec::new()));
+    git(&main, &["worktree", "add", "--quiet", "-b", "topic/one", "../linked"]);
+    assert_eq!(tree.others(), std::slice::from_ref(&linked));
+    fs::create_dir(linked.join("inner")).unwrap();
+    let other = WorkTree::around(&linked.join("inner"), None).unwrap();
+    assert_eq!((&other.root, &other.common_folder), (&linked, &tree.common_folder));
+    assert_eq!(
+        (other.branch().as_deref(), other.others()),
+        (Some("topic/one"), vec![main.clone()])
+    );
+    git(&linked, &["checkout", "--quiet", "--detach"]);
+    assert_eq!(other.branch(), None);
+    // A submodule shares nothing with the repository around it.
+    let source = main.to_str().unwrap();
+    let allowed = "protocol.file.allow=always";
+    git(&main, &["-c", allowed, "submodule", "--quiet", "add", source, "module"]);
+    let submodule = WorkTree::around(&module, None).unwrap();
+    assert_eq!((&submodule.git_folder, submodule.others()), (&submodule.common_folder, vec![]));
+    assert_ne!(submodule.common_folder, tree.common_folder);
+    // A folder that only claims to belong to the clone.
+    let claimed = base.join("claimed");
+    fs::create_dir(&claimed).unwrap();
+    fs::copy(linked.join(".git"), claimed.join(".git")).unwrap();
+    assert_eq!(WorkTree::around(&claimed, None), None);
+    git(&main, &["worktree", "remove", "--force", "../linked"]);
+    assert_eq!(tree.others(), Vec::<PathBuf>::new());
+}
