@@ -18,6 +18,7 @@ use reqlore_domain::timestamp::Timestamp;
 
 use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
+use crate::history::local_history;
 use crate::journal;
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::lock::ProjectLock;
@@ -80,6 +81,7 @@ pub(crate) fn run_commit(
             ApplyOutcome::Committed => {
                 audited.confirm();
                 store.stale_temp_files.mark_clean(&tree, &changes);
+                local_history::record_commit(root, &commit.context, &base, &changes);
                 return Ok(record_commit(&index, root, &changes, time));
             }
             ApplyOutcome::RolledBack(error) => {

@@ -9,6 +9,7 @@ mod export;
 mod freshness;
 mod history;
 mod journal;
+mod local_history;
 mod many_projects;
 mod pending_audit;
 mod projects;
@@ -72,6 +73,12 @@ fn open() -> Storage {
 }
 
 reqlore_contract::suite!(async { open() });
+
+mod local_history_contract {
+    use super::open;
+
+    reqlore_contract::local_history_suite!(async { open() });
+}
 
 /// An empty project in a temporary folder.
 struct Project {

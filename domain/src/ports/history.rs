@@ -1,9 +1,9 @@
 //! Port of a storage for the earlier versions of documents.
 //!
 //! Databases keep them in their own tables, written in the transaction of the change. Files have
-//! the history of their Git repository.
+//! the history of their Git repository, and a record of the changes that are not committed yet.
 //!
-//! A name in parentheses is the case of the contract suite that checks the rule for databases.
+//! A name in parentheses is the case of the contract suite that checks the rule.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,6 +47,18 @@ pub trait DocumentHistory: Send + Sync {
         version: Version,
     ) -> StoreResult<Option<Document>>;
 
+    /// Returns the changes of all documents at or after a time, newest first, at most `limit`. The
+    /// changes of one commit have the same time and origin. Files list only what their local
+    /// history has.
+    async fn recent_changes(
+        &self,
+        _project: &ProjectKey,
+        _since: Timestamp,
+        _limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        Ok(Vec::new())
+    }
+
     /// Erases the texts of earlier versions: of one, or of all without `version`. Returns the
     /// number of entries that have no text afterwards, 0 if there is no such version
     /// (`purge_erases_the_text_and_keeps_the_entry`).
@@ -54,7 +66,8 @@ pub trait DocumentHistory: Send + Sync {
     /// The entries stay, and the audit row is appended in the same transaction. The present text
     /// cannot be purged: naming its version is an error (`present_text_is_never_purged`). The
     /// stored responses of all writes are erased as well, because they may quote the text
-    /// (`purge_erases_stored_responses`). Files refuse: their history belongs to Git.
+    /// (`purge_erases_stored_responses`). Files fail if commits of Git have earlier texts, after
+    /// erasing the ones that are not committed.
     async fn purge_history(
         &self,
         project: &ProjectKey,
@@ -127,6 +140,13 @@ pub struct HistoryEntry {
     pub origin: ChangeOrigin,
     /// The text was erased by [`DocumentHistory::purge_history`].
     pub is_purged: bool,
+}
+
+/// A change of any document of a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentChange {
+    pub id: DocumentId,
+    pub entry: HistoryEntry,
 }
 
 /// The origin of a change: user, tool and reason. Each part is `None` if it is not known: files and
