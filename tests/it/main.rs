@@ -68,6 +68,7 @@ mod tool_snapshots;
 mod transcripts;
 mod transcripts_http;
 mod web_sessions;
+mod work_trees;
 mod writers;
 
 use std::path::PathBuf;

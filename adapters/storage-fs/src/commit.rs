@@ -16,6 +16,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::clone_numbers::CloneNumbers;
 use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::history::local_history;
@@ -50,6 +51,10 @@ pub(crate) fn run_commit(
     pending_audit::recover(store, project, &tree, commit.context.at, is_recorded)?;
     // After the recovery, which may confirm the record of this very key.
     store.check_idempotency(&commit.context)?;
+    let mut clone = None;
+    if !commit.read_set.sequences.is_empty() {
+        clone = CloneNumbers::lock(root, store.git.home())?;
+    }
     for _ in 0..MAX_ATTEMPTS {
         // Located again for each attempt: an editor may have moved a folder.
         let mut tree = ProjectTree::new(root, &store.layout);
@@ -58,7 +63,7 @@ pub(crate) fn run_commit(
         let requirements_lock = lock_requirements(root, &tree, kinds)?;
         failpoint(FailPoint::Locked)?;
         let base = load_documents(&tree, &reads.documents)?;
-        let snapshot = read_snapshot(store, project, &tree, reads, &base)?;
+        let snapshot = read_snapshot(store, project, &tree, reads, &base, clone.as_ref())?;
         failpoint(FailPoint::Read)?;
         let CommitDecision { changes, audit, idempotency } = commit.decide(project, &snapshot)?;
         // Frees the documents before new ones are staged.
@@ -68,7 +73,7 @@ pub(crate) fn run_commit(
         // Held, so that it is not dropped before the commit is recorded.
         let index = store.indexes.get(project);
         if changes.is_empty() {
-            return Ok(record_commit(&index, root, &changes, time));
+            return Ok(record_commit(&index, root, clone.as_ref(), &changes, time));
         }
         for change in &changes {
             tree.create_folder(change.id())?;
@@ -82,7 +87,7 @@ pub(crate) fn run_commit(
                 audited.confirm();
                 store.stale_temp_files.mark_clean(&tree, &changes);
                 local_history::record_commit(root, &commit.context, &base, &changes);
-                return Ok(record_commit(&index, root, &changes, time));
+                return Ok(record_commit(&index, root, clone.as_ref(), &changes, time));
             }
             ApplyOutcome::RolledBack(error) => {
                 // Also after a concurrent write: the next attempt prepares a new row.
@@ -109,11 +114,12 @@ fn failpoint(step: FailPoint) -> StoreResult<()> {
 fn record_commit(
     index: &Mutex<MetadataIndex>,
     root: &ProjectRoot,
+    clone: Option<&CloneNumbers>,
     changes: &[DocumentChange],
     time: Timestamp,
 ) -> CommitResult {
     let revision = lock_index(index).record_commit(changes, time);
-    HighWaterMarks::save_committed(root, changes);
+    HighWaterMarks::save_committed(root, clone, changes);
     let versions = changes.iter().map(DocumentChange::version).collect();
     CommitResult { revision, versions }
 }
@@ -125,6 +131,7 @@ fn read_snapshot(
     tree: &ProjectTree<'_>,
     reads: &ReadSet,
     base: &LoadedDocuments,
+    clone: Option<&CloneNumbers>,
 ) -> StoreResult<Snapshot> {
     let mut snapshot = Snapshot::default();
     for id in &reads.documents {
@@ -146,6 +153,9 @@ fn read_snapshot(
     }
     if !reads.sequences.is_empty() {
         let mut marks = HighWaterMarks::load(tree.root).without_exhausted();
+        if let Some(clone) = clone {
+            marks.merge(&clone.high_water_marks(store));
+        }
         let kinds = DocumentArea::Backlog.kinds();
         store.query_refreshed(project, tree, kinds, Refresh::Incremental, |index| {
             marks.merge(&index.high_water_marks());

@@ -24,7 +24,7 @@ pub(crate) const DOCSETS_FILE: &str = "config.yaml";
 #[derive(Debug)]
 pub(crate) struct ProjectRoot {
     pub(crate) dir: Dir,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl ProjectRoot {

@@ -7,6 +7,7 @@
 //! be a link to a file inside the root.
 
 mod archive;
+mod clone_numbers;
 mod commit;
 mod failpoint;
 mod history;

@@ -17,6 +17,7 @@ mod team;
 mod team_damage;
 mod untrusted_state;
 mod watch_limits;
+mod work_trees;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -16,7 +16,7 @@ pub(super) const EPIC: &str = ".reqlore/backlog/epics/EP-001-abcdef.md";
 const START: i64 = 1_700_000_000;
 
 /// Git without the user's configuration; the same as the store gets.
-fn environment() -> GitEnvironment {
+pub(super) fn environment() -> GitEnvironment {
     let path: Vec<PathBuf> = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).to_vec();
     let mut programs: Vec<PathBuf> = path.iter().map(|folder| folder.join("git")).collect();
     programs.retain(|program| program.is_file());
@@ -88,7 +88,7 @@ pub(super) fn store_of(root: &Path) -> FsStore {
     FsStore::new(&Config { git: environment(), ..config(root) })
 }
 
-fn run_git(folder: &Path, minutes: i64, arguments: &[&str]) -> String {
+pub(super) fn run_git(folder: &Path, minutes: i64, arguments: &[&str]) -> String {
     let mut git = Command::new("git");
     git.args(arguments).current_dir(folder).envs(environment().variables);
     let date = format!("{} +0200", START + minutes * 60);
