@@ -51,8 +51,12 @@ pub(crate) fn run_commit(
     pending_audit::recover(store, project, &tree, commit.context.at, is_recorded)?;
     // After the recovery, which may confirm the record of this very key.
     store.check_idempotency(&commit.context)?;
+    let reads = &commit.read_set;
+    let new = reads.sequences.iter().map(|kind| DocumentKind::Item(*kind));
+    let kinds = reads.documents.iter().map(|id| id.kind).chain(new);
+    store.check_checked_out(project, kinds.chain(reads.backlinks.kinds.iter().copied()))?;
     let mut clone = None;
-    if !commit.read_set.sequences.is_empty() {
+    if !reads.sequences.is_empty() {
         clone = CloneNumbers::lock(root, store.git.home())?;
     }
     for _ in 0..MAX_ATTEMPTS {

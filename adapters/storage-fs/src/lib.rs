@@ -26,6 +26,7 @@ mod project_cache;
 mod projects;
 mod read_file;
 mod sequence;
+mod sparse_checkout;
 mod stage_and_swap;
 mod stale_temp_files;
 mod store_inner;
@@ -66,6 +67,7 @@ use metadata_index::load::MetadataCache;
 use open_indexes::OpenIndexes;
 use projects::ProjectFolders;
 pub use projects::{ConfiguredProjects, FsProjects};
+use sparse_checkout::SparseCheckouts;
 use stale_temp_files::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};
 pub use system_folders::is_system_folder;
@@ -150,6 +152,7 @@ impl FsStore {
             cache,
             git: config.git.clone(),
             git_permits: Semaphore::new(history::MAX_CONCURRENT),
+            sparse_checkouts: SparseCheckouts::default(),
             team,
         };
         Self { inner: Arc::new(inner) }
@@ -172,6 +175,7 @@ impl FsStore {
         let project = project.clone();
         self.run_blocking(move |store| {
             let root = store.open_root(&project)?;
+            store.check_checked_out(&project, kinds.iter().copied())?;
             let tree = ProjectTree::new(&root, &store.layout);
             store.query_refreshed(&project, &tree, &kinds, refresh, query)
         })

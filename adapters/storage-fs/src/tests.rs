@@ -13,6 +13,7 @@ mod local_history;
 mod many_projects;
 mod pending_audit;
 mod projects;
+mod sparse_checkout;
 mod team;
 mod team_damage;
 mod untrusted_state;
