@@ -430,6 +430,9 @@ pub(crate) fn stdio_transport(config: &AppConfig) -> Box<dyn Transport> {
     let caller = local_caller(config).through(CallChannel::Mcp);
     let mut transport = StdioTransport::new(caller, StdioLimits::default());
     transport.answers = config.answers;
+    // Another work tree has no other documents if a setting names a place.
+    transport.follows_client_roots =
+        config.found_root().is_some() && config.storage == StorageSpec::Fs(config.root.clone());
     Box::new(transport)
 }
 

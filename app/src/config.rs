@@ -15,6 +15,7 @@ use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_storage_fs::{FoundRoot, RootReason, RootSearch};
 use reqlore_storage_postgres::PasswordSources;
 
 use crate::exit::CommandError;
@@ -90,6 +91,15 @@ impl SettingValues {
         self.non_empty(key).map_or("", |value| &value.text)
     }
 
+    /// Sets the source of a root that no setting names.
+    fn set_found_root(&mut self, reason: &RootReason) {
+        for value in &mut self.0 {
+            if value.setting.key == "root" && value.text.is_empty() {
+                value.source = reason.to_string();
+            }
+        }
+    }
+
     fn list_items(&self, key: &str) -> Vec<&str> {
         split_list(self.text_or_empty(key))
     }
@@ -141,17 +151,22 @@ impl AppConfig {
             ))
         })?;
         // The root that locates the file can't come from the file itself.
-        let file = ConfigFile::load(
-            flags,
-            &working_directory.join(named_root(flags).unwrap_or_default()),
-        )?;
-        let values = SettingValues::read(flags, &file);
+        let mut base = working_directory.clone();
+        let mut file = ConfigFile::load(flags, &base.join(named_root(flags).unwrap_or_default()))?;
+        let mut values = SettingValues::read(flags, &file);
+        if values.non_empty("root").is_none() {
+            let found = find_root(&base, values.text_or_empty("sections.directory"))?;
+            base = found.folder;
+            file = ConfigFile::load(flags, &base)?;
+            values = SettingValues::read(flags, &file);
+            values.set_found_root(&found.reason);
+        }
         file.check_keys()?;
-        found_file::check_values(&values, &file, &working_directory)?;
+        found_file::check_values(&values, &file, &base)?;
         for key in ["root", "sections.directory", "cache"] {
             check_path(key, values.text_or_empty(key))?;
         }
-        let root = existing_folder(&working_directory.join(values.text_or_empty("root")))?;
+        let root = existing_folder(&base.join(values.text_or_empty("root")))?;
         let roots = match values.non_empty("roots") {
             Some(value) => parse_roots(value)?,
             None => Vec::new(),
@@ -193,6 +208,13 @@ impl AppConfig {
             working_directory,
             values,
         })
+    }
+
+    /// The root with its source; `None` if a setting names it.
+    pub(crate) fn found_root(&self) -> Option<String> {
+        let value = self.values.require_value("root").ok()?;
+        let shown = self.root.display();
+        value.text.is_empty().then(|| format!("{shown} ({})", value.source))
     }
 
     /// The log level of a command that prints its own result: without a setting, warnings only.
@@ -332,11 +354,31 @@ pub(crate) fn found_file_refusal(flags: &SettingFlags, project: &Path) -> Option
 }
 
 /// The root as a flag or the environment names it.
-pub(crate) fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
+fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
     flags.root.clone().or_else(|| env_variable("REQLORE_ROOT").map(PathBuf::from))
 }
 
-pub(crate) fn existing_folder(root: &Path) -> Result<PathBuf, CommandError> {
+/// Finds the root of the project around a folder. The error names a folder that can't be one.
+fn find_root(folder: &Path, requirements_directory: &str) -> Result<FoundRoot, CommandError> {
+    let [home, temporary] = ["HOME", "TMPDIR"].map(|name| env_variable(name).map(PathBuf::from));
+    let requirements = Some(requirements_directory).filter(|path| !path.is_empty());
+    RootSearch::new(home.as_deref(), temporary.as_deref(), requirements)
+        .find(folder)
+        .map_err(CommandError::failure)
+}
+
+/// The root without the settings of a file, which may be invalid.
+pub(crate) fn project_folder(flags: &SettingFlags) -> Result<PathBuf, CommandError> {
+    if let Some(root) = named_root(flags) {
+        check_path("root", &root.to_string_lossy())?;
+        return existing_folder(&root);
+    }
+    let requirements = env_variable("REQLIX_REQ_REL_PATH").unwrap_or_default();
+    let folder = existing_folder(Path::new("."))?;
+    Ok(find_root(&folder, &requirements)?.folder)
+}
+
+fn existing_folder(root: &Path) -> Result<PathBuf, CommandError> {
     let resolved = root.canonicalize().and_then(|folder| {
         if folder.is_dir() { Ok(folder) } else { Err(ErrorKind::NotADirectory.into()) }
     });

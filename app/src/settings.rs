@@ -90,10 +90,16 @@ impl Setting {
 }
 
 const SETTINGS: [Setting; 23] = [
-    text_setting("root", "", "The default project's folder. Not set: the working directory.")
-        .with_flag("--root")
-        .with_variable("REQLORE_ROOT")
-        .with_found_file(FoundFileRule::InsideOnStdio),
+    text_setting(
+        "root",
+        "",
+        "The default project's folder. Not set: the nearest folder with Reqlore's files, from the \
+         working directory up to the root of its Git repository; else that root; else the working \
+         directory.",
+    )
+    .with_flag("--root")
+    .with_variable("REQLORE_ROOT")
+    .with_found_file(FoundFileRule::InsideOnStdio),
     text_setting(
         "storage",
         "fs",
@@ -388,7 +394,7 @@ pub(crate) const FILE_VARIABLE: &str = "REQLORE_CONFIG";
     next_help_heading = "Settings (flags override the environment, which overrides reqlore.toml)"
 )]
 pub(crate) struct SettingFlags {
-    /// The default project's folder [default: the working directory]
+    /// The default project's folder [default: searched upwards from the working directory]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 

@@ -7,7 +7,7 @@ use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
-use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
     PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
@@ -231,6 +231,10 @@ impl ToolService for Application {
 
 #[async_trait]
 impl ApplicationService for Application {
+    fn projects(&self) -> Option<&dyn ProjectResolver> {
+        Some(&*self.context.ports.projects)
+    }
+
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
         let specs = self.context.tools.iter().map(|(spec, _)| spec);
         specs.filter(|spec| caller.is_allowed(spec.access)).collect()

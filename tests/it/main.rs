@@ -49,6 +49,7 @@ mod pictures;
 mod postgres_commands;
 mod postgres_connection;
 mod postgres_crash;
+mod project_root;
 mod readme;
 mod refusals;
 mod refused_places;

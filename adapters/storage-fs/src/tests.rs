@@ -13,6 +13,7 @@ mod local_history;
 mod many_projects;
 mod pending_audit;
 mod projects;
+mod root_search;
 mod sparse_checkout;
 mod team;
 mod team_damage;

@@ -94,7 +94,8 @@ fn check_settings(flags: &SettingFlags, mut report: AreaReport<'_>) -> Option<Ap
         Some(file) => format!("settings from {}", file.display()),
         None => format!("no {FILE}, so settings come from flags, environment and defaults"),
     };
-    report.ok(format!("root {}; {source}", config.root.display()));
+    let root = config.found_root().unwrap_or_else(|| config.root.display().to_string());
+    report.ok(format!("root {root}; {source}"));
     Some(config)
 }
 

@@ -56,7 +56,7 @@ use output::{OutputScreen, TextTable, write_stdout};
 
 /// An MCP server for a project's backlog, rules and decisions.
 ///
-/// Without a command it serves the project in the working directory to one MCP client over
+/// Without a command it serves the project around the working directory to one MCP client over
 /// standard input and output; an AI assistant starts it that way, with a configuration like
 ///
 ///   { "mcpServers": { "reqlore": { "command": "reqlore" } } }
