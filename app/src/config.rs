@@ -157,8 +157,11 @@ impl AppConfig {
         if values.non_empty("root").is_none() {
             let found = find_root(&base, values.text_or_empty("sections.directory"))?;
             base = found.folder;
-            file = ConfigFile::load(flags, &base)?;
-            values = SettingValues::read(flags, &file);
+            // A named file is the same, and may be a pipe.
+            if !file.is_explicit {
+                file = ConfigFile::load(flags, &base)?;
+                values = SettingValues::read(flags, &file);
+            }
             values.set_found_root(&found.reason);
         }
         file.check_keys()?;
@@ -210,11 +213,16 @@ impl AppConfig {
         })
     }
 
-    /// The root with its source; `None` if a setting names it.
-    pub(crate) fn found_root(&self) -> Option<String> {
+    /// True if no setting names the root.
+    pub(crate) fn is_root_found(&self) -> bool {
+        self.values.non_empty("root").is_none()
+    }
+
+    /// A root above the working directory, with the reason for it.
+    pub(crate) fn root_above(&self) -> Option<String> {
         let value = self.values.require_value("root").ok()?;
-        let shown = self.root.display();
-        value.text.is_empty().then(|| format!("{shown} ({})", value.source))
+        let is_above = self.is_root_found() && self.root != self.working_directory;
+        is_above.then(|| format!("{} ({})", self.root.display(), value.source))
     }
 
     /// The log level of a command that prints its own result: without a setting, warnings only.

@@ -18,6 +18,8 @@ use crate::convert::append_note;
 
 /// Time for the client to list its folders. After it they are ignored.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(5);
+/// Folders of a client that count.
+const MAX_FOLDERS: usize = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionProject {
@@ -67,7 +69,8 @@ impl ConnectionProject {
             tracing::info!("the client did not list its roots");
             return;
         };
-        let folders: Vec<_> = listed.roots.iter().filter_map(|root| file_path(&root.uri)).collect();
+        let listed = listed.roots.iter().take(MAX_FOLDERS);
+        let folders: Vec<_> = listed.filter_map(|root| file_path(&root.uri)).collect();
         let mut choice = ProjectChoice::default();
         match projects.choose_announced(local, &folders) {
             Ok(project) if project == local.project => {}

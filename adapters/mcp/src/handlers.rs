@@ -109,14 +109,14 @@ impl ServerHandler for McpServer {
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
         let tool = name.clone();
         let is_write = self.widest_lists().write_tools.contains(&name);
-        let mut outcome = match self.0.project.check_write(is_write, &arguments) {
-            Err(refused) => Err(refused),
-            Ok(()) => {
-                let call = run_with_progress(&context, |progress_sink| {
-                    guarded.call_tool(name, arguments, key, format, progress_sink)
-                });
-                call.await
-            }
+        let refused = self.0.project.check_write(is_write, &arguments);
+        let mut outcome = if let Err(refused) = refused {
+            Err(refused)
+        } else {
+            let call = run_with_progress(&context, |progress_sink| {
+                guarded.call_tool(name, arguments, key, format, progress_sink)
+            });
+            call.await
         };
         if let (Ok(reply), Some(projects)) = (&mut outcome, self.projects()) {
             let caller = &guarded.context.caller;

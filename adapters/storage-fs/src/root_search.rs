@@ -83,7 +83,7 @@ impl RootSearch {
             if GIT_ENTRIES.iter().all(|name| folder.join(name).symlink_metadata().is_ok()) {
                 return Err(not_a_project(folder, "Git"));
             }
-            // What cannot be read is a project, too, so that the problem is reported.
+            // An unreadable entry marks a project, too, so that the problem is reported.
             for entry in &self.entries {
                 let path = folder.join(entry);
                 // A setting may name the folder itself.

@@ -81,9 +81,7 @@ pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, Comm
             }
             print_json(&report)?;
         } else {
-            if let Some(root) =
-                config.found_root().filter(|_| config.root != config.working_directory)
-            {
+            if let Some(root) = config.root_above() {
                 print(&format!("Project folder: {root}\n"))?;
             }
             print(&report_text(&repairs, found, is_fine))?;
