@@ -432,7 +432,7 @@ pub(crate) fn stdio_transport(config: &AppConfig) -> Box<dyn Transport> {
     transport.answers = config.answers;
     // Another work tree has no other documents if a setting names a place.
     transport.follows_client_roots =
-        config.is_root_found() && config.storage == StorageSpec::Fs(config.root.clone());
+        config.found_root.is_some() && config.storage == StorageSpec::Fs(config.root.clone());
     Box::new(transport)
 }
 

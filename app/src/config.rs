@@ -15,12 +15,12 @@ use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_storage_fs::{FoundRoot, RootReason, RootSearch};
+use reqlore_storage_fs::{FoundRoot, RootSearch};
 use reqlore_storage_postgres::PasswordSources;
 
 use crate::exit::CommandError;
 use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
-use crate::storage_spec::StorageSpec;
+use crate::storage_spec::{StorageSpec, resolve_links};
 use crate::telemetry::LogFormat;
 
 pub(crate) use found_file::{check_path, is_inside};
@@ -32,6 +32,8 @@ use file::ConfigFile;
 #[derive(Debug)]
 pub(crate) struct AppConfig {
     pub(crate) root: PathBuf,
+    /// `None` if a setting names the root.
+    pub(crate) found_root: Option<FoundRoot>,
     pub(crate) storage: StorageSpec,
     /// `None` is a server on standard input and output.
     pub(crate) http: Option<HttpSettings>,
@@ -91,15 +93,6 @@ impl SettingValues {
         self.non_empty(key).map_or("", |value| &value.text)
     }
 
-    /// Sets the source of a root that no setting names.
-    fn set_found_root(&mut self, reason: &RootReason) {
-        for value in &mut self.0 {
-            if value.setting.key == "root" && value.text.is_empty() {
-                value.source = reason.to_string();
-            }
-        }
-    }
-
     fn list_items(&self, key: &str) -> Vec<&str> {
         split_list(self.text_or_empty(key))
     }
@@ -154,15 +147,16 @@ impl AppConfig {
         let mut base = working_directory.clone();
         let mut file = ConfigFile::load(flags, &base.join(named_root(flags).unwrap_or_default()))?;
         let mut values = SettingValues::read(flags, &file);
+        let mut found_root = None;
         if values.non_empty("root").is_none() {
             let found = find_root(&base, values.text_or_empty("sections.directory"))?;
-            base = found.folder;
+            base.clone_from(&found.folder);
             // A named file is the same, and may be a pipe.
             if !file.is_explicit {
                 file = ConfigFile::load(flags, &base)?;
                 values = SettingValues::read(flags, &file);
             }
-            values.set_found_root(&found.reason);
+            found_root = values.non_empty("root").is_none().then_some(found);
         }
         file.check_keys()?;
         found_file::check_values(&values, &file, &base)?;
@@ -208,21 +202,10 @@ impl AppConfig {
             home: env_variable("HOME").map(PathBuf::from),
             file: file.is_found.then_some(file.path),
             root,
+            found_root,
             working_directory,
             values,
         })
-    }
-
-    /// True if no setting names the root.
-    pub(crate) fn is_root_found(&self) -> bool {
-        self.values.non_empty("root").is_none()
-    }
-
-    /// A root above the working directory, with the reason for it.
-    pub(crate) fn root_above(&self) -> Option<String> {
-        let value = self.values.require_value("root").ok()?;
-        let is_above = self.is_root_found() && self.root != self.working_directory;
-        is_above.then(|| format!("{} ({})", self.root.display(), value.source))
     }
 
     /// The log level of a command that prints its own result: without a setting, warnings only.
@@ -285,6 +268,8 @@ impl AppConfig {
             if let Some(rule) = setting.found_file.description() {
                 text += &format!("# (found file: {rule})\n");
             }
+            let found = self.found_root.as_ref().filter(|_| setting.key == "root");
+            let source = found.and_then(|found| found.reason.as_ref()).unwrap_or(source);
             text += &format!("{:<40} # {source}\n\n", format!("{} = {shown}", setting.key));
         }
         for (key, root) in &self.projects {
@@ -368,21 +353,22 @@ fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
 
 /// Finds the root of the project around a folder. The error names a folder that can't be one.
 fn find_root(folder: &Path, requirements_directory: &str) -> Result<FoundRoot, CommandError> {
-    let [home, temporary] = ["HOME", "TMPDIR"].map(|name| env_variable(name).map(PathBuf::from));
-    let requirements = Some(requirements_directory).filter(|path| !path.is_empty());
-    RootSearch::new(home.as_deref(), temporary.as_deref(), requirements)
-        .find(folder)
-        .map_err(CommandError::failure)
+    let [home, temporary] = ["HOME", "TMPDIR"]
+        .map(|name| env_variable(name).map(|folder| resolve_links(Path::new(&folder))));
+    let requirements_directory = Some(requirements_directory.to_owned());
+    let search = RootSearch { home, temporary, requirements_directory };
+    search.find(folder).map_err(CommandError::failure)
 }
 
 /// The root without the settings of a file, which may be invalid.
 pub(crate) fn project_folder(flags: &SettingFlags) -> Result<PathBuf, CommandError> {
-    if let Some(root) = named_root(flags) {
-        check_path("root", &root.to_string_lossy())?;
-        return existing_folder(&root);
+    let root = named_root(flags).unwrap_or_else(|| PathBuf::from("."));
+    check_path("root", &root.to_string_lossy())?;
+    let folder = existing_folder(&root)?;
+    if named_root(flags).is_some() {
+        return Ok(folder);
     }
     let requirements = env_variable("REQLIX_REQ_REL_PATH").unwrap_or_default();
-    let folder = existing_folder(Path::new("."))?;
     Ok(find_root(&folder, &requirements)?.folder)
 }
 

@@ -27,24 +27,19 @@ pub(crate) struct ConnectionProject {
     pub(crate) follows_roots: AtomicBool,
     /// False after the client changed its folders. Locked while it is asked.
     is_asked: tokio::sync::Mutex<bool>,
-    choice: RwLock<ProjectChoice>,
+    /// `None` is the server's own project. The error is why nothing may be written.
+    choice: RwLock<Option<Result<Arc<Caller>, String>>>,
     /// True if an answer has named the folder.
     is_named: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-struct ProjectChoice {
-    /// `None` is the server's own project.
-    caller: Option<Arc<Caller>>,
-    /// Why nothing may be written.
-    refusal: Option<String>,
 }
 
 impl ConnectionProject {
     /// Returns the caller with the project of the connection.
     pub(crate) fn caller(&self, local: &Arc<Caller>) -> Arc<Caller> {
-        let choice = self.choice.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(choice.caller.as_ref().unwrap_or(local))
+        match &*self.choice.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(Ok(caller)) => Arc::clone(caller),
+            _ => Arc::clone(local),
+        }
     }
 
     /// Asks the client for its folders, once and after each change of them.
@@ -65,20 +60,15 @@ impl ConnectionProject {
         }
         let answer = tokio::time::timeout(ROOTS_TIMEOUT, peer.list_roots()).await;
         *is_asked = true;
-        let Ok(Ok(listed)) = answer else {
-            tracing::info!("the client did not list its roots");
-            return;
-        };
+        let Ok(Ok(listed)) = answer else { return };
         let listed = listed.roots.iter().take(MAX_FOLDERS);
         let folders: Vec<_> = listed.filter_map(|root| file_path(&root.uri)).collect();
-        let mut choice = ProjectChoice::default();
-        match projects.choose_announced(local, &folders) {
-            Ok(project) if project == local.project => {}
-            Ok(project) => choice.caller = Some(Caller { project, ..(**local).clone() }.into()),
-            Err(error) => choice.refusal = Some(error.message),
-        }
-        let mut chosen = self.choice.write().unwrap_or_else(PoisonError::into_inner);
-        *chosen = choice;
+        let choice = match projects.choose_announced(local, &folders) {
+            Ok(project) if project == local.project => None,
+            Ok(project) => Some(Ok(Caller { project, ..(**local).clone() }.into())),
+            Err(error) => Some(Err(error.message)),
+        };
+        *self.choice.write().unwrap_or_else(PoisonError::into_inner) = choice;
         self.is_named.store(false, Ordering::Relaxed);
     }
 
@@ -97,9 +87,8 @@ impl ConnectionProject {
             let named = arguments.get(toolset.argument()).and_then(Value::as_str);
             named.is_some_and(|folder| folder.starts_with('/'))
         });
-        let choice = self.choice.read().unwrap_or_else(PoisonError::into_inner);
-        match &choice.refusal {
-            Some(message) if is_write && !names_folder => {
+        match &*self.choice.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(Err(message)) if is_write && !names_folder => {
                 Err(Error::new(ErrorKind::Refused, message.clone()))
             }
             _ => Ok(()),

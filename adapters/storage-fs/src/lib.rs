@@ -68,7 +68,7 @@ use metadata_index::load::MetadataCache;
 use open_indexes::OpenIndexes;
 use projects::ProjectFolders;
 pub use projects::{ConfiguredProjects, FsProjects};
-pub use root_search::{FoundRoot, RootReason, RootSearch};
+pub use root_search::{FoundRoot, RootSearch};
 use sparse_checkout::SparseCheckouts;
 use stale_temp_files::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};

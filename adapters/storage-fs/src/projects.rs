@@ -31,7 +31,6 @@ pub struct FsProjects {
     root: PathBuf,
     folders: ProjectFolders,
     roots: Vec<PathBuf>,
-    home: Option<PathBuf>,
     search: RootSearch,
 }
 
@@ -42,12 +41,11 @@ impl FsProjects {
             root: canonical_or_given(&config.root),
             folders: ProjectFolders::new(config),
             roots: config.roots.iter().map(|root| canonical_or_given(root)).collect(),
-            home: config.home.as_deref().map(canonical_or_given),
-            search: RootSearch::new(
-                config.home.as_deref(),
-                None,
-                config.requirements_directory.as_deref(),
-            ),
+            search: RootSearch {
+                home: config.home.as_deref().map(canonical_or_given),
+                temporary: None,
+                requirements_directory: config.requirements_directory.clone(),
+            },
         }
     }
 
@@ -65,7 +63,7 @@ impl FsProjects {
                 break;
             }
             if is_above {
-                let home = self.home.as_deref().filter(|_| toolset != Toolset::Docsets);
+                let home = self.search.home.as_deref().filter(|_| toolset != Toolset::Docsets);
                 reason = reason.or_else(|| refusal(ancestor, owner, home, WORLD_WRITABLE));
             }
             // The documents of the server's own root may be in another folder.
@@ -150,7 +148,7 @@ impl FsProjects {
             let reason = format!("{shown:?} belongs to the system; name a project's folder");
             return Err(invalid_argument(toolset, &reason));
         }
-        if self.home.as_ref() == Some(&folder) {
+        if self.search.home.as_ref() == Some(&folder) {
             let reason = format!("{shown:?} is a home folder; name a folder in it");
             return Err(invalid_argument(toolset, &reason));
         }
@@ -263,31 +261,28 @@ impl ProjectResolver for FsProjects {
     }
 
     fn branch(&self, project: &ProjectKey) -> Option<String> {
-        WorkTree::around(self.folders.path(project), self.home.as_deref())?.branch()
+        WorkTree::around(self.folders.path(project), self.search.home.as_deref())?.branch()
     }
 
     fn choose_announced(&self, caller: &Caller, folders: &[String]) -> Result<ProjectKey> {
-        let (mut chosen, mut others, mut count) = (None, Vec::new(), 0);
+        let (mut chosen, mut other, mut is_neutral) = (None, None, false);
         for folder in folders {
             let Ok(folder) = Path::new(folder).canonicalize() else { continue };
-            count += 1;
-            let root = match self.search.fit(&folder, &self.root) {
+            match self.search.fit(&folder, &self.root) {
                 Ok(Some(root)) if root == self.root => return Ok(ProjectKey::default()),
-                Ok(Some(root)) => root,
-                Ok(None) => continue,
-                Err(other) => {
-                    others.push(other);
-                    continue;
+                Ok(Some(root)) => {
+                    match self.resolve_folder(caller, &root.to_string_lossy(), Toolset::Backlog) {
+                        Ok(key) => chosen = chosen.or(Some(key)),
+                        // For example outside of the configured roots.
+                        Err(_) => other = other.or(Some(root)),
+                    }
                 }
-            };
-            match self.resolve_folder(caller, &root.to_string_lossy(), Toolset::Backlog) {
-                Ok(key) => chosen = chosen.or(Some(key)),
-                // For example outside of the configured roots.
-                Err(_) => others.push(root),
+                Ok(None) => is_neutral = true,
+                Err(root) => other = other.or(Some(root)),
             }
         }
-        match others.first() {
-            Some(other) if chosen.is_none() && others.len() == count => {
+        match other {
+            Some(other) if chosen.is_none() && !is_neutral => {
                 let (other, own) = (other.display(), self.root.display());
                 let message = format!(
                     "The client works in {other}, but this server's project is {own}. Nothing was \

@@ -1,76 +1,44 @@
 //! Finds the project of a folder by searching upwards, as Git finds a repository.
 
-use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use reqlore_git_runner::{WorkTree, repository_around};
 
 use crate::layout::{DOCSETS_FOLDER, KNOWLEDGE_FOLDER, RequirementsLayout};
-use crate::projects::canonical_or_given;
 
 /// The folder of everything that Reqlore writes except entities, docsets and sections.
 const OWN_FOLDER: &str = ".reqlore";
+/// With a requirements directory, the files and folders of a project.
+const ENTRIES: [&str; 4] = [OWN_FOLDER, "reqlore.toml", KNOWLEDGE_FOLDER, DOCSETS_FOLDER];
 /// A Git folder or a bare repository contains all of these.
 const GIT_ENTRIES: [&str; 3] = ["HEAD", "objects", "refs"];
 pub(crate) const WORLD_WRITABLE: u32 = 0o002;
 /// The mode of folders such as `/tmp`, which belong to no project.
 const SHARED: u32 = 0o1000 | WORLD_WRITABLE;
 
-/// The root of a project, and how it was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The root of a project.
+#[derive(Debug)]
 pub struct FoundRoot {
     pub folder: PathBuf,
-    pub reason: RootReason,
+    /// `None` without a project and a repository: the search started in the folder.
+    pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RootReason {
-    /// The nearest folder with this file or folder of a project.
-    Contains(String),
-    Repository,
-    /// There is neither a project nor a repository.
-    Start,
-}
-
-impl fmt::Display for RootReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Contains(entry) => write!(f, "found, contains {entry}"),
-            Self::Repository => f.write_str("found, root of the Git repository"),
-            Self::Start => f.write_str("default"),
-        }
-    }
-}
-
-/// The places that a search inspects.
 #[derive(Debug, Clone)]
 pub struct RootSearch {
-    home: Option<PathBuf>,
-    temporary: Option<PathBuf>,
-    /// Files and folders of a project, relative to its root.
-    entries: Vec<String>,
+    /// These two are roots only of a search that starts in them. Canonical.
+    pub home: Option<PathBuf>,
+    pub temporary: Option<PathBuf>,
+    pub requirements_directory: Option<String>,
 }
 
 impl RootSearch {
-    /// The home folder and the one for temporary files are roots only of a search that starts in
-    /// them. `requirements_directory` is the first folder to search for AGENTS.md.
-    pub fn new(
-        home: Option<&Path>,
-        temporary: Option<&Path>,
-        requirements_directory: Option<&str>,
-    ) -> Self {
-        let fixed = [OWN_FOLDER, "reqlore.toml", KNOWLEDGE_FOLDER, DOCSETS_FOLDER];
-        let mut entries = fixed.map(str::to_owned).to_vec();
-        entries.extend(RequirementsLayout::new(requirements_directory).candidates);
-        let [home, temporary] = [home, temporary].map(|place| place.map(canonical_or_given));
-        Self { home, temporary, entries }
-    }
-
     /// Returns the nearest folder that has an entry of a project, up to the root of the Git
     /// repository. `start` is canonical. The error names a folder that cannot be a project.
     pub fn find(&self, start: &Path) -> Result<FoundRoot, String> {
-        let found = |folder: &Path, reason| Ok(FoundRoot { folder: folder.to_owned(), reason });
+        let layout = RequirementsLayout::new(self.requirements_directory.as_deref());
+        let entries = ENTRIES.into_iter().chain(layout.candidates.iter().map(String::as_str));
         let repository = repository_around(start, self.home.as_deref());
         let owner = owner_uid(start);
         for folder in start.ancestors() {
@@ -83,22 +51,24 @@ impl RootSearch {
             if GIT_ENTRIES.iter().all(|name| folder.join(name).symlink_metadata().is_ok()) {
                 return Err(not_a_project(folder, "Git"));
             }
-            // An unreadable entry marks a project, too, so that the problem is reported.
-            for entry in &self.entries {
-                let path = folder.join(entry);
-                // A setting may name the folder itself.
-                if path != folder && path.symlink_metadata().is_ok() {
-                    return found(folder, RootReason::Contains(entry.clone()));
+            // Without links resolved, so that a broken entry is reported. A setting may name the
+            // folder itself.
+            let has = |entry: &&str| {
+                folder.join(entry) != folder && folder.join(entry).symlink_metadata().is_ok()
+            };
+            let reason = match entries.clone().find(has) {
+                Some(entry) => format!("found, contains {entry}"),
+                None if repository.as_deref() == Some(folder) => {
+                    "found, root of the Git repository".to_owned()
                 }
-            }
-            if repository.as_deref() == Some(folder) {
-                return found(folder, RootReason::Repository);
-            }
+                None => continue,
+            };
+            return Ok(FoundRoot { folder: folder.to_owned(), reason: Some(reason) });
         }
         if start.components().any(|part| part.as_os_str() == OWN_FOLDER) {
             return Err(not_a_project(start, "Reqlore"));
         }
-        found(start, RootReason::Start)
+        Ok(FoundRoot { folder: start.to_owned(), reason: None })
     }
 
     /// Returns the project of an announced folder, if it belongs with the project at `root`: the
@@ -110,15 +80,16 @@ impl RootSearch {
         if let (Some(own), Some(other)) = (around(&root), around(folder)) {
             is_same_clone = own.common_folder == other.common_folder;
             if is_same_clone && own.root != other.root {
-                let twin = root.strip_prefix(&own.root).map(|path| other.root.join(path));
-                root = twin.ok().filter(|twin| twin.is_dir()).unwrap_or(other.root);
+                let path = root.strip_prefix(&own.root).unwrap_or(Path::new(""));
+                // Without the slash at the end that an empty path adds.
+                let twin: PathBuf = other.root.join(path).components().collect();
+                root = if twin.is_dir() { twin } else { other.root };
             }
         }
         if root.starts_with(folder) {
             return Ok(Some(root));
         }
-        let found = self.find(folder).ok().filter(|found| found.reason != RootReason::Start);
-        match found {
+        match self.find(folder).ok().filter(|found| found.reason.is_some()) {
             // A project inside the project.
             Some(found) if found.folder.starts_with(&root) => Ok(Some(found.folder)),
             _ if folder.starts_with(&root) => Ok(Some(root)),

@@ -94,8 +94,7 @@ fn check_settings(flags: &SettingFlags, mut report: AreaReport<'_>) -> Option<Ap
         Some(file) => format!("settings from {}", file.display()),
         None => format!("no {FILE}, so settings come from flags, environment and defaults"),
     };
-    let root = config.root_above().unwrap_or_else(|| config.root.display().to_string());
-    report.ok(format!("root {root}; {source}"));
+    report.ok(format!("root {}; {source}", config.root.display()));
     Some(config)
 }
 

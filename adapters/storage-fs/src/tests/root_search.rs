@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use crate::{RootReason, RootSearch};
+use crate::RootSearch;
 
 struct Folders {
     outside: TempDir,
@@ -27,16 +27,17 @@ impl Folders {
 
     /// The root around a folder, relative to the place, and the reason.
     fn find(&self, start: &str, requirements: Option<&str>) -> String {
-        let (home, temporary) = (self.at("home"), self.at("tmp"));
-        let search = RootSearch::new(Some(&home), Some(&temporary), requirements);
+        let search = RootSearch {
+            home: Some(self.at("home")),
+            temporary: Some(self.at("tmp")),
+            requirements_directory: requirements.map(str::to_owned),
+        };
         match search.find(&self.at(start)) {
             Ok(found) => {
                 let root = found.folder.strip_prefix(self.at("")).unwrap().display().to_string();
-                match found.reason {
-                    RootReason::Contains(entry) => format!("{root} {entry}"),
-                    RootReason::Repository => format!("{root} git"),
-                    RootReason::Start => format!("{root} start"),
-                }
+                let reason = found.reason.unwrap_or("start".to_owned());
+                let reason = reason.replace("found, contains ", "");
+                format!("{root} {}", reason.replace("found, root of the Git repository", "git"))
             }
             Err(error) => {
                 error.split(';').next().unwrap().replace(&*self.at("").to_string_lossy(), "")
