@@ -289,7 +289,7 @@ fn first_answer_names_folder_and_branch_on_every_storage() {
     let mut server = Server::start_as(command, &place.at("project"));
     server.send(call(1, "list_epics", Path::new("."), json!({})).to_string());
     let line = server.line();
-    let shown = format!("\\n\\nNote: Project folder: {}.\"", place.at("project").display());
+    let shown = format!("\\nNote: Project folder: {}.\"", place.at("project").display());
     assert!(line.contains(&shown), "{line}");
 }
 
@@ -382,7 +382,7 @@ fn announced_folders_choose_the_project() {
         let mut session = Session::start(&place, "main/mono/src", &announced);
         let before = tree(place.at("foreign"));
         assert!(session.call("list_epics", json!({})).contains("EP-001"), "{announced:?}");
-        let title = format!("epic of {}", announced.join(" and "));
+        let title = format!("epic in {}", announced.join(" and ")).trim_end().to_owned();
         let shown = session.add_epic(&title);
         assert_eq!(session.asked, 1);
         assert_eq!(tree(place.at("foreign")), before);

@@ -388,12 +388,17 @@ impl Service<RoleServer> for ConnectionService {
             let error = unknown_method(method, server.is_connected(), modern);
             return Err(server.protocol_error(&context, method, error));
         }
-        if let (Some(projects), Some(local), false) =
-            (server.projects(), &server.0.local_caller, modern)
-            && !matches!(
-                request,
-                ClientRequest::InitializeRequest(_) | ClientRequest::PingRequest(_)
-            )
+        let reads_project = matches!(
+            request,
+            ClientRequest::CallToolRequest(_)
+                | ClientRequest::ListResourcesRequest(_)
+                | ClientRequest::ReadResourceRequest(_)
+                | ClientRequest::SubscribeRequest(_)
+                | ClientRequest::GetPromptRequest(_)
+                | ClientRequest::CompleteRequest(_)
+        );
+        if let (true, Some(projects), Some(local)) =
+            (reads_project && !modern, server.projects(), &server.0.local_caller)
         {
             server.0.project.follow_roots(&context.peer, projects, local).await;
         }
