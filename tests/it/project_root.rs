@@ -2,7 +2,7 @@
 //! folders that a client announces.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -132,9 +132,9 @@ fn epics(folder: &Path) -> Vec<String> {
     titles
 }
 
-fn tree(folder: PathBuf) -> Tree {
+fn tree(folder: &Path) -> Tree {
     let mut tree = Tree::new();
-    add(&folder, &mut tree);
+    add(folder, &mut tree);
     tree
 }
 
@@ -172,7 +172,7 @@ const COMMANDS: [&str; 27] = [
 fn every_command_in_a_subfolder_uses_the_project_around() {
     let place = Place::new();
     place.repository("project");
-    let before = tree(place.at("project/src"));
+    let before = tree(&place.at("project/src"));
     for command in COMMANDS {
         let (code, shown, errors) = place.run_in("project/src/deep", command);
         // Those that need Git or an existing team fail with the same message in the root.
@@ -182,7 +182,7 @@ fn every_command_in_a_subfolder_uses_the_project_around() {
             in_root == (code, shown.clone(), errors.clone())
         };
         assert!(is_same, "{command}: {shown}{errors}");
-        assert_eq!(tree(place.at("project/src")), before, "{command}");
+        assert_eq!(tree(&place.at("project/src")), before, "{command}");
     }
     let (_, shown, _) = place.run_in("project/src/deep", "list");
     assert!(shown.contains("EP-001") && shown.contains("project"), "{shown}");
@@ -233,7 +233,7 @@ fn root_of_real_git_repositories_bounds_the_search() {
         assert_eq!(place.root_in(folder), root, "{folder}");
     }
     for folder in ["bare.git", "bare.git/hooks", "main/.git", "main/.git/worktrees/side"] {
-        let before = tree(place.at(folder));
+        let before = tree(&place.at(folder));
         for command in ["--print-config", "add epic A", "serve", "doctor", "init --yes"] {
             let (code, shown, errors) = place.run_in(folder, command);
             let shown_all = format!("{shown}{errors}");
@@ -242,7 +242,7 @@ fn root_of_real_git_repositories_bounds_the_search() {
                 "{shown_all}"
             );
         }
-        assert_eq!(tree(place.at(folder)), before, "{folder}");
+        assert_eq!(tree(&place.at(folder)), before, "{folder}");
     }
     // Without its state in the clone, a work tree still bounds the search.
     place.git_in("main", &["worktree", "remove", "--force", ".trees/in"]);
@@ -380,12 +380,12 @@ fn announced_folders_choose_the_project() {
         (vec!["main/other"], Some(OWN)),
     ] {
         let mut session = Session::start(&place, "main/mono/src", &announced);
-        let before = tree(place.at("foreign"));
+        let before = tree(&place.at("foreign"));
         assert!(session.call("list_epics", json!({})).contains("EP-001"), "{announced:?}");
         let title = format!("epic in {}", announced.join(" and ")).trim_end().to_owned();
         let shown = session.add_epic(&title);
         assert_eq!(session.asked, 1);
-        assert_eq!(tree(place.at("foreign")), before);
+        assert_eq!(tree(&place.at("foreign")), before);
         let Some(chosen) = chosen else {
             for part in ["works in", "this server's project is", "--root", "Nothing was changed"] {
                 assert!(shown.contains(part), "{announced:?}: {shown}");
