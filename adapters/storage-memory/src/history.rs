@@ -5,8 +5,8 @@ use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::history::{
-    DocumentHistory, HistoryEntry, HistoryPage, HistoryQuery, PastContent, PastEntry, TextHash,
-    check_purge,
+    DocumentHistory, HistoryEntry, HistoryPage, HistoryQuery, PastContent, PastEntry, RecentChange,
+    TextHash, check_purge,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -42,13 +42,7 @@ impl StoredProject {
         if let Some(stored) = self.documents.get(id)
             && stored.entry.number < before
         {
-            let entry = HistoryEntry {
-                version: Some(stored.document.version),
-                at: stored.modified,
-                origin: stored.entry.origin.clone(),
-                is_purged: false,
-            };
-            entries.push((stored.entry.number, entry));
+            entries.push((stored.entry.number, stored.to_history_entry()));
         }
         if let Some(past) = self.history.get(id) {
             for (number, entry) in past.range(..before).rev() {
@@ -56,6 +50,24 @@ impl StoredProject {
             }
         }
         HistoryPage::from_numbered(entries, limit)
+    }
+
+    fn recent_changes(&self, since: Timestamp) -> Vec<(u64, RecentChange)> {
+        let mut changes = Vec::new();
+        let mut add = |id: &DocumentId, number: u64, entry: HistoryEntry| {
+            if entry.at >= since {
+                changes.push((number, RecentChange { id: id.clone(), entry }));
+            }
+        };
+        for (id, stored) in &self.documents {
+            add(id, stored.entry.number, stored.to_history_entry());
+        }
+        for (id, entries) in &self.history {
+            for (number, entry) in entries {
+                add(id, *number, entry.to_history_entry());
+            }
+        }
+        changes
     }
 
     fn document_at(&self, id: &DocumentId, version: Version) -> Option<Document> {
@@ -107,6 +119,17 @@ impl StoredProject {
     }
 }
 
+impl StoredDocument {
+    fn to_history_entry(&self) -> HistoryEntry {
+        HistoryEntry {
+            version: Some(self.document.version),
+            at: self.modified,
+            origin: self.entry.origin.clone(),
+            is_purged: false,
+        }
+    }
+}
+
 #[async_trait]
 impl DocumentHistory for MemoryStore {
     async fn history(
@@ -126,6 +149,16 @@ impl DocumentHistory for MemoryStore {
         version: Version,
     ) -> StoreResult<Option<Document>> {
         Ok(self.with_project(project, |project| project.document_at(id, version)))
+    }
+
+    async fn recent_changes(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        let changes = self.with_project(project, |project| project.recent_changes(since));
+        Ok(RecentChange::newest_first(changes, limit))
     }
 
     async fn purge_history(

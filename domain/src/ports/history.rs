@@ -47,17 +47,15 @@ pub trait DocumentHistory: Send + Sync {
         version: Version,
     ) -> StoreResult<Option<Document>>;
 
-    /// Returns the changes of all documents at or after a time, newest first, at most `limit`. The
-    /// changes of one commit have the same time and origin. Files list only what their local
-    /// history has.
+    /// Returns the changes of all documents at or after a time, newest first, at most `limit`
+    /// (`recent_changes_are_listed_newest_first`). The changes of one commit have the same time and
+    /// origin ([`HistoryEntry::is_of_commit`]). Files list only what their history knows by user.
     async fn recent_changes(
         &self,
-        _project: &ProjectKey,
-        _since: Timestamp,
-        _limit: usize,
-    ) -> StoreResult<Vec<RecentChange>> {
-        Ok(Vec::new())
-    }
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>>;
 
     /// Erases the texts of earlier versions: of one, or of all without `version`. Returns the
     /// number of entries that have no text afterwards, 0 if there is no such version
@@ -142,11 +140,30 @@ pub struct HistoryEntry {
     pub is_purged: bool,
 }
 
+impl HistoryEntry {
+    /// True if both entries are changes of the same commit: no two commits of a user have the same
+    /// time, in nanoseconds.
+    pub fn is_of_commit(&self, other: &Self) -> bool {
+        self.at == other.at && self.origin == other.origin
+    }
+}
+
 /// A change of any document of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentChange {
     pub id: DocumentId,
     pub entry: HistoryEntry,
+}
+
+impl RecentChange {
+    /// Sorts changes with the numbers of their entries, newest first.
+    pub fn newest_first(mut changes: Vec<(u64, Self)>, limit: usize) -> Vec<Self> {
+        changes.sort_by(|(number, a), (other, b)| {
+            b.entry.at.cmp(&a.entry.at).then_with(|| (&a.id, other).cmp(&(&b.id, number)))
+        });
+        changes.truncate(limit);
+        changes.into_iter().map(|(_, change)| change).collect()
+    }
 }
 
 /// The origin of a change: user, tool and reason. Each part is `None` if it is not known: files and
