@@ -163,7 +163,7 @@ impl Change for ItemRemoval {
 }
 
 /// The kinds of documents that may link to items. Disabled toolsets are not read.
-fn link_kinds(toolsets: &[Toolset]) -> Vec<DocumentKind> {
+pub(crate) fn link_kinds(toolsets: &[Toolset]) -> Vec<DocumentKind> {
     let mut kinds = DocumentKind::ITEMS.to_vec();
     if toolsets.contains(&Toolset::Knowledge) {
         kinds.push(DocumentKind::Entity);
@@ -374,7 +374,7 @@ fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> 
 
 /// True for a child of any of these items, and for a requirement or entity that relates to one.
 /// False for an item that only mentions one.
-fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
+pub(crate) fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
     if let Some(entity) = &meta.entity {
         let mut targets = entity.links.iter().filter_map(|link| Reference::parse(&link.target));
         return targets.any(|target| references.contains(&target));

@@ -2,8 +2,10 @@
 
 pub(crate) mod get_history;
 pub mod purge;
+mod rule_undo;
 #[cfg(test)]
 mod tests;
+pub(crate) mod undo;
 mod word_diff;
 
 use reqlore_domain::backlog::reference::ParsedReference;

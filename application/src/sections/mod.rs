@@ -126,7 +126,7 @@ fn snapshot_documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Docume
 
 /// The change to the section list in AGENTS.md, and a note about it. `remains` is false if the
 /// section is deleted.
-fn section_list_change(
+pub(crate) fn section_list_change(
     snapshot: &Snapshot,
     key: &SectionKey,
     remains: bool,
@@ -188,7 +188,7 @@ fn document_text(document: &Document) -> Result<&str> {
 }
 
 /// The text of a document to be changed.
-fn editable_text(document: &Document) -> Result<&str> {
+pub(crate) fn editable_text(document: &Document) -> Result<&str> {
     let text = document_text(document)?;
     check_text_merged(&document.id, text)?;
     Ok(text)
