@@ -52,24 +52,6 @@ impl StoredProject {
         HistoryPage::from_numbered(entries, limit)
     }
 
-    fn recent_changes(&self, since: Timestamp) -> Vec<(u64, RecentChange)> {
-        let mut changes = Vec::new();
-        let mut add = |id: &DocumentId, number: u64, entry: HistoryEntry| {
-            if entry.at >= since {
-                changes.push((number, RecentChange { id: id.clone(), entry }));
-            }
-        };
-        for (id, stored) in &self.documents {
-            add(id, stored.entry.number, stored.to_history_entry());
-        }
-        for (id, entries) in &self.history {
-            for (number, entry) in entries {
-                add(id, *number, entry.to_history_entry());
-            }
-        }
-        changes
-    }
-
     fn document_at(&self, id: &DocumentId, version: Version) -> Option<Document> {
         if let Some(stored) = self.documents.get(id)
             && stored.document.version == version
@@ -157,7 +139,20 @@ impl DocumentHistory for MemoryStore {
         since: Timestamp,
         limit: usize,
     ) -> StoreResult<Vec<RecentChange>> {
-        let changes = self.with_project(project, |project| project.recent_changes(since));
+        let mut changes = Vec::new();
+        self.with_project(project, |project| {
+            for (id, stored) in &project.documents {
+                changes.push((id.clone(), stored.entry.number, stored.to_history_entry()));
+            }
+            for (id, past) in project
+                .history
+                .iter()
+                .flat_map(|(id, past)| past.values().map(move |one| (id, one)))
+            {
+                changes.push((id.clone(), past.number, past.to_history_entry()));
+            }
+        });
+        changes.retain(|(_, _, entry)| entry.at >= since);
         Ok(RecentChange::newest_first(changes, limit))
     }
 

@@ -229,15 +229,14 @@ impl SledDatabase {
                 let (id, key, value) = document?;
                 let row = DocumentRow::decode(&key, &value);
                 let row = row.ok_or_else(|| damaged_document(&id))?;
-                let entry = present_entry(&row);
-                changes.push((row.number, RecentChange { id, entry }));
+                changes.push((id, row.number, present_entry(&row)));
             }
             for entry in self.version_entries(project, kind) {
                 let (id, number, row) = entry?;
-                changes.push((number, RecentChange { id, entry: past_version(row) }));
+                changes.push((id, number, past_version(row)));
             }
         }
-        changes.retain(|(_, change)| change.entry.at >= since);
+        changes.retain(|(_, _, entry)| entry.at >= since);
         Ok(RecentChange::newest_first(changes, limit))
     }
 

@@ -191,8 +191,7 @@ fn recent_changes(
             };
             let (at, origin) = (Timestamp(row.get(6)?), decode_origin(row, 3)?);
             let entry = HistoryEntry { version, at, origin, is_purged: row.get(8)? };
-            let id = DocumentId { kind, name: row.get(1)? };
-            changes.push((row.get(2)?, RecentChange { id, entry }));
+            changes.push((DocumentId { kind, name: row.get(1)? }, row.get(2)?, entry));
         }
     }
     Ok(RecentChange::newest_first(changes, limit))

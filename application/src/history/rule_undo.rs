@@ -72,7 +72,13 @@ async fn last_change(
                         return Ok(None);
                     }
                     true if !is_renumbered => return Ok(Some((change, document))),
-                    true => return Err(renumbered_error(name, document.as_ref())),
+                    true => {
+                        let message = format!(
+                            "{name}: its last change renumbered other rules; `reqlore history \
+                             {name}` and `restore-item` restore the section"
+                        );
+                        return Err(Error::new(ErrorKind::Refused, message).reference(name));
+                    }
                     false => is_newest = false,
                 }
             }
@@ -107,14 +113,4 @@ impl SectionRules {
             others.map(|rule| (rule.index.to_owned(), section.text(rule))).unzip();
         Self { own: own.map(|rule| section.text(rule)), indices, texts }
     }
-}
-
-fn renumbered_error(name: &str, before: Option<&Document>) -> Error {
-    let version = before.map_or_else(|| "V".to_owned(), |before| before.version.to_string());
-    let section = name.rsplit_once(':').map_or(name, |(section, _)| section);
-    let message = format!(
-        "{name}: its last change renumbered other rules, and the section changed since; `reqlore \
-         restore-item section:{section} --version {version}` restores all of it"
-    );
-    Error::new(ErrorKind::Refused, message).reference(name)
 }

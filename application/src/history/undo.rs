@@ -41,7 +41,9 @@ use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct UndoTool;
 
-/// Maximum changes among which a caller's last one and its documents are searched.
+/// Maximum newest changes among which the last one of a caller is searched.
+const MAX_SEARCHED: usize = 1_000;
+/// Maximum changes since the one to undo.
 const MAX_CHANGES: usize = 20_000;
 
 #[derive(Deserialize, JsonSchema)]
@@ -228,14 +230,14 @@ impl Restoration {
         let mut own = Vec::new();
         for project in projects {
             let since = Timestamp(i64::MIN);
-            let mut changes = ports.history.recent_changes(&project, since, MAX_CHANGES).await?;
+            let mut changes = ports.history.recent_changes(&project, since, MAX_SEARCHED).await?;
             // Some reading tools create AGENTS.md, which is nothing to undo.
             changes.retain(|change| change.entry.origin.user == user && !is_list(&change.id));
             own.extend(changes.into_iter().next().map(|change| (change.entry, project)));
         }
         let Some((change, project)) = own.into_iter().max_by_key(|(change, _)| change.at) else {
             let user = &write.caller.name;
-            let message = format!("{user} has no change in the history; name the ID to undo");
+            let message = format!("{user} has no recent change; name the ID to undo");
             return Err(Error::new(ErrorKind::NotFound, message));
         };
         Self::of_commit(ports, project, change, None).await
@@ -247,10 +249,6 @@ impl Restoration {
         target: HistoryTarget,
         version: Option<VersionPrefix>,
     ) -> Result<Self> {
-        if target.id.kind == DocumentKind::Docsets {
-            let message = format!("{}: only .knowledge/config.yaml defines it", target.name);
-            return Err(Error::new(ErrorKind::Refused, message).field("reference"));
-        }
         if target.id.kind == DocumentKind::Section
             && let Some((_, index)) = rule_change::parse_address(&target.name)
             && let Some(restored) = restore_rule(ports, &target, index, version).await?
@@ -280,6 +278,7 @@ impl Restoration {
         root: Option<DocumentId>,
     ) -> Result<Self> {
         let mut recent = ports.history.recent_changes(&project, change.at, MAX_CHANGES).await?;
+        let is_cut = recent.len() == MAX_CHANGES;
         recent.retain(|recent| recent.entry.is_of_commit(&change));
         let commit: Vec<DocumentId> = recent.into_iter().map(|recent| recent.id).collect();
         let commit_of = (&change, &*commit);
@@ -290,6 +289,12 @@ impl Restoration {
             let is_section = id.kind == DocumentKind::Section;
             others.retain(|other| other != id && (!is_edit || (is_section && is_list(other))));
             documents.push(first);
+        }
+        if is_cut && !others.is_empty() {
+            let message = format!(
+                "{MAX_CHANGES} changes followed; `reqlore restore-item` restores single documents"
+            );
+            return Err(Error::new(ErrorKind::Refused, message));
         }
         for id in &others {
             documents.push(ChangedDocument::read(ports, &project, id, commit_of).await?);
@@ -380,24 +385,23 @@ impl Restoration {
     /// Refuses to delete an item that others belong or link to.
     fn check_dependents(&self, snapshot: &Snapshot) -> Result<()> {
         let deleted = self.documents.iter().filter(|changed| changed.is_deleted());
-        let deleted: Vec<&str> = deleted.map(|changed| &*changed.name).collect();
-        let references: BTreeSet<Reference> =
-            deleted.iter().filter_map(|name| Reference::parse(name)).collect();
-        let mut dependents = BTreeSet::new();
-        for meta in snapshot.backlinks.iter().flatten() {
+        let names: Vec<&str> = deleted.map(|changed| &*changed.name).collect();
+        let references = names.iter().filter_map(|name| Reference::parse(name)).collect();
+        let mut dependents = snapshot.backlinks.concat();
+        dependents.retain(|meta| {
             let is_changed = self.documents.iter().any(|changed| changed.id == meta.id);
-            if !is_changed && (meta.entity.is_some() || depends_on(meta, &references)) {
-                dependents.insert(encode_id(&meta.reference().unwrap_or_default()).into_owned());
-            }
-        }
+            !is_changed && (meta.entity.is_some() || depends_on(meta, &references))
+        });
         if dependents.is_empty() {
             return Ok(());
         }
+        let dependents: BTreeSet<_> =
+            dependents.iter().filter_map(|meta| meta.reference()).collect();
         let message = format!(
             "{} would be deleted, but {} belong or link to it. Nothing was changed; delete or move \
              them first.",
-            deleted.join(", "),
-            list_reasons(dependents.into_iter().collect())
+            names.join(", "),
+            list_reasons(dependents.iter().map(|name| encode_id(name).into_owned()).collect())
         );
         Err(Error::new(ErrorKind::Refused, message))
     }
@@ -441,11 +445,7 @@ impl Restoration {
         }
         self.documents.extend(tombstones);
         let names = self.shown().map(|changed| encode_id(&changed.name).into_owned()).collect();
-        let tool = self.undone.as_ref().map(|undone| undone.origin.tool.as_deref());
-        let verb = tool.map_or_else(
-            || "restore".to_owned(),
-            |tool| format!("undo {} of", tool.unwrap_or("change")),
-        );
+        let verb = if self.undone.is_some() { "undo a change of" } else { "restore" };
         write.reason = format!("{verb} {}", list_reasons(names));
         let read_set = self.read_set(link_kinds(&ports.settings.toolsets));
         let restoration = Arc::new(self);

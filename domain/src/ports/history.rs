@@ -156,13 +156,16 @@ pub struct RecentChange {
 }
 
 impl RecentChange {
-    /// Sorts changes with the numbers of their entries, newest first.
-    pub fn newest_first(mut changes: Vec<(u64, Self)>, limit: usize) -> Vec<Self> {
-        changes.sort_by(|(number, a), (other, b)| {
-            b.entry.at.cmp(&a.entry.at).then_with(|| (&a.id, other).cmp(&(&b.id, number)))
+    /// Sorts entries with their documents and numbers, newest first.
+    pub fn newest_first(
+        mut changes: Vec<(DocumentId, u64, HistoryEntry)>,
+        limit: usize,
+    ) -> Vec<Self> {
+        changes.sort_by(|(id, number, entry), (other_id, other_number, other)| {
+            (other.at, id, other_number).cmp(&(entry.at, other_id, number))
         });
         changes.truncate(limit);
-        changes.into_iter().map(|(_, change)| change).collect()
+        changes.into_iter().map(|(id, _, entry)| Self { id, entry }).collect()
     }
 }
 

@@ -70,14 +70,14 @@ pub(crate) async fn recent_changes(
         let EntryRow { id, number, hash, at, origin, is_purged, .. } = EntryRow::decode(row)?;
         let version = hash.map(|hash| hash.version());
         let entry = HistoryEntry { version, at, origin, is_purged };
-        changes.push((number, RecentChange { id, entry }));
+        changes.push((id, number, entry));
     }
     for row in results.pop().unwrap_or_default() {
         let DocumentRow { number, present, .. } = DocumentRow::decode(row)?;
         if let Some(present) = present {
             let (version, at, origin) = (Some(present.version), present.modified, present.origin);
             let entry = HistoryEntry { version, at, origin, is_purged: false };
-            changes.push((number, RecentChange { id: present.meta.id.clone(), entry }));
+            changes.push((present.meta.id.clone(), number, entry));
         }
     }
     Ok(RecentChange::newest_first(changes, limit))

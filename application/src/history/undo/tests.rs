@@ -300,7 +300,7 @@ async fn undo_of_an_older_renumbering_is_refused() {
     users.undo("ann", reference("general:1")).await;
     users.rule("bob", "general", "9", "Nine.").await;
     let refused = users.refused("ann", reference("general:1")).await;
-    assert!(refused.message.contains("restore-item section:general --version "), "{refused}");
+    assert!(refused.message.contains("renumbered other rules"), "{refused}");
 }
 
 #[tokio::test]
