@@ -68,6 +68,8 @@ mod tidy;
 mod tool_snapshots;
 mod transcripts;
 mod transcripts_http;
+mod undo;
+mod undo_crash;
 mod web_sessions;
 mod work_trees;
 mod writers;
