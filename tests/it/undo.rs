@@ -99,15 +99,15 @@ fn undo_needs_write_access_and_is_audited() {
     };
     let before = shown(&project);
     let (code, _, refused) = as_user("eve", &["undo", "REQ-001"]);
-    assert!(code == 1 && refused.contains("eve has read access only"), "{refused}");
+    assert!(code != 0 && refused.contains("eve has read access only"), "{refused}");
     // Each user has changes of their own.
     let (code, _, refused) = as_user("mia", &["undo"]);
-    assert!(code == 1 && refused.contains("mia has no change"), "{refused}");
+    assert!(code != 0 && refused.contains("mia has no recent change"), "{refused}");
     assert_eq!(shown(&project), before);
     project.run_ok(&["set", "REQ-001", "title=Bob's"]);
     assert_eq!(as_user("mia", &["set", "REQ-001", "title=Mia's"]).0, 0);
     let (code, refused) = project.run(&["undo"]);
-    assert!(code == 1 && refused.contains("REQ-001 changed since: "), "{refused}");
+    assert!(code != 0 && refused.contains("REQ-001 changed since: "), "{refused}");
     assert!(refused.contains(" mia, update_requirement"), "{refused}");
     project.run_ok(&["undo", "REQ-001"]);
     let item = project.json(&["show", "REQ-001"]);

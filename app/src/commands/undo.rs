@@ -1,7 +1,5 @@
 //! `reqlore undo` and `reqlore restore-item`: bring back an earlier state as a new change.
 
-use reqlore_domain::error::Result;
-
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions, check_exact_id};
 use crate::config::AppConfig;
@@ -14,8 +12,11 @@ pub(crate) struct UndoOptions {
     /// all documents that it changed]
     #[arg(value_name = "ID", add = super::complete::all_ids())]
     reference: Option<String>,
+    /// Show what would be restored, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
-    options: RestoreOptions,
+    write: WriteOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -28,43 +29,25 @@ pub(crate) struct RestoreItemOptions {
     #[arg(long, value_name = "VERSION")]
     version: String,
     #[command(flatten)]
-    options: RestoreOptions,
-}
-
-#[derive(Debug, clap::Args)]
-struct RestoreOptions {
-    /// Show what would be restored, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
     write: WriteOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, undo: &UndoOptions) -> Result<u8, CommandError> {
-    let request = ToolRequest::new("undo");
-    undo.options.send(config, undo.reference.as_deref(), request)
-}
-
-pub(crate) fn run_restore(
-    config: &AppConfig,
-    restore: &RestoreItemOptions,
-) -> Result<u8, CommandError> {
-    let request = ToolRequest::new("undo").with("version", &*restore.version);
-    restore.options.send(config, Some(&restore.reference), request)
-}
-
-impl RestoreOptions {
-    fn send(
-        &self,
-        config: &AppConfig,
-        reference: Option<&str>,
-        mut request: ToolRequest,
-    ) -> Result<u8, CommandError> {
-        if let Some(id) = reference {
-            check_exact_id(id)?;
-            request = request.with("reference", id);
-        }
-        let client = ToolClient::open(config, &self.write.project, ClientPurpose::Change)?;
-        self.write.print_reply(&request.with("dry_run", self.dry_run).send(&client)?)
+pub(crate) fn run(config: &AppConfig, options: &UndoOptions) -> Result<u8, CommandError> {
+    let mut request = ToolRequest::new("undo").with("dry_run", options.dry_run);
+    if let Some(id) = &options.reference {
+        check_exact_id(id)?;
+        request = request.with("reference", &**id);
     }
+    let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
+    options.write.print_reply(&request.send(&client)?)
+}
+
+pub(crate) fn restore(
+    config: &AppConfig,
+    options: &RestoreItemOptions,
+) -> Result<u8, CommandError> {
+    check_exact_id(&options.reference)?;
+    let request = ToolRequest::new("undo").with("reference", &*options.reference);
+    let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
+    options.write.print_reply(&request.with("version", &*options.version).send(&client)?)
 }

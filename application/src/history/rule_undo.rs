@@ -5,6 +5,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery};
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::requirement_index::RequirementIndex;
+use reqlore_domain::untrusted_text::encode_id;
 
 use super::undo::{ChangedDocument, Restoration, read_text};
 use super::{FIRST_PAGE, HistoryTarget, find_version};
@@ -33,21 +34,19 @@ pub(super) async fn restore_rule(
     let present = get_one(&*ports.documents, project, id).await?;
     let source = present.as_ref().map_or(Ok(""), editable_text)?;
     let section = Section::parse(source);
+    let (own, _) = split_rules(earlier.as_ref(), index);
     let index = RequirementIndex::try_from(index.to_owned())
         .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason))?;
-    let body =
-        match (SectionRules::of(earlier.as_ref(), index.as_str()).own, section.delete(&index)) {
-            // Not wrapped again, so that the lines stay as they were.
-            (Some(text), _) => Some(section.set(&index, &text, 0)?.body),
-            (None, Some(deleted)) => deleted.body,
-            (None, None) => {
-                let message = format!("{name}: neither text has this rule; nothing was changed");
-                return Err(Error::new(ErrorKind::NotFound, message).reference(name));
-            }
-        };
+    let body = match (own, section.delete(&index)) {
+        // Not wrapped again, so that the lines stay as they were.
+        (Some(text), _) => Some(section.set(&index, &text, 0)?.body),
+        (None, Some(deleted)) => deleted.body,
+        (None, None) => return Err(refused(ErrorKind::NotFound, name, "neither text has it")),
+    };
     let before = body.map(|body| Document::new(id.clone(), body.into()));
     let changed = ChangedDocument::new(id.clone(), before, present).named(name.clone());
-    Ok(Some(Restoration { project: project.clone(), undone, documents: vec![changed], note: None }))
+    let documents = vec![changed];
+    Ok(Some(Restoration { project: project.clone(), undone, documents, note: None }))
 }
 
 /// Finds the last change of a rule and the text of the section before it. `None` if it is the
@@ -58,59 +57,49 @@ async fn last_change(
     index: &str,
 ) -> Result<Option<(HistoryEntry, Option<Document>)>> {
     let mut query = HistoryQuery { after: None, limit: FIRST_PAGE };
-    let mut newer: Option<(HistoryEntry, SectionRules)> = None;
+    let mut newer: Option<(HistoryEntry, Option<String>, Vec<String>)> = None;
     let mut is_newest = true;
     loop {
         let page = ports.history.history(project, id, &query).await?;
         for entry in page.entries {
             let document = read_text(ports, project, id, &entry).await?;
-            let old = SectionRules::of(document.as_ref(), index);
-            if let Some((change, new)) = newer {
-                let is_renumbered = old.indices != new.indices;
-                match old.own != new.own {
-                    true if is_newest && (is_renumbered || old.texts == new.texts) => {
+            let (old, others) = split_rules(document.as_ref(), index);
+            if let Some((change, new, new_others)) = newer {
+                if old != new {
+                    let is_renumbered = others.len() != new_others.len();
+                    if is_newest && (is_renumbered || others == new_others) {
                         return Ok(None);
                     }
-                    true if !is_renumbered => return Ok(Some((change, document))),
-                    true => {
-                        let message = format!(
-                            "{name}: its last change renumbered other rules; `reqlore history \
-                             {name}` and `restore-item` restore the section"
-                        );
-                        return Err(Error::new(ErrorKind::Refused, message).reference(name));
+                    if is_renumbered {
+                        let problem = "its last change renumbered other rules; restore the section";
+                        return Err(refused(ErrorKind::Refused, name, problem));
                     }
-                    false => is_newest = false,
+                    return Ok(Some((change, document)));
                 }
+                is_newest = false;
             }
-            newer = Some((entry, old));
+            newer = Some((entry, old, others));
         }
         query.after = page.next;
         if query.after.is_none() {
             break;
         }
     }
-    if is_newest && newer.is_some_and(|(_, oldest)| oldest.own.is_some()) {
+    if is_newest && newer.is_some_and(|(_, own, _)| own.is_some()) {
         return Ok(None);
     }
-    let message = format!("{name}: no text before this one is known; nothing was changed");
-    Err(Error::new(ErrorKind::Refused, message).reference(name))
+    Err(refused(ErrorKind::Refused, name, "no text before this one is known"))
 }
 
-/// A rule of a section, and the indices and texts of the others.
-struct SectionRules {
-    own: Option<String>,
-    indices: Vec<String>,
-    texts: Vec<String>,
+/// The text of a rule, and those of the other rules.
+fn split_rules(document: Option<&Document>, index: &str) -> (Option<String>, Vec<String>) {
+    let section = Section::parse(document.and_then(|one| one.text().ok()).unwrap_or_default());
+    let own = section.find(index);
+    let others = section.requirements().iter().filter(|rule| Some(*rule) != own);
+    (own.map(|rule| section.text(rule)), others.map(|rule| section.text(rule)).collect())
 }
 
-impl SectionRules {
-    fn of(document: Option<&Document>, index: &str) -> Self {
-        let text = document.and_then(|document| document.text().ok()).unwrap_or_default();
-        let section = Section::parse(text);
-        let own = section.find(index);
-        let others = section.requirements().iter().filter(|rule| Some(*rule) != own);
-        let (indices, texts) =
-            others.map(|rule| (rule.index.to_owned(), section.text(rule))).unzip();
-        Self { own: own.map(|rule| section.text(rule)), indices, texts }
-    }
+fn refused(kind: ErrorKind, name: &str, problem: &str) -> Error {
+    let message = format!("{}: {problem}. Nothing was changed", encode_id(name));
+    Error::new(kind, message).reference(name)
 }

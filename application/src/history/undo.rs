@@ -148,11 +148,10 @@ impl ChangedDocument {
     ) -> Result<Self> {
         let query = HistoryQuery { after: None, limit: FIRST_PAGE };
         let entries = ports.history.history(project, id, &query).await?.entries;
-        let Some(position) = entries.iter().position(|entry| entry.is_of_commit(change)) else {
-            return Err(newer_change_error(&id.to_string(), entries.first()));
-        };
+        let position = entries.iter().position(|entry| entry.is_of_commit(change));
+        let position = position.unwrap_or(entries.len());
         let (mut states, mut problem) = ([None, None], None);
-        for (state, entry) in states.iter_mut().zip(entries.iter().skip(position)) {
+        for (state, entry) in states.iter_mut().zip(&entries[position..]) {
             match read_text(ports, project, id, entry).await {
                 Ok(text) => *state = text,
                 Err(error) => problem = Some(error),
@@ -161,7 +160,7 @@ impl ChangedDocument {
         let [after, before] = states;
         let is_first = entries.len() == position + 1;
         let changed = Self { is_first, ..Self::new(id.clone(), before, after) };
-        if position > 0 {
+        if position > 0 || entries.is_empty() {
             problem = Some(newer_change_error(&changed.name, entries.first()));
         } else if is_first && !changed.is_created(change, commit) {
             problem = Some(unknown_version_error(&changed.name));
@@ -178,7 +177,7 @@ impl ChangedDocument {
             _ => {
                 let time = format!("\ncreated_at: {}\n", change.at.to_rfc3339());
                 let text = self.after.as_ref().and_then(|document| document.text().ok());
-                text.is_some_and(|text| text.contains(&time))
+                change.origin.tool.is_some() && text.is_some_and(|text| text.contains(&time))
             }
         }
     }
@@ -398,8 +397,8 @@ impl Restoration {
         let dependents: BTreeSet<_> =
             dependents.iter().filter_map(|meta| meta.reference()).collect();
         let message = format!(
-            "{} would be deleted, but {} belong or link to it. Nothing was changed; delete or move \
-             them first.",
+            "{} would be deleted, but other items belong or link to it: {}. Nothing was changed; \
+             delete or move them first.",
             names.join(", "),
             list_reasons(dependents.iter().map(|name| encode_id(name).into_owned()).collect())
         );

@@ -222,7 +222,8 @@ async fn undo_without_id_undoes_a_whole_call_of_the_caller() {
 async fn undo_of_a_creation_refuses_to_orphan_children() {
     let users = backlog().await;
     let refused = users.refused("ann", reference("US-002")).await;
-    assert!(refused.message.starts_with("US-002 would be deleted, but REQ-002 "), "{refused}");
+    assert!(refused.message.starts_with("US-002 would be deleted, but "), "{refused}");
+    assert!(refused.message.contains(" link to it: REQ-002. Nothing was changed"), "{refused}");
     users.undo("bob", reference("AC-001")).await;
     let documents = users.documents().await;
     let deleted = documents.keys().find(|id| id.name.starts_with("AC-001")).unwrap();
@@ -381,7 +382,7 @@ async fn undo_of_entities_restores_their_links() {
     }
     let before = users.documents().await;
     let refused = users.refused("ann", reference(&ids[0])).await;
-    assert!(refused.message.contains(&format!("but {} belong or link", ids[1])), "{refused}");
+    assert!(refused.message.contains(&format!("link to it: {}.", ids[1])), "{refused}");
     users.done("ann", "delete_item", json!({ "reference": ids[0], "cascade": true })).await;
     let deleted = users.documents().await;
     users.undo("ann", reference(&ids[0])).await;
