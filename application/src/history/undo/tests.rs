@@ -1,3 +1,5 @@
+//! Tests of `undo` on the memory store, by several users.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -31,8 +31,8 @@ struct Model {
     documents: Documents,
 }
 
-/// What an undo must do.
-enum Expected {
+/// The outcome of an undo.
+enum ExpectedUndo {
     Refused(&'static str),
     /// The states to restore, and the documents without an earlier state, which get a tombstone.
     Restored(BTreeMap<DocumentId, Option<String>>, Vec<DocumentId>),
@@ -58,12 +58,12 @@ impl Model {
         self.commits.iter().rposition(|commit| commit.states.contains_key(id))
     }
 
-    fn expect(&self, user: &str, root: Option<&DocumentId>) -> Expected {
+    fn expect(&self, user: &str, root: Option<&DocumentId>) -> ExpectedUndo {
         let position = match root {
             Some(id) => self.last_commit_of(id),
             None => self.commits.iter().rposition(|commit| commit.user == user),
         };
-        let Some(position) = position else { return Expected::Refused("") };
+        let Some(position) = position else { return ExpectedUndo::Refused("") };
         let states = &self.commits[position].states;
         let selected = match root {
             None => states.keys().cloned().collect(),
@@ -73,7 +73,7 @@ impl Model {
         let mut created = Vec::new();
         for id in &selected {
             if self.last_commit_of(id) != Some(position) {
-                return Expected::Refused("changed since");
+                return ExpectedUndo::Refused("changed since");
             }
             let before = states[id][0].clone();
             if before.is_none()
@@ -91,10 +91,10 @@ impl Model {
         for (id, text) in &self.documents {
             let is_item = id.kind != DocumentKind::Deleted && !selected.contains(id);
             if is_item && deleted.iter().any(|one| mentions(text, one)) {
-                return Expected::Refused("would be deleted");
+                return ExpectedUndo::Refused("would be deleted");
             }
         }
-        Expected::Restored(restored, created)
+        ExpectedUndo::Restored(restored, created)
     }
 
     /// The documents of a commit that belong to the change of one.
@@ -214,13 +214,13 @@ async fn run(seed: u64) -> [usize; 2] {
         let answer = users.call(user, "undo", arguments).await;
         let now = users.documents().await;
         match model.expect(user, root) {
-            Expected::Refused(reason) => {
+            ExpectedUndo::Refused(reason) => {
                 let error = answer.expect_err(&context);
                 assert!(error.message.contains(reason), "{context}: {reason:?}, {error}");
                 assert_eq!(now, model.documents, "{context}");
                 counts[1] += 1;
             }
-            Expected::Restored(states, created) => {
+            ExpectedUndo::Restored(states, created) => {
                 answer.unwrap_or_else(|error| panic!("{context}: {error}"));
                 let mut expected = model.documents.clone();
                 for (id, text) in states {
