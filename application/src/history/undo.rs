@@ -312,7 +312,7 @@ impl Restoration {
             if let (Some(_), Some(before)) = (&root, &documents[0].before) {
                 let (name, version) = (encode_id(&documents[0].name), before.version);
                 let command = format!("`reqlore restore-item {name} --version {version}`");
-                error.message += &format!("; {command} restores it alone");
+                error.message.extend(["; ", &command, " restores it alone"]);
             }
             return Err(error);
         }
