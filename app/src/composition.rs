@@ -88,6 +88,7 @@ pub(crate) fn ports_over(
             listed_toolsets: config.toolsets.listed.clone(),
             wrap_columns: config.wrap_columns,
             index_memory_bytes: config.index_memory_bytes,
+            write_guard: config.write_guard,
             awaits_index_builds: false,
         },
     })

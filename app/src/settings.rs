@@ -89,7 +89,7 @@ impl Setting {
     }
 }
 
-const SETTINGS: [Setting; 23] = [
+const SETTINGS: [Setting; 24] = [
     text_setting(
         "root",
         "",
@@ -225,6 +225,13 @@ const SETTINGS: [Setting; 23] = [
     )
     .with_variable("REQLORE_SECTIONS_WRAP_COLUMNS")
     .with_syntax(ValueSyntax::Number(0, u32::MAX)),
+    text_setting(
+        "write_guard",
+        "on",
+        "Refuses writes without `if_version` that would replace a change that their caller was not \
+         shown: `on` or `off`.",
+    )
+    .with_variable("REQLORE_WRITE_GUARD"),
     text_setting(
         "toolsets",
         "sections,backlog,docsets,knowledge",

@@ -72,6 +72,7 @@ mod undo;
 mod undo_crash;
 mod web_sessions;
 mod work_trees;
+mod write_guard;
 mod writers;
 
 use std::path::PathBuf;

@@ -331,6 +331,9 @@ impl ChangePlan for ItemDeletion {
                 state.claim(id, Claim::Deletion)?;
             }
             let document = item_lookup::require_document(state.document(id), affected.reference)?;
+            let document = &document.clone();
+            let old = state.guard.values(document);
+            state.check_shown(self.if_version, document, &old, None)?;
             let text = item_lookup::document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, self.at, &self.user);
