@@ -139,6 +139,18 @@ impl CallGuard {
         }
     }
 
+    /// Notes what an undo restored: the values that differ from those that it replaced.
+    pub(crate) fn note_restored(&self, document: &Document, replaced: Option<&Document>) {
+        if self.is_on() {
+            let replaced = replaced.map(|replaced| self.values(replaced)).unwrap_or_default();
+            let key = |value: &FieldValue| (value.item(), hash_of(&*value.name), value.hash());
+            let replaced: Vec<_> = replaced.iter().map(key).collect();
+            let mut values = self.values(document);
+            values.retain(|value| !replaced.contains(&key(value)));
+            self.note_values(&document.id, Some(document.version), "undo", &values);
+        }
+    }
+
     /// Notes the text of a rule that the caller wrote. `version` is that of a changed section.
     pub(crate) fn note_rule(
         &self,

@@ -37,6 +37,7 @@ use crate::tool::{Tool, decode_arguments, write_tool};
 use crate::transaction::{
     check_merged, check_text_merged, commit_decision, get_one, write_context,
 };
+use crate::write_guard::CallGuard;
 use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct UndoTool;
@@ -110,7 +111,8 @@ impl Tool for UndoTool {
             }
         };
         restoration.remove_tombstones(&context.ports).await?;
-        restoration.commit(&context.ports, write, dry_run).await
+        let guard = CallGuard::new(context, &call.caller, &restoration.project);
+        restoration.commit(&context.ports, &guard, write, dry_run).await
     }
 }
 
@@ -428,6 +430,7 @@ impl Restoration {
     async fn commit(
         mut self,
         ports: &ApplicationPorts,
+        guard: &CallGuard,
         mut write: WriteContext,
         is_dry_run: bool,
     ) -> Result<ToolAnswer> {
@@ -463,6 +466,11 @@ impl Restoration {
             let query = HistoryQuery { after: None, limit: 1 };
             let newest = ports.history.history(project, &id, &query).await?.entries.pop();
             return Err(newer_change_error(&id.to_string(), newest.as_ref()));
+        }
+        for changed in restoration.documents.iter().filter(|_| !is_dry_run) {
+            if let Some(restored) = &changed.before {
+                guard.note_restored(restored, changed.after.as_ref());
+            }
         }
         restoration.render(is_dry_run)
     }

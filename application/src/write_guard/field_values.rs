@@ -7,7 +7,7 @@ use reqlore_domain::document::{Document, DocumentKind};
 use reqlore_domain::front_matter;
 use reqlore_domain::knowledge::Entity;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::sections::Section;
+use reqlore_domain::sections::{Requirement, Section};
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ impl FieldValue {
     }
 }
 
-/// The fields of a document; none for other kinds of documents.
+/// The fields of an item or entity, or the rules of a section.
 pub(super) fn document_values(project: &ProjectKey, document: &Document) -> Vec<FieldValue> {
     let (name, Ok(text)) = (&*document.id.name, document.text()) else { return Vec::new() };
     match document.id.kind {
@@ -94,6 +94,14 @@ pub(super) fn document_values(project: &ProjectKey, document: &Document) -> Vec<
         }
         DocumentKind::Entity => {
             FieldValue::of_entity(project.as_str(), Entity::parse(name, text).0, text)
+        }
+        DocumentKind::Section => {
+            let section = Section::parse(text);
+            let of_rule = |rule: &Requirement<'_>| {
+                let address = format!("{name}:{}", rule.index);
+                FieldValue::new(project.as_str(), &address, RULE_TEXT, section.text(rule))
+            };
+            section.requirements().iter().map(of_rule).collect()
         }
         _ => Vec::new(),
     }
