@@ -282,12 +282,19 @@ fn changed_error(current: &Document, changed: &[&FieldValue], is_deletion: bool)
     for value in changed {
         texts.push(format!("Current {}:\n{}", value.name, value.text));
     }
-    let action = if is_deletion { "to delete it" } else { "with both changes merged" };
+    let (label, version) = (label(changed), &version[..8]);
+    let advice = if is_deletion {
+        // A cascade names the item at its top.
+        format!(
+            "It is at version {version}. To delete it all the same, send the call again with \
+             if_version: the version of the item that the call names"
+        )
+    } else {
+        format!("Send the call again with both changes merged, with if_version: {version}")
+    };
     let message = format!(
-        "Conflict: {} changed since it was last shown to you. Nothing was changed. Send the call \
-         again {action}, with if_version: {}. {}",
-        label(changed),
-        &version[..8],
+        "Conflict: {label} changed since it was last shown to you. Nothing was changed. {advice}. \
+         {}",
         shorten_current(&texts.join("\n"))
     );
     let error = Error::new(ErrorKind::Conflict, message).field("if_version");

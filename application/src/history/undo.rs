@@ -1,6 +1,5 @@
 //! `undo`: restores the documents of a change to their state before it, or a document to any of its
 //! versions. The tool of the commands `undo` and `restore-item`, which no list names.
-//!
 //! An undo is a change like any other. The history of the storage has all texts that it needs.
 
 use std::collections::BTreeSet;
@@ -133,7 +132,8 @@ impl ChangedDocument {
     pub(super) fn new(id: DocumentId, before: Option<Document>, after: Option<Document>) -> Self {
         let document = before.as_ref().or(after.as_ref());
         let name = document.and_then(|document| document_names(document).into_iter().next());
-        let name = name.unwrap_or_else(|| id.to_string());
+        let reference = Reference::from_document(&id).map(|reference| reference.to_string());
+        let name = name.or(reference).unwrap_or_else(|| id.to_string());
         Self { id, name, before, after, is_first: false, problem: None }
     }
 
@@ -162,7 +162,9 @@ impl ChangedDocument {
         let [after, before] = states;
         let is_first = entries.len() == position + 1;
         let changed = Self { is_first, ..Self::new(id.clone(), before, after) };
-        if position > 0 || entries.is_empty() {
+        if position == entries.len() && !entries.is_empty() {
+            problem = Some(committed_error(&changed.name, &entries[0]));
+        } else if position > 0 || entries.is_empty() {
             problem = Some(newer_change_error(&changed.name, entries.first()));
         } else if is_first && !changed.is_created(change, commit) {
             problem = Some(unknown_version_error(&changed.name));
@@ -576,6 +578,16 @@ fn keep_related(changes: &mut Vec<ChangedDocument>) {
 fn unknown_version_error(name: &str) -> Error {
     let message = format!("{}: no version before its last change is known", encode_id(name));
     Error::new(ErrorKind::Refused, message).reference(name)
+}
+
+/// The history lists a Git commit in place of the changes that it contains.
+fn committed_error(name: &str, newest: &HistoryEntry) -> Error {
+    let (shown, change) = (encode_id(name), VersionRecord::from(newest).line(None));
+    let message = format!(
+        "{shown} changed since, or the change is part of a Git commit: {change}. Nothing was \
+         changed; `reqlore undo {shown}` restores the state before that"
+    );
+    Error::new(ErrorKind::Conflict, message).reference(name)
 }
 
 fn newer_change_error(name: &str, newer: Option<&HistoryEntry>) -> Error {

@@ -360,7 +360,10 @@ async fn deletion_of_a_changed_item_is_refused() {
     }
     for (tool, arguments) in deletions {
         let error = ann.refusal(tool, arguments.clone()).await;
-        assert!(error.message.contains("Send the call again to delete it"), "{error}");
+        assert!(
+            error.message.contains("To delete it all the same, send the call again"),
+            "{error}"
+        );
         Client::local(&testing).text(tool, arguments).await;
     }
 }
