@@ -97,7 +97,7 @@ impl<'a> PrivateFile<'a> {
         format!("{LOCAL_STATE_DIR}/{}", self.name)
     }
 
-    /// Opens the file to read after [`Self::check`]. The caller must still check its identity.
+    /// Opens the file to read after `check`. The caller must still check its identity.
     pub fn open(&self) -> StoreResult<Option<(File, Metadata)>> {
         self.open_with(OFlags::RDONLY)
     }
