@@ -218,13 +218,13 @@ impl LocalHistory {
 
     /// Returns the changes of all documents since a time, newest first.
     pub(super) fn recent_changes(&self, since: Timestamp, limit: usize) -> Vec<RecentChange> {
-        let mut recent = Vec::new();
-        for change in self.changes().iter().rev().filter(|change| change.at >= since) {
-            recent.push(RecentChange { id: change.id.clone(), entry: change.entry() });
+        let mut changes = Vec::new();
+        for (number, change) in (0..).zip(self.changes()) {
+            if change.at >= since {
+                changes.push((change.id.clone(), number, change.entry()));
+            }
         }
-        recent.sort_by(|a, b| b.entry.at.cmp(&a.entry.at).then_with(|| a.id.cmp(&b.id)));
-        recent.truncate(limit);
-        recent
+        RecentChange::newest_first(changes, limit)
     }
 
     /// Erases the texts of these versions of a document. The bytes of damaged records are dropped.
