@@ -42,6 +42,8 @@ pub(crate) struct HistoryTarget {
 pub(crate) struct VersionText {
     /// Position in the history; 0 is the newest version.
     age: usize,
+    /// True if the document has this text.
+    is_present: bool,
     version: Version,
     /// `None` if the storage has the text, but does not list it.
     entry: Option<HistoryEntry>,
@@ -183,7 +185,8 @@ pub(crate) async fn find_version(
     let matches = |version: &Version| prefix.is_none_or(|prefix| prefix.matches(*version));
     let present = ports.documents.versions(project, std::slice::from_ref(id)).await?;
     // If Git converts the file, its own version is not in the list.
-    let mut found = present.into_iter().flatten().find(matches).map(|version| (version, None));
+    let present = present.into_iter().flatten().next();
+    let mut found = present.filter(matches).map(|version| (version, None));
     let mut age = 0;
     let mut query = HistoryQuery { after: None, limit: FIRST_PAGE };
     let notes = loop {
@@ -222,7 +225,8 @@ pub(crate) async fn find_version(
         let message = format!("{field}: version {version} of {name} has no text; it was erased");
         return Err(Error::new(ErrorKind::NotFound, message).field(field).reference(name));
     };
-    Ok(VersionText { age, version, entry, document })
+    let is_present = present == Some(version);
+    Ok(VersionText { age, is_present, version, entry, document })
 }
 
 fn ambiguous_version(

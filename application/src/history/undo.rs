@@ -470,9 +470,7 @@ impl Restoration {
             return Err(newer_change_error(&id.to_string(), newest.as_ref()));
         }
         for changed in restoration.documents.iter().filter(|_| !is_dry_run) {
-            if let Some(restored) = &changed.before {
-                guard.note_restored(restored, changed.after.as_ref());
-            }
+            guard.note_written(changed.after.as_ref(), changed.before.as_ref(), "undo");
         }
         restoration.render(is_dry_run)
     }
