@@ -72,12 +72,18 @@ pub(crate) struct CallGuard {
     caller: Arc<Caller>,
     project: ProjectKey,
     at: Timestamp,
+    parsed: ParsedValues,
 }
+
+/// The values of the documents of a call, by ID and version: a check and the note of a write parse
+/// the same ones.
+type ParsedValues = Arc<Mutex<HashMap<(DocumentId, Version), Arc<[FieldValue]>>>>;
 
 impl CallGuard {
     pub(crate) fn new(context: &ToolContext, caller: &Arc<Caller>, project: &ProjectKey) -> Self {
         let (guard, caller) = (Arc::clone(&context.guard), Arc::clone(caller));
-        Self { guard, caller, project: project.clone(), at: context.ports.clock.now() }
+        let (project, at) = (project.clone(), context.ports.clock.now());
+        Self { guard, caller, project, at, parsed: Arc::default() }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -197,11 +203,13 @@ impl CallGuard {
         FieldValue::rule(self.project.as_str(), section, index, text)
     }
 
-    pub(crate) fn values(&self, document: &Document) -> Vec<FieldValue> {
+    pub(crate) fn values(&self, document: &Document) -> Arc<[FieldValue]> {
         // Answers show entities without their project, but their IDs are random.
         let is_entity = document.id.kind == DocumentKind::Entity;
         let project = if is_entity { &self.caller.project } else { &self.project };
-        FieldValue::of_document(project.as_str(), document)
+        let parse = || FieldValue::of_document(project.as_str(), document).into();
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(parsed.entry((document.id.clone(), document.version)).or_insert_with(parse))
     }
 
     /// The values of a document that `other` has not.
@@ -212,17 +220,24 @@ impl CallGuard {
     ) -> Vec<FieldValue> {
         let values_of =
             |one: Option<&Document>| one.map(|one| self.values(one)).unwrap_or_default();
-        let key = |value: &FieldValue| (value.group, value.key);
-        let (mut values, others) = (values_of(document), values_of(other));
-        let known: HashMap<_, _> = values.iter().map(|value| (key(value), value.hash())).collect();
-        let hashes: HashMap<_, _> = others.iter().map(|other| (key(other), other.hash())).collect();
-        for other in others {
-            if !known.contains_key(&key(&other)) {
-                values.push(FieldValue { text: String::new(), ..other });
+        let by_key = |values: &[FieldValue]| -> HashMap<_, _> {
+            values.iter().map(|value| ((value.group, value.key), value.hash())).collect()
+        };
+        let (values, others) = (values_of(document), values_of(other));
+        let (hashes, other_hashes) = (by_key(&values), by_key(&others));
+        let mut different = Vec::new();
+        for value in &*values {
+            if other_hashes.get(&(value.group, value.key)) != Some(&value.hash()) {
+                different.push(value.clone());
             }
         }
-        values.retain(|value| hashes.get(&key(value)) != Some(&value.hash()));
-        values
+        for other in &*others {
+            let is_absent = !hashes.contains_key(&(other.group, other.key));
+            if is_absent && !other.text.trim_end().is_empty() {
+                different.push(FieldValue { text: String::new(), ..other.clone() });
+            }
+        }
+        different
     }
 
     /// Refuses to replace fields, or to delete a document, if one of them is not as it was last

@@ -101,7 +101,7 @@ impl Tool for GetHistory {
                 let guard = CallGuard::new(context, &call.caller, &target.project);
                 let mut answer = show_version(target, &found)?;
                 if found.is_present {
-                    answer.add_shown(guard.values(&found.document));
+                    answer.add_shown(guard.values(&found.document).to_vec());
                 }
                 Ok(answer)
             }

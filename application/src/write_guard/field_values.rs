@@ -24,6 +24,7 @@ pub(super) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
 }
 
 /// A field of an item or entity, the targets of a relation, or the text of a rule.
+#[derive(Clone)]
 pub(crate) struct FieldValue {
     /// Identifies the values that are shown together: the fields of an item, the links of an
     /// entity, or the rules of a section.
