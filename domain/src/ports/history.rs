@@ -202,6 +202,8 @@ pub enum HistoryNote {
     Truncated,
     /// Git failed otherwise; the log has the reason.
     Unreadable,
+    /// The local history cannot be read or written.
+    LocalBlocked,
 }
 
 /// The number and origin of the present version.

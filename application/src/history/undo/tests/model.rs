@@ -84,6 +84,18 @@ impl Model {
             }
             restored.insert(id.clone(), before);
         }
+        for id in &selected {
+            let [before, after] = &states[id];
+            let is_alive = |parent: &str| {
+                let mut alive = self.documents.keys().filter(|id| id.kind != DocumentKind::Deleted);
+                alive.any(|id| reference_of(id) == parent)
+                    || restored.iter().any(|(id, text)| text.is_some() && reference_of(id) == parent)
+            };
+            let parent = before.as_ref().filter(|_| after.is_none()).and_then(|text| parent(text));
+            if id.kind != DocumentKind::Deleted && parent.is_some_and(|parent| !is_alive(parent)) {
+                return ExpectedUndo::Refused("which is deleted");
+            }
+        }
         let deleted = selected
             .iter()
             .filter(|id| id.kind != DocumentKind::Deleted && states[*id][0].is_none());
@@ -119,7 +131,7 @@ impl Model {
                     one_pair[1 - side].is_none()
                         && mentions(with, reference)
                         && without.as_ref().is_none_or(|without| !mentions(without, reference))
-                        && (without.is_some() || is_child(with, reference))
+                        && (without.is_some() || parent(with) == Some(reference))
                 };
                 if id.kind != DocumentKind::Deleted && gone.iter().any(is_link) {
                     related.insert(id.clone());
@@ -143,11 +155,9 @@ fn mentions(text: &str, reference: &str) -> bool {
     text.contains(reference)
 }
 
-fn is_child(text: &str, reference: &str) -> bool {
+fn parent(text: &str) -> Option<&str> {
     let mut lines = text.lines();
-    lines.any(|line| {
-        line.contains(reference) && ["epic:", "user_story:"].iter().any(|key| line.starts_with(key))
-    })
+    lines.find_map(|line| line.strip_prefix("epic: ").or(line.strip_prefix("user_story: ")))
 }
 
 /// A random call of a tool. Many are refused.
