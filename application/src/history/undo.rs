@@ -150,11 +150,13 @@ impl ChangedDocument {
         let is_newest = newest.is_of_commit(change);
         let query = HistoryQuery { after: None, limit: if is_newest { 2 } else { FIRST_PAGE } };
         let entries = ports.history.history(project, id, &query).await?.entries;
-        let position = entries.iter().position(|entry| {
-            // The history lists a Git commit in place of the last change that it contains.
-            let is_git = entry.origin.tool.is_none() && entry.version == change.version;
-            is_git || entry.is_of_commit(change)
-        });
+        // The history lists a Git commit in place of the last change that it contains.
+        let is_git = |entry: &HistoryEntry| {
+            let is_later = entry.at.seconds() >= change.at.seconds();
+            entry.origin.tool.is_none() && entry.version == change.version && is_later
+        };
+        let position = entries.iter().position(|entry| entry.is_of_commit(change));
+        let position = position.or_else(|| entries.iter().rposition(is_git));
         let position = position.unwrap_or(entries.len());
         let (mut states, mut problem) = ([None, None], None);
         for (state, entry) in states.iter_mut().zip(&entries[position..]) {
@@ -348,7 +350,8 @@ impl Restoration {
     async fn check_parents(&self, ports: &ApplicationPorts) -> Result<()> {
         for changed in &self.documents {
             let (Some(before), None) = (&changed.before, &changed.after) else { continue };
-            let (DocumentKind::Item(_), Some(item)) = (changed.id.kind, metadata(before).item) else {
+            let (DocumentKind::Item(_), Some(item)) = (changed.id.kind, metadata(before).item)
+            else {
                 continue;
             };
             let Some(parent) = item.parent else { continue };
@@ -376,7 +379,8 @@ impl Restoration {
         ports: &ApplicationPorts,
         write: &WriteContext,
     ) -> Result<()> {
-        let written: BTreeSet<_> = self.documents.iter().map(|changed| changed.id.clone()).collect();
+        let written: BTreeSet<_> =
+            self.documents.iter().map(|changed| changed.id.clone()).collect();
         let mut tombstones = Vec::new();
         for changed in &self.documents {
             let id = changed.id.tombstone();
@@ -386,7 +390,9 @@ impl Restoration {
             let [before, after] = match (&changed.before, &changed.after) {
                 (Some(_), None) => [None, get_one(&*ports.documents, &self.project, &id).await?],
                 // A number is not issued again, also if no earlier deletion is restored.
-                (None, Some(document)) if changed.is_deleted() => [tombstone_of(document, write)?, None],
+                (None, Some(document)) if changed.is_deleted() => {
+                    [tombstone_of(document, write)?, None]
+                }
                 _ => continue,
             };
             if before.is_some() || after.is_some() {
@@ -416,7 +422,10 @@ impl Restoration {
         }
         let deleted = self.documents.iter().filter(|changed| changed.is_deleted());
         let texts = deleted.filter_map(|changed| changed.after.as_ref());
-        let backlinks = BacklinkQuery { kinds, targets: texts.map(metadata).flat_map(|meta| document_names(&meta)).collect() };
+        let backlinks = BacklinkQuery {
+            kinds,
+            targets: texts.map(metadata).flat_map(|meta| document_names(&meta)).collect(),
+        };
         ReadSet { documents, titles_of, backlinks, ..ReadSet::default() }
     }
 
@@ -586,7 +595,8 @@ fn keep_related(changes: &mut Vec<ChangedDocument>) {
     while count != related.len() {
         count = related.len();
         for changed in &*changes {
-            let mut states = [&changed.before, &changed.after].map(|state| state.as_ref().map(metadata));
+            let mut states =
+                [&changed.before, &changed.after].map(|state| state.as_ref().map(metadata));
             if !is_deletion {
                 states.reverse();
             }

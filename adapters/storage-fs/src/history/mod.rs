@@ -274,7 +274,9 @@ fn purge(
     }
     let has_committed_text =
         match committed_page(store, project, &present, None, MAX_COMMITS, &mut Vec::new()) {
-            Ok(page) => page.is_some_and(|page| page.entries.iter().any(|(_, entry)| is_erased(entry))),
+            Ok(page) => {
+                page.is_some_and(|page| page.entries.iter().any(|(_, entry)| is_erased(entry)))
+            }
             // A repository that Git cannot read may have the text.
             Err(_) => lock.root.is_in_git_repository(),
         };
