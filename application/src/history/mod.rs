@@ -1,5 +1,6 @@
 //! Earlier versions of documents in all toolsets: finding the document, its versions and texts.
 
+mod changed_document;
 pub(crate) mod get_history;
 pub mod purge;
 mod rule_undo;

@@ -1,4 +1,4 @@
-//! Local history: the latest changes on this machine, kept in `.reqlore/local` until Git has them.
+//! Local history: the latest changes on this machine, kept in `.reqlore/local`.
 //!
 //! The identity of the file stands before each record, and no author of a text knows it. So damage
 //! ends at the next record, and a copied file has none. Nothing is synced: a power cut may lose the
@@ -17,7 +17,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::private_file::{PrivateFile, local_folder, writable_local_folder};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{EntrySource, ListedEntry};
+use super::merged_entries::{EntrySource, ListedEntry};
 use crate::layout::ProjectRoot;
 use crate::local::file_identity;
 use crate::read_file::FileStamp;
@@ -195,8 +195,8 @@ impl LocalHistory {
         self.files.iter().flat_map(RecordFile::changes).collect()
     }
 
-    /// The entries of a document, newest first. A state before a change that no record has is a hand
-    /// edit or a checkout.
+    /// The entries of a document, newest first. A state before a change that no record has is an
+    /// edit by hand or a checkout.
     pub(super) fn entries(&self, id: &DocumentId) -> Vec<ListedEntry> {
         let mut entries: Vec<ListedEntry> = Vec::new();
         for change in self.changes() {

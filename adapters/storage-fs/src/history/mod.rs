@@ -4,6 +4,7 @@
 //! comparison may start a program of the repository.
 
 pub(crate) mod local_history;
+mod merged_entries;
 mod repository;
 
 use std::collections::HashSet;
@@ -30,30 +31,13 @@ use crate::list_files;
 use crate::lock::ProjectLock;
 use crate::store_inner::StoreInner;
 use local_history::LocalHistory;
+use merged_entries::{EntrySource, ListedEntry, merge_commits};
 use repository::{CommittedFile, FileCommit, GitRepository, GitResult, MAX_COMMITS, parse_commit};
 
 /// Maximum histories that are read at the same time; each starts several processes.
 pub(crate) const MAX_CONCURRENT: usize = 4;
 /// Maximum bytes that one page or one step of a search reads from Git, after its first text.
 const MAX_BYTES_PER_STEP: u64 = 8 << 20;
-
-/// An entry of the merged history.
-struct ListedEntry {
-    entry: HistoryEntry,
-    source: EntrySource,
-    /// The commit that has the text.
-    commit: Option<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum EntrySource {
-    /// A recorded change.
-    Change,
-    /// The state before a recorded change, if no change made it.
-    FoundState,
-    /// A commit, or the present file.
-    Git,
-}
 
 /// The present state of a document's file.
 struct PresentFile {
@@ -185,48 +169,6 @@ fn parse_position(after: &str, max_count: usize) -> Option<(usize, Option<&str>)
     let (count, commit) = after.split_once('.')?;
     let count = count.parse().ok().filter(|count| *count <= max_count)?;
     Some((count, Some(commit)))
-}
-
-/// Merges local entries and commits, both newest first. A commit replaces the local entry whose text
-/// it has. Other commits are placed by time, but not between a change and the state before it.
-///
-/// `is_inside` is true if the first local entry precedes all commits. Without `is_last`, the local
-/// entries that follow the last commit are dropped.
-fn merge_commits(
-    local: Vec<ListedEntry>,
-    commits: Vec<(String, HistoryEntry)>,
-    mut is_inside: bool,
-    is_last: bool,
-) -> Vec<ListedEntry> {
-    let mut merged: Vec<ListedEntry> = Vec::new();
-    let mut local = local.into_iter().peekable();
-    for (commit, entry) in commits {
-        // Git has the time in seconds, so a change of the same second may be the earlier one.
-        let committed_at = entry.at.seconds();
-        while let Some(next) = local.next_if(|next| {
-            let HistoryEntry { version, at, .. } = &next.entry;
-            is_inside || *version == entry.version || at.seconds() >= committed_at
-        }) {
-            is_inside = next.source == EntrySource::Change;
-            merged.push(next);
-        }
-        let last = merged.len().wrapping_sub(1);
-        let known = merged.iter_mut().enumerate().find(|(index, listed)| {
-            // The state of a checkout is later than the commit.
-            let is_checkout = listed.source == EntrySource::FoundState && *index == last;
-            let is_before = is_checkout || listed.entry.at.seconds() <= committed_at;
-            is_before && listed.commit.is_none() && listed.entry.version == entry.version
-        });
-        match known {
-            Some((_, known)) => (known.entry, known.commit) = (entry, Some(commit)),
-            None => {
-                let (source, commit) = (EntrySource::Git, Some(commit));
-                merged.push(ListedEntry { entry, source, commit });
-            }
-        }
-    }
-    merged.extend(local.take_while(|_| is_last));
-    merged
 }
 
 /// Finds the text of a version: in the present file, the local history, then in Git.
