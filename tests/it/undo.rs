@@ -116,8 +116,8 @@ fn undo_works_after_a_commit_and_a_discard() {
     }
     let (code, refused) = project.run(&["undo", "US-001"]);
     assert!(code != 0 && refused.contains("`reqlore undo EP-001` restores it first"), "{refused}");
+    // As committed.
     project.run_ok(&["undo", "EP-001"]);
-    commit("undo");
 
     // Texts that Git discards before a commit.
     project.run_ok(&["set", "REQ-001", "title=Discarded"]);

@@ -205,7 +205,7 @@ impl Restoration {
         let commit: Vec<RecentChange> = recent.iter().filter(is_of_commit).cloned().collect();
         let (mut documents, mut is_edit) = (Vec::new(), false);
         if let Some(id) = &root {
-            let around = (newest.get(id).map_or(&change, |newest| newest), &*commit);
+            let around = (&change, &*commit);
             let root = RecentChange { id: id.clone(), entry: change.clone() };
             let first = ChangedDocument::read(ports, &project, &root, around).await?;
             is_edit = first.is_first || first.before.is_some() == first.after.is_some();
