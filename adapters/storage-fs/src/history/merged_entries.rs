@@ -50,12 +50,11 @@ pub(super) fn merge_commits(
             let is_before = is_checkout || listed.entry.at.seconds() <= committed_at;
             is_before && listed.commit.is_none() && listed.entry.version == entry.version
         });
-        match known {
-            Some((_, known)) => (known.entry, known.commit) = (entry, Some(commit)),
-            None => {
-                let (source, commit) = (EntrySource::Git, Some(commit));
-                merged.push(ListedEntry { entry, source, commit });
-            }
+        if let Some((_, known)) = known {
+            (known.entry, known.commit) = (entry, Some(commit));
+        } else {
+            let (source, commit) = (EntrySource::Git, Some(commit));
+            merged.push(ListedEntry { entry, source, commit });
         }
     }
     merged.extend(local.take_while(|_| is_last));

@@ -136,8 +136,7 @@ fn list_versions(
             }
         },
     };
-    let CommittedPage { is_known, head, entries: commits, next } = committed;
-    let is_committed = head == Some(present.version());
+    let CommittedPage { is_known, is_committed, entries: commits, next } = committed;
     let skipped = local.len() - count;
     let is_inside = match skipped.checked_sub(1) {
         None => local.first().is_some_and(|first| first.entry.version == present.version()),
@@ -235,8 +234,8 @@ fn purge(
 struct CommittedPage {
     /// Git answered.
     is_known: bool,
-    /// The version in the current commit.
-    head: Option<Option<Version>>,
+    /// The present state is that of the current commit.
+    is_committed: bool,
     /// With the commits as keys.
     entries: Vec<(String, HistoryEntry)>,
     /// The commit with which the next page begins.
@@ -268,7 +267,8 @@ fn committed_page(
     page.next = rest.get(revisions.len()).map(|revision| revision.commit.clone());
     page.entries = read_entries(&repository, revisions, notes)?;
     if start.is_none() && !matches!(head, CommittedFile::TooLarge(_)) {
-        page.head = page.entries.first().map(|(_, entry)| entry.version);
+        let head = page.entries.first().map(|(_, entry)| entry.version);
+        page.is_committed = head == Some(present.version());
         present.detect_conversion(&repository, &mut page, notes)?;
     }
     Ok(Some(page))
@@ -476,17 +476,13 @@ impl PresentFile {
         page: &mut CommittedPage,
         notes: &mut Vec<HistoryNote>,
     ) -> GitResult<()> {
-        let (Some(document), Some(Some(head))) = (&self.document, &mut page.head) else {
+        let head = page.entries.first().and_then(|(_, entry)| entry.version);
+        let (Some(document), Some(head), false) = (&self.document, head, page.is_committed) else {
             return Ok(());
         };
-        if *head == document.version {
-            return Ok(());
-        }
         let has_line_ends_only =
-            Version::of_bytes(&without_carriage_returns(&document.body)) == *head;
-        if has_line_ends_only {
-            *head = document.version;
-        }
+            Version::of_bytes(&without_carriage_returns(&document.body)) == head;
+        page.is_committed = has_line_ends_only;
         if has_line_ends_only || repository.is_converted(&self.paths[0])? {
             push_note(notes, HistoryNote::FiltersChangeBytes);
         }
