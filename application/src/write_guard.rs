@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
+use reqlore_domain::backlog::ItemMeta;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{CallChannel, Caller, TokenId};
@@ -207,9 +208,26 @@ impl CallGuard {
         // Answers show entities without their project, but their IDs are random.
         let is_entity = document.id.kind == DocumentKind::Entity;
         let project = if is_entity { &self.caller.project } else { &self.project };
-        let parse = || FieldValue::of_document(project.as_str(), document).into();
+        self.values_or(document, || FieldValue::of_document(project.as_str(), document))
+    }
+
+    /// Adds a parsed item, so that the guard need not parse it again.
+    pub(crate) fn add_parsed(&self, document: &Document, item: &ItemMeta) {
+        if let (true, Ok(text)) = (self.is_on(), document.text()) {
+            let id = item.display_name(&document.id.name).into_owned();
+            let parse = || FieldValue::of_item(self.project.as_str(), &id, item.clone(), text);
+            self.values_or(document, parse);
+        }
+    }
+
+    fn values_or(
+        &self,
+        document: &Document,
+        parse: impl FnOnce() -> Vec<FieldValue>,
+    ) -> Arc<[FieldValue]> {
         let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(parsed.entry((document.id.clone(), document.version)).or_insert_with(parse))
+        let values = parsed.entry((document.id.clone(), document.version));
+        Arc::clone(values.or_insert_with(|| parse().into()))
     }
 
     /// The values of a document that `other` has not.

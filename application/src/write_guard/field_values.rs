@@ -82,7 +82,7 @@ impl FieldValue {
         values
     }
 
-    fn of_item(project: &str, id: &str, item: ItemMeta, text: &str) -> Vec<Self> {
+    pub(super) fn of_item(project: &str, id: &str, item: ItemMeta, text: &str) -> Vec<Self> {
         let fields = [
             ("title", item.title),
             ("description", ItemMeta::description(text).to_owned()),
