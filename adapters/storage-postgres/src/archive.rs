@@ -462,7 +462,7 @@ impl GroupWriterEngine {
             _ => {
                 let revision = self.project_row(project)?.revision;
                 let row = DocumentRow { revision, number: entry.number, present: None };
-                self.transaction.put(&DOCUMENTS, row.encode(project, id)?);
+                self.transaction.put(&DOCUMENTS, row.encode(project, id, Default::default()));
                 Ok(())
             }
         }

@@ -184,26 +184,26 @@ pub(crate) struct PresentRow {
     pub(crate) version: Version,
     pub(crate) modified: Timestamp,
     pub(crate) parts: usize,
-    pub(crate) meta: Arc<DocumentMeta>,
+    /// Encoded metadata.
+    pub(crate) meta: String,
     pub(crate) path: Option<Arc<str>>,
     pub(crate) origin: ChangeOrigin,
 }
 
+impl PresentRow {
+    pub(crate) fn meta(&self) -> StoreResult<DocumentMeta> {
+        from_json(&self.meta, "document metadata")
+    }
+}
+
+/// The position of the revision in a row of `documents`.
+pub(crate) const REVISION: usize = 3;
 /// Number of columns that derive from the metadata.
 const DERIVED_COLUMNS: usize = 5;
 const VALUES_OF_PRESENT: usize = 13;
 
 impl DocumentRow {
     pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
-        Self::decode_with(row, |meta, _, _, _| from_json(meta, "document metadata"))
-    }
-
-    /// Decodes a row with metadata that is derived from the stored one, version, time and number of
-    /// parts.
-    pub(crate) fn decode_with(
-        row: TableRow,
-        derive_meta: impl FnOnce(&str, Version, Timestamp, usize) -> StoreResult<DocumentMeta>,
-    ) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, "a document's row");
         reader.skip(3);
         let (revision, number) = (reader.number()?, reader.number()?);
@@ -212,68 +212,57 @@ impl DocumentRow {
         };
         let version = Version::parse(&version).ok_or_else(|| damaged("a document's version"))?;
         let (modified, parts) = (Timestamp(reader.integer()?), reader.number()?);
-        let meta = derive_meta(&reader.text()?, version, modified, parts)?;
-        let path = reader.optional_text()?.map(Into::into);
+        let (meta, path) = (reader.text()?, reader.optional_text()?.map(Into::into));
         reader.skip(DERIVED_COLUMNS);
         let origin = reader.origin()?;
-        let meta = Arc::new(meta);
         let present = Some(PresentRow { version, modified, parts, meta, path, origin });
         Ok(Self { revision, number, present })
     }
 
-    pub(crate) fn encode(&self, project: &ProjectKey, id: &DocumentId) -> StoreResult<TableRow> {
+    /// `derived` are the columns of the metadata of a present document.
+    pub(crate) fn encode(
+        self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        derived: [Value; DERIVED_COLUMNS],
+    ) -> TableRow {
         let mut row = document_key(project, id);
         row.extend([integer(self.revision), integer(self.number)]);
-        let Some(present) = &self.present else {
+        let Some(PresentRow { version, modified, parts, meta, path, origin }) = self.present else {
             row.extend(std::iter::repeat_n(Value::Null, VALUES_OF_PRESENT));
-            return Ok(row);
+            return row;
         };
-        let meta = &present.meta;
-        let mut list = ListColumns::default();
-        if let Some(position) = ItemPage::position(meta)
-            && let Some(item) = &meta.item
-        {
-            list = ListColumns {
-                position: Bytes::from(ItemPage::position_key(&position)).into(),
-                status: item.status.map_or("", |status| status.name()).into(),
-                requirement_type: item.requirement_type.map_or("", |one| one.name()).into(),
-                parent: item.parent.map(|parent| parent.to_string()).unwrap_or_default().into(),
-            };
-        }
-        let reference = meta.reference().map_or(Value::Null, |reference| key_text(&reference));
-        let ChangeOrigin { user, tool, reason } = present.origin.clone();
         row.extend([
-            present.version.to_string().into(),
-            present.modified.0.into(),
-            integer(present.parts),
-            to_json(&**meta)?.into(),
-            present.path.as_deref().into(),
-            reference,
-            list.position,
-            list.status,
-            list.requirement_type,
-            list.parent,
-            user.into(),
-            tool.into(),
-            reason.into(),
+            version.to_string().into(),
+            modified.0.into(),
+            integer(parts),
+            meta.into(),
+            path.as_deref().into(),
         ]);
-        Ok(row)
+        row.extend(derived);
+        row.extend([origin.user.into(), origin.tool.into(), origin.reason.into()]);
+        row
     }
 }
 
-/// The columns of an item that lists select and sort by; null for other documents.
-struct ListColumns {
-    position: Value,
-    status: Value,
-    requirement_type: Value,
-    parent: Value,
+pub(crate) fn encode_meta(meta: &DocumentMeta) -> StoreResult<String> {
+    to_json(meta)
 }
 
-impl Default for ListColumns {
-    fn default() -> Self {
-        let [position, status, requirement_type, parent] = [const { Value::Null }; 4];
-        Self { position, status, requirement_type, parent }
+/// The columns that derive from the metadata: the reference, and what lists of items select and
+/// sort by.
+pub(crate) fn derived_columns(meta: &DocumentMeta) -> [Value; DERIVED_COLUMNS] {
+    let mut columns = [const { Value::Null }; DERIVED_COLUMNS];
+    columns[0] = meta.reference().map_or(Value::Null, |reference| key_text(&reference));
+    if let Some(position) = ItemPage::position(meta)
+        && let Some(item) = &meta.item
+    {
+        columns[1] = Bytes::from(ItemPage::position_key(&position)).into();
+        columns[2] = item.status.map_or("", |status| status.name()).into();
+        columns[3] = item.requirement_type.map_or("", |one| one.name()).into();
+        columns[4] = item.parent.map(|parent| parent.to_string()).unwrap_or_default().into();
     }
+    columns
 }
 
 /// The rows of a text: its parts after a key.

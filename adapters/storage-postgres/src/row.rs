@@ -8,8 +8,9 @@ use crate::tables::Table;
 
 /// A value of a column. The order of values is that of the database: texts and bytes by their
 /// bytes.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Value {
+    #[default]
     Null,
     Integer(i64),
     Text(String),

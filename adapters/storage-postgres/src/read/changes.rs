@@ -20,15 +20,15 @@ pub(crate) async fn changes_since(
     since: Option<ChangePosition>,
     limit: usize,
 ) -> StoreResult<ChangePage> {
-    let first = since.unwrap_or_default().revision;
-    let queries = vec![
+    let mut queries = vec![
         RowQuery::keys(&STORE, vec![StoreRow::key()]),
         RowQuery::keys(&PROJECTS, vec![vec![project_value(project)]]),
-        writer_query(project, first.0),
-        revisions(project, integer(first.0.saturating_add(1)))
-            .sorted_by(&ORDER)
-            .limited_to(limit.saturating_add(1)),
     ];
+    if let Some(ChangePosition { revision: Revision(first), .. }) = since {
+        queries.push(writer_query(project, first));
+        let changes = revisions(project, integer(first.saturating_add(1)));
+        queries.push(changes.sorted_by(&ORDER).limited_to(limit.saturating_add(1)));
+    }
     let mut results = source.read(queries).await?.into_iter();
     let mut next = || results.next().unwrap_or_default();
     let store_id = u128::from_be_bytes(StoreRow::decode(next())?.store_id);

@@ -132,7 +132,9 @@ fn version_of(row: &[Value]) -> StoreResult<Option<Version>> {
 pub(crate) fn decode_metas(rows: Vec<TableRow>) -> StoreResult<Vec<Arc<DocumentMeta>>> {
     let mut metadata = Vec::with_capacity(rows.len());
     for row in rows {
-        metadata.extend(DocumentRow::decode(row)?.present.map(|present| present.meta));
+        if let Some(present) = DocumentRow::decode(row)?.present {
+            metadata.push(Arc::new(present.meta()?));
+        }
     }
     Ok(metadata)
 }

@@ -1,5 +1,6 @@
 //! Lists of items, from the columns that derive from the metadata.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -184,19 +185,15 @@ pub(crate) async fn child_statuses(
     kind: ItemKind,
     parents: &[Reference],
 ) -> StoreResult<Vec<StatusCounts>> {
-    let children = children(source, project, kind, parents).await?;
-    let mut counts = vec![StatusCounts::new(); parents.len()];
-    for child in children {
-        let Some(status) = Status::ALL.into_iter().find(|one| one.name() == child.status) else {
-            continue;
-        };
-        for (counts, parent) in counts.iter_mut().zip(parents) {
-            if parent.to_string() == child.parent {
-                *counts.entry(status).or_default() += 1;
-            }
+    let mut by_parent: HashMap<String, StatusCounts> = HashMap::new();
+    for child in children(source, project, kind, parents).await? {
+        if let Some(status) = Status::ALL.into_iter().find(|one| one.name() == child.status) {
+            *by_parent.entry(child.parent).or_default().entry(status).or_default() += 1;
         }
     }
-    Ok(counts)
+    let counts_of =
+        |parent: &Reference| by_parent.get(&parent.to_string()).cloned().unwrap_or_default();
+    Ok(parents.iter().map(counts_of).collect())
 }
 
 pub(crate) async fn diagnostics(

@@ -19,8 +19,9 @@ use reqlore_group_commit::catch_panic;
 
 use crate::read::documents::{decode_backlinks, documents_of, links_query, metas_of_kind};
 use crate::records::{
-    DocumentRow, PresentRow, ProjectRow, RowReader, StoreRow, check_name, decode_record,
-    document_key, encode_audit_row, encode_record, integer, join_parts, project_value, text_rows,
+    DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
+    derived_columns, document_key, encode_audit_row, encode_meta, encode_record, integer,
+    join_parts, project_value, text_rows,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
@@ -89,7 +90,8 @@ impl GroupWriterEngine {
             let rows = self.transaction.select(std::slice::from_ref(&query))?;
             for row in rows.into_iter().flatten() {
                 if let Some(present) = DocumentRow::decode(row)?.present {
-                    titles.insert(present.meta.id.name.clone(), present.meta.title.clone());
+                    let meta = present.meta()?;
+                    titles.insert(meta.id.name, meta.title);
                 }
             }
         }
@@ -205,8 +207,9 @@ impl GroupWriterEngine {
         let id = change.id();
         check_name(id)?;
         self.raise_sequence_to(project, id)?;
-        let (mut number, mut old) = (0, None);
+        let (mut number, mut old, mut old_row) = (0, None, None);
         if is_read && let Some(row) = self.transaction.row(&DOCUMENTS, document_key(project, id))? {
+            old_row = Some(row.clone());
             let row = DocumentRow::decode(row)?;
             number = row.number;
             old = row.present;
@@ -218,9 +221,10 @@ impl GroupWriterEngine {
                         && self.body(project, id, old.version, old.parts)? == document.body
                     {
                         // The same text is no new version.
-                        let present = Some(old.clone());
-                        let row = DocumentRow { revision, number, present };
-                        self.transaction.put(&DOCUMENTS, row.encode(project, id)?);
+                        if let Some(mut row) = old_row {
+                            row[REVISION] = integer(revision);
+                            self.transaction.put(&DOCUMENTS, row);
+                        }
                         return Ok(());
                     }
                     self.end_version(project, id, (number, old), context.at)?;
@@ -248,10 +252,10 @@ impl GroupWriterEngine {
                     for key in body_keys(&document_key(project, id), old.parts) {
                         self.transaction.delete(&BODIES, key);
                     }
-                    self.replace_lists(project, Some(&old.meta), None)?;
+                    self.replace_lists(project, Some(&old.meta()?), None)?;
                 }
                 let row = DocumentRow { revision, number, present: None };
-                self.transaction.put(&DOCUMENTS, row.encode(project, id)?);
+                self.transaction.put(&DOCUMENTS, row.encode(project, id, Default::default()));
                 Ok(())
             }
         }
@@ -283,7 +287,7 @@ impl GroupWriterEngine {
         old: Option<&PresentRow>,
     ) -> StoreResult<()> {
         let id = &document.id;
-        let meta = Arc::new(DocumentMeta::from_document(document, modified));
+        let meta = DocumentMeta::from_document(document, modified);
         let key = document_key(project, id);
         let parts = text_rows(&key, &document.body);
         let count = parts.len();
@@ -295,10 +299,13 @@ impl GroupWriterEngine {
             self.transaction.delete(&BODIES, key);
         }
         let version = document.version;
-        self.replace_lists(project, old.map(|old| &*old.meta), Some(&meta))?;
+        let old_meta = old.map(PresentRow::meta).transpose()?;
+        self.replace_lists(project, old_meta.as_ref(), Some(&meta))?;
+        let derived = derived_columns(&meta);
+        let meta = encode_meta(&meta)?;
         let present = PresentRow { version, modified, parts: count, meta, path, origin };
         let row = DocumentRow { revision, number, present: Some(present) };
-        self.transaction.put(&DOCUMENTS, row.encode(project, id)?);
+        self.transaction.put(&DOCUMENTS, row.encode(project, id, derived));
         Ok(())
     }
 

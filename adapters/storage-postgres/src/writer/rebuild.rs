@@ -1,11 +1,13 @@
 //! Derives the metadata and the lists of all documents again, after a change of their format.
 
-use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::read::documents::{document_id, documents_after};
-use crate::records::{DocumentRow, METADATA_FORMAT, RowReader, StoreRow};
+use crate::records::{
+    DocumentRow, METADATA_FORMAT, RowReader, StoreRow, derived_columns, encode_meta,
+};
 use crate::row::{RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, PROJECTS};
 use crate::writer::commit::body_keys;
@@ -59,28 +61,34 @@ impl GroupWriterEngine {
             for row in rows {
                 let id = document_id(&row)?;
                 last = Some(id.name.clone());
-                let row = DocumentRow::decode_with(row, |_, version, modified, parts| {
-                    let body = self.body(project, &id, version, parts)?;
-                    let document = Document { id: id.clone(), version, body };
-                    Ok(DocumentMeta::from_document(&document, modified))
-                });
-                let row = match row {
-                    Ok(row) => row,
+                match self.rebuild_document(project, &id, row) {
+                    // `reqlore check` lists it.
                     Err(error @ StoreError::Unreadable { .. }) => {
-                        // `reqlore check` lists it.
                         tracing::error!(document = %id, %error, "keeping old metadata");
-                        continue;
                     }
-                    Err(error) => return Err(error),
-                };
-                if let Some(present) = &row.present {
-                    self.transaction.put(&DOCUMENTS, row.encode(project, &id)?);
-                    self.replace_lists(project, None, Some(&present.meta))?;
+                    rebuilt => rebuilt?,
                 }
             }
             self.transaction.flush()?;
             self.transaction.forget_rows();
         }
+    }
+
+    fn rebuild_document(
+        &mut self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        row: TableRow,
+    ) -> StoreResult<()> {
+        let mut row = DocumentRow::decode(row)?;
+        let Some(present) = &mut row.present else { return Ok(()) };
+        let version = present.version;
+        let body = self.body(project, id, version, present.parts)?;
+        let document = Document { id: id.clone(), version, body };
+        let meta = DocumentMeta::from_document(&document, present.modified);
+        present.meta = encode_meta(&meta)?;
+        self.transaction.put(&DOCUMENTS, row.encode(project, id, derived_columns(&meta)));
+        self.replace_lists(project, None, Some(&meta))
     }
 
     fn select_one(&mut self, query: RowQuery) -> StoreResult<Vec<TableRow>> {
