@@ -20,11 +20,11 @@ use crate::read::documents::{AFTER_TEXTS, document_id, metas_of_kind, verified_b
 use crate::read::history::{text_query, verified_text};
 use crate::read::team::audit_query;
 use crate::records::{
-    DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, decode_audit_row,
-    decode_token, decode_user, document_key, encode_audit_row, encode_token, encode_user,
-    join_parts, project_value,
+    DerivedColumns, DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name,
+    decode_audit_row, decode_token, decode_user, document_key, encode_audit_row, encode_token,
+    encode_user, integer, join_parts, project_key, rows_by_text,
 };
-use crate::row::{RowQuery, TableRow, Value};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{
     AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TOKENS, Table, USERS,
 };
@@ -70,7 +70,7 @@ pub(crate) struct SnapshotReader {
     /// Project and kind of the current list, as positions.
     list: (usize, usize),
     /// The key of the last row of the current list.
-    last_key: Option<Vec<Value>>,
+    last_key: Option<RowKey>,
     next_row: u64,
 }
 
@@ -84,9 +84,9 @@ impl SnapshotReader {
         let mut results = snapshot.read(queries).await?;
         let mut projects = Vec::new();
         for row in results.pop().unwrap_or_default() {
-            projects.push(ProjectKey::new(RowReader::new(row, "a project").text()?));
+            projects.push(ProjectKey::new(RowReader::new(&row, "a project").text()?));
         }
-        StoreRow::decode(results.pop().unwrap_or_default())?.check_complete()?;
+        StoreRow::decode(&results.pop().unwrap_or_default())?.check_complete()?;
         Ok(Self {
             snapshot,
             projects,
@@ -117,20 +117,17 @@ impl SnapshotReader {
 
     async fn next_documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         while let Some((project, kind)) = self.current_list() {
-            let first = match &self.last_key {
-                Some(key) => after_text(key.last()),
-                None => "".into(),
-            };
+            let first = self.last_key.as_ref().map(after_name).unwrap_or_default();
             let query = metas_of_kind(&project, kind)
-                .within("name", first..AFTER_TEXTS.into())
+                .within("name", Value::Text(&first)..AFTER_TEXTS.into())
                 .sorted_by(&["name"])
                 .limited_to(BATCH_RECORDS);
             let rows = self.read_one(query).await?;
             let mut records = Vec::new();
             let (mut keys, mut parts) = (Vec::new(), 0);
             for row in rows {
-                let (key, id) = (row[..DOCUMENTS.key_width].to_vec(), document_id(&row)?);
-                let DocumentRow { number, present, .. } = DocumentRow::decode(row)?;
+                let (key, id) = (row.prefix(DOCUMENTS.key_width), document_id(&row)?);
+                let DocumentRow { number, present, .. } = DocumentRow::decode(&row)?;
                 let Some(present) = present else { continue };
                 parts += present.parts - present.parts.min(1);
                 if parts > BATCH_PARTS && !records.is_empty() {
@@ -144,16 +141,12 @@ impl SnapshotReader {
                 self.next_list();
                 continue;
             }
-            let mut bodies = std::collections::BTreeMap::<Vec<Value>, Vec<TableRow>>::new();
-            let mut rows = self.read_one(RowQuery::keys(&BODIES, keys)).await?;
-            rows.sort_unstable();
-            for row in rows {
-                bodies.entry(row[..DOCUMENTS.key_width].to_vec()).or_default().push(row);
-            }
+            let parts = self.read_one(RowQuery::keys(&BODIES, keys)).await?;
+            let mut bodies = rows_by_text(&BODIES, parts);
             let mut batch = Vec::with_capacity(records.len());
             for (id, number, present) in records {
                 let parts = bodies.remove(&document_key(&project, &id)).unwrap_or_default();
-                let body = verified_body(&id, present.version, join_parts(parts)?)?;
+                let body = verified_body(&id, present.version, join_parts(&parts)?)?;
                 let version = present.version;
                 batch.push(ArchiveRecord::Document(DocumentRecord {
                     project: project.clone(),
@@ -171,7 +164,7 @@ impl SnapshotReader {
     async fn high_water_marks(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut marks = Vec::new();
         for row in self.read_one(RowQuery::all(&SEQUENCES)).await? {
-            let mut reader = RowReader::new(row, "a sequence");
+            let mut reader = RowReader::new(&row, "a sequence");
             let (project, kind) = (ProjectKey::new(reader.text()?), reader.text()?);
             let Some(kind) = ItemKind::ALL.into_iter().find(|known| known.name() == kind) else {
                 return Err(damaged("the kind of a sequence"));
@@ -190,15 +183,15 @@ impl SnapshotReader {
             };
             let (mut records, mut bytes) = (Vec::new(), 0);
             for row in rows {
-                let key = row[..HISTORY.key_width].to_vec();
+                let key = row.prefix(HISTORY.key_width);
                 let EntryRow { id, number, hash, at, ended, origin, is_purged, .. } =
-                    EntryRow::decode(row)?;
+                    EntryRow::decode(&row)?;
                 let content = match hash {
                     None => PastContent::Deleted,
                     Some(hash) if is_purged => PastContent::Purged(hash),
                     Some(hash) => {
                         let rows = self.read_one(text_query(&project, &id, hash)).await?;
-                        PastContent::Text(verified_text(&id, hash, rows)?)
+                        PastContent::Text(verified_text(&id, hash, &rows)?)
                     }
                 };
                 bytes += content.text_bytes();
@@ -222,22 +215,23 @@ impl SnapshotReader {
         project: &ProjectKey,
         kind: DocumentKind,
     ) -> StoreResult<Option<Vec<TableRow>>> {
-        let mut first: Value = "".into();
-        if let Some([_, _, name, number]) = self.last_key.as_deref() {
-            let values = vec![project_value(project), kind.name().into(), name.clone()];
-            let query = RowQuery::keys(&HISTORY, vec![values])
-                .within("number", after_number(number)..Value::Integer(i64::MAX))
+        let mut first = String::new();
+        if let Some(last) = &self.last_key {
+            let document = last.prefix(DOCUMENTS.key_width);
+            let number = RowReader::new(last, "a key").after(DOCUMENTS.key_width).integer()?;
+            let query = RowQuery::keys(&HISTORY, vec![document])
+                .within("number", integer(number.saturating_add(1))..Value::Integer(i64::MAX))
                 .sorted_by(&["number"])
                 .limited_to(BATCH_RECORDS);
-            first = after_text(Some(name));
+            first = after_name(last);
             let rows = self.read_one(query).await?;
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
         }
-        let values = vec![project_value(project), kind.name().into()];
-        let query = RowQuery::keys(&HISTORY, vec![values])
-            .within("name", first..AFTER_TEXTS.into())
+        let of_kind = project_key(project).with(&[kind.name().into()]);
+        let query = RowQuery::keys(&HISTORY, vec![of_kind])
+            .within("name", Value::Text(&first)..AFTER_TEXTS.into())
             .sorted_by(&["name", "number"])
             .limited_to(BATCH_RECORDS);
         let rows = self.read_one(query).await?;
@@ -252,11 +246,11 @@ impl SnapshotReader {
         let mut results = self.snapshot.read(queries).await?;
         let mut all = IdentityRecords::default();
         for row in results.pop().unwrap_or_default() {
-            all.tokens.push(decode_token(row)?);
+            all.tokens.push(decode_token(&row)?);
         }
         all.tokens.retain(|token| !token.is_session());
         for row in results.pop().unwrap_or_default() {
-            all.users.push(decode_user(row)?);
+            all.users.push(decode_user(&row)?);
         }
         Ok(all.into_records().collect())
     }
@@ -264,7 +258,7 @@ impl SnapshotReader {
     async fn next_rows(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut records = Vec::new();
         for row in self.read_one(audit_query(self.next_row, BATCH_RECORDS)).await? {
-            let row = decode_audit_row(row)?;
+            let row = decode_audit_row(&row)?;
             self.next_row = row.number + 1;
             records.push(ArchiveRecord::AuditRow(row));
         }
@@ -272,18 +266,11 @@ impl SnapshotReader {
     }
 }
 
-/// The next text in the order of bytes.
-fn after_text(text: Option<&Value>) -> Value {
-    match text {
-        Some(Value::Text(text)) => format!("{text}\0").into(),
-        _ => "".into(),
-    }
-}
-
-fn after_number(number: &Value) -> Value {
-    match number {
-        Value::Integer(number) => Value::Integer(number.saturating_add(1)),
-        _ => Value::Integer(i64::MAX),
+/// The next name in the order of bytes after that of a document's key.
+fn after_name(key: &RowKey) -> String {
+    match key.value(DOCUMENTS.key_width - 1) {
+        Value::Text(name) => format!("{name}\0"),
+        _ => String::new(),
     }
 }
 
@@ -449,7 +436,8 @@ impl GroupWriterEngine {
         entry: &PastEntry,
     ) -> StoreResult<()> {
         let key = document_key(project, id);
-        let row = self.transaction.row(&DOCUMENTS, key)?.map(DocumentRow::decode).transpose()?;
+        let row = self.transaction.row(&DOCUMENTS, &key)?;
+        let row = row.as_ref().map(DocumentRow::decode).transpose()?;
         match row {
             Some(row) if row.present.is_some() && row.number <= entry.number => {
                 let reason = format!(
@@ -462,7 +450,8 @@ impl GroupWriterEngine {
             _ => {
                 let revision = self.project_row(project)?.revision;
                 let row = DocumentRow { revision, number: entry.number, present: None };
-                self.transaction.put(&DOCUMENTS, row.encode(project, id, Default::default()));
+                self.transaction
+                    .put(&DOCUMENTS, row.encode(project, id, &DerivedColumns::default()));
                 Ok(())
             }
         }

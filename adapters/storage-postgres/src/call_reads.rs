@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use reqlore_domain::ports::documents::StoreResult;
 
 use crate::database::{Database, RowSource, WriteSession};
-use crate::row::{RowQuery, TableRow, Value};
+use crate::row::{RowKey, RowQuery, TableRow};
 use crate::tables::{
     BODIES, COUNTS, DIAGNOSTICS, DOCUMENTS, ENTITY_WORDS, ITEM_COUNTS, LINKS, PROJECTS, Table,
     UNTAGGED,
@@ -35,7 +35,7 @@ pub(crate) struct RowCache {
 
 #[derive(Default)]
 struct CacheContents {
-    projects: HashMap<Value, ProjectRows>,
+    projects: HashMap<RowKey, ProjectRows>,
     bytes: usize,
 }
 
@@ -59,7 +59,7 @@ impl RowCache {
     /// The results of these queries, `None` for each that is not known in this state.
     fn find(
         &self,
-        project: &Value,
+        project: &RowKey,
         state: &ProjectState,
         queries: &[RowQuery],
     ) -> Vec<Option<Vec<TableRow>>> {
@@ -69,7 +69,7 @@ impl RowCache {
         queries.iter().map(result).collect()
     }
 
-    fn insert(&self, project: &Value, state: &ProjectState, query: RowQuery, result: &[TableRow]) {
+    fn insert(&self, project: &RowKey, state: &ProjectState, query: RowQuery, result: &[TableRow]) {
         let bytes = size_bytes(&query, result);
         if bytes > MAX_RESULT_BYTES {
             return;
@@ -97,8 +97,9 @@ impl RowCache {
 /// The approximate memory of a query and its result.
 fn size_bytes(query: &RowQuery, result: &[TableRow]) -> usize {
     const QUERY_BYTES: usize = 512;
-    let values = query.tuples.iter().chain(result).flatten();
-    QUERY_BYTES + values.map(Value::size_bytes).sum::<usize>()
+    const ROW_BYTES: usize = 64;
+    let rows = query.tuples.iter().chain(result);
+    QUERY_BYTES + rows.map(|row| ROW_BYTES + row.as_bytes().len()).sum::<usize>()
 }
 
 /// The database for the reads of one call.
@@ -106,7 +107,7 @@ pub(crate) struct CallDatabase {
     database: Arc<dyn Database>,
     cache: Arc<RowCache>,
     /// The project that the call read last, and its state.
-    seen: Mutex<Option<(Value, ProjectState)>>,
+    seen: Mutex<Option<(RowKey, ProjectState)>>,
 }
 
 impl fmt::Debug for CallDatabase {
@@ -120,12 +121,12 @@ impl CallDatabase {
         Self { database, cache, seen: Mutex::new(None) }
     }
 
-    fn lock_seen(&self) -> MutexGuard<'_, Option<(Value, ProjectState)>> {
+    fn lock_seen(&self) -> MutexGuard<'_, Option<(RowKey, ProjectState)>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state of the project that the call has seen.
-    fn seen_state(&self, project: &Value) -> Option<ProjectState> {
+    fn seen_state(&self, project: &RowKey) -> Option<ProjectState> {
         let seen = self.lock_seen();
         seen.as_ref().filter(|(seen, _)| seen == project).map(|(_, state)| state.clone())
     }
@@ -133,11 +134,11 @@ impl CallDatabase {
     /// Asks the database for results and for the state of the project.
     async fn ask(
         &self,
-        project: &Value,
+        project: &RowKey,
         queries: &[RowQuery],
     ) -> StoreResult<(ProjectState, Vec<Vec<TableRow>>)> {
         let mut reads = queries.to_vec();
-        reads.push(RowQuery::keys(&PROJECTS, vec![vec![project.clone()]]));
+        reads.push(RowQuery::keys(&PROJECTS, vec![project.clone()]));
         let mut results = self.database.read(reads).await?;
         let state = results.pop().unwrap_or_default().pop();
         for (query, result) in queries.iter().zip(&results) {
@@ -149,14 +150,14 @@ impl CallDatabase {
 }
 
 /// The one project of these queries, if all their results can be cached.
-fn project_of(queries: &[RowQuery]) -> Option<Value> {
-    let project = queries.first()?.tuples.first()?.first()?;
+fn project_of(queries: &[RowQuery]) -> Option<RowKey> {
+    let project = queries.first()?.tuples.first()?.prefix(1);
     let is_cached = |query: &RowQuery| {
         CACHED_TABLES.contains(&query.table)
             && query.columns.first() == Some(&"project")
-            && query.tuples.iter().all(|tuple| tuple.first() == Some(project))
+            && query.tuples.iter().all(|tuple| tuple.starts_with(&project))
     };
-    queries.iter().all(is_cached).then(|| project.clone())
+    queries.iter().all(is_cached).then_some(project.clone())
 }
 
 #[async_trait]

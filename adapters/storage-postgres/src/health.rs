@@ -12,7 +12,7 @@ use crate::archive::SnapshotReader;
 use crate::database::RowSource;
 use crate::read::documents::metadata_page;
 use crate::read::read_one;
-use crate::records::project_value;
+use crate::records::project_key;
 use crate::row::RowQuery;
 use crate::writer::{LIST_TABLES, ListRows};
 
@@ -72,7 +72,7 @@ async fn compare_lists(
         }
     }
     for table in LIST_TABLES {
-        let of_project = RowQuery::keys(table, vec![vec![project_value(project)]]);
+        let of_project = RowQuery::keys(table, vec![project_key(project)]);
         let mut rows = read_one(source, of_project).await?;
         rows.sort_unstable();
         if rows != expected.rows_of(table) {

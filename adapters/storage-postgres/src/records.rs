@@ -1,10 +1,13 @@
 //! Encoding of domain values as rows.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
+use reqlore_domain::backlog::{RequirementType, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::identity::{Token, User};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -15,7 +18,8 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::error::{damaged, refused, unavailable};
-use crate::row::{RowKey, TableRow, Value};
+use crate::row::{RowKey, TableRow, Value, Values};
+use crate::tables::Table;
 
 /// Maximum size of a part of a text in bytes. Some databases limit a value to 1 MiB.
 pub(crate) const PART_BYTES: usize = 512 * 1024;
@@ -27,28 +31,32 @@ const MAX_KEY_BYTES: usize = 192;
 pub(crate) const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
 
 /// Reads the values of a row in the order of the columns.
-pub(crate) struct RowReader {
-    values: std::vec::IntoIter<Value>,
+pub(crate) struct RowReader<'a> {
+    values: Values<'a>,
     object: &'static str,
 }
 
-impl RowReader {
+impl<'a> RowReader<'a> {
     /// `object` names the row in an error.
-    pub(crate) fn new(row: TableRow, object: &'static str) -> Self {
-        Self { values: row.into_iter(), object }
+    pub(crate) fn new(row: &'a TableRow, object: &'static str) -> Self {
+        Self { values: row.values(), object }
     }
 
-    fn next_value(&mut self) -> StoreResult<Value> {
+    fn next_value(&mut self) -> StoreResult<Value<'a>> {
         self.values.next().ok_or_else(|| damaged(self.object))
     }
 
-    pub(crate) fn skip(&mut self, count: usize) {
-        for _ in 0..count {
-            self.values.next();
-        }
+    /// Skips columns.
+    pub(crate) fn after(mut self, count: usize) -> Self {
+        self.skip(count);
+        self
     }
 
-    pub(crate) fn optional_text(&mut self) -> StoreResult<Option<String>> {
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.values.by_ref().take(count).for_each(drop);
+    }
+
+    pub(crate) fn optional_text(&mut self) -> StoreResult<Option<&'a str>> {
         match self.next_value()? {
             Value::Null => Ok(None),
             Value::Text(text) => Ok(Some(text)),
@@ -56,7 +64,7 @@ impl RowReader {
         }
     }
 
-    pub(crate) fn text(&mut self) -> StoreResult<String> {
+    pub(crate) fn text(&mut self) -> StoreResult<&'a str> {
         self.optional_text()?.ok_or_else(|| damaged(self.object))
     }
 
@@ -77,7 +85,7 @@ impl RowReader {
         T::try_from(self.integer()?).map_err(|_| damaged(self.object))
     }
 
-    pub(crate) fn optional_binary(&mut self) -> StoreResult<Option<Bytes>> {
+    pub(crate) fn optional_binary(&mut self) -> StoreResult<Option<&'a [u8]>> {
         match self.next_value()? {
             Value::Null => Ok(None),
             Value::Binary(bytes) => Ok(Some(bytes)),
@@ -86,31 +94,23 @@ impl RowReader {
     }
 
     pub(crate) fn binary<const N: usize>(&mut self) -> StoreResult<[u8; N]> {
-        let bytes = self.optional_binary()?;
-        let fixed = bytes.as_deref().and_then(|bytes| bytes.try_into().ok());
+        let fixed = self.optional_binary()?.and_then(|bytes| bytes.try_into().ok());
         fixed.ok_or_else(|| damaged(self.object))
     }
 
     pub(crate) fn origin(&mut self) -> StoreResult<ChangeOrigin> {
-        Ok(ChangeOrigin {
-            user: self.optional_text()?,
-            tool: self.optional_text()?,
-            reason: self.optional_text()?,
-        })
+        let mut text = || self.optional_text().map(|text| text.map(str::to_owned));
+        Ok(ChangeOrigin { user: text()?, tool: text()?, reason: text()? })
     }
 }
 
 /// A number as a value. Our numbers are counters far below the limit of an integer.
-pub(crate) fn integer(number: impl TryInto<i64>) -> Value {
+pub(crate) fn integer(number: impl TryInto<i64>) -> Value<'static> {
     Value::Integer(number.try_into().unwrap_or(i64::MAX))
 }
 
-pub(crate) fn binary(bytes: &[u8]) -> Value {
-    Value::Binary(Bytes::copy_from_slice(bytes))
-}
-
 /// A text for a column of a key. Long texts keep their beginning and a hash of the whole.
-pub(crate) fn key_text(text: &str) -> Value {
+pub(crate) fn key_text(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_KEY_BYTES {
         return text.into();
     }
@@ -122,12 +122,13 @@ pub(crate) fn key_text(text: &str) -> Value {
     format!("{}{hash}", &text[..end]).into()
 }
 
-pub(crate) fn project_value(project: &ProjectKey) -> Value {
-    project.as_str().into()
+/// The key of the row of a project, with which the keys of its other rows begin.
+pub(crate) fn project_key(project: &ProjectKey) -> RowKey {
+    TableRow::of(&[project.as_str().into()])
 }
 
 pub(crate) fn document_key(project: &ProjectKey, id: &DocumentId) -> RowKey {
-    vec![project_value(project), id.kind.name().into(), id.name.as_str().into()]
+    TableRow::of(&[project.as_str().into(), id.kind.name().into(), (&id.name).into()])
 }
 
 /// Rejects names that are too long for a key of some databases.
@@ -152,9 +153,8 @@ pub(crate) struct ProjectRow {
 }
 
 impl ProjectRow {
-    pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
-        let mut reader = RowReader::new(row, "a project");
-        reader.skip(1);
+    pub(crate) fn decode(row: &TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, "a project").after(1);
         Ok(Self {
             revision: reader.number()?,
             complete_from: reader.number()?,
@@ -164,7 +164,7 @@ impl ProjectRow {
 
     pub(crate) fn encode(&self, project: &ProjectKey) -> TableRow {
         let writer = self.writer.cast_signed().into();
-        vec![project_value(project), integer(self.revision), integer(self.complete_from), writer]
+        project_key(project).with(&[integer(self.revision), integer(self.complete_from), writer])
     }
 }
 
@@ -203,16 +203,15 @@ const DERIVED_COLUMNS: usize = 5;
 const VALUES_OF_PRESENT: usize = 13;
 
 impl DocumentRow {
-    pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
-        let mut reader = RowReader::new(row, "a document's row");
-        reader.skip(3);
+    pub(crate) fn decode(row: &TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, "a document's row").after(3);
         let (revision, number) = (reader.number()?, reader.number()?);
         let Some(version) = reader.optional_text()? else {
             return Ok(Self { revision, number, present: None });
         };
-        let version = Version::parse(&version).ok_or_else(|| damaged("a document's version"))?;
+        let version = Version::parse(version).ok_or_else(|| damaged("a document's version"))?;
         let (modified, parts) = (Timestamp(reader.integer()?), reader.number()?);
-        let (meta, path) = (reader.text()?, reader.optional_text()?.map(Into::into));
+        let (meta, path) = (reader.text()?.to_owned(), reader.optional_text()?.map(Into::into));
         reader.skip(DERIVED_COLUMNS);
         let origin = reader.origin()?;
         let present = Some(PresentRow { version, modified, parts, meta, path, origin });
@@ -221,27 +220,36 @@ impl DocumentRow {
 
     /// `derived` are the columns of the metadata of a present document.
     pub(crate) fn encode(
-        self,
+        &self,
         project: &ProjectKey,
         id: &DocumentId,
-        derived: [Value; DERIVED_COLUMNS],
+        derived: &DerivedColumns,
     ) -> TableRow {
-        let mut row = document_key(project, id);
-        row.extend([integer(self.revision), integer(self.number)]);
-        let Some(PresentRow { version, modified, parts, meta, path, origin }) = self.present else {
-            row.extend(std::iter::repeat_n(Value::Null, VALUES_OF_PRESENT));
-            return row;
+        let key = document_key(project, id);
+        let numbers = [integer(self.revision), integer(self.number)];
+        let Some(PresentRow { version, modified, parts, meta, path, origin }) = &self.present
+        else {
+            return key.with(&numbers).with(&[Value::Null; VALUES_OF_PRESENT]);
         };
-        row.extend([
-            version.to_string().into(),
+        let DerivedColumns { reference, position, status, requirement_type, parent } = derived;
+        let [revision, number] = numbers;
+        key.with(&[
+            revision,
+            number,
+            (&version.to_string()).into(),
             modified.0.into(),
-            integer(parts),
+            integer(*parts),
             meta.into(),
             path.as_deref().into(),
-        ]);
-        row.extend(derived);
-        row.extend([origin.user.into(), origin.tool.into(), origin.reason.into()]);
-        row
+            reference.as_deref().into(),
+            position.as_deref().into(),
+            (*status).into(),
+            (*requirement_type).into(),
+            parent.as_deref().into(),
+            origin.user.as_deref().into(),
+            origin.tool.as_deref().into(),
+            origin.reason.as_deref().into(),
+        ])
     }
 }
 
@@ -251,46 +259,69 @@ pub(crate) fn encode_meta(meta: &DocumentMeta) -> StoreResult<String> {
 
 /// The columns that derive from the metadata: the reference, and what lists of items select and
 /// sort by.
-pub(crate) fn derived_columns(meta: &DocumentMeta) -> [Value; DERIVED_COLUMNS] {
-    let mut columns = [const { Value::Null }; DERIVED_COLUMNS];
-    columns[0] = meta.reference().map_or(Value::Null, |reference| key_text(&reference));
-    if let Some(position) = ItemPage::position(meta)
-        && let Some(item) = &meta.item
-    {
-        columns[1] = Bytes::from(ItemPage::position_key(&position)).into();
-        columns[2] = item.status.map_or("", |status| status.name()).into();
-        columns[3] = item.requirement_type.map_or("", |one| one.name()).into();
-        columns[4] = item.parent.map(|parent| parent.to_string()).unwrap_or_default().into();
+#[derive(Default)]
+pub(crate) struct DerivedColumns {
+    reference: Option<String>,
+    position: Option<Vec<u8>>,
+    status: Option<&'static str>,
+    requirement_type: Option<&'static str>,
+    parent: Option<String>,
+}
+
+impl DerivedColumns {
+    pub(crate) fn of(meta: &DocumentMeta) -> Self {
+        let reference = meta.reference().map(|reference| key_text(&reference).into_owned());
+        let mut columns = Self { reference, ..Self::default() };
+        if let Some(position) = ItemPage::position(meta)
+            && let Some(item) = &meta.item
+        {
+            columns.position = Some(ItemPage::position_key(&position));
+            columns.status = Some(item.status.map_or("", Status::name));
+            columns.requirement_type =
+                Some(item.requirement_type.map_or("", RequirementType::name));
+            columns.parent = Some(item.parent.map(|one| one.to_string()).unwrap_or_default());
+        }
+        columns
     }
-    columns
 }
 
 /// The rows of a text: its parts after a key.
-pub(crate) fn text_rows(key: &[Value], body: &Bytes) -> Vec<TableRow> {
+pub(crate) fn text_rows(key: &RowKey, body: &Bytes) -> Vec<TableRow> {
     let mut rows = Vec::new();
     let mut start = 0;
     while start < body.len() || rows.is_empty() {
         let end = body.len().min(start + PART_BYTES);
-        let mut row = key.to_vec();
-        row.extend([integer(rows.len()), body.slice(start..end).into()]);
-        rows.push(row);
+        rows.push(key.with(&[integer(rows.len()), body[start..end].into()]));
         start = end.max(1);
     }
     rows
 }
 
 /// Joins the parts of a text, which are the last values of rows in order.
-pub(crate) fn join_parts(rows: Vec<TableRow>) -> StoreResult<Bytes> {
+pub(crate) fn join_parts(rows: &[TableRow]) -> StoreResult<Bytes> {
     let mut parts = Vec::with_capacity(rows.len());
-    for mut row in rows {
-        let Some(Value::Binary(bytes)) = row.pop() else { return Err(damaged("a text")) };
+    for row in rows {
+        let Some(Value::Binary(bytes)) = row.values().last() else { return Err(damaged("a text")) };
         parts.push(bytes);
     }
-    match parts.pop() {
-        Some(only) if parts.is_empty() => Ok(only),
-        Some(last) => Ok([parts.concat(), last.to_vec()].concat().into()),
-        None => Err(damaged("a text")),
+    match (rows, &*parts) {
+        ([row], [only]) => Ok(row.share(only)),
+        ([], _) => Err(damaged("a text")),
+        _ => Ok(parts.concat().into()),
     }
+}
+
+/// The rows of texts by their key without the number of the part, each in the order of the parts.
+pub(crate) fn rows_by_text(table: &Table, rows: Vec<TableRow>) -> HashMap<RowKey, Vec<TableRow>> {
+    let mut texts = HashMap::<RowKey, Vec<TableRow>>::new();
+    let part = table.key_width - 1;
+    for row in rows {
+        texts.entry(row.prefix(part)).or_default().push(row);
+    }
+    for rows in texts.values_mut() {
+        rows.sort_unstable_by(|a, b| a.value(part).cmp(&b.value(part)));
+    }
+    texts
 }
 
 /// Number of rows of the text of an entry.
@@ -302,27 +333,26 @@ fn part_count(content: &PastContent) -> usize {
 }
 
 /// Encodes an entry of the history without its text.
-pub(crate) fn encode_entry(key: RowKey, entry: &PastEntry) -> TableRow {
+pub(crate) fn encode_entry(key: &RowKey, entry: &PastEntry) -> TableRow {
     let (hash, is_purged) = match &entry.content {
         PastContent::Deleted => (None, false),
         PastContent::Text(body) => (Some(TextHash::of_bytes(body)), false),
         PastContent::Purged(hash) => (Some(*hash), true),
     };
-    let ChangeOrigin { user, tool, reason } = entry.origin.clone();
-    let mut row = key;
-    row.extend([
+    let ChangeOrigin { user, tool, reason } = &entry.origin;
+    let version = hash.map(|hash| hash.version().to_string());
+    key.with(&[
         integer(entry.number),
-        hash.map(|hash| hash.version().to_string()).into(),
-        hash.map(|hash| Bytes::copy_from_slice(&hash.0)).into(),
+        version.as_deref().into(),
+        hash.as_ref().map(|hash| &hash.0[..]).into(),
         integer(part_count(&entry.content)),
         entry.at.0.into(),
         entry.ended.0.into(),
-        user.into(),
-        tool.into(),
-        reason.into(),
+        user.as_deref().into(),
+        tool.as_deref().into(),
+        reason.as_deref().into(),
         i64::from(is_purged).into(),
-    ]);
-    row
+    ])
 }
 
 /// A row of `history`, without the text.
@@ -340,15 +370,14 @@ pub(crate) struct EntryRow {
 }
 
 impl EntryRow {
-    pub(crate) fn decode(row: TableRow) -> StoreResult<Self> {
-        let mut reader = RowReader::new(row, "an entry of the history");
-        reader.skip(1);
-        let id = DocumentId { kind: parse_kind(&reader.text()?)?, name: reader.text()? };
+    pub(crate) fn decode(row: &TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, "an entry of the history").after(1);
+        let id = DocumentId { kind: parse_kind(reader.text()?)?, name: reader.text()?.to_owned() };
         let number = reader.number()?;
         reader.skip(1);
         let hash = match reader.optional_binary()? {
             None => None,
-            Some(hash) => match (*hash).try_into() {
+            Some(hash) => match hash.try_into() {
                 Ok(hash) => Some(TextHash(hash)),
                 Err(_) => return Err(damaged("a hash of the history")),
             },
@@ -367,10 +396,10 @@ impl EntryRow {
 }
 
 pub(crate) fn encode_audit_row(row: &AuditRow) -> TableRow {
-    vec![integer(row.number), binary(&row.hash.0), (&*row.text).into()]
+    TableRow::of(&[integer(row.number), row.hash.0[..].into(), (&*row.text).into()])
 }
 
-pub(crate) fn decode_audit_row(row: TableRow) -> StoreResult<AuditRow> {
+pub(crate) fn decode_audit_row(row: &TableRow) -> StoreResult<AuditRow> {
     let mut reader = RowReader::new(row, "a row of the audit log");
     let (number, hash) = (reader.number()?, RowHash(reader.binary()?));
     Ok(AuditRow { number, hash, text: reader.text()?.into() })
@@ -394,16 +423,15 @@ impl StoreRow {
     pub(crate) const ID: i64 = 1;
 
     pub(crate) fn key() -> RowKey {
-        vec![Self::ID.into()]
+        TableRow::of(&[Self::ID.into()])
     }
 
     /// Decodes the result of a query for the only row.
-    pub(crate) fn decode(rows: Vec<TableRow>) -> StoreResult<Self> {
-        let row = rows.into_iter().next().ok_or_else(|| damaged("the row of table store"))?;
-        let mut reader = RowReader::new(row, "the row of table store");
-        reader.skip(1);
+    pub(crate) fn decode(rows: &[TableRow]) -> StoreResult<Self> {
+        let row = rows.first().ok_or_else(|| damaged("the row of table store"))?;
+        let mut reader = RowReader::new(row, "the row of table store").after(1);
         Ok(Self {
-            state: reader.text()?,
+            state: reader.text()?.to_owned(),
             store_id: reader.binary()?,
             epoch: reader.integer()?,
             newest_audit: ChainHead { number: reader.number()?, hash: RowHash(reader.binary()?) },
@@ -413,15 +441,14 @@ impl StoreRow {
 
     pub(crate) fn encode(&self) -> TableRow {
         let ChainHead { number, hash } = self.newest_audit;
-        vec![
-            Self::ID.into(),
-            self.state.as_str().into(),
-            binary(&self.store_id),
+        Self::key().with(&[
+            (&self.state).into(),
+            self.store_id[..].into(),
             self.epoch.into(),
             integer(number),
-            binary(&hash.0),
+            hash.0[..].into(),
             self.metadata_format.into(),
-        ]
+        ])
     }
 
     /// Refuses a database that an import is filling, or whose metadata has another format.
@@ -451,46 +478,41 @@ impl StoreRow {
 }
 
 pub(crate) fn encode_user(user: &User) -> StoreResult<TableRow> {
-    Ok(vec![user.name.key().into(), to_json(user)?.into()])
+    Ok(TableRow::of(&[(&user.name.key()).into(), (&to_json(user)?).into()]))
 }
 
-pub(crate) fn decode_user(row: TableRow) -> StoreResult<User> {
-    let mut reader = RowReader::new(row, "a user");
-    reader.skip(1);
-    from_json(&reader.text()?, "a user")
+pub(crate) fn decode_user(row: &TableRow) -> StoreResult<User> {
+    from_json(RowReader::new(row, "a user").after(1).text()?, "a user")
 }
 
 pub(crate) fn encode_token(token: &Token) -> StoreResult<TableRow> {
     // The last use is only in its column: recording it does not rewrite the text.
     let text = to_json(&Token { last_used_at: None, ..token.clone() })?;
-    let used = token.last_used_at.map(|at| at.0);
-    Ok(vec![
+    Ok(TableRow::of(&[
         token.id.as_str().into(),
-        token.user.key().into(),
+        (&token.user.key()).into(),
         token.created_at.0.into(),
-        used.into(),
-        text.into(),
-    ])
+        token.last_used_at.map(|at| at.0).into(),
+        (&text).into(),
+    ]))
 }
 
-pub(crate) fn decode_token(row: TableRow) -> StoreResult<Token> {
-    let mut reader = RowReader::new(row, "a token");
-    reader.skip(3);
+pub(crate) fn decode_token(row: &TableRow) -> StoreResult<Token> {
+    let mut reader = RowReader::new(row, "a token").after(3);
     let last_used_at = reader.optional_integer()?.map(Timestamp);
-    let token: Token = from_json(&reader.text()?, "a token")?;
+    let token: Token = from_json(reader.text()?, "a token")?;
     Ok(Token { last_used_at, ..token })
 }
 
 pub(crate) fn encode_record(key: &str, record: &IdempotencyRecord) -> StoreResult<TableRow> {
-    let response = record.answer.as_deref().into();
     let text = to_json(&IdempotencyRecord { answer: None, ..record.clone() })?;
-    Ok(vec![key.into(), record.at.0.into(), text.into(), response])
+    let response = record.answer.as_deref().into();
+    Ok(TableRow::of(&[key.into(), record.at.0.into(), (&text).into(), response]))
 }
 
-pub(crate) fn decode_record(row: TableRow) -> StoreResult<IdempotencyRecord> {
-    let mut reader = RowReader::new(row, "an idempotency record");
-    reader.skip(2);
-    let record: IdempotencyRecord = from_json(&reader.text()?, "an idempotency record")?;
+pub(crate) fn decode_record(row: &TableRow) -> StoreResult<IdempotencyRecord> {
+    let mut reader = RowReader::new(row, "an idempotency record").after(2);
+    let record: IdempotencyRecord = from_json(reader.text()?, "an idempotency record")?;
     Ok(IdempotencyRecord { answer: reader.optional_text()?.map(Into::into), ..record })
 }
 

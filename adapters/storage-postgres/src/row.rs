@@ -1,69 +1,204 @@
 //! Rows and queries in the terms of this storage, without SQL.
 
+use std::fmt;
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytes::{BufMut as _, Bytes};
 
 use crate::tables::Table;
 
 /// A value of a column. The order of values is that of the database: texts and bytes by their
 /// bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Value {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Value<'a> {
     #[default]
     Null,
     Integer(i64),
-    Text(String),
-    Binary(Bytes),
+    Text(&'a str),
+    Binary(&'a [u8]),
 }
 
-impl Value {
-    /// The approximate memory.
-    pub(crate) fn size_bytes(&self) -> usize {
-        let content = match self {
-            Self::Null | Self::Integer(_) => 0,
-            Self::Text(text) => text.len(),
-            Self::Binary(bytes) => bytes.len(),
+impl<'a> Value<'a> {
+    fn append_to(self, bytes: &mut Vec<u8>) {
+        let (kind, content) = match self {
+            Self::Null => return bytes.put_u8(b'n'),
+            Self::Integer(number) => {
+                bytes.put_u8(b'i');
+                return bytes.put_i64(number);
+            }
+            Self::Text(text) => (b't', text.as_bytes()),
+            Self::Binary(binary) => (b'b', binary),
         };
-        size_of::<Self>() + content
+        bytes.put_u8(kind);
+        // No value reaches 4 GiB: a message of the database is limited to 1 GiB.
+        bytes.put_u32(u32::try_from(content.len()).unwrap_or(u32::MAX));
+        bytes.put_slice(content);
+    }
+
+    /// The first of these encoded values, and the bytes after it.
+    fn split_first(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (kind, rest) = bytes.split_first()?;
+        if *kind == b'n' {
+            return Some((Self::Null, rest));
+        }
+        if *kind == b'i' {
+            let (number, rest) = rest.split_first_chunk()?;
+            return Some((Self::Integer(i64::from_be_bytes(*number)), rest));
+        }
+        let (length, rest) = rest.split_first_chunk()?;
+        let (content, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        match kind {
+            b't' => Some((Self::Text(str::from_utf8(content).ok()?), rest)),
+            _ => Some((Self::Binary(content), rest)),
+        }
     }
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<i64> for Value {
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Value<'_> {
     fn from(number: i64) -> Self {
         Self::Integer(number)
     }
 }
 
-impl From<Bytes> for Value {
-    fn from(bytes: Bytes) -> Self {
+impl<'a> From<&'a [u8]> for Value<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
         Self::Binary(bytes)
     }
 }
 
-impl<T: Into<Value>> From<Option<T>> for Value {
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
     }
 }
 
-/// A row: a value for each column of its table, the key first.
-pub(crate) type TableRow = Vec<Value>;
+/// A row in one buffer: a value for each column of its table, the key first. Each value is encoded
+/// as its type, its length and its content, so that no two rows have the same bytes, and a key is
+/// the beginning of its rows.
+///
+/// Clones share the buffer. The order is that of the bytes: different from the database's.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TableRow(Bytes);
 
-/// The values of the key columns of a row.
-pub(crate) type RowKey = Vec<Value>;
+/// The values of the key columns of a row, or of the first of them.
+pub(crate) type RowKey = TableRow;
+
+impl TableRow {
+    pub(crate) fn of(values: &[Value<'_>]) -> Self {
+        Self(Bytes::new()).with(values)
+    }
+
+    /// This row with further values.
+    pub(crate) fn with(&self, values: &[Value<'_>]) -> Self {
+        const OVERHEAD: usize = 9;
+        let content = |value: &Value<'_>| match value {
+            Value::Null | Value::Integer(_) => 0,
+            Value::Text(text) => text.len(),
+            Value::Binary(binary) => binary.len(),
+        };
+        let size = values.iter().map(|value| OVERHEAD + content(value)).sum::<usize>();
+        let mut bytes = Vec::with_capacity(self.0.len() + size);
+        bytes.extend_from_slice(&self.0);
+        for value in values {
+            value.append_to(&mut bytes);
+        }
+        Self(bytes.into())
+    }
+
+    /// The encoded values.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn values(&self) -> Values<'_> {
+        Values { rest: &self.0 }
+    }
+
+    /// The value of a column; null after the last one.
+    pub(crate) fn value(&self, column: usize) -> Value<'_> {
+        self.values().nth(column).unwrap_or_default()
+    }
+
+    /// The first values.
+    pub(crate) fn prefix(&self, width: usize) -> RowKey {
+        let mut values = self.values();
+        if let Some(last) = width.checked_sub(1) {
+            values.nth(last);
+        } else {
+            return Self(Bytes::new());
+        }
+        Self(self.0.slice(..self.0.len() - values.rest.len()))
+    }
+
+    pub(crate) fn starts_with(&self, prefix: &RowKey) -> bool {
+        self.0.starts_with(&prefix.0)
+    }
+
+    /// This row with another value of a column.
+    pub(crate) fn replace(&self, column: usize, value: Value<'_>) -> Self {
+        let mut values = Vec::from_iter(self.values());
+        if let Some(old) = values.get_mut(column) {
+            *old = value;
+        }
+        Self::of(&values)
+    }
+
+    /// Shares the bytes of a value of this row.
+    pub(crate) fn share(&self, binary: &[u8]) -> Bytes {
+        self.0.slice_ref(binary)
+    }
+}
+
+impl fmt::Debug for TableRow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.values()).finish()
+    }
+}
+
+/// The values of a row.
+#[derive(Clone)]
+pub(crate) struct Values<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        let (value, rest) = Value::split_first(self.rest)?;
+        self.rest = rest;
+        Some(value)
+    }
+}
+
+/// Encodes rows, one after another.
+#[derive(Default)]
+pub(crate) struct RowBuffer(Vec<u8>);
+
+impl RowBuffer {
+    pub(crate) fn push(&mut self, value: Value<'_>) {
+        value.append_to(&mut self.0);
+    }
+
+    /// Ends a row.
+    pub(crate) fn take(&mut self) -> TableRow {
+        let row = TableRow(Bytes::copy_from_slice(&self.0));
+        self.0.clear();
+        row
+    }
+}
 
 /// Selects the rows of one table that meet all conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,9 +208,10 @@ pub(crate) struct RowQuery {
     pub(crate) columns: Vec<&'static str>,
     /// A row must have the values of one of these tuples. One empty tuple accepts every row.
     /// A query with several tuples has no range, order or limit.
-    pub(crate) tuples: Vec<Vec<Value>>,
-    /// A column and the half-open range of its values. Null is in no range.
-    pub(crate) range: Option<(&'static str, Range<Value>)>,
+    pub(crate) tuples: Vec<TableRow>,
+    /// A column and the half-open range of its values, each a row of one value. Null is in no
+    /// range.
+    pub(crate) range: Option<(&'static str, Range<TableRow>)>,
     /// A column that is not null.
     pub(crate) not_null: Option<&'static str>,
     /// The columns to sort by.
@@ -90,12 +226,12 @@ impl RowQuery {
     pub(crate) fn equal(
         table: &'static Table,
         columns: &[&'static str],
-        values: Vec<Value>,
+        values: &[Value<'_>],
     ) -> Self {
         Self {
             table,
             columns: columns.to_vec(),
-            tuples: vec![values],
+            tuples: vec![TableRow::of(values)],
             range: None,
             not_null: None,
             order: Vec::new(),
@@ -106,15 +242,15 @@ impl RowQuery {
 
     /// The rows with these keys, or with keys that begin with these values.
     pub(crate) fn keys(table: &'static Table, keys: Vec<RowKey>) -> Self {
-        let width = keys.first().map_or(0, Vec::len);
+        let width = keys.first().map_or(0, |key| key.values().count());
         let mut columns = Vec::with_capacity(width);
         columns.extend(table.columns.iter().take(width).map(|column| column.name));
-        Self { tuples: keys, ..Self::equal(table, &columns, Vec::new()) }
+        Self { tuples: keys, ..Self::equal(table, &columns, &[]) }
     }
 
     /// All rows of a table.
     pub(crate) fn all(table: &'static Table) -> Self {
-        Self::equal(table, &[], Vec::new())
+        Self::equal(table, &[], &[])
     }
 
     pub(crate) fn sorted_by(self, order: &[&'static str]) -> Self {
@@ -129,14 +265,20 @@ impl RowQuery {
     pub(crate) fn sort(&self, rows: &mut [TableRow]) {
         let mut order = Vec::with_capacity(self.order.len());
         order.extend(self.order.iter().filter_map(|name| self.table.index_of(name)));
+        if order.is_empty() {
+            return;
+        }
         rows.sort_by(|a, b| {
-            let ascending =
-                order.iter().map(|&column| &a[column]).cmp(order.iter().map(|&column| &b[column]));
+            let ascending = order
+                .iter()
+                .map(|&column| a.value(column))
+                .cmp(order.iter().map(|&column| b.value(column)));
             if self.is_descending { ascending.reverse() } else { ascending }
         });
     }
 
-    pub(crate) fn within(self, column: &'static str, range: Range<Value>) -> Self {
+    pub(crate) fn within(self, column: &'static str, range: Range<Value<'_>>) -> Self {
+        let range = TableRow::of(&[range.start])..TableRow::of(&[range.end]);
         Self { range: Some((column, range)), ..self }
     }
 }

@@ -21,8 +21,7 @@ use super::pool::ConnectionPool;
 use super::rows::row_checksum;
 use super::statements::SqlStatement;
 use crate::error::{refused, unavailable};
-use crate::records::METADATA_FORMAT;
-use crate::row::Value;
+use crate::records::{METADATA_FORMAT, StoreRow};
 use crate::tables::STORE;
 
 /// One statement per step, separated by `;` at the end of a line. The first steps create the
@@ -188,18 +187,15 @@ pub(crate) fn migrations() -> StoreResult<Vec<Migration>> {
 
 /// Splits a file into its statements and completes the row that identifies the database.
 fn render_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
-    let head = ChainHead::default();
-    let row = [
-        Value::Integer(1),
-        "complete".into(),
-        Value::Binary(store_id.to_vec().into()),
-        epoch.into(),
-        Value::Integer(0),
-        Value::Binary(head.hash.0.to_vec().into()),
-        METADATA_FORMAT.into(),
-    ];
+    let row = StoreRow {
+        state: StoreRow::COMPLETE.to_owned(),
+        store_id,
+        epoch,
+        newest_audit: ChainHead::default(),
+        metadata_format: METADATA_FORMAT,
+    };
     let id = format!("{:032x}", u128::from_be_bytes(store_id));
-    let checksum = row_checksum(STORE.name, &row);
+    let checksum = row_checksum(STORE.name, &row.encode());
     let mut steps = Vec::new();
     for step in text.split(";\n") {
         if !step.trim().is_empty() {

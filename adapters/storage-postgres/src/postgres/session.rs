@@ -21,7 +21,8 @@ use super::rows::UnionLayout;
 use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
 use super::statements::SqlStatement;
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
-use crate::row::{RowChange, RowQuery, TableRow, Value};
+use crate::records::StoreRow;
+use crate::row::{RowBuffer, RowChange, RowQuery, TableRow};
 use crate::tables::{STORE, Table};
 
 /// Maximum attempts of a read. It has no side effects, so it can be repeated.
@@ -100,12 +101,12 @@ async fn send(
     sql: SqlStatement<'_>,
 ) -> Result<Response, DatabaseError> {
     let (queries, layout) = (sql.queries, UnionLayout::new(sql.queries));
-    let mut rows = vec![Vec::new(); queries.len()];
+    let (mut rows, mut buffer) = (vec![Vec::new(); queries.len()], RowBuffer::default());
     let stream = client.query_raw(&prepared, sql.parameters).await?;
     pin_mut!(stream);
     while let Some(row) = stream.try_next().await? {
         if !queries.is_empty() {
-            let (number, row) = layout.decode(&row)?;
+            let (number, row) = layout.decode(&row, &mut buffer)?;
             rows[number].push(row);
         }
     }
@@ -247,7 +248,7 @@ impl RowSource for PostgresDatabase {
 impl Database for PostgresDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         let database = self.clone();
-        let queries = vec![RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)])];
+        let queries = vec![RowQuery::keys(&STORE, vec![StoreRow::key()])];
         let pool = self.pool.clone();
         // Made by the task, so that its transaction ends even if the caller gives up.
         let snapshot = self.run(async move {

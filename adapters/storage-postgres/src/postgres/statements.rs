@@ -60,11 +60,8 @@ impl<'a> SqlStatement<'a> {
     ) -> Result<Self, DatabaseError> {
         let mut parameters = Vec::new();
         push_arrays(&mut parameters, table, &names(table.columns), rows)?;
-        let mut checksums = Vec::with_capacity(rows.len());
-        for row in rows {
-            checksums.push(row_checksum(table.name, row));
-        }
-        parameters.push(Box::new(checksums));
+        let checksum = |row: &&TableRow| row_checksum(table.name, row);
+        parameters.push(Box::new(Vec::from_iter(rows.iter().map(checksum))));
         Ok(Self { text: upsert_text(table).into(), parameters, queries: &[] })
     }
 
@@ -95,7 +92,7 @@ impl<'a> SelectText<'a> {
         match query.tuples.as_slice() {
             [] => self.condition("FALSE"),
             [tuple] => {
-                for (column, value) in query.columns.iter().zip(tuple) {
+                for (column, value) in query.columns.iter().zip(tuple.values()) {
                     self.compare(column, "=", scalar(value));
                 }
             }
@@ -106,8 +103,8 @@ impl<'a> SelectText<'a> {
             }
         }
         if let Some((column, range)) = &query.range {
-            self.compare(column, ">=", scalar(&range.start));
-            self.compare(column, "<", scalar(&range.end));
+            self.compare(column, ">=", scalar(range.start.value(0)));
+            self.compare(column, "<", scalar(range.end.value(0)));
         }
         if let Some(column) = query.not_null {
             self.condition(&format!("{column} IS NOT NULL"));
@@ -179,7 +176,7 @@ fn is_in<'a>(
     parameters: &mut Vec<Parameter<'a>>,
     table: &Table,
     columns: &[&str],
-    tuples: &[&'a Vec<Value>],
+    tuples: &[&'a TableRow],
 ) -> Result<String, DatabaseError> {
     let mut arrays = Vec::with_capacity(columns.len());
     for (index, column) in columns.iter().enumerate() {
@@ -194,13 +191,52 @@ fn is_in<'a>(
     Ok(format!("({columns}) IN (SELECT * FROM unnest({arrays}))"))
 }
 
-fn scalar(value: &Value) -> Parameter<'_> {
+fn scalar(value: Value<'_>) -> Parameter<'_> {
     match value {
         // No comparison with null is true.
         Value::Null => Box::new(None::<i64>),
-        Value::Integer(number) => Box::new(*number),
+        Value::Integer(number) => Box::new(number),
         Value::Text(text) => Box::new(escape(text)),
-        Value::Binary(bytes) => Box::new(&bytes[..]),
+        Value::Binary(bytes) => Box::new(bytes),
+    }
+}
+
+/// The values of one column.
+enum ColumnArray<'a> {
+    Integers(Vec<Option<i64>>),
+    Texts(Vec<Option<Cow<'a, str>>>),
+    Binaries(Vec<Option<&'a [u8]>>),
+}
+
+impl<'a> ColumnArray<'a> {
+    fn new(kind: ColumnType, capacity: usize) -> Self {
+        match kind {
+            ColumnType::Integer => Self::Integers(Vec::with_capacity(capacity)),
+            ColumnType::Text => Self::Texts(Vec::with_capacity(capacity)),
+            ColumnType::Binary => Self::Binaries(Vec::with_capacity(capacity)),
+        }
+    }
+
+    /// Returns false if the value does not fit the column.
+    fn push(&mut self, value: Value<'a>) -> bool {
+        match (self, value) {
+            (Self::Integers(values), Value::Integer(number)) => values.push(Some(number)),
+            (Self::Texts(values), Value::Text(text)) => values.push(Some(escape(text))),
+            (Self::Binaries(values), Value::Binary(bytes)) => values.push(Some(bytes)),
+            (Self::Integers(values), Value::Null) => values.push(None),
+            (Self::Texts(values), Value::Null) => values.push(None),
+            (Self::Binaries(values), Value::Null) => values.push(None),
+            _ => return false,
+        }
+        true
+    }
+
+    fn into_parameter(self) -> Parameter<'a> {
+        match self {
+            Self::Integers(values) => Box::new(values),
+            Self::Texts(values) => Box::new(values),
+            Self::Binaries(values) => Box::new(values),
+        }
     }
 }
 
@@ -209,42 +245,22 @@ fn push_arrays<'a>(
     parameters: &mut Vec<Parameter<'a>>,
     table: &Table,
     columns: &[&str],
-    tuples: &[&'a Vec<Value>],
+    tuples: &[&'a TableRow],
 ) -> Result<(), DatabaseError> {
-    for (index, name) in columns.iter().enumerate() {
-        let mut values = Vec::with_capacity(tuples.len());
-        for tuple in tuples {
-            values.push(tuple.get(index).ok_or_else(|| mismatch(table, name))?);
-        }
-        parameters.push(array(table, column_of(table, name)?, &values)?);
+    let mut arrays = Vec::with_capacity(columns.len());
+    for name in columns {
+        arrays.push(ColumnArray::new(column_of(table, name)?.kind, tuples.len()));
     }
+    for tuple in tuples {
+        let mut values = tuple.values();
+        for (array, name) in arrays.iter_mut().zip(columns) {
+            if !values.next().is_some_and(|value| array.push(value)) {
+                return Err(mismatch(table, name));
+            }
+        }
+    }
+    parameters.extend(arrays.into_iter().map(ColumnArray::into_parameter));
     Ok(())
-}
-
-fn array<'a>(
-    table: &Table,
-    column: &Column,
-    values: &[&'a Value],
-) -> Result<Parameter<'a>, DatabaseError> {
-    let mut integers = Vec::new();
-    let mut texts = Vec::new();
-    let mut binaries = Vec::new();
-    for value in values {
-        match (column.kind, value) {
-            (ColumnType::Integer, Value::Integer(number)) => integers.push(Some(*number)),
-            (ColumnType::Text, Value::Text(text)) => texts.push(Some(escape(text))),
-            (ColumnType::Binary, Value::Binary(bytes)) => binaries.push(Some(&bytes[..])),
-            (ColumnType::Integer, Value::Null) => integers.push(None),
-            (ColumnType::Text, Value::Null) => texts.push(None),
-            (ColumnType::Binary, Value::Null) => binaries.push(None),
-            _ => return Err(mismatch(table, column.name)),
-        }
-    }
-    Ok(match column.kind {
-        ColumnType::Integer => Box::new(integers),
-        ColumnType::Text => Box::new(texts),
-        ColumnType::Binary => Box::new(binaries),
-    })
 }
 
 impl ColumnType {

@@ -7,7 +7,7 @@ use reqlore_domain::project_key::ProjectKey;
 use super::documents::document_id;
 use super::read_one;
 use crate::database::RowSource;
-use crate::records::{ProjectRow, RowReader, StoreRow, integer, project_value};
+use crate::records::{ProjectRow, RowReader, StoreRow, integer, project_key};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, PROJECTS, STORE, WRITERS};
 
@@ -22,7 +22,7 @@ pub(crate) async fn changes_since(
 ) -> StoreResult<ChangePage> {
     let mut queries = vec![
         RowQuery::keys(&STORE, vec![StoreRow::key()]),
-        RowQuery::keys(&PROJECTS, vec![vec![project_value(project)]]),
+        RowQuery::keys(&PROJECTS, vec![project_key(project)]),
     ];
     if let Some(ChangePosition { revision: Revision(first), .. }) = since {
         queries.push(writer_query(project, first));
@@ -31,9 +31,9 @@ pub(crate) async fn changes_since(
     }
     let mut results = source.read(queries).await?.into_iter();
     let mut next = || results.next().unwrap_or_default();
-    let store_id = u128::from_be_bytes(StoreRow::decode(next())?.store_id);
-    let row = next().into_iter().next().map(ProjectRow::decode).transpose()?.unwrap_or_default();
-    let since_writer = decode_writer(next())?;
+    let store_id = u128::from_be_bytes(StoreRow::decode(&next())?.store_id);
+    let row = next().first().map(ProjectRow::decode).transpose()?.unwrap_or_default();
+    let since_writer = decode_writer(&next())?;
     let revision = Revision(row.revision);
     let position = ChangePosition { store_id, writer_id: row.writer, revision };
     let known = since.filter(|since| {
@@ -55,7 +55,7 @@ pub(crate) async fn changes_since(
     let queries = vec![writer_query(project, last), of_last.up_to(last).sorted_by(&ORDER)];
     let mut results = source.read(queries).await?;
     let of_last = results.pop().unwrap_or_default();
-    let writer_id = decode_writer(results.pop().unwrap_or_default())?;
+    let writer_id = decode_writer(&results.pop().unwrap_or_default())?;
     let mut before = Vec::with_capacity(rows.len());
     for row in rows {
         if revision_of(&row)? < last {
@@ -69,8 +69,8 @@ pub(crate) async fn changes_since(
 }
 
 /// Documents with changes from this revision on.
-fn revisions(project: &ProjectKey, first: Value) -> RowQuery {
-    RowQuery::equal(&DOCUMENTS, &["project"], vec![project_value(project)])
+fn revisions(project: &ProjectKey, first: Value<'_>) -> RowQuery {
+    RowQuery::keys(&DOCUMENTS, vec![project_key(project)])
         .within("revision", first..Value::Integer(i64::MAX))
 }
 
@@ -78,7 +78,7 @@ impl RowQuery {
     /// Ends the range after this number.
     fn up_to(mut self, last: u64) -> Self {
         if let Some((_, range)) = &mut self.range {
-            range.end = integer(last.saturating_add(1));
+            range.end = TableRow::of(&[integer(last.saturating_add(1))]);
         }
         self
     }
@@ -87,7 +87,7 @@ impl RowQuery {
 /// The writer of a revision: the last row that begins with it or before.
 fn writer_query(project: &ProjectKey, revision: u64) -> RowQuery {
     let end = integer(revision.saturating_add(1));
-    let query = RowQuery::equal(&WRITERS, &["project"], vec![project_value(project)])
+    let query = RowQuery::keys(&WRITERS, vec![project_key(project)])
         .within("first_revision", Value::Integer(0)..end)
         .sorted_by(&["first_revision"])
         .limited_to(1);
@@ -95,23 +95,20 @@ fn writer_query(project: &ProjectKey, revision: u64) -> RowQuery {
 }
 
 /// 0 for a revision without a writer.
-fn decode_writer(rows: Vec<TableRow>) -> StoreResult<u64> {
-    let Some(row) = rows.into_iter().next() else { return Ok(0) };
-    let mut reader = RowReader::new(row, "a writer");
-    reader.skip(2);
-    Ok(reader.integer()?.cast_unsigned())
+fn decode_writer(rows: &[TableRow]) -> StoreResult<u64> {
+    let Some(row) = rows.first() else { return Ok(0) };
+    Ok(RowReader::new(row, "a writer").after(2).integer()?.cast_unsigned())
 }
 
 fn revision_of(row: &TableRow) -> StoreResult<u64> {
-    let mut reader = RowReader::new(row[DOCUMENTS.key_width..].to_vec(), "a revision");
-    reader.number()
+    RowReader::new(row, "a revision").after(DOCUMENTS.key_width).number()
 }
 
 fn ids_of(rows: &[TableRow]) -> StoreResult<Vec<reqlore_domain::document::DocumentId>> {
-    rows.iter().map(|row| document_id(row)).collect()
+    rows.iter().map(document_id).collect()
 }
 
 /// The ID of the storage, and whether it is complete.
 pub(crate) async fn store_row(source: &dyn RowSource) -> StoreResult<StoreRow> {
-    StoreRow::decode(read_one(source, RowQuery::keys(&STORE, vec![StoreRow::key()])).await?)
+    StoreRow::decode(&read_one(source, RowQuery::keys(&STORE, vec![StoreRow::key()])).await?)
 }

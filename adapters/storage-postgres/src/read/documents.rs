@@ -1,6 +1,7 @@
 //! Documents, their metadata and their links.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,7 +13,8 @@ use super::read_one;
 use crate::database::RowSource;
 use crate::error::damaged;
 use crate::records::{
-    DocumentRow, PresentRow, document_key, join_parts, key_text, parse_kind, project_value,
+    DocumentRow, PresentRow, RowReader, document_key, join_parts, key_text, parse_kind,
+    project_key, rows_by_text,
 };
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{BODIES, DOCUMENTS, LINKS};
@@ -20,9 +22,8 @@ use crate::tables::{BODIES, DOCUMENTS, LINKS};
 /// After every text: no text begins with two of the last characters.
 pub(crate) const AFTER_TEXTS: &str = "\u{10ffff}\u{10ffff}";
 
-/// Positions of columns in a row of `links`.
+/// The position of the target in a row of `links`.
 const LINK_TARGET: usize = 1;
-const LINK_KIND: usize = 2;
 
 pub(crate) async fn documents(
     source: &dyn RowSource,
@@ -34,11 +35,22 @@ pub(crate) async fn documents(
     }
     let queries = document_queries(project, ids);
     let mut results = source.read(queries.to_vec()).await?;
-    let (bodies, rows) = (results.pop().unwrap_or_default(), results.pop().unwrap_or_default());
-    let mut found = DocumentRows::new(rows, bodies)?;
+    let bodies = rows_by_text(&BODIES, results.pop().unwrap_or_default());
+    let mut rows = HashMap::with_capacity(ids.len());
+    for row in results.pop().unwrap_or_default() {
+        rows.insert(row.prefix(DOCUMENTS.key_width), row);
+    }
     let mut documents = Vec::with_capacity(ids.len());
     for id in ids {
-        documents.push(found.document(id)?);
+        let key = document_key(project, id);
+        let row = rows.get(&key).map(DocumentRow::decode).transpose()?;
+        let Some(PresentRow { version, .. }) = row.and_then(|row| row.present) else {
+            documents.push(None);
+            continue;
+        };
+        let parts = bodies.get(&key).map_or(&[][..], Vec::as_slice);
+        let body = verified_body(id, version, join_parts(parts)?)?;
+        documents.push(Some(Document { id: id.clone(), version, body }));
     }
     Ok(documents)
 }
@@ -52,50 +64,18 @@ pub(crate) fn document_queries(project: &ProjectKey, ids: &[DocumentId]) -> [Row
     [RowQuery::keys(&DOCUMENTS, keys.clone()), RowQuery::keys(&BODIES, keys)]
 }
 
-/// Rows of documents with their texts.
-struct DocumentRows {
-    rows: HashMap<DocumentId, PresentRow>,
-    bodies: HashMap<DocumentId, BTreeMap<Value, TableRow>>,
-}
-
-impl DocumentRows {
-    fn new(rows: Vec<TableRow>, parts: Vec<TableRow>) -> StoreResult<Self> {
-        let mut found = Self { rows: HashMap::new(), bodies: HashMap::new() };
-        for row in rows {
-            let id = document_id(&row)?;
-            if let Some(present) = DocumentRow::decode(row)?.present {
-                found.rows.insert(id, present);
-            }
-        }
-        for row in parts {
-            let (id, part) = (document_id(&row)?, row[DOCUMENTS.key_width].clone());
-            found.bodies.entry(id).or_default().insert(part, row);
-        }
-        Ok(found)
-    }
-
-    fn document(&mut self, id: &DocumentId) -> StoreResult<Option<Document>> {
-        let Some(row) = self.rows.get(id) else { return Ok(None) };
-        let parts = self.bodies.get(id).cloned().unwrap_or_default();
-        let body = join_parts(parts.into_values().collect())?;
-        let body = verified_body(id, row.version, body)?;
-        Ok(Some(Document { id: id.clone(), version: row.version, body }))
-    }
-}
-
 /// Checks a text against the version of its document.
 pub(crate) fn verified_body(id: &DocumentId, version: Version, body: Bytes) -> StoreResult<Bytes> {
     if Version::of_bytes(&body) == version { Ok(body) } else { Err(damaged(&id.to_string())) }
 }
 
 /// The document of a row whose key begins with project, kind and name.
-pub(crate) fn document_id(row: &[Value]) -> StoreResult<DocumentId> {
-    match row {
-        [_, Value::Text(kind), Value::Text(name), ..] => {
-            Ok(DocumentId { kind: parse_kind(kind)?, name: name.clone() })
-        }
-        _ => Err(damaged("a document's row")),
-    }
+pub(crate) fn document_id(row: &TableRow) -> StoreResult<DocumentId> {
+    read_id(RowReader::new(row, "a document's row").after(1))
+}
+
+fn read_id(mut reader: RowReader<'_>) -> StoreResult<DocumentId> {
+    Ok(DocumentId { kind: parse_kind(reader.text()?)?, name: reader.text()?.to_owned() })
 }
 
 pub(crate) async fn versions(
@@ -107,30 +87,20 @@ pub(crate) async fn versions(
         return Ok(Vec::new());
     }
     let [query, _] = document_queries(project, ids);
-    let mut found = HashMap::new();
+    let mut found = HashMap::with_capacity(ids.len());
     for row in read_one(source, query).await? {
-        let id = document_id(&row)?;
-        found.insert(id, version_of(&row)?);
+        let present = DocumentRow::decode(&row)?.present;
+        found.insert(row.prefix(DOCUMENTS.key_width), present.map(|row| row.version));
     }
-    Ok(ids.iter().map(|id| found.get(id).copied().flatten()).collect())
-}
-
-/// The version in a row of `documents`, without the rest.
-fn version_of(row: &[Value]) -> StoreResult<Option<Version>> {
-    const VERSION: usize = 5;
-    match &row[VERSION] {
-        Value::Null => Ok(None),
-        Value::Text(version) => match Version::parse(version) {
-            Some(version) => Ok(Some(version)),
-            None => Err(damaged("a document's version")),
-        },
-        _ => Err(damaged("a document's version")),
-    }
+    let version_of = |id| found.get(&document_key(project, id)).copied().flatten();
+    Ok(ids.iter().map(version_of).collect())
 }
 
 /// The metadata in rows of `documents`, without deleted documents.
-pub(crate) fn decode_metas(rows: Vec<TableRow>) -> StoreResult<Vec<Arc<DocumentMeta>>> {
-    let mut metadata = Vec::with_capacity(rows.len());
+pub(crate) fn decode_metas<'a>(
+    rows: impl IntoIterator<Item = &'a TableRow>,
+) -> StoreResult<Vec<Arc<DocumentMeta>>> {
+    let mut metadata = Vec::new();
     for row in rows {
         if let Some(present) = DocumentRow::decode(row)?.present {
             metadata.push(Arc::new(present.meta()?));
@@ -141,9 +111,8 @@ pub(crate) fn decode_metas(rows: Vec<TableRow>) -> StoreResult<Vec<Arc<DocumentM
 
 /// All present documents of a kind.
 pub(crate) fn metas_of_kind(project: &ProjectKey, kind: DocumentKind) -> RowQuery {
-    let values = vec![project_value(project), kind.name().into()];
-    let query = RowQuery::equal(&DOCUMENTS, &["project", "kind"], values);
-    RowQuery { not_null: Some("version"), ..query }
+    let key = project_key(project).with(&[kind.name().into()]);
+    RowQuery { not_null: Some("version"), ..RowQuery::keys(&DOCUMENTS, vec![key]) }
 }
 
 /// The present documents of a kind in the order of their names, after the last one of a page.
@@ -155,7 +124,7 @@ pub(crate) fn documents_after(
     // The next name in the order of bytes.
     let first = last.map(|name| format!("{name}\0")).unwrap_or_default();
     metas_of_kind(project, kind)
-        .within("name", Value::Text(first)..AFTER_TEXTS.into())
+        .within("name", Value::Text(&first)..AFTER_TEXTS.into())
         .sorted_by(&["name"])
 }
 
@@ -167,7 +136,7 @@ pub(crate) async fn metadata_page(
     let query = documents_after(project, filter.kind, filter.after_name.as_deref())
         // One row beyond the limit shows whether there is another page.
         .limited_to(filter.limit.saturating_add(1));
-    let mut metadata = decode_metas(read_one(source, query).await?)?;
+    let mut metadata = decode_metas(&read_one(source, query).await?)?;
     let has_more = metadata.len() > filter.limit;
     metadata.truncate(filter.limit);
     let next_name = match metadata.last() {
@@ -186,17 +155,17 @@ pub(crate) async fn lookup(
     if words.is_empty() {
         return Ok(Vec::new());
     }
-    let by = |column: &'static str, word: fn(&str) -> Value| {
+    let of_kind = project_key(project).with(&[kind.name().into()]);
+    let by = |column: &'static str, word: fn(&str) -> Cow<'_, str>| {
         let columns = &["project", "kind", column];
-        let tuple = |text: &String| vec![project_value(project), kind.name().into(), word(text)];
+        let tuple = |text: &String| of_kind.with(&[Value::Text(&word(text))]);
         let mut tuples: Vec<_> = words.iter().map(tuple).collect();
         tuples.sort();
         tuples.dedup();
-        RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, Vec::new()) }
+        RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, &[]) }
     };
     let queries = vec![by("name", |text| text.into()), by("reference", key_text)];
-    let rows = source.read(queries).await?.into_iter().flatten().collect();
-    let found = decode_metas(rows)?;
+    let found = decode_metas(&source.read(queries).await?.concat())?;
     let mut matches = Vec::with_capacity(words.len());
     for word in words {
         let mut metadata = Vec::new();
@@ -223,16 +192,21 @@ pub(crate) async fn backlinks(
     if let Some(query) = documents_of(project, &found, links)? {
         rows = read_one(source, query).await?;
     }
-    decode_backlinks(&found, rows, links)
+    decode_backlinks(&found, &rows, links)
 }
 
 /// The links to these targets.
 pub(crate) fn links_query(project: &ProjectKey, targets: &[String]) -> RowQuery {
     let mut keys = BTreeSet::new();
     for target in targets {
-        keys.insert(vec![project_value(project), key_text(target)]);
+        keys.insert(project_key(project).with(&[Value::Text(&key_text(target))]));
     }
     RowQuery::keys(&LINKS, keys.into_iter().collect())
+}
+
+/// The document that contains a link.
+fn linking_document(link: &TableRow) -> StoreResult<DocumentId> {
+    read_id(RowReader::new(link, "a link").after(LINK_TARGET + 1))
 }
 
 /// The query for the documents of these links; `None` if there are none.
@@ -243,7 +217,7 @@ pub(crate) fn documents_of(
 ) -> StoreResult<Option<RowQuery>> {
     let mut ids = BTreeSet::new();
     for row in found {
-        let id = document_id(&row[LINK_KIND - 1..])?;
+        let id = linking_document(row)?;
         if links.kinds.contains(&id.kind) {
             ids.insert(id);
         }
@@ -256,23 +230,24 @@ pub(crate) fn documents_of(
 /// Returns for each target the documents that link to it.
 pub(crate) fn decode_backlinks(
     found: &[TableRow],
-    rows: Vec<TableRow>,
+    rows: &[TableRow],
     links: &BacklinkQuery,
 ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
     let mut sources = HashMap::new();
     for meta in decode_metas(rows)? {
         sources.insert(meta.id.clone(), meta);
     }
-    let mut by_target: HashMap<&Value, Vec<Arc<DocumentMeta>>> = HashMap::new();
+    let mut by_target: HashMap<Value<'_>, Vec<Arc<DocumentMeta>>> = HashMap::new();
     for row in found {
         // A document of another kind, or one that was deleted since the links were read.
-        if let Some(meta) = sources.get(&document_id(&row[LINK_KIND - 1..])?) {
-            by_target.entry(&row[LINK_TARGET]).or_default().push(Arc::clone(meta));
+        if let Some(meta) = sources.get(&linking_document(row)?) {
+            by_target.entry(row.value(LINK_TARGET)).or_default().push(Arc::clone(meta));
         }
     }
     let mut backlinks = Vec::with_capacity(links.targets.len());
     for target in &links.targets {
-        let metadata = by_target.get(&key_text(target)).cloned().unwrap_or_default();
+        let target = key_text(target);
+        let metadata = by_target.get(&Value::Text(&target)).cloned().unwrap_or_default();
         backlinks.push(sort_by_id(metadata));
     }
     Ok(backlinks)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::document::{DocumentId, DocumentMeta};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::entity_list::{
     EntityCounts, SimilarEntities, UntaggedList, exact_word, push_id, similar_prefix,
@@ -15,8 +15,8 @@ use super::documents::{AFTER_TEXTS, decode_metas, document_queries};
 use super::items::sum_counts;
 use super::read_one;
 use crate::database::RowSource;
-use crate::records::{RowReader, key_text, project_value};
-use crate::row::{RowQuery, TableRow, Value};
+use crate::records::{RowReader, key_text, project_key};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{COUNTS, ENTITY_WORDS, UNTAGGED};
 use crate::writer::{ENTITIES, TAG_PREFIX, UNTAGGED_ENTITIES};
 
@@ -29,17 +29,23 @@ pub(crate) async fn entity_kinds(
 ) -> StoreResult<EntityCounts> {
     let mut kinds = EntityCounts::new();
     for row in read_one(source, counts_query(project, ENTITIES, None)).await? {
-        let mut reader = RowReader::new(row, "a count of entities");
-        reader.skip(2);
-        kinds.insert(reader.text()?, reader.number()?);
+        let mut reader = RowReader::new(&row, "a count of entities").after(2);
+        kinds.insert(reader.text()?.to_owned(), reader.number()?);
     }
     Ok(kinds)
 }
 
 fn counts_query(project: &ProjectKey, counter: &str, kind: Option<&str>) -> RowQuery {
-    let mut key = vec![project_value(project), counter.into()];
-    key.extend(kind.map(key_text));
-    RowQuery::keys(&COUNTS, vec![key])
+    let key = project_key(project).with(&[counter.into()]);
+    RowQuery::keys(&COUNTS, vec![of_kind(key, kind)])
+}
+
+/// Continues a key with the kind of an entity.
+fn of_kind(key: RowKey, kind: Option<&str>) -> RowKey {
+    match kind {
+        Some(kind) => key.with(&[Value::Text(&key_text(kind))]),
+        None => key,
+    }
 }
 
 pub(crate) async fn tag_counts(
@@ -48,12 +54,11 @@ pub(crate) async fn tag_counts(
     kind: Option<&str>,
 ) -> StoreResult<EntityCounts> {
     let end = format!("{TAG_PREFIX}{AFTER_TEXTS}");
-    let query = RowQuery::equal(&COUNTS, &["project"], vec![project_value(project)])
-        .within("counter", TAG_PREFIX.into()..end.into());
+    let query = RowQuery::keys(&COUNTS, vec![project_key(project)])
+        .within("counter", TAG_PREFIX.into()..Value::Text(&end));
     let mut tags = EntityCounts::new();
     for row in read_one(source, query).await? {
-        let mut reader = RowReader::new(row, "a count of tags");
-        reader.skip(1);
+        let mut reader = RowReader::new(&row, "a count of tags").after(1);
         let (counter, counted_kind) = (reader.text()?, reader.text()?);
         if kind.is_none_or(|kind| kind == counted_kind) {
             let tag = counter.strip_prefix(TAG_PREFIX).unwrap_or_default().to_owned();
@@ -69,15 +74,14 @@ pub(crate) async fn untagged(
     kind: Option<&str>,
     limit: usize,
 ) -> StoreResult<UntaggedList> {
-    let mut key = vec![project_value(project)];
-    key.extend(kind.map(key_text));
+    let key = of_kind(project_key(project), kind);
     let queries = vec![
         counts_query(project, UNTAGGED_ENTITIES, kind),
         RowQuery::keys(&UNTAGGED, vec![key]).sorted_by(&["kind", "name"]).limited_to(limit),
     ];
     let mut results = source.read(queries).await?;
     let rows = results.pop().unwrap_or_default();
-    let total = sum_counts(results.pop().unwrap_or_default())?;
+    let total = sum_counts(&results.pop().unwrap_or_default())?;
     Ok(UntaggedList { metadata: entities(source, project, &rows).await?, total })
 }
 
@@ -86,7 +90,7 @@ pub(crate) async fn similar_entities(
     project: &ProjectKey,
     text: &str,
 ) -> StoreResult<SimilarEntities> {
-    let exact = vec![project_value(project), key_text(&exact_word(text))];
+    let exact = project_key(project).with(&[Value::Text(&key_text(&exact_word(text)))]);
     let query =
         RowQuery::keys(&ENTITY_WORDS, vec![exact]).sorted_by(&["name"]).limited_to(MAX_PAGE_ITEMS);
     let rows = read_one(source, query).await?;
@@ -96,8 +100,8 @@ pub(crate) async fn similar_entities(
     let end = format!("{prefix}{AFTER_TEXTS}");
     let mut first = prefix;
     loop {
-        let query = RowQuery::equal(&ENTITY_WORDS, &["project"], vec![project_value(project)])
-            .within("word", first.into()..end.as_str().into())
+        let query = RowQuery::keys(&ENTITY_WORDS, vec![project_key(project)])
+            .within("word", Value::Text(&first)..Value::Text(&end))
             .sorted_by(&["word", "name"])
             .limited_to(WORD_PAGE);
         let rows = read_one(source, query).await?;
@@ -106,7 +110,7 @@ pub(crate) async fn similar_entities(
             let entity = meta.entity.as_ref();
             is_full |= entity.is_some_and(|entity| !push_id(&mut similar.ids, &entity.id));
         }
-        match rows.last().map(|row| &row[1]) {
+        match rows.last().map(|row| row.value(1)) {
             Some(Value::Text(word)) if rows.len() == WORD_PAGE && !is_full => {
                 first = format!("{word}\0");
             }
@@ -123,8 +127,8 @@ async fn entities(
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
     let mut ids = Vec::with_capacity(rows.len());
     for row in rows {
-        if let Some(Value::Text(name)) = row.last() {
-            ids.push(DocumentId { kind: DocumentKind::Entity, name: name.clone() });
+        if let Some(Value::Text(name)) = row.values().last() {
+            ids.push(DocumentId::entity(name));
         }
     }
     if ids.is_empty() {
@@ -132,7 +136,7 @@ async fn entities(
     }
     let [query, _] = document_queries(project, &ids);
     let mut found = HashMap::new();
-    for meta in decode_metas(read_one(source, query).await?)? {
+    for meta in decode_metas(&read_one(source, query).await?)? {
         found.insert(meta.id.clone(), meta);
     }
     Ok(ids.iter().filter_map(|id| found.get(id).cloned()).collect())

@@ -10,7 +10,7 @@ use super::documents::documents;
 use super::read_one;
 use crate::database::RowSource;
 use crate::error::damaged;
-use crate::records::{DocumentRow, EntryRow, binary, document_key, integer, join_parts};
+use crate::records::{DocumentRow, EntryRow, document_key, integer, join_parts};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, HISTORY, TEXTS};
 
@@ -33,7 +33,7 @@ pub(crate) async fn history_page(
     let past = results.pop().unwrap_or_default();
     let mut entries = Vec::new();
     for row in results.pop().unwrap_or_default() {
-        let row = DocumentRow::decode(row)?;
+        let row = DocumentRow::decode(&row)?;
         if let Some(present) = row.present
             && row.number < before
         {
@@ -42,7 +42,7 @@ pub(crate) async fn history_page(
         }
     }
     for row in past {
-        let EntryRow { number, hash, at, origin, is_purged, .. } = EntryRow::decode(row)?;
+        let EntryRow { number, hash, at, origin, is_purged, .. } = EntryRow::decode(&row)?;
         let version = hash.map(|hash| hash.version());
         entries.push((number, HistoryEntry { version, at, origin, is_purged }));
     }
@@ -59,26 +59,24 @@ pub(crate) async fn document_at(
     if present.as_ref().is_some_and(|document| document.version == version) {
         return Ok(present);
     }
-    let mut values = document_key(project, id);
-    values.extend([version.to_string().into(), Value::Integer(0)]);
+    let values = document_key(project, id).with(&[(&version.to_string()).into(), integer(0)]);
     let columns = &["project", "kind", "name", "version", "purged"];
-    let query = RowQuery::equal(&HISTORY, columns, values).sorted_by(&["number"]).limited_to(1);
+    let query = RowQuery::equal(&HISTORY, columns, &[]).sorted_by(&["number"]).limited_to(1);
     // The newest entry wins if two texts share the version.
-    let query = RowQuery { is_descending: true, ..query };
+    let query = RowQuery { tuples: vec![values], is_descending: true, ..query };
     let Some(row) = read_one(source, query).await?.pop() else { return Ok(None) };
-    let Some(hash) = EntryRow::decode(row)?.hash else { return Ok(None) };
+    let Some(hash) = EntryRow::decode(&row)?.hash else { return Ok(None) };
     let rows = read_one(source, text_query(project, id, hash)).await?;
     // A purge may have erased the text in between.
     if rows.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Document::new(id.clone(), verified_text(id, hash, rows)?)))
+    Ok(Some(Document::new(id.clone(), verified_text(id, hash, &rows)?)))
 }
 
 /// The parts of an earlier text.
 pub(crate) fn text_query(project: &ProjectKey, id: &DocumentId, hash: TextHash) -> RowQuery {
-    let mut key = document_key(project, id);
-    key.push(binary(&hash.0));
+    let key = document_key(project, id).with(&[hash.0[..].into()]);
     RowQuery::keys(&TEXTS, vec![key]).sorted_by(&["part"])
 }
 
@@ -86,7 +84,7 @@ pub(crate) fn text_query(project: &ProjectKey, id: &DocumentId, hash: TextHash) 
 pub(crate) fn verified_text(
     id: &DocumentId,
     hash: TextHash,
-    rows: Vec<TableRow>,
+    rows: &[TableRow],
 ) -> StoreResult<Bytes> {
     let body = join_parts(rows)?;
     if TextHash::of_bytes(&body) == hash {

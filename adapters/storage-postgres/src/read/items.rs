@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use bytes::Bytes;
 use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::documents::StoreResult;
@@ -16,25 +15,25 @@ use super::documents::{decode_metas, document_id, document_queries};
 use super::read_one;
 use crate::database::RowSource;
 use crate::error::damaged;
-use crate::records::{RowReader, project_value};
-use crate::row::{RowQuery, TableRow, Value};
+use crate::records::{RowReader, project_key};
+use crate::row::{RowKey, RowQuery, TableRow};
 use crate::tables::{COUNTS, DIAGNOSTICS, DOCUMENTS, ITEM_COUNTS};
 use crate::writer::DIAGNOSED;
 
 /// The columns of a row of `documents` that lists use.
-struct ListedItem {
-    position: Bytes,
-    status: String,
-    requirement_type: String,
-    parent: String,
-    row: TableRow,
+struct ListedItem<'a> {
+    position: &'a [u8],
+    status: &'a str,
+    requirement_type: &'a str,
+    parent: &'a str,
+    row: &'a TableRow,
 }
 
-impl ListedItem {
+impl<'a> ListedItem<'a> {
     const FIRST_COLUMN: usize = 11;
 
-    fn new(row: TableRow) -> StoreResult<Self> {
-        let mut reader = RowReader::new(row[Self::FIRST_COLUMN..].to_vec(), "an item's row");
+    fn new(row: &'a TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, "an item's row").after(Self::FIRST_COLUMN);
         let position = reader.optional_binary()?.ok_or_else(|| damaged("an item's row"))?;
         let (status, requirement_type) = (reader.text()?, reader.text()?);
         Ok(Self { position, status, requirement_type, parent: reader.text()?, row })
@@ -54,11 +53,14 @@ pub(crate) async fn items(
     query: &ItemQuery,
 ) -> StoreResult<ItemPage> {
     let mut page = ItemPage::default();
-    let mut found = Vec::new();
+    let (rows, mut found);
     if let Some(parents) = &query.filter.parents {
         let parents: Vec<Reference> = parents.iter().copied().collect();
-        for item in children(source, project, query.kind, &parents).await? {
-            if item.is_selected(&query.filter) && count_item(&mut page, &item.status, 1, query) {
+        rows = children(source, project, query.kind, &parents).await?;
+        found = Vec::with_capacity(rows.len());
+        for item in rows.iter().map(ListedItem::new) {
+            let item = item?;
+            if item.is_selected(&query.filter) && count_item(&mut page, item.status, 1, query) {
                 found.push(item);
             }
         }
@@ -67,16 +69,15 @@ pub(crate) async fn items(
     } else {
         let mut results = source.read(group_queries(project, query)).await?.into_iter();
         for row in results.next().unwrap_or_default() {
-            count_group(&mut page, row, query)?;
+            count_group(&mut page, &row, query)?;
         }
-        for row in results.flatten() {
-            found.push(ListedItem::new(row)?);
-        }
+        rows = results.flatten().collect();
+        found = rows.iter().map(ListedItem::new).collect::<StoreResult<Vec<_>>>()?;
     }
-    found.sort_unstable_by(|a, b| a.position.cmp(&b.position));
+    found.sort_unstable_by_key(|item| item.position);
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
-    page.metadata = decode_metas(found.into_iter().map(|item| item.row).collect())?;
+    page.metadata = decode_metas(found.into_iter().map(|item| item.row))?;
     page.next = match page.metadata.last() {
         Some(meta) if has_more => ItemPage::position(meta),
         _ => None,
@@ -84,26 +85,27 @@ pub(crate) async fn items(
     Ok(page)
 }
 
-fn kind_columns(project: &ProjectKey, kind: ItemKind) -> Vec<Value> {
-    vec![project_value(project), DocumentKind::Item(kind).name().into()]
+fn kind_key(project: &ProjectKey, kind: ItemKind) -> RowKey {
+    project_key(project).with(&[DocumentKind::Item(kind).name().into()])
 }
 
 /// The query for the counts of all groups, and one for the first items of each group that the
 /// filter selects, each in the order of an index.
 fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
     let ItemFilter { status, requirement_type, .. } = query.filter;
-    let key = kind_columns(project, query.kind);
+    let key = kind_key(project, query.kind);
     let mut queries = vec![RowQuery::keys(&ITEM_COUNTS, vec![key.clone()])];
     if query.limit == 0 {
         return queries;
     }
     let Range { start, end } = query.position_keys();
     let first = |columns: &[&'static str], values| {
-        RowQuery::equal(&DOCUMENTS, columns, values)
-            .within("position", Bytes::from(start.clone()).into()..Bytes::from(end.clone()).into())
+        let query = RowQuery::equal(&DOCUMENTS, columns, &[])
+            .within("position", start[..].into()..end[..].into())
             .sorted_by(&["position"])
             // One more, to find out whether there are more.
-            .limited_to(query.limit.saturating_add(1))
+            .limited_to(query.limit.saturating_add(1));
+        RowQuery { tuples: vec![values], ..query }
     };
     if status.is_none() && requirement_type.is_none() {
         queries.push(first(&["project", "kind"], key));
@@ -113,8 +115,7 @@ fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
         for requirement_type in
             names(requirement_type, &RequirementType::ALL, RequirementType::name)
         {
-            let mut values = key.clone();
-            values.extend([status.into(), requirement_type.into()]);
+            let values = key.with(&[status.into(), requirement_type.into()]);
             queries.push(first(&["project", "kind", "status", "type"], values));
         }
     }
@@ -130,16 +131,15 @@ fn names<T: Copy>(value: Option<T>, all: &[T], name: fn(T) -> &'static str) -> V
 }
 
 /// Counts the items of a row of `item_counts`.
-fn count_group(page: &mut ItemPage, row: TableRow, query: &ItemQuery) -> StoreResult<()> {
-    let mut reader = RowReader::new(row, "a count of items");
-    reader.skip(2);
+fn count_group(page: &mut ItemPage, row: &TableRow, query: &ItemQuery) -> StoreResult<()> {
+    let mut reader = RowReader::new(row, "a count of items").after(2);
     let (status, requirement_type) = (reader.text()?, reader.text()?);
     let (priority, number): (u8, usize) = (reader.number()?, reader.number()?);
     let filter = &query.filter;
     if filter.requirement_type.is_none_or(|one| one.name() == requirement_type)
         && filter.priority.is_none_or(|one| one.number() == priority)
     {
-        count_item(page, &status, number, query);
+        count_item(page, status, number, query);
     }
     Ok(())
 }
@@ -162,21 +162,18 @@ async fn children(
     project: &ProjectKey,
     kind: ItemKind,
     parents: &[Reference],
-) -> StoreResult<Vec<ListedItem>> {
+) -> StoreResult<Vec<TableRow>> {
     if parents.is_empty() {
         return Ok(Vec::new());
     }
     let mut tuples = Vec::with_capacity(parents.len());
     for parent in parents {
-        let mut values = kind_columns(project, kind);
-        values.push(parent.to_string().into());
-        tuples.push(values);
+        tuples.push(kind_key(project, kind).with(&[(&parent.to_string()).into()]));
     }
     tuples.sort();
     tuples.dedup();
     let columns = &["project", "kind", "parent"];
-    let query = RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, Vec::new()) };
-    read_one(source, query).await?.into_iter().map(ListedItem::new).collect()
+    read_one(source, RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, &[]) }).await
 }
 
 pub(crate) async fn child_statuses(
@@ -185,14 +182,16 @@ pub(crate) async fn child_statuses(
     kind: ItemKind,
     parents: &[Reference],
 ) -> StoreResult<Vec<StatusCounts>> {
-    let mut by_parent: HashMap<String, StatusCounts> = HashMap::new();
-    for child in children(source, project, kind, parents).await? {
+    let rows = children(source, project, kind, parents).await?;
+    let mut by_parent: HashMap<&str, StatusCounts> = HashMap::new();
+    for row in &rows {
+        let child = ListedItem::new(row)?;
         if let Some(status) = Status::ALL.into_iter().find(|one| one.name() == child.status) {
             *by_parent.entry(child.parent).or_default().entry(status).or_default() += 1;
         }
     }
     let counts_of =
-        |parent: &Reference| by_parent.get(&parent.to_string()).cloned().unwrap_or_default();
+        |parent: &Reference| by_parent.get(&*parent.to_string()).cloned().unwrap_or_default();
     Ok(parents.iter().map(counts_of).collect())
 }
 
@@ -202,26 +201,24 @@ pub(crate) async fn diagnostics(
     kind: DocumentKind,
     limit: usize,
 ) -> StoreResult<DiagnosticList> {
-    let key = vec![project_value(project), DIAGNOSED.into(), kind.name().into()];
-    let names = vec![project_value(project), kind.name().into()];
+    let key = project_key(project).with(&[DIAGNOSED.into(), kind.name().into()]);
+    let names = project_key(project).with(&[kind.name().into()]);
     let queries = vec![
         RowQuery::keys(&COUNTS, vec![key]),
         RowQuery::keys(&DIAGNOSTICS, vec![names]).sorted_by(&["name"]).limited_to(limit),
     ];
     let mut results = source.read(queries).await?;
     let rows = results.pop().unwrap_or_default();
-    let total = sum_counts(results.pop().unwrap_or_default())?;
+    let total = sum_counts(&results.pop().unwrap_or_default())?;
     let metadata = listed_metadata(source, project, &rows).await?;
     Ok(DiagnosticList { metadata, total, unread: Vec::new() })
 }
 
 /// The sum of rows of `counts`.
-pub(crate) fn sum_counts(rows: Vec<TableRow>) -> StoreResult<usize> {
+pub(crate) fn sum_counts(rows: &[TableRow]) -> StoreResult<usize> {
     let mut total = 0;
     for row in rows {
-        let mut reader = RowReader::new(row, "a count");
-        reader.skip(COUNTS.key_width);
-        total += reader.number::<usize>()?;
+        total += RowReader::new(row, "a count").after(COUNTS.key_width).number::<usize>()?;
     }
     Ok(total)
 }
@@ -240,7 +237,7 @@ async fn listed_metadata(
         return Ok(Vec::new());
     }
     let [query, _] = document_queries(project, &ids);
-    let mut metadata = decode_metas(read_one(source, query).await?)?;
+    let mut metadata = decode_metas(&read_one(source, query).await?)?;
     metadata.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     Ok(metadata)
 }

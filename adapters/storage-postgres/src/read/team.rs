@@ -14,7 +14,7 @@ use crate::tables::{AUDIT, IDEMPOTENCY, TOKENS, USERS};
 
 pub(crate) async fn users(source: &dyn RowSource) -> StoreResult<Vec<User>> {
     let rows = read_one(source, RowQuery::all(&USERS).sorted_by(&["key"])).await?;
-    rows.into_iter().map(decode_user).collect()
+    rows.iter().map(decode_user).collect()
 }
 
 /// All tokens without sessions.
@@ -22,7 +22,7 @@ pub(crate) async fn tokens(source: &dyn RowSource) -> StoreResult<Vec<Token>> {
     let query = RowQuery::all(&TOKENS).sorted_by(&["created", "id"]);
     let mut tokens = Vec::new();
     for row in read_one(source, query).await? {
-        tokens.push(decode_token(row)?);
+        tokens.push(decode_token(&row)?);
     }
     tokens.retain(|token| !token.is_session());
     Ok(tokens)
@@ -32,15 +32,15 @@ pub(crate) async fn token_owner(
     source: &dyn RowSource,
     id: &TokenId,
 ) -> StoreResult<Option<TokenOwner>> {
-    let query = RowQuery::keys(&TOKENS, vec![vec![id.as_str().into()]]);
+    let query = RowQuery::equal(&TOKENS, &["id"], &[id.as_str().into()]);
     let Some(row) = read_one(source, query).await?.pop() else { return Ok(None) };
-    let token = decode_token(row)?;
-    let query = RowQuery::keys(&USERS, vec![vec![token.user.key().into()]]);
+    let token = decode_token(&row)?;
+    let query = RowQuery::equal(&USERS, &["key"], &[(&token.user.key()).into()]);
     // Users are never deleted.
     let Some(row) = read_one(source, query).await?.pop() else {
         return Err(damaged(&format!("the user of token {}", id.as_str())));
     };
-    Ok(Some(TokenOwner { token, user: decode_user(row)? }))
+    Ok(Some(TokenOwner { token, user: decode_user(&row)? }))
 }
 
 pub(crate) async fn audit_rows(
@@ -51,7 +51,7 @@ pub(crate) async fn audit_rows(
     let query = audit_query(from, limit);
     let mut rows: Vec<AuditRow> = Vec::new();
     for row in read_one(source, query).await? {
-        let row = decode_audit_row(row)?;
+        let row = decode_audit_row(&row)?;
         // Pruning removes only the oldest rows, so a gap is damage.
         if rows.last().is_some_and(|last| row.number != last.number + 1) {
             return Err(damaged("the order of the audit log"));
@@ -72,6 +72,6 @@ pub(crate) async fn find_record(
     source: &dyn RowSource,
     key: &str,
 ) -> StoreResult<Option<IdempotencyRecord>> {
-    let query = RowQuery::keys(&IDEMPOTENCY, vec![vec![key.into()]]);
-    read_one(source, query).await?.pop().map(decode_record).transpose()
+    let query = RowQuery::equal(&IDEMPOTENCY, &["key"], &[key.into()]);
+    read_one(source, query).await?.first().map(decode_record).transpose()
 }

@@ -67,11 +67,11 @@ fn metadata_of_an_older_format_is_derived_again() {
     run(storage.put(&DocumentId::section("large"), large));
     let all = RowQuery::all(&DOCUMENTS).sorted_by(&["name"]);
     let before = replace_rows(&config, &all, |_| ());
-    replace_rows(&config, &all, |row| row[META] = "{}".into());
+    replace_rows(&config, &all, |row| *row = row.replace(META, "{}".into()));
     database.query("DELETE FROM links; DELETE FROM counts").unwrap();
     let set_format = |format: i64| {
         replace_rows(&config, &RowQuery::all(&STORE), |row| {
-            *row.last_mut().unwrap() = format.into();
+            *row = row.replace(STORE.columns.len() - 1, format.into());
         });
     };
     set_format(METADATA_FORMAT - 1);
@@ -107,7 +107,7 @@ fn replace_rows(
     let mut changes = Vec::new();
     for row in &before {
         let mut row = row.clone();
-        if row.get(META) != Some(&Value::Null) {
+        if *query.table != DOCUMENTS || row.value(META) != Value::Null {
             change(&mut row);
         }
         changes.push(RowChange::Put(row));

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, mpsc};
 
-use bytes::Bytes;
-
 use super::seeded_random::SeededRandom;
 use super::simulated::SimulatedDatabase;
 use crate::database::{CommitOutcome, Database, WriteSession};
@@ -33,7 +31,7 @@ macro_rules! cases {
 pub(crate) use {cases, seam_suite};
 
 fn link(name: &str) -> TableRow {
-    ["p", "t", "k", name, "r"].map(Value::from).to_vec()
+    TableRow::of(&["p", "t", "k", name, "r"].map(Value::from))
 }
 
 fn no_rows() -> Vec<TableRow> {
@@ -122,16 +120,16 @@ pub(crate) fn snapshot_keeps_its_state(database: &Arc<dyn Database>) {
 pub(crate) fn invalid_rows_are_refused(database: &Arc<dyn Database>) {
     let mut session = database.open_session();
     assert!(session.write(put(link("a"))).is_err(), "outside a transaction");
-    let number = vec![Value::from("p"), Value::from("1"), Value::from(0), Value::from(0)];
-    let null = vec![Value::from("p"), Value::Null, Value::from(0), Value::from(0)];
-    for row in [number, null, vec![Value::from("p")]] {
+    let number = TableRow::of(&["p".into(), "1".into(), 0.into(), 0.into()]);
+    let null = TableRow::of(&["p".into(), Value::Null, 0.into(), 0.into()]);
+    for row in [number, null, TableRow::of(&["p".into()])] {
         session.begin(&[]).unwrap();
         let change = vec![(&PROJECTS, vec![RowChange::Put(row.clone())])];
         assert!(session.write(change).is_err(), "{row:?}");
         session.roll_back();
     }
     session.begin(&[]).unwrap();
-    let row = RowChange::Put(vec!["p".into(), 0.into(), 0.into(), 0.into()]);
+    let row = RowChange::Put(TableRow::of(&["p".into(), 0.into(), 0.into(), 0.into()]));
     assert!(session.write(vec![(&PROJECTS, vec![row.clone(), row])]).is_err(), "a key twice");
     session.roll_back();
     assert!(read(database, RowQuery::all(&LINKS)).is_empty());
@@ -147,10 +145,11 @@ pub(crate) fn queries_match_the_simulated_database(database: &Arc<dyn Database>)
         for table in tables {
             let mut rows = BTreeMap::new();
             for _ in 0..80 {
-                let row: TableRow = (0..table.columns.len())
+                let values: Vec<Value<'_>> = (0..table.columns.len())
                     .map(|column| random_value(&mut random, table, column, true))
                     .collect();
-                let key: RowKey = row[..table.key_width].to_vec();
+                let row = TableRow::of(&values);
+                let key = row.prefix(table.key_width);
                 let change = if random.per_mille(800) {
                     RowChange::Put(row)
                 } else {
@@ -187,7 +186,10 @@ fn compare(query: &RowQuery, real: &[TableRow], expected: &[TableRow]) {
     let order: Vec<usize> =
         query.order.iter().map(|name| query.table.index_of(name).unwrap()).collect();
     let sort_keys = |rows: &[TableRow]| -> Vec<RowKey> {
-        rows.iter().map(|row| order.iter().map(|column| row[*column].clone()).collect()).collect()
+        let key = |row: &TableRow| {
+            TableRow::of(&Vec::from_iter(order.iter().map(|column| row.value(*column))))
+        };
+        rows.iter().map(key).collect()
     };
     assert_eq!(sort_keys(real), sort_keys(expected), "{query:?}");
     // The database chooses which rows a limit leaves out.
@@ -204,7 +206,7 @@ fn random_value(
     table: &Table,
     column: usize,
     may_be_null: bool,
-) -> Value {
+) -> Value<'static> {
     const INTEGERS: [i64; 6] = [i64::MIN, -1, 0, 1, 300, i64::MAX];
     const TEXTS: [&str; 12] =
         ["", "a", "B", "b", "ab", "a\0", "a\0b", "\u{1}", "\\", "%'\"", "\u{e4}", "\u{10ffff}"];
@@ -216,7 +218,7 @@ fn random_value(
     match column.kind {
         ColumnType::Integer => INTEGERS[random.within(0..INTEGERS.len())].into(),
         ColumnType::Text => TEXTS[random.within(0..TEXTS.len())].into(),
-        ColumnType::Binary => Bytes::from_static(BINARIES[random.within(0..BINARIES.len())]).into(),
+        ColumnType::Binary => BINARIES[random.within(0..BINARIES.len())].into(),
     }
 }
 
@@ -239,10 +241,10 @@ fn random_query(random: &mut SeededRandom, tables: [&'static Table; 3]) -> RowQu
         for column in &columns {
             tuple.push(random_value(random, table, *column, false));
         }
-        tuples.push(tuple);
+        tuples.push(TableRow::of(&tuple));
     }
     let is_plain = tuples.len() > 1;
-    let mut query = RowQuery::equal(table, &[], Vec::new());
+    let mut query = RowQuery::equal(table, &[], &[]);
     query.columns = columns.iter().map(|column| names[*column]).collect();
     query.tuples = tuples;
     if is_plain {

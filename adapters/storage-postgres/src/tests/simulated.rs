@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use super::seeded_random::SeededRandom;
 use super::simulated_query::{check_query, check_value, select};
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
-use crate::records::METADATA_FORMAT;
-use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
+use crate::records::{METADATA_FORMAT, StoreRow};
+use crate::row::{RowChange, RowKey, RowQuery, TableRow};
 use crate::tables::{STORE, TABLES, Table};
 
 /// The rows of a table by their key.
@@ -50,23 +49,19 @@ impl SimulatedDatabase {
     /// A database after its migrations.
     pub(crate) fn new(seed: u64, wait_turn: Option<WaitTurn>) -> Arc<Self> {
         let mut random = SeededRandom::new(seed);
-        let mut store_id = random.next_number().to_le_bytes().to_vec();
-        store_id.extend(random.next_number().to_le_bytes());
-        let head = ChainHead::default();
-        let row = vec![
-            Value::Integer(1),
-            Value::from("complete"),
-            Value::Binary(store_id.into()),
-            Value::Integer(i64::try_from(random.next_number() >> 1).unwrap()),
-            Value::Integer(i64::try_from(head.number).unwrap()),
-            Value::Binary(Bytes::copy_from_slice(&head.hash.0)),
-            Value::Integer(METADATA_FORMAT),
-        ];
+        let [low, high] = [random.next_number(), random.next_number()].map(u128::from);
+        let row = StoreRow {
+            state: StoreRow::COMPLETE.to_owned(),
+            store_id: (high << 64 | low).to_le_bytes(),
+            epoch: i64::try_from(random.next_number() >> 1).unwrap(),
+            newest_audit: ChainHead::default(),
+            metadata_format: METADATA_FORMAT,
+        };
         let mut tables = BTreeMap::new();
         for table in TABLES {
             let mut rows = Rows::new();
             if table == &STORE {
-                rows.insert(row[..1].to_vec(), row.clone());
+                rows.insert(StoreRow::key(), row.encode());
             }
             tables.insert(table.name, Arc::new(rows));
         }
@@ -198,14 +193,15 @@ impl SimulatedSession {
 }
 
 /// Checks the number and the types of values, and returns those of the key.
-fn checked_key(table: &Table, values: &[Value], width: usize) -> StoreResult<RowKey> {
-    if values.len() != width {
-        return Err(bug(format!("{}: {} values, not {width}", table.name, values.len())));
+fn checked_key(table: &Table, row: &TableRow, width: usize) -> StoreResult<RowKey> {
+    let count = row.values().count();
+    if count != width {
+        return Err(bug(format!("{}: {count} values, not {width}", table.name)));
     }
-    for (column, value) in table.columns.iter().zip(values) {
+    for (column, value) in table.columns.iter().zip(row.values()) {
         check_value(table, column, value)?;
     }
-    Ok(values[..table.key_width].to_vec())
+    Ok(row.prefix(table.key_width))
 }
 
 impl WriteSession for SimulatedSession {

@@ -10,7 +10,7 @@ use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{Column, ColumnType, Table};
 
 /// Rejects a value that does not fit its column.
-pub(crate) fn check_value(table: &Table, column: &Column, value: &Value) -> StoreResult<()> {
+pub(crate) fn check_value(table: &Table, column: &Column, value: Value<'_>) -> StoreResult<()> {
     let fits = match value {
         Value::Null => column.is_nullable,
         Value::Integer(_) => column.kind == ColumnType::Integer,
@@ -31,17 +31,18 @@ pub(crate) fn check_query(query: &RowQuery) -> StoreResult<()> {
         compared.push(column_of(table, name)?);
     }
     for tuple in &query.tuples {
-        if tuple.len() != compared.len() {
-            return Err(bug(format!("{}: {} of {compared:?}", table.name, tuple.len())));
+        let count = tuple.values().count();
+        if count != compared.len() {
+            return Err(bug(format!("{}: {count} of {compared:?}", table.name)));
         }
-        for (column, value) in compared.iter().zip(tuple) {
+        for (column, value) in compared.iter().zip(tuple.values()) {
             check_compared(table, column, value)?;
         }
     }
     if let Some((name, range)) = &query.range {
         let column = column_of(table, name)?;
-        check_compared(table, column, &range.start)?;
-        check_compared(table, column, &range.end)?;
+        check_compared(table, column, range.start.value(0))?;
+        check_compared(table, column, range.end.value(0))?;
     }
     for name in query.order.iter().chain(&query.not_null) {
         column_of(table, name)?;
@@ -61,8 +62,8 @@ fn column_of<'t>(table: &'t Table, name: &str) -> StoreResult<&'t Column> {
 }
 
 /// No comparison with null is true in a database.
-fn check_compared(table: &Table, column: &Column, value: &Value) -> StoreResult<()> {
-    if *value == Value::Null {
+fn check_compared(table: &Table, column: &Column, value: Value<'_>) -> StoreResult<()> {
+    if value == Value::Null {
         return Err(bug(format!("{}.{}: compared with null", table.name, column.name)));
     }
     check_value(table, column, value)
@@ -96,7 +97,7 @@ pub(crate) fn select(
         order.extend(query.table.index_of(name));
     }
     for &column in &order {
-        if found.len() > 1 && found.iter().any(|row| row[column] == Value::Null) {
+        if found.len() > 1 && found.iter().any(|row| row.value(column) == Value::Null) {
             return Err(bug(format!("{}: the order of null", query.table.name)));
         }
     }
@@ -128,14 +129,14 @@ fn candidate_keys<'r>(
 }
 
 fn matches(query: &RowQuery, row: &TableRow) -> bool {
-    let value = |name: &str| &row[query.table.index_of(name).unwrap()];
+    let value = |name: &str| row.value(query.table.index_of(name).unwrap());
     let meets_tuple = query.tuples.iter().any(|tuple| {
-        query.columns.iter().zip(tuple).all(|(name, expected)| value(name) == expected)
+        query.columns.iter().zip(tuple.values()).all(|(name, expected)| value(name) == expected)
     });
     let is_in_range = query.range.as_ref().is_none_or(|(name, range)| {
         // Null is below all other values, and no range begins with it.
-        range.contains(value(name))
+        (range.start.value(0)..range.end.value(0)).contains(&value(name))
     });
-    let has_value = query.not_null.is_none_or(|name| *value(name) != Value::Null);
+    let has_value = query.not_null.is_none_or(|name| value(name) != Value::Null);
     meets_tuple && is_in_range && has_value
 }

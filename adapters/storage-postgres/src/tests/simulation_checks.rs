@@ -165,14 +165,15 @@ fn check_references(pasts: &Pasts) {
 fn check_rows(world: &World, journal: &Journal, applied: &BTreeSet<String>) {
     let mut revisions = Vec::new();
     let column = PROJECTS.index_of("revision").unwrap();
-    for row in world.database.rows(&PROJECTS).values() {
-        revisions.push(row[column].clone());
+    let projects = world.database.rows(&PROJECTS);
+    for row in projects.values() {
+        revisions.push(row.value(column));
     }
     let mut counts = [0, 0];
     for tag in applied {
         counts[journal.writes[tag].project] += 1;
     }
-    let mut counts: Vec<Value> =
+    let mut counts: Vec<Value<'_>> =
         counts.iter().filter(|n| **n > 0).copied().map(Value::Integer).collect();
     counts.sort();
     revisions.sort();
@@ -180,11 +181,11 @@ fn check_rows(world: &World, journal: &Journal, applied: &BTreeSet<String>) {
     let past = world.database.rows(&HISTORY);
     for (key, row) in &*world.database.rows(&DOCUMENTS) {
         let ended = past.range(key.clone()..).take_while(|(entry, _)| entry.starts_with(key));
-        let mut numbers: Vec<Value> = ended.map(|(entry, _)| entry[3].clone()).collect();
-        if row[DOCUMENTS.index_of("version").unwrap()] != Value::Null {
-            numbers.push(row[DOCUMENTS.index_of("number").unwrap()].clone());
+        let mut numbers: Vec<Value<'_>> = ended.map(|(entry, _)| entry.value(3)).collect();
+        if row.value(DOCUMENTS.index_of("version").unwrap()) != Value::Null {
+            numbers.push(row.value(DOCUMENTS.index_of("number").unwrap()));
         }
-        let all: Vec<Value> =
+        let all: Vec<Value<'_>> =
             (1..=numbers.len()).map(|n| Value::Integer(i64::try_from(n).unwrap())).collect();
         assert_eq!(numbers, all, "{key:?}");
     }

@@ -19,9 +19,9 @@ use reqlore_group_commit::catch_panic;
 
 use crate::read::documents::{decode_backlinks, documents_of, links_query, metas_of_kind};
 use crate::records::{
-    DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
-    derived_columns, document_key, encode_audit_row, encode_meta, encode_record, integer,
-    join_parts, project_value, text_rows,
+    DerivedColumns, DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name,
+    decode_record, document_key, encode_audit_row, encode_meta, encode_record, integer, join_parts,
+    project_key, text_rows,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
@@ -46,8 +46,8 @@ impl GroupWriterEngine {
         self.last_time = self.last_time.max(commit.context.at);
         // A repeated key must not run the decision again.
         if let Some(key) = commit.context.idempotency_key.clone() {
-            let row = self.transaction.row(&IDEMPOTENCY, vec![key.key.into()])?;
-            commit.context.check_idempotency(row.map(decode_record).transpose()?)?;
+            let row = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[(&key.key).into()]))?;
+            commit.context.check_idempotency(row.as_ref().map(decode_record).transpose()?)?;
         }
         let row = self.project_row(project)?;
         let snapshot = self.read_snapshot(project, &commit.read_set)?;
@@ -70,8 +70,8 @@ impl GroupWriterEngine {
     }
 
     pub(crate) fn project_row(&mut self, project: &ProjectKey) -> StoreResult<ProjectRow> {
-        match self.transaction.row(&PROJECTS, vec![project_value(project)])? {
-            Some(row) => ProjectRow::decode(row),
+        match self.transaction.row(&PROJECTS, &project_key(project))? {
+            Some(row) => ProjectRow::decode(&row),
             None => Ok(ProjectRow::default()),
         }
     }
@@ -89,7 +89,7 @@ impl GroupWriterEngine {
             let query = metas_of_kind(project, kind);
             let rows = self.transaction.select(std::slice::from_ref(&query))?;
             for row in rows.into_iter().flatten() {
-                if let Some(present) = DocumentRow::decode(row)?.present {
+                if let Some(present) = DocumentRow::decode(&row)?.present {
                     let meta = present.meta()?;
                     titles.insert(meta.id.name, meta.title);
                 }
@@ -118,7 +118,7 @@ impl GroupWriterEngine {
         if let Some(query) = sources {
             rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
         }
-        decode_backlinks(&found, rows, links)
+        decode_backlinks(&found, &rows, links)
     }
 
     /// Returns a document as it is after the changes of the group so far.
@@ -133,8 +133,8 @@ impl GroupWriterEngine {
         project: &ProjectKey,
         id: &DocumentId,
     ) -> StoreResult<Option<PresentRow>> {
-        match self.transaction.row(&DOCUMENTS, document_key(project, id))? {
-            Some(row) => Ok(DocumentRow::decode(row)?.present),
+        match self.transaction.row(&DOCUMENTS, &document_key(project, id))? {
+            Some(row) => Ok(DocumentRow::decode(&row)?.present),
             None => Ok(None),
         }
     }
@@ -151,9 +151,9 @@ impl GroupWriterEngine {
         self.transaction.load(&BODIES, keys.clone())?;
         let mut parts = Vec::with_capacity(keys.len());
         for key in keys {
-            parts.extend(self.transaction.row(&BODIES, key)?);
+            parts.extend(self.transaction.row(&BODIES, &key)?);
         }
-        crate::read::documents::verified_body(id, version, join_parts(parts)?)
+        crate::read::documents::verified_body(id, version, join_parts(&parts)?)
     }
 
     /// Increments the revision of a project as this writer.
@@ -166,7 +166,7 @@ impl GroupWriterEngine {
         if row.writer != self.writer_id {
             row.writer = self.writer_id;
             let writer = self.writer_id.cast_signed().into();
-            let row = vec![project_value(project), integer(row.revision), writer];
+            let row = project_key(project).with(&[integer(row.revision), writer]);
             self.transaction.put(&WRITERS, row);
         }
         if row.revision.is_multiple_of(PRUNE_INTERVAL) && row.revision > LOGGED_REVISIONS {
@@ -179,7 +179,7 @@ impl GroupWriterEngine {
     /// Removes old rows of `writers`. Earlier positions become unknown.
     fn prune_writers(&mut self, project: &ProjectKey, row: &mut ProjectRow) -> StoreResult<()> {
         let last = row.revision - LOGGED_REVISIONS;
-        let query = RowQuery::equal(&WRITERS, &["project"], vec![project_value(project)])
+        let query = RowQuery::keys(&WRITERS, vec![project_key(project)])
             .within("first_revision", Value::Integer(0)..integer(last))
             .sorted_by(&["first_revision"])
             .limited_to(PRUNE_LIMIT);
@@ -187,11 +187,10 @@ impl GroupWriterEngine {
         // It covers the revisions up to the next row, which are still logged.
         let Some(covering) = old.pop() else { return Ok(()) };
         for row in old {
-            self.transaction.delete(&WRITERS, row[..WRITERS.key_width].to_vec());
+            self.transaction.delete(&WRITERS, row.prefix(WRITERS.key_width));
         }
-        let mut reader = RowReader::new(covering, "a writer");
-        reader.skip(1);
-        row.complete_from = row.complete_from.max(reader.number()?);
+        let first = RowReader::new(&covering, "a writer").after(1).number()?;
+        row.complete_from = row.complete_from.max(first);
         Ok(())
     }
 
@@ -208,11 +207,11 @@ impl GroupWriterEngine {
         check_name(id)?;
         self.raise_sequence_to(project, id)?;
         let (mut number, mut old, mut old_row) = (0, None, None);
-        if is_read && let Some(row) = self.transaction.row(&DOCUMENTS, document_key(project, id))? {
-            old_row = Some(row.clone());
-            let row = DocumentRow::decode(row)?;
-            number = row.number;
-            old = row.present;
+        if is_read
+            && let Some(row) = self.transaction.row(&DOCUMENTS, &document_key(project, id))?
+        {
+            DocumentRow { number, present: old, .. } = DocumentRow::decode(&row)?;
+            old_row = Some(row);
         }
         match change {
             DocumentChange::Put { document } => {
@@ -221,8 +220,8 @@ impl GroupWriterEngine {
                         && self.body(project, id, old.version, old.parts)? == document.body
                     {
                         // The same text is no new version.
-                        if let Some(mut row) = old_row {
-                            row[REVISION] = integer(revision);
+                        if let Some(row) = old_row {
+                            let row = row.replace(REVISION, integer(revision));
                             self.transaction.put(&DOCUMENTS, row);
                         }
                         return Ok(());
@@ -255,7 +254,8 @@ impl GroupWriterEngine {
                     self.replace_lists(project, Some(&old.meta()?), None)?;
                 }
                 let row = DocumentRow { revision, number, present: None };
-                self.transaction.put(&DOCUMENTS, row.encode(project, id, Default::default()));
+                self.transaction
+                    .put(&DOCUMENTS, row.encode(project, id, &DerivedColumns::default()));
                 Ok(())
             }
         }
@@ -301,20 +301,18 @@ impl GroupWriterEngine {
         let version = document.version;
         let old_meta = old.map(PresentRow::meta).transpose()?;
         self.replace_lists(project, old_meta.as_ref(), Some(&meta))?;
-        let derived = derived_columns(&meta);
+        let derived = DerivedColumns::of(&meta);
         let meta = encode_meta(&meta)?;
         let present = PresentRow { version, modified, parts: count, meta, path, origin };
         let row = DocumentRow { revision, number, present: Some(present) };
-        self.transaction.put(&DOCUMENTS, row.encode(project, id, derived));
+        self.transaction.put(&DOCUMENTS, row.encode(project, id, &derived));
         Ok(())
     }
 
     fn highest_number(&mut self, project: &ProjectKey, kind: &str) -> StoreResult<u32> {
-        let key = vec![project_value(project), kind.into()];
-        let Some(row) = self.transaction.row(&SEQUENCES, key)? else { return Ok(0) };
-        let mut reader = RowReader::new(row, "a sequence");
-        reader.skip(2);
-        reader.number()
+        let key = project_key(project).with(&[kind.into()]);
+        let Some(row) = self.transaction.row(&SEQUENCES, &key)? else { return Ok(0) };
+        RowReader::new(&row, "a sequence").after(2).number()
     }
 
     /// Raises a sequence to the document's number, so that no later item gets that number.
@@ -334,7 +332,7 @@ impl GroupWriterEngine {
         number: u32,
     ) -> StoreResult<()> {
         if number > self.highest_number(project, kind)? {
-            let row = vec![project_value(project), kind.into(), integer(number)];
+            let row = project_key(project).with(&[kind.into(), integer(number)]);
             self.transaction.put(&SEQUENCES, row);
         }
         Ok(())
@@ -365,12 +363,6 @@ impl GroupWriterEngine {
     }
 }
 
-pub(crate) fn body_keys(document: &[Value], parts: usize) -> Vec<RowKey> {
-    let mut keys: Vec<TableRow> = Vec::with_capacity(parts);
-    for part in 0..parts {
-        let mut key = document.to_vec();
-        key.push(integer(part));
-        keys.push(key);
-    }
-    keys
+pub(crate) fn body_keys(document: &RowKey, parts: usize) -> Vec<RowKey> {
+    (0..parts).map(|part| document.with(&[integer(part)])).collect()
 }

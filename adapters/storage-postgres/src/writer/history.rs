@@ -11,11 +11,12 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::records::{
-    DocumentRow, EntryRow, ProjectRow, binary, document_key, encode_entry, integer, text_rows,
+    DocumentRow, EntryRow, ProjectRow, RowReader, document_key, encode_entry, text_rows,
 };
 use crate::row::{RowKey, RowQuery, Value};
 use crate::tables::{DOCUMENTS, HISTORY, IDEMPOTENCY, PROJECTS, TEXTS};
 use crate::writer::GroupWriterEngine;
+use crate::writer::commit::body_keys;
 
 /// Maximum number of rows that one transaction removes.
 pub(crate) const STEP_ROWS: usize = 1_000;
@@ -25,13 +26,12 @@ impl GroupWriterEngine {
     pub(crate) fn put_entry(&mut self, project: &ProjectKey, id: &DocumentId, entry: &PastEntry) {
         let key = document_key(project, id);
         if let PastContent::Text(body) = &entry.content {
-            let mut text_key = key.clone();
-            text_key.push(binary(&TextHash::of_bytes(body).0));
+            let text_key = key.with(&[TextHash::of_bytes(body).0[..].into()]);
             for row in text_rows(&text_key, body) {
                 self.transaction.put(&TEXTS, row);
             }
         }
-        self.transaction.put(&HISTORY, encode_entry(key, entry));
+        self.transaction.put(&HISTORY, encode_entry(&key, entry));
     }
 
     /// Erases texts. Returns the number of entries without a text.
@@ -48,7 +48,7 @@ impl GroupWriterEngine {
         let query = RowQuery::keys(&HISTORY, vec![key]);
         let mut erased = 0;
         for row in self.transaction.select(&[query])?.into_iter().flatten() {
-            let entry = EntryRow::decode(row)?;
+            let entry = EntryRow::decode(&row)?;
             let Some(hash) = entry.hash else { continue };
             // The present text stays readable, even if it is also an earlier text.
             let is_present = Some(hash.version()) == present;
@@ -84,9 +84,8 @@ impl GroupWriterEngine {
             if rows.is_empty() {
                 return Ok(());
             }
-            for mut row in rows {
-                row.pop();
-                row.push(Value::Null);
+            for row in rows {
+                let row = row.prefix(IDEMPOTENCY.columns.len() - 1).with(&[Value::Null]);
                 self.transaction.put(&IDEMPOTENCY, row);
             }
         }
@@ -101,9 +100,9 @@ impl GroupWriterEngine {
         let rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
         let (count, mut documents, mut texts) = (rows.len(), BTreeSet::new(), Vec::new());
         for row in rows {
-            let document = row[..DOCUMENTS.key_width].to_vec();
-            self.transaction.delete(&HISTORY, row[..HISTORY.key_width].to_vec());
-            let entry = EntryRow::decode(row)?;
+            let document = row.prefix(DOCUMENTS.key_width);
+            self.transaction.delete(&HISTORY, row.prefix(HISTORY.key_width));
+            let entry = EntryRow::decode(&row)?;
             match entry.hash {
                 Some(hash) => texts.push((document.clone(), hash, entry.parts)),
                 None => self.forget_deletion(&document, entry.number)?,
@@ -117,8 +116,8 @@ impl GroupWriterEngine {
         let query = RowQuery::keys(&HISTORY, documents.into_iter().collect());
         let mut kept = BTreeSet::new();
         for row in self.transaction.select(&[query])?.into_iter().flatten() {
-            let document = row[..DOCUMENTS.key_width].to_vec();
-            kept.extend(EntryRow::decode(row)?.hash.map(|hash| (document, hash)));
+            let document = row.prefix(DOCUMENTS.key_width);
+            kept.extend(EntryRow::decode(&row)?.hash.map(|hash| (document, hash)));
         }
         for (document, hash, parts) in texts {
             if kept.contains(&(document.clone(), hash)) {
@@ -134,29 +133,22 @@ impl GroupWriterEngine {
     /// Removes the row of a deleted document whose deletion is pruned. Positions before it become
     /// unknown.
     fn forget_deletion(&mut self, key: &RowKey, number: u64) -> StoreResult<()> {
-        let Some(row) = self.transaction.row(&DOCUMENTS, key.clone())? else { return Ok(()) };
-        let row = DocumentRow::decode(row)?;
+        let Some(row) = self.transaction.row(&DOCUMENTS, key)? else { return Ok(()) };
+        let row = DocumentRow::decode(&row)?;
         if row.present.is_some() || row.number != number {
             return Ok(());
         }
         self.transaction.delete(&DOCUMENTS, key.clone());
-        let project = key[..PROJECTS.key_width].to_vec();
-        let Some(Value::Text(name)) = project.first().cloned() else { return Ok(()) };
-        if let Some(stored) = self.transaction.row(&PROJECTS, project)? {
-            let mut stored = ProjectRow::decode(stored)?;
+        if let Some(stored) = self.transaction.row(&PROJECTS, &key.prefix(PROJECTS.key_width))? {
+            let project = ProjectKey::new(RowReader::new(&stored, "a project").text()?);
+            let mut stored = ProjectRow::decode(&stored)?;
             stored.complete_from = stored.complete_from.max(row.revision);
-            self.transaction.put(&PROJECTS, stored.encode(&ProjectKey::new(name)));
+            self.transaction.put(&PROJECTS, stored.encode(&project));
         }
         Ok(())
     }
 }
 
 fn text_keys(document: &RowKey, hash: TextHash, parts: usize) -> Vec<RowKey> {
-    let mut keys = Vec::with_capacity(parts);
-    for part in 0..parts {
-        let mut key = document.clone();
-        key.extend([binary(&hash.0), integer(part)]);
-        keys.push(key);
-    }
-    keys
+    body_keys(&document.with(&[hash.0[..].into()]), parts)
 }

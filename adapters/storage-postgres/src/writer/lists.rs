@@ -9,7 +9,7 @@ use reqlore_domain::ports::entity_list::entity_words;
 use reqlore_domain::ports::item_list::ItemPage;
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::records::{RowReader, integer, key_text, project_value};
+use crate::records::{RowReader, integer, key_text, project_key};
 use crate::row::{RowKey, TableRow, Value};
 use crate::tables::{COUNTS, DIAGNOSTICS, ENTITY_WORDS, ITEM_COUNTS, LINKS, Table, UNTAGGED};
 use crate::writer::GroupWriterEngine;
@@ -35,16 +35,16 @@ const KEY_TABLES: usize = 4;
 impl ListRows {
     pub(crate) fn of_document(project: &ProjectKey, meta: &DocumentMeta) -> Self {
         let mut rows = Self::default();
-        let project = || project_value(project);
+        let project = project_key(project);
         let (kind, name) = (meta.id.kind.name(), meta.id.name.as_str());
         for (relation, target) in meta.links() {
             let (target, relation) = (key_text(&target), key_text(relation));
-            let key = vec![project(), target, kind.into(), name.into(), relation];
-            rows.keys.insert((LINKS.name, key));
+            let key = [(&*target).into(), kind.into(), name.into(), (&*relation).into()];
+            rows.keys.insert((LINKS.name, project.with(&key)));
         }
         if meta.diagnostic.is_some() {
-            rows.keys.insert((DIAGNOSTICS.name, vec![project(), kind.into(), name.into()]));
-            rows.count(vec![project(), DIAGNOSED.into(), kind.into()]);
+            rows.keys.insert((DIAGNOSTICS.name, project.with(&[kind.into(), name.into()])));
+            rows.count(project.with(&[DIAGNOSED.into(), kind.into()]));
         }
         if let Some(position) = ItemPage::position(meta)
             && let Some(item) = &meta.item
@@ -53,29 +53,29 @@ impl ListRows {
             let status = item.status.map_or("", |status| status.name());
             let requirement_type = item.requirement_type.map_or("", |one| one.name());
             let (priority, ..) = position.1;
-            let key = vec![
-                project(),
+            let key = project.with(&[
                 kind.into(),
                 status.into(),
                 requirement_type.into(),
                 i64::from(priority).into(),
-            ];
+            ]);
             *rows.counts.entry((ITEM_COUNTS.name, key)).or_default() += 1;
         }
         let Some(entity) = entity_of(meta) else { return rows };
         let entity_kind = key_text(&entity.kind);
-        rows.count(vec![project(), ENTITIES.into(), entity_kind.clone()]);
+        let entity_kind = Value::Text(&entity_kind);
+        rows.count(project.with(&[ENTITIES.into(), entity_kind]));
         let tags: BTreeSet<&str> = entity.tags.iter().map(String::as_str).collect();
         for tag in &tags {
-            let counter = key_text(&format!("{TAG_PREFIX}{tag}"));
-            rows.count(vec![project(), counter, entity_kind.clone()]);
+            let counter = format!("{TAG_PREFIX}{tag}");
+            rows.count(project.with(&[(&*key_text(&counter)).into(), entity_kind]));
         }
         if tags.is_empty() {
-            rows.keys.insert((UNTAGGED.name, vec![project(), entity_kind.clone(), name.into()]));
-            rows.count(vec![project(), UNTAGGED_ENTITIES.into(), entity_kind]);
+            rows.keys.insert((UNTAGGED.name, project.with(&[entity_kind, name.into()])));
+            rows.count(project.with(&[UNTAGGED_ENTITIES.into(), entity_kind]));
         }
         for word in entity_words(meta) {
-            let key = vec![project(), key_text(&word), name.into()];
+            let key = project.with(&[(&*key_text(&word)).into(), name.into()]);
             rows.keys.insert((ENTITY_WORDS.name, key));
         }
         rows
@@ -99,7 +99,7 @@ impl ListRows {
         }
         for ((name, key), number) in &self.counts {
             if *name == table.name {
-                rows.push([&key[..], &[Value::Integer(*number)]].concat());
+                rows.push(key.with(&[integer(*number)]));
             }
         }
         rows
@@ -167,19 +167,15 @@ impl GroupWriterEngine {
                 continue;
             }
             let mut number = 0;
-            if let Some(row) = self.transaction.row(table, key.clone())? {
-                let mut reader = RowReader::new(row, "a count");
-                reader.skip(table.key_width);
-                number = reader.integer()?;
+            if let Some(row) = self.transaction.row(table, key)? {
+                number = RowReader::new(&row, "a count").after(table.key_width).integer()?;
             }
             if number + change == 0 {
                 // Unused tags are removed, because the table would only grow otherwise.
                 self.transaction.delete(table, key.clone());
                 continue;
             }
-            let mut row: Vec<Value> = key.clone();
-            row.push(integer(number + change));
-            self.transaction.put(table, row);
+            self.transaction.put(table, key.with(&[integer(number + change)]));
         }
         Ok(())
     }

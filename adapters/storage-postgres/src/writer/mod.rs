@@ -26,8 +26,8 @@ use reqlore_group_commit::{GroupEngine, GroupOutcome};
 use crate::counters::{WriterCounters, count};
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
 use crate::error::{busy, unavailable};
-use crate::records::{METADATA_FORMAT, StoreRow, binary, document_key, project_value};
-use crate::row::{RowKey, RowQuery, Value};
+use crate::records::{METADATA_FORMAT, RowReader, StoreRow, document_key, project_key};
+use crate::row::{RowKey, RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
 use crate::tables::{SERVER_GROUPS, STORE};
 use commit::body_keys;
@@ -59,7 +59,7 @@ impl ReadPlan {
         let reads = &commit.read_set;
         let document = |id: &DocumentId| document_key(project, id);
         let sequence = |kind: &reqlore_domain::backlog::ItemKind| {
-            vec![project_value(project), kind.name().into()]
+            project_key(project).with(&[kind.name().into()])
         };
         Self {
             project: Some(project.clone()),
@@ -158,8 +158,7 @@ impl GroupWriterEngine {
     }
 
     pub(crate) fn store_row(&mut self) -> StoreResult<StoreRow> {
-        let row = self.transaction.row(&STORE, StoreRow::key())?;
-        StoreRow::decode(row.into_iter().collect())
+        StoreRow::decode(self.transaction.row(&STORE, &StoreRow::key())?.as_slice())
     }
 
     fn begin_transaction(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
@@ -213,7 +212,7 @@ impl GroupWriterEngine {
         let mut backoff = RetryBackoff::begin();
         loop {
             match self.read_last_group() {
-                Ok(last_group) => return Ok(last_group == Some(binary(&group))),
+                Ok(last_group) => return Ok(last_group == Some(group)),
                 Err(error) if backoff.is_over() => {
                     (self.is_down, self.backoff) = (true, None);
                     // The error may say that nothing was written. That is true of this query only.
@@ -232,7 +231,7 @@ impl GroupWriterEngine {
     /// Reads the last group of this server in a transaction that writes, and commits it. The commit
     /// waits until a standby has everything that was read. In a database without locks, it makes
     /// the lost transaction fail if that has not ended yet.
-    fn read_last_group(&mut self) -> StoreResult<Option<Value>> {
+    fn read_last_group(&mut self) -> StoreResult<Option<GroupId>> {
         let query = RowQuery::keys(&SERVER_GROUPS, vec![self.server_key()]);
         let last_group = self
             .begin_transaction(vec![query])
@@ -253,12 +252,12 @@ impl GroupWriterEngine {
     }
 
     fn server_key(&self) -> RowKey {
-        vec![binary(&self.server)]
+        TableRow::of(&[self.server[..].into()])
     }
 
-    fn last_group(&mut self) -> StoreResult<Option<Value>> {
-        let key = self.server_key();
-        Ok(self.transaction.row(&SERVER_GROUPS, key)?.and_then(|row| row.into_iter().nth(1)))
+    fn last_group(&mut self) -> StoreResult<Option<GroupId>> {
+        let row = self.transaction.row(&SERVER_GROUPS, &self.server_key())?;
+        row.map(|row| RowReader::new(&row, "a group").after(1).binary()).transpose()
     }
 }
 
@@ -302,7 +301,7 @@ impl GroupEngine for GroupWriterEngine {
             Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
             Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
             None if self.transaction.has_changes() => {
-                let row = vec![binary(&self.server), binary(&group), self.last_time.0.into()];
+                let row = self.server_key().with(&[group[..].into(), self.last_time.0.into()]);
                 self.transaction.put(&SERVER_GROUPS, row);
                 self.transaction.commit()
             }
@@ -346,11 +345,11 @@ fn plan_queries(plans: &[&ReadPlan]) -> Vec<RowQuery> {
     let (mut documents, mut bodies) = (Vec::new(), Vec::new());
     let (mut sequences, mut records) = (Vec::new(), Vec::new());
     for plan in plans {
-        projects.extend(plan.project.as_ref().map(|project| vec![project_value(project)]));
+        projects.extend(plan.project.as_ref().map(project_key));
         documents.extend(plan.documents.iter().cloned());
         bodies.extend(plan.documents.iter().flat_map(|key| body_keys(key, 1)));
         sequences.extend(plan.sequences.iter().cloned());
-        records.extend(plan.idempotency_key.as_deref().map(|key| vec![key.into()]));
+        records.extend(plan.idempotency_key.as_deref().map(|key| TableRow::of(&[key.into()])));
     }
     let mut queries = vec![RowQuery::keys(&STORE, vec![StoreRow::key()])];
     for (table, mut keys) in [

@@ -6,7 +6,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::read::documents::{document_id, documents_after};
 use crate::records::{
-    DocumentRow, METADATA_FORMAT, RowReader, StoreRow, derived_columns, encode_meta,
+    DerivedColumns, DocumentRow, METADATA_FORMAT, RowReader, StoreRow, encode_meta,
 };
 use crate::row::{RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, PROJECTS};
@@ -25,7 +25,7 @@ impl GroupWriterEngine {
                 let some = RowQuery::all(table).limited_to(STEP_ROWS);
                 let rows = self.select_one(some)?;
                 for row in &rows {
-                    self.transaction.delete(table, row[..table.key_width].to_vec());
+                    self.transaction.delete(table, row.prefix(table.key_width));
                 }
                 self.transaction.flush()?;
                 self.transaction.forget_rows();
@@ -35,7 +35,7 @@ impl GroupWriterEngine {
             }
         }
         for row in self.select_one(RowQuery::all(&PROJECTS))? {
-            let project = ProjectKey::new(RowReader::new(row, "a project").text()?);
+            let project = ProjectKey::new(RowReader::new(&row, "a project").text()?);
             for kind in DocumentKind::ALL {
                 self.rebuild_kind(&project, kind)?;
             }
@@ -55,13 +55,13 @@ impl GroupWriterEngine {
             }
             let mut first_parts = Vec::with_capacity(rows.len());
             for row in &rows {
-                first_parts.extend(body_keys(&row[..DOCUMENTS.key_width], 1));
+                first_parts.extend(body_keys(&row.prefix(DOCUMENTS.key_width), 1));
             }
             self.transaction.load(&BODIES, first_parts)?;
             for row in rows {
                 let id = document_id(&row)?;
                 last = Some(id.name.clone());
-                match self.rebuild_document(project, &id, row) {
+                match self.rebuild_document(project, &id, &row) {
                     // `reqlore check` lists it.
                     Err(error @ StoreError::Unreadable { .. }) => {
                         tracing::error!(document = %id, %error, "keeping old metadata");
@@ -78,7 +78,7 @@ impl GroupWriterEngine {
         &mut self,
         project: &ProjectKey,
         id: &DocumentId,
-        row: TableRow,
+        row: &TableRow,
     ) -> StoreResult<()> {
         let mut row = DocumentRow::decode(row)?;
         let Some(present) = &mut row.present else { return Ok(()) };
@@ -87,7 +87,7 @@ impl GroupWriterEngine {
         let document = Document { id: id.clone(), version, body };
         let meta = DocumentMeta::from_document(&document, present.modified);
         present.meta = encode_meta(&meta)?;
-        self.transaction.put(&DOCUMENTS, row.encode(project, id, derived_columns(&meta)));
+        self.transaction.put(&DOCUMENTS, row.encode(project, id, &DerivedColumns::of(&meta)));
         self.replace_lists(project, None, Some(&meta))
     }
 

@@ -12,7 +12,7 @@ use crate::records::{
     decode_audit_row, decode_record, decode_token, decode_user, encode_record, encode_token,
     encode_user, integer,
 };
-use crate::row::{RowKey, RowQuery, Value};
+use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, IDEMPOTENCY, SERVER_GROUPS, TOKENS, USERS};
 use crate::writer::history::STEP_ROWS;
 use crate::writer::{GroupWriterEngine, random};
@@ -21,8 +21,8 @@ impl GroupWriterEngine {
     pub(crate) fn commit_identities(&mut self, commit: &mut IdentityCommit) -> StoreResult<()> {
         let mut users = Vec::with_capacity(commit.users.len());
         for name in &commit.users {
-            let row = self.transaction.row(&USERS, vec![name.key().into()])?;
-            users.push(row.map(decode_user).transpose()?);
+            let row = self.transaction.row(&USERS, &TableRow::of(&[(&name.key()).into()]))?;
+            users.push(row.as_ref().map(decode_user).transpose()?);
         }
         let mut tokens = Vec::with_capacity(commit.tokens.len());
         for id in &commit.tokens {
@@ -54,13 +54,13 @@ impl GroupWriterEngine {
     }
 
     fn token(&mut self, id: &TokenId) -> StoreResult<Option<Token>> {
-        let row = self.transaction.row(&TOKENS, vec![id.as_str().into()])?;
-        row.map(decode_token).transpose()
+        let row = self.transaction.row(&TOKENS, &TableRow::of(&[id.as_str().into()]))?;
+        row.as_ref().map(decode_token).transpose()
     }
 
     /// Records last uses. A stored later time is kept.
     pub(crate) fn record_uses(&mut self, uses: &[(TokenId, Timestamp)]) -> StoreResult<()> {
-        let keys = uses.iter().map(|(id, _)| vec![id.as_str().into()]).collect();
+        let keys = uses.iter().map(|(id, _)| TableRow::of(&[id.as_str().into()])).collect();
         self.transaction.load(&TOKENS, keys)?;
         for (id, at) in uses {
             let Some(token) = self.token(id)? else { continue };
@@ -74,9 +74,9 @@ impl GroupWriterEngine {
 
     pub(crate) fn expire_sessions(&mut self, now: Timestamp) -> StoreResult<()> {
         for row in self.transaction.select(&[RowQuery::all(&TOKENS)])?.into_iter().flatten() {
-            let token = decode_token(row)?;
+            let token = decode_token(&row)?;
             if token.is_ended_session(now) {
-                self.transaction.delete(&TOKENS, vec![token.id.as_str().into()]);
+                self.transaction.delete(&TOKENS, row.prefix(TOKENS.key_width));
             }
         }
         Ok(())
@@ -91,7 +91,7 @@ impl GroupWriterEngine {
         let query = RowQuery::all(&AUDIT).sorted_by(&["number"]).limited_to(STEP_ROWS);
         let mut old = Vec::new();
         for row in self.transaction.select(&[query])?.into_iter().flatten() {
-            let row = decode_audit_row(row)?;
+            let row = decode_audit_row(&row)?;
             match row.parse_event() {
                 Some(event) if event.at < older_than => old.push(row.number),
                 // Only the oldest rows are removed, so that the chain has no gap.
@@ -109,15 +109,15 @@ impl GroupWriterEngine {
         let Some(last) = old.last() else { return Ok(0) };
         self.append_events([AuditEvent::pruned(*last, now)])?;
         for number in &old {
-            self.transaction.delete(&AUDIT, vec![integer(*number)]);
+            self.transaction.delete(&AUDIT, TableRow::of(&[integer(*number)]));
         }
         Ok(old.len())
     }
 
     pub(crate) fn save_response(&mut self, key: &str, response: &str) -> StoreResult<()> {
-        let row = self.transaction.row(&IDEMPOTENCY, vec![key.into()])?;
+        let row = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[key.into()]))?;
         if let Some(row) = row {
-            let record = decode_record(row)?;
+            let record = decode_record(&row)?;
             let record = IdempotencyRecord { answer: Some(response.into()), ..record };
             self.transaction.put(&IDEMPOTENCY, encode_record(key, &record)?);
         }
@@ -132,7 +132,7 @@ impl GroupWriterEngine {
             .within("at", Value::Integer(1)..before.0.into())
             .limited_to(STEP_ROWS);
         for row in self.transaction.select(&[groups])?.into_iter().flatten() {
-            self.transaction.delete(&SERVER_GROUPS, row[..SERVER_GROUPS.key_width].to_vec());
+            self.transaction.delete(&SERVER_GROUPS, row.prefix(SERVER_GROUPS.key_width));
         }
         let query = RowQuery::all(&IDEMPOTENCY)
             .within("at", Value::Integer(i64::MIN)..before.0.into())
@@ -140,8 +140,7 @@ impl GroupWriterEngine {
             .limited_to(STEP_ROWS);
         let rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
         for row in &rows {
-            let key: RowKey = row[..IDEMPOTENCY.key_width].to_vec();
-            self.transaction.delete(&IDEMPOTENCY, key);
+            self.transaction.delete(&IDEMPOTENCY, row.prefix(IDEMPOTENCY.key_width));
         }
         Ok(rows.len())
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use crate::database::{CommitOutcome, SessionError, WriteSession};
-use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
+use crate::row::{RowChange, RowKey, RowQuery, TableRow};
 use crate::tables::{TABLES, Table};
 
 /// A group ends with the job that reaches one of these, because databases limit transactions, and
@@ -86,7 +86,7 @@ impl GroupTransaction {
             }
         }
         for row in rows {
-            let key = row[..table.key_width].to_vec();
+            let key = row.prefix(table.key_width);
             // A pending change is newer.
             let known = self.known.entry((table.name, key)).or_default();
             if known.is_none() {
@@ -115,10 +115,10 @@ impl GroupTransaction {
     pub(crate) fn row(
         &mut self,
         table: &'static Table,
-        key: RowKey,
+        key: &RowKey,
     ) -> StoreResult<Option<TableRow>> {
         self.load(table, vec![key.clone()])?;
-        Ok(self.known.get(&(table.name, key)).cloned().flatten())
+        Ok(self.known.get(&(table.name, key.clone())).cloned().flatten())
     }
 
     /// Reads those of these rows that are not known yet, in one round trip.
@@ -170,7 +170,7 @@ impl GroupTransaction {
     }
 
     pub(crate) fn put(&mut self, table: &'static Table, row: TableRow) {
-        let key = row[..table.key_width].to_vec();
+        let key = row.prefix(table.key_width);
         self.change(table, key, Some(row.clone()), RowChange::Put(row));
     }
 
@@ -186,7 +186,7 @@ impl GroupTransaction {
         change: RowChange,
     ) {
         self.change_count += 1;
-        self.change_bytes += row.iter().flatten().map(Value::size_bytes).sum::<usize>();
+        self.change_bytes += row.as_ref().map_or(0, |row| row.as_bytes().len());
         let address = (table.name, key);
         let pending = self.pending.entry(table.name).or_default();
         let change_before = pending.insert(address.1.clone(), change);

@@ -231,7 +231,7 @@ fn running_server_notices_settings_that_lose_writes() {
     let config = parse(&cluster.url("postgres"));
     let database = PostgresDatabase::of_config(config).unwrap();
     let read = || {
-        let query = RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)]);
+        let query = RowQuery::equal(&STORE, &["id"], &[Value::Integer(1)]);
         let rows = small_runtime().block_on(database.read(vec![query]));
         rows.err().map(|error| error.to_string()).unwrap_or_default()
     };

@@ -17,7 +17,7 @@ use crate::tables::USERS;
 use crate::{PasswordSources, PostgresConfig, PostgresStore};
 
 fn user(key: &str) -> TableRow {
-    vec![key.into(), "text".into()]
+    TableRow::of(&[key.into(), "text".into()])
 }
 
 fn open(url: &str) -> PostgresDatabase {

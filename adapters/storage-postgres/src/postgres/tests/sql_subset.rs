@@ -83,7 +83,7 @@ fn sql_is_within_the_common_subset() {
         let (rows, order) = ([row_of(table, 1), row_of(table, 2)], table.columns[0].name);
         let keys = [key_of(table, &rows[0]), key_of(table, &rows[1])];
         let mut query = RowQuery::keys(table, keys[..1].to_vec()).sorted_by(&[order]).limited_to(1);
-        query = query.within(order, rows[0][0].clone()..rows[1][0].clone());
+        query = query.within(order, rows[0].value(0)..rows[1].value(0));
         query.not_null = Some(order);
         let many = RowQuery::keys(table, keys.to_vec());
         let (rows, keys) = (rows.each_ref(), keys.each_ref());
