@@ -13,6 +13,19 @@ pub(crate) struct Table {
     pub(crate) columns: &'static [Column],
     /// Number of leading columns that form the primary key.
     pub(crate) key_width: usize,
+    /// Indexes besides the primary key.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a migration creates those of PostgreSQL"))]
+    pub(crate) indexes: &'static [Index],
+}
+
+#[derive(Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "a migration creates those of PostgreSQL"))]
+pub(crate) struct Index {
+    pub(crate) name: &'static str,
+    pub(crate) columns: &'static [&'static str],
+    /// Each query that uses the index implies that this column is not null. An index may leave out
+    /// the other rows.
+    pub(crate) condition: Option<&'static str>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -63,6 +76,14 @@ const fn nullable(name: &'static str, kind: ColumnType) -> Column {
     Column { name, kind, is_nullable: true }
 }
 
+const fn index(
+    name: &'static str,
+    columns: &'static [&'static str],
+    condition: Option<&'static str>,
+) -> Index {
+    Index { name, columns, condition }
+}
+
 const PROJECT: Column = column("project", Text);
 const KIND: Column = column("kind", Text);
 const NAME: Column = column("name", Text);
@@ -71,6 +92,7 @@ const NAME: Column = column("name", Text);
 pub(crate) static STORE: Table = Table {
     name: "store",
     key_width: 1,
+    indexes: &[],
     columns: &[
         column("id", Integer),
         column("state", Text),
@@ -89,12 +111,14 @@ pub(crate) static STORE: Table = Table {
 pub(crate) static SERVER_GROUPS: Table = Table {
     name: "server_groups",
     key_width: 1,
+    indexes: &[],
     columns: &[column("server", Binary), column("group_id", Binary), column("at", Integer)],
 };
 
 pub(crate) static PROJECTS: Table = Table {
     name: "projects",
     key_width: 1,
+    indexes: &[],
     columns: &[
         PROJECT,
         column("revision", Integer),
@@ -109,6 +133,7 @@ pub(crate) static PROJECTS: Table = Table {
 pub(crate) static WRITERS: Table = Table {
     name: "writers",
     key_width: 2,
+    indexes: &[],
     columns: &[PROJECT, column("first_revision", Integer), column("writer", Integer)],
 };
 
@@ -116,6 +141,7 @@ pub(crate) static WRITERS: Table = Table {
 pub(crate) static SEQUENCES: Table = Table {
     name: "sequences",
     key_width: 2,
+    indexes: &[],
     columns: &[PROJECT, KIND, column("highest", Integer)],
 };
 
@@ -123,6 +149,17 @@ pub(crate) static SEQUENCES: Table = Table {
 pub(crate) static DOCUMENTS: Table = Table {
     name: "documents",
     key_width: 3,
+    indexes: &[
+        index("documents_by_revision", &["project", "revision"], None),
+        index("documents_by_reference", &["project", "kind", "reference"], Some("reference")),
+        index("documents_by_position", &["project", "kind", "position"], Some("position")),
+        index(
+            "documents_by_group",
+            &["project", "kind", "status", "type", "position"],
+            Some("position"),
+        ),
+        index("documents_by_parent", &["project", "kind", "parent", "position"], Some("parent")),
+    ],
     columns: &[
         PROJECT,
         KIND,
@@ -153,6 +190,7 @@ pub(crate) static DOCUMENTS: Table = Table {
 pub(crate) static BODIES: Table = Table {
     name: "bodies",
     key_width: 4,
+    indexes: &[],
     columns: &[PROJECT, KIND, NAME, column("part", Integer), column("bytes", Binary)],
 };
 
@@ -160,6 +198,7 @@ pub(crate) static BODIES: Table = Table {
 pub(crate) static TEXTS: Table = Table {
     name: "texts",
     key_width: 5,
+    indexes: &[],
     columns: &[
         PROJECT,
         KIND,
@@ -174,6 +213,7 @@ pub(crate) static TEXTS: Table = Table {
 pub(crate) static HISTORY: Table = Table {
     name: "history",
     key_width: 4,
+    indexes: &[index("history_by_end", &["ended"], None)],
     columns: &[
         PROJECT,
         KIND,
@@ -197,17 +237,19 @@ pub(crate) static HISTORY: Table = Table {
 pub(crate) static LINKS: Table = Table {
     name: "links",
     key_width: 5,
+    indexes: &[],
     columns: &[PROJECT, column("target", Text), KIND, NAME, column("relation", Text)],
 };
 
 /// Documents with a diagnostic.
 pub(crate) static DIAGNOSTICS: Table =
-    Table { name: "diagnostics", key_width: 3, columns: &[PROJECT, KIND, NAME] };
+    Table { name: "diagnostics", key_width: 3, indexes: &[], columns: &[PROJECT, KIND, NAME] };
 
 /// Number of listed items in each group. `status` and `type` are empty for items without.
 pub(crate) static ITEM_COUNTS: Table = Table {
     name: "item_counts",
     key_width: 5,
+    indexes: &[],
     columns: &[
         PROJECT,
         KIND,
@@ -223,25 +265,35 @@ pub(crate) static ITEM_COUNTS: Table = Table {
 pub(crate) static COUNTS: Table = Table {
     name: "counts",
     key_width: 3,
+    indexes: &[],
     columns: &[PROJECT, column("counter", Text), KIND, column("number", Integer)],
 };
 
 /// Entities without tags. `kind` is that of the entity.
 pub(crate) static UNTAGGED: Table =
-    Table { name: "untagged", key_width: 3, columns: &[PROJECT, KIND, NAME] };
+    Table { name: "untagged", key_width: 3, indexes: &[], columns: &[PROJECT, KIND, NAME] };
 
 /// The words by which entities are found.
-pub(crate) static ENTITY_WORDS: Table =
-    Table { name: "entity_words", key_width: 3, columns: &[PROJECT, column("word", Text), NAME] };
+pub(crate) static ENTITY_WORDS: Table = Table {
+    name: "entity_words",
+    key_width: 3,
+    indexes: &[],
+    columns: &[PROJECT, column("word", Text), NAME],
+};
 
 /// Users as JSON, by their name in lower case.
-pub(crate) static USERS: Table =
-    Table { name: "users", key_width: 1, columns: &[column("key", Text), column("text", Text)] };
+pub(crate) static USERS: Table = Table {
+    name: "users",
+    key_width: 1,
+    indexes: &[],
+    columns: &[column("key", Text), column("text", Text)],
+};
 
 /// Tokens as JSON. The last use is not in the text.
 pub(crate) static TOKENS: Table = Table {
     name: "tokens",
     key_width: 1,
+    indexes: &[],
     columns: &[
         column("id", Text),
         column("owner", Text),
@@ -254,6 +306,7 @@ pub(crate) static TOKENS: Table = Table {
 pub(crate) static AUDIT: Table = Table {
     name: "audit",
     key_width: 1,
+    indexes: &[],
     columns: &[column("number", Integer), column("hash", Binary), column("text", Text)],
 };
 
@@ -261,6 +314,7 @@ pub(crate) static AUDIT: Table = Table {
 pub(crate) static IDEMPOTENCY: Table = Table {
     name: "idempotency",
     key_width: 1,
+    indexes: &[index("idempotency_by_age", &["at"], None)],
     columns: &[
         column("key", Text),
         column("at", Integer),
@@ -290,16 +344,4 @@ pub(crate) static TABLES: [&Table; 19] = [
     &TOKENS,
     &AUDIT,
     &IDEMPOTENCY,
-];
-
-/// An index besides the primary key: its table and its columns.
-#[cfg(test)]
-pub(crate) const INDEXES: [(&str, &str, &[&str]); 7] = [
-    ("documents_by_revision", "documents", &["project", "revision"]),
-    ("documents_by_reference", "documents", &["project", "kind", "reference"]),
-    ("documents_by_position", "documents", &["project", "kind", "position"]),
-    ("documents_by_group", "documents", &["project", "kind", "status", "type", "position"]),
-    ("documents_by_parent", "documents", &["project", "kind", "parent", "position"]),
-    ("history_by_end", "history", &["ended"]),
-    ("idempotency_by_age", "idempotency", &["at"]),
 ];

@@ -8,7 +8,7 @@ use super::support::{TestServer, commit, key_of, open_pool, put, row_of};
 use crate::database::{Database, RowSource};
 use crate::postgres::schema::{Migration, migrate, migrations, read_schema_status};
 use crate::row::RowQuery;
-use crate::tables::{ColumnType, DOCUMENTS, INDEXES, TABLES, Table};
+use crate::tables::{ColumnType, DOCUMENTS, Index, TABLES, Table};
 
 /// CRC32 of the published files.
 const PUBLISHED: [(&str, u32); 1] = [(include_str!("../migrations/0001.sql"), 381_624_762)];
@@ -38,9 +38,11 @@ fn first_migration_creates_all_tables() {
     for table in TABLES {
         let _ = writeln!(text, "{}\n", create_table(table));
     }
-    for (name, table, columns) in INDEXES {
-        let columns = columns.join(", ");
-        let _ = writeln!(text, "CREATE INDEX IF NOT EXISTS {name} ON {table} ({columns});\n");
+    for table in TABLES {
+        for Index { name, columns, .. } in table.indexes {
+            let (table, columns) = (table.name, columns.join(", "));
+            let _ = writeln!(text, "CREATE INDEX IF NOT EXISTS {name} ON {table} ({columns});\n");
+        }
     }
     let zeros = "0".repeat(64);
     let _ = write!(
