@@ -19,6 +19,7 @@ use crate::error::{damaged, refused};
 use crate::read::documents::{AFTER_TEXTS, document_id, metas_of_kind, verified_body};
 use crate::read::history::{text_query, verified_text};
 use crate::read::team::audit_query;
+use crate::read::{read_all, read_one};
 use crate::records::{
     DerivedColumns, DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name,
     decode_audit_row, decode_token, decode_user, document_key, encode_audit_row, encode_token,
@@ -81,7 +82,7 @@ impl SnapshotReader {
             RowQuery::keys(&STORE, vec![StoreRow::key()]),
             RowQuery::all(&PROJECTS).sorted_by(&["project"]),
         ];
-        let mut results = snapshot.read(queries).await?;
+        let mut results = read_all(&*snapshot, queries).await?;
         let mut projects = Vec::new();
         for row in results.pop().unwrap_or_default() {
             projects.push(ProjectKey::new(RowReader::new(&row, "a project").text()?));
@@ -98,7 +99,7 @@ impl SnapshotReader {
     }
 
     async fn read_one(&mut self, query: RowQuery) -> StoreResult<Vec<TableRow>> {
-        Ok(self.snapshot.read(vec![query]).await?.pop().unwrap_or_default())
+        read_one(&*self.snapshot, query).await
     }
 
     /// The project and kind of the current list; `None` after the last one.
@@ -243,7 +244,7 @@ impl SnapshotReader {
             RowQuery::all(&USERS).sorted_by(&["key"]),
             RowQuery::all(&TOKENS).sorted_by(&["created", "id"]),
         ];
-        let mut results = self.snapshot.read(queries).await?;
+        let mut results = read_all(&*self.snapshot, queries).await?;
         let mut all = IdentityRecords::default();
         for row in results.pop().unwrap_or_default() {
             all.tokens.push(decode_token(&row)?);

@@ -1,10 +1,13 @@
 //! Rows and queries in the terms of this storage, without SQL.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
 use bytes::{BufMut as _, Bytes};
+use reqlore_domain::ports::documents::StoreResult;
 
+use crate::error::damaged;
 use crate::tables::Table;
 
 /// A value of a column. The order of values is that of the database: texts and bytes by their
@@ -142,6 +145,14 @@ impl TableRow {
         Self(self.0.slice(..self.0.len() - values.rest.len()))
     }
 
+    /// The values of these columns.
+    fn select(&self, columns: &[usize]) -> Self {
+        if columns.iter().copied().eq(0..columns.len()) {
+            return self.prefix(columns.len());
+        }
+        Self::of(&Vec::from_iter(columns.iter().map(|&column| self.value(column))))
+    }
+
     pub(crate) fn starts_with(&self, prefix: &RowKey) -> bool {
         self.0.starts_with(&prefix.0)
     }
@@ -275,6 +286,27 @@ impl RowQuery {
                 .cmp(order.iter().map(|&column| b.value(column)));
             if self.is_descending { ascending.reverse() } else { ascending }
         });
+    }
+
+    /// Fails if a row does not meet the conditions: an index led to a wrong row.
+    pub(crate) fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
+        let position = |name: &&str| self.table.index_of(name);
+        let columns = Vec::from_iter(self.columns.iter().filter_map(position));
+        let tuples = HashSet::<&TableRow>::from_iter(&self.tuples);
+        let range = self.range.as_ref().map(|(column, range)| {
+            (self.table.index_of(column), range.start.value(0)..range.end.value(0))
+        });
+        let not_null = self.not_null.and_then(|column| self.table.index_of(column));
+        for row in rows {
+            let is_in_range = range.as_ref().is_none_or(|(column, range)| {
+                column.is_some_and(|column| range.contains(&row.value(column)))
+            });
+            let has_value = not_null.is_none_or(|column| row.value(column) != Value::Null);
+            if !tuples.contains(&row.select(&columns)) || !is_in_range || !has_value {
+                return Err(damaged(&format!("an index of table {}", self.table.name)));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn within(self, column: &'static str, range: Range<Value<'_>>) -> Self {

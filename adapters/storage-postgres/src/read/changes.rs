@@ -5,7 +5,7 @@ use reqlore_domain::ports::documents::{Revision, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::documents::document_id;
-use super::read_one;
+use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::records::{ProjectRow, RowReader, StoreRow, integer, project_key};
 use crate::row::{RowQuery, TableRow, Value};
@@ -29,7 +29,7 @@ pub(crate) async fn changes_since(
         let changes = revisions(project, integer(first.saturating_add(1)));
         queries.push(changes.sorted_by(&ORDER).limited_to(limit.saturating_add(1)));
     }
-    let mut results = source.read(queries).await?.into_iter();
+    let mut results = read_all(source, queries).await?.into_iter();
     let mut next = || results.next().unwrap_or_default();
     let store_id = u128::from_be_bytes(StoreRow::decode(&next())?.store_id);
     let row = next().first().map(ProjectRow::decode).transpose()?.unwrap_or_default();
@@ -53,7 +53,7 @@ pub(crate) async fn changes_since(
     let last = revision_of(&rows[rows.len() - 1])?;
     let of_last = revisions(project, integer(last));
     let queries = vec![writer_query(project, last), of_last.up_to(last).sorted_by(&ORDER)];
-    let mut results = source.read(queries).await?;
+    let mut results = read_all(source, queries).await?;
     let of_last = results.pop().unwrap_or_default();
     let writer_id = decode_writer(&results.pop().unwrap_or_default())?;
     let mut before = Vec::with_capacity(rows.len());

@@ -9,7 +9,7 @@ use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta,
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, MetadataPage, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 
-use super::read_one;
+use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::error::damaged;
 use crate::records::{
@@ -34,7 +34,7 @@ pub(crate) async fn documents(
         return Ok(Vec::new());
     }
     let queries = document_queries(project, ids);
-    let mut results = source.read(queries.to_vec()).await?;
+    let mut results = read_all(source, queries.to_vec()).await?;
     let bodies = rows_by_text(&BODIES, results.pop().unwrap_or_default());
     let mut rows = HashMap::with_capacity(ids.len());
     for row in results.pop().unwrap_or_default() {
@@ -165,7 +165,7 @@ pub(crate) async fn lookup(
         RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, &[]) }
     };
     let queries = vec![by("name", |text| text.into()), by("reference", key_text)];
-    let found = decode_metas(&source.read(queries).await?.concat())?;
+    let found = decode_metas(&read_all(source, queries).await?.concat())?;
     let mut matches = Vec::with_capacity(words.len());
     for word in words {
         let mut metadata = Vec::new();

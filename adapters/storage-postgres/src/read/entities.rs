@@ -13,7 +13,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::documents::{AFTER_TEXTS, decode_metas, document_queries};
 use super::items::sum_counts;
-use super::read_one;
+use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::records::{RowReader, key_text, project_key};
 use crate::row::{RowKey, RowQuery, TableRow, Value};
@@ -79,7 +79,7 @@ pub(crate) async fn untagged(
         counts_query(project, UNTAGGED_ENTITIES, kind),
         RowQuery::keys(&UNTAGGED, vec![key]).sorted_by(&["kind", "name"]).limited_to(limit),
     ];
-    let mut results = source.read(queries).await?;
+    let mut results = read_all(source, queries).await?;
     let rows = results.pop().unwrap_or_default();
     let total = sum_counts(&results.pop().unwrap_or_default())?;
     Ok(UntaggedList { metadata: entities(source, project, &rows).await?, total })

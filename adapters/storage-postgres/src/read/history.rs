@@ -7,7 +7,7 @@ use reqlore_domain::ports::history::{HistoryEntry, HistoryPage, TextHash};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::documents::documents;
-use super::read_one;
+use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::error::damaged;
 use crate::records::{DocumentRow, EntryRow, document_key, integer, join_parts};
@@ -29,7 +29,7 @@ pub(crate) async fn history_page(
         .limited_to(limit.saturating_add(1));
     let queries =
         vec![RowQuery::keys(&DOCUMENTS, vec![key]), RowQuery { is_descending: true, ..past }];
-    let mut results = source.read(queries).await?;
+    let mut results = read_all(source, queries).await?;
     let past = results.pop().unwrap_or_default();
     let mut entries = Vec::new();
     for row in results.pop().unwrap_or_default() {

@@ -12,7 +12,7 @@ use reqlore_domain::ports::item_list::{
 use reqlore_domain::project_key::ProjectKey;
 
 use super::documents::{decode_metas, document_id, document_queries};
-use super::read_one;
+use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::error::damaged;
 use crate::records::{RowReader, project_key};
@@ -67,7 +67,7 @@ pub(crate) async fn items(
         let Range { start, end } = query.position_keys();
         found.retain(|item| *item.position >= *start && *item.position < *end);
     } else {
-        let mut results = source.read(group_queries(project, query)).await?.into_iter();
+        let mut results = read_all(source, group_queries(project, query)).await?.into_iter();
         for row in results.next().unwrap_or_default() {
             count_group(&mut page, &row, query)?;
         }
@@ -207,7 +207,7 @@ pub(crate) async fn diagnostics(
         RowQuery::keys(&COUNTS, vec![key]),
         RowQuery::keys(&DIAGNOSTICS, vec![names]).sorted_by(&["name"]).limited_to(limit),
     ];
-    let mut results = source.read(queries).await?;
+    let mut results = read_all(source, queries).await?;
     let rows = results.pop().unwrap_or_default();
     let total = sum_counts(&results.pop().unwrap_or_default())?;
     let metadata = listed_metadata(source, project, &rows).await?;

@@ -70,6 +70,10 @@ impl GroupTransaction {
         self.forget();
         let results = self.session.begin(&queries)?;
         for (query, rows) in queries.into_iter().zip(results) {
+            if let Err(error) = query.check_rows(&rows) {
+                self.session.roll_back();
+                return Err(SessionError::Failed(error));
+            }
             self.remember(query, rows);
         }
         Ok(())
@@ -85,12 +89,12 @@ impl GroupTransaction {
                 self.known_prefixes.push((table.name, tuple));
             }
         }
+        let pending = self.pending.get(table.name);
         for row in rows {
             let key = row.prefix(table.key_width);
             // A pending change is newer.
-            let known = self.known.entry((table.name, key)).or_default();
-            if known.is_none() {
-                *known = Some(row);
+            if !pending.is_some_and(|pending| pending.contains_key(&key)) {
+                self.known.insert((table.name, key), Some(row));
             }
         }
     }
@@ -165,8 +169,11 @@ impl GroupTransaction {
 
     fn run(&mut self, queries: &[RowQuery]) -> StoreResult<Vec<Vec<TableRow>>> {
         self.check_failure()?;
-        let read = self.session.read(queries);
-        read.map_err(|error| self.fail(error))
+        let results = self.session.read(queries).map_err(|error| self.fail(error))?;
+        for (query, rows) in queries.iter().zip(&results) {
+            query.check_rows(rows).map_err(|error| self.fail(SessionError::Failed(error)))?;
+        }
+        Ok(results)
     }
 
     pub(crate) fn put(&mut self, table: &'static Table, row: TableRow) {
