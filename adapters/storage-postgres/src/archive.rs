@@ -15,15 +15,16 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::PostgresStore;
 use crate::database::{Database, RowSource};
+use crate::derived::DerivedColumns;
 use crate::error::{damaged, refused};
 use crate::read::documents::{AFTER_TEXTS, document_id, metas_of_kind, verified_body};
 use crate::read::history::{text_query, verified_text};
 use crate::read::team::audit_query;
 use crate::read::{read_all, read_one};
 use crate::records::{
-    DerivedColumns, DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name,
-    decode_audit_row, decode_token, decode_user, document_key, encode_audit_row, encode_token,
-    encode_user, integer, join_parts, project_key, rows_by_text,
+    DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, decode_audit_row,
+    decode_token, decode_user, document_key, encode_audit_row, encode_token, encode_user, integer,
+    join_parts, project_key, rows_by_text,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{

@@ -10,11 +10,11 @@ use reqlore_domain::project_key::ProjectKey;
 use crate::PostgresStore;
 use crate::archive::SnapshotReader;
 use crate::database::RowSource;
+use crate::derived::{LIST_TABLES, ListRows};
 use crate::read::documents::metadata_page;
 use crate::read::read_one;
 use crate::records::project_key;
 use crate::row::RowQuery;
-use crate::writer::{LIST_TABLES, ListRows};
 
 /// Maximum number of damaged objects in a report.
 const MAX_REPORTED: usize = 100;

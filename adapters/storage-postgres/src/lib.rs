@@ -8,6 +8,7 @@ mod archive;
 mod call_reads;
 mod counters;
 mod database;
+mod derived;
 mod error;
 mod health;
 mod postgres;
@@ -43,13 +44,13 @@ use reqlore_group_commit::GroupWriter;
 use call_reads::{CallDatabase, RowCache};
 use counters::WriterCounters;
 use database::Database;
+use derived::METADATA_FORMAT;
 use postgres::{DatabaseError, NextStep, PostgresDatabase};
 pub use postgres::{
     PasswordSources, PendingStatement, PostgresConfig, SchemaStatus, ServerReport, inspect_schema,
     inspect_server, migrate_schema,
 };
 use read::{changes, documents, entities, history, items, team};
-use records::METADATA_FORMAT;
 use writer::{GroupWriterEngine, MetadataUpdate, ReadPlan, STEP_ROWS};
 
 /// An open database. Clones share it.

@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
-use reqlore_domain::backlog::{RequirementType, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::identity::{Token, User};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry, TextHash};
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
-use reqlore_domain::ports::item_list::ItemPage;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::derived::{DerivedColumns, METADATA_FORMAT, decode_meta};
 use crate::error::{damaged, refused, unavailable};
 use crate::row::{RowKey, TableRow, Value, Values};
 use crate::tables::Table;
@@ -27,8 +26,6 @@ pub(crate) const PART_BYTES: usize = 512 * 1024;
 pub(crate) const MAX_NAME_BYTES: usize = 512;
 /// Longer derived keys are shortened.
 const MAX_KEY_BYTES: usize = 192;
-/// The format of metadata and lists in the database.
-pub(crate) const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
 
 /// Reads the values of a row in the order of the columns.
 pub(crate) struct RowReader<'a> {
@@ -185,14 +182,15 @@ pub(crate) struct PresentRow {
     pub(crate) modified: Timestamp,
     pub(crate) parts: usize,
     /// Encoded metadata.
-    pub(crate) meta: String,
+    pub(crate) meta: Bytes,
     pub(crate) path: Option<Arc<str>>,
     pub(crate) origin: ChangeOrigin,
 }
 
 impl PresentRow {
-    pub(crate) fn meta(&self) -> StoreResult<DocumentMeta> {
-        from_json(&self.meta, "document metadata")
+    /// The metadata of the document of this row.
+    pub(crate) fn meta(&self, id: DocumentId) -> StoreResult<DocumentMeta> {
+        decode_meta(&self.meta, id, self.version)
     }
 }
 
@@ -211,9 +209,11 @@ impl DocumentRow {
         };
         let version = Version::parse(version).ok_or_else(|| damaged("a document's version"))?;
         let (modified, parts) = (Timestamp(reader.integer()?), reader.number()?);
-        let (meta, path) = (reader.text()?.to_owned(), reader.optional_text()?.map(Into::into));
+        let path = reader.optional_text()?.map(Into::into);
         reader.skip(DERIVED_COLUMNS);
         let origin = reader.origin()?;
+        let meta = reader.optional_binary()?.ok_or_else(|| damaged("document metadata"))?;
+        let meta = row.share(meta);
         let present = Some(PresentRow { version, modified, parts, meta, path, origin });
         Ok(Self { revision, number, present })
     }
@@ -239,7 +239,6 @@ impl DocumentRow {
             (&version.to_string()).into(),
             modified.0.into(),
             integer(*parts),
-            meta.into(),
             path.as_deref().into(),
             reference.as_deref().into(),
             position.as_deref().into(),
@@ -249,39 +248,8 @@ impl DocumentRow {
             origin.user.as_deref().into(),
             origin.tool.as_deref().into(),
             origin.reason.as_deref().into(),
+            meta[..].into(),
         ])
-    }
-}
-
-pub(crate) fn encode_meta(meta: &DocumentMeta) -> StoreResult<String> {
-    to_json(meta)
-}
-
-/// The columns that derive from the metadata: the reference, and what lists of items select and
-/// sort by.
-#[derive(Default)]
-pub(crate) struct DerivedColumns {
-    reference: Option<String>,
-    position: Option<Vec<u8>>,
-    status: Option<&'static str>,
-    requirement_type: Option<&'static str>,
-    parent: Option<String>,
-}
-
-impl DerivedColumns {
-    pub(crate) fn of(meta: &DocumentMeta) -> Self {
-        let reference = meta.reference().map(|reference| key_text(&reference).into_owned());
-        let mut columns = Self { reference, ..Self::default() };
-        if let Some(position) = ItemPage::position(meta)
-            && let Some(item) = &meta.item
-        {
-            columns.position = Some(ItemPage::position_key(&position));
-            columns.status = Some(item.status.map_or("", Status::name));
-            columns.requirement_type =
-                Some(item.requirement_type.map_or("", RequirementType::name));
-            columns.parent = Some(item.parent.map(|one| one.to_string()).unwrap_or_default());
-        }
-        columns
     }
 }
 

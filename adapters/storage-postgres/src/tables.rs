@@ -171,8 +171,6 @@ pub(crate) static DOCUMENTS: Table = Table {
         nullable("modified", Integer),
         // Number of rows in `bodies`.
         nullable("parts", Integer),
-        // Metadata as JSON.
-        nullable("meta", Text),
         nullable("path", Text),
         nullable("reference", Text),
         // Sort key in the order of all lists, for items that lists show.
@@ -183,6 +181,8 @@ pub(crate) static DOCUMENTS: Table = Table {
         nullable("author", Text),
         nullable("tool", Text),
         nullable("reason", Text),
+        // The encoded metadata.
+        nullable("meta", Binary),
     ],
 };
 

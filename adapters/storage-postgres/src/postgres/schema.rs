@@ -20,16 +20,17 @@ use super::errors::{DatabaseError, LOSSY, NextStep};
 use super::pool::ConnectionPool;
 use super::rows::row_checksum;
 use super::statements::SqlStatement;
+use crate::derived::METADATA_FORMAT;
 use crate::error::{refused, unavailable};
-use crate::records::{METADATA_FORMAT, StoreRow};
+use crate::records::StoreRow;
 use crate::tables::STORE;
 
 /// One statement per step, separated by `;` at the end of a line. The first steps create the
-/// tables of this module. A published file never changes.
-const VERSION_1: &str = include_str!("migrations/0001.sql");
+/// tables of this module. A published file never changes. Version 1 was not released.
+const VERSION_2: &str = include_str!("migrations/0002.sql");
 const BOOKKEEPING_STEPS: usize = 3;
 /// The newest version that this Reqlore knows.
-const LATEST_VERSION: i64 = 1;
+const LATEST_VERSION: i64 = 2;
 
 const LEASE_MILLISECONDS: i64 = 30_000;
 const LEASE_RENEWAL: Duration = Duration::from_secs(10);
@@ -182,7 +183,7 @@ pub(crate) fn migrations() -> StoreResult<Vec<Migration>> {
         getrandom::fill(random).map_err(|error| StoreError::Internal(error.to_string()))?;
     }
     let epoch = i64::from_le_bytes(epoch) & i64::MAX;
-    Ok(vec![Migration { version: LATEST_VERSION, steps: render_steps(VERSION_1, store_id, epoch) }])
+    Ok(vec![Migration { version: LATEST_VERSION, steps: render_steps(VERSION_2, store_id, epoch) }])
 }
 
 /// Splits a file into its statements and completes the row that identifies the database.
@@ -225,6 +226,12 @@ pub(crate) async fn read_schema_status(
                  {latest}); update Reqlore"
             ))));
         }
+    }
+    if version > 0 && migrations.first().is_some_and(|first| version < first.version) {
+        return Err(DatabaseError::report(refused(format!(
+            "has schema {version} of a build before the first release; back it up with that build \
+             and restore it into a new database"
+        ))));
     }
     let mut done = Vec::new();
     if version < latest {
@@ -273,7 +280,7 @@ pub(crate) async fn migrate(
             return Ok(count);
         };
         let client = pool.connect(SessionKind::Migration).await?;
-        if (first.version, first.step) == (1, 1) {
+        if (version, first.step) == (0, 1) {
             check_encoding(&client).await?;
             for step in pending.iter().take(BOOKKEEPING_STEPS) {
                 run_step(pool, &client, &step.text, None)

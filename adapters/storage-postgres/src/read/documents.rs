@@ -103,7 +103,7 @@ pub(crate) fn decode_metas<'a>(
     let mut metadata = Vec::new();
     for row in rows {
         if let Some(present) = DocumentRow::decode(row)?.present {
-            metadata.push(Arc::new(present.meta()?));
+            metadata.push(Arc::new(present.meta(document_id(row)?)?));
         }
     }
     Ok(metadata)

@@ -15,10 +15,10 @@ use super::documents::{AFTER_TEXTS, decode_metas, document_queries};
 use super::items::sum_counts;
 use super::{read_all, read_one};
 use crate::database::RowSource;
+use crate::derived::{ENTITIES, TAG_PREFIX, UNTAGGED_ENTITIES};
 use crate::records::{RowReader, key_text, project_key};
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{COUNTS, ENTITY_WORDS, UNTAGGED};
-use crate::writer::{ENTITIES, TAG_PREFIX, UNTAGGED_ENTITIES};
 
 /// Number of words that one query reads. A few distinct IDs are enough.
 const WORD_PAGE: usize = 100;

@@ -14,11 +14,11 @@ use reqlore_domain::project_key::ProjectKey;
 use super::documents::{decode_metas, document_id, document_queries};
 use super::{read_all, read_one};
 use crate::database::RowSource;
+use crate::derived::DIAGNOSED;
 use crate::error::damaged;
 use crate::records::{RowReader, project_key};
 use crate::row::{RowKey, RowQuery, TableRow};
 use crate::tables::{COUNTS, DIAGNOSTICS, DOCUMENTS, ITEM_COUNTS};
-use crate::writer::DIAGNOSED;
 
 /// The columns of a row of `documents` that lists use.
 struct ListedItem<'a> {
@@ -30,7 +30,7 @@ struct ListedItem<'a> {
 }
 
 impl<'a> ListedItem<'a> {
-    const FIRST_COLUMN: usize = 11;
+    const FIRST_COLUMN: usize = 10;
 
     fn new(row: &'a TableRow) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, "an item's row").after(Self::FIRST_COLUMN);

@@ -12,8 +12,8 @@ use reqlore_test_postgres::TestDatabase;
 use super::contract::open_on;
 use super::simulated::SimulatedDatabase;
 use crate::database::{CommitOutcome, Database, RowSource, WriteSession};
+use crate::derived::METADATA_FORMAT;
 use crate::postgres::PostgresDatabase;
-use crate::records::METADATA_FORMAT;
 use crate::row::{RowChange, RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, STORE};
 use crate::{PasswordSources, PostgresConfig, PostgresStore};
@@ -117,7 +117,7 @@ fn metadata_of_an_older_format_is_derived_again() {
     run(storage.put(&DocumentId::section("large"), large));
     let all = RowQuery::all(&DOCUMENTS).sorted_by(&["name"]);
     let before = replace_rows(&config, &all, |_| ());
-    replace_rows(&config, &all, |row| *row = row.replace(META, "{}".into()));
+    replace_rows(&config, &all, |row| *row = row.replace(META, b"{}"[..].into()));
     database.query("DELETE FROM links; DELETE FROM counts").unwrap();
     let set_format = |format: i64| {
         replace_rows(&config, &RowQuery::all(&STORE), |row| {
@@ -144,7 +144,7 @@ fn metadata_of_an_older_format_is_derived_again() {
 }
 
 /// The column of the metadata in a row of `documents`.
-const META: usize = 8;
+const META: usize = 17;
 
 /// Changes rows, with valid checksums. Returns the rows before.
 fn replace_rows(

@@ -10,7 +10,8 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use super::seeded_random::SeededRandom;
 use super::simulated_query::{check_query, check_value, select};
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
-use crate::records::{METADATA_FORMAT, StoreRow};
+use crate::derived::METADATA_FORMAT;
+use crate::records::StoreRow;
 use crate::row::{RowChange, RowKey, RowQuery, TableRow};
 use crate::tables::{STORE, TABLES, Table};
 

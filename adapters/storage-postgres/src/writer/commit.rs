@@ -17,11 +17,13 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
 
-use crate::read::documents::{decode_backlinks, documents_of, links_query, metas_of_kind};
+use crate::derived::{DerivedColumns, encode_meta};
+use crate::read::documents::{
+    decode_backlinks, document_id, documents_of, links_query, metas_of_kind,
+};
 use crate::records::{
-    DerivedColumns, DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name,
-    decode_record, document_key, encode_audit_row, encode_meta, encode_record, integer, join_parts,
-    project_key, text_rows,
+    DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
+    document_key, encode_audit_row, encode_record, integer, join_parts, project_key, text_rows,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
@@ -90,7 +92,7 @@ impl GroupWriterEngine {
             let rows = self.transaction.select(std::slice::from_ref(&query))?;
             for row in rows.into_iter().flatten() {
                 if let Some(present) = DocumentRow::decode(&row)?.present {
-                    let meta = present.meta()?;
+                    let meta = present.meta(document_id(&row)?)?;
                     titles.insert(meta.id.name, meta.title);
                 }
             }
@@ -251,7 +253,7 @@ impl GroupWriterEngine {
                     for key in body_keys(&document_key(project, id), old.parts) {
                         self.transaction.delete(&BODIES, key);
                     }
-                    self.replace_lists(project, Some(&old.meta()?), None)?;
+                    self.replace_lists(project, Some(&old.meta(id.clone())?), None)?;
                 }
                 let row = DocumentRow { revision, number, present: None };
                 self.transaction
@@ -299,7 +301,7 @@ impl GroupWriterEngine {
             self.transaction.delete(&BODIES, key);
         }
         let version = document.version;
-        let old_meta = old.map(PresentRow::meta).transpose()?;
+        let old_meta = old.map(|old| old.meta(id.clone())).transpose()?;
         self.replace_lists(project, old_meta.as_ref(), Some(&meta))?;
         let derived = DerivedColumns::of(&meta);
         let meta = encode_meta(&meta)?;

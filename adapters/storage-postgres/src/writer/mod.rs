@@ -12,7 +12,6 @@ mod team;
 mod transaction;
 
 pub(crate) use history::STEP_ROWS;
-pub(crate) use lists::{DIAGNOSED, ENTITIES, LIST_TABLES, ListRows, TAG_PREFIX, UNTAGGED_ENTITIES};
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,8 +24,9 @@ use reqlore_group_commit::{GroupEngine, GroupOutcome};
 
 use crate::counters::{WriterCounters, count};
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
+use crate::derived::METADATA_FORMAT;
 use crate::error::{busy, unavailable};
-use crate::records::{METADATA_FORMAT, RowReader, StoreRow, document_key, project_key};
+use crate::records::{RowReader, StoreRow, document_key, project_key};
 use crate::row::{RowKey, RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
 use crate::tables::{SERVER_GROUPS, STORE};

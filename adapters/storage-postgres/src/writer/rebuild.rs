@@ -4,14 +4,13 @@ use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta}
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 
+use crate::derived::{DerivedColumns, LIST_TABLES, METADATA_FORMAT, encode_meta};
 use crate::read::documents::{document_id, documents_after};
-use crate::records::{
-    DerivedColumns, DocumentRow, METADATA_FORMAT, RowReader, StoreRow, encode_meta,
-};
+use crate::records::{DocumentRow, RowReader, StoreRow};
 use crate::row::{RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, PROJECTS};
 use crate::writer::commit::body_keys;
-use crate::writer::{GroupWriterEngine, LIST_TABLES, STEP_ROWS};
+use crate::writer::{GroupWriterEngine, STEP_ROWS};
 
 const BATCH_DOCUMENTS: usize = 100;
 

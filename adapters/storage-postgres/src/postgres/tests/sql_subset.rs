@@ -74,7 +74,7 @@ const SOURCES: [&str; 5] = [
     include_str!("../schema.rs"),
     include_str!("../session.rs"),
     include_str!("../statements.rs"),
-    include_str!("../migrations/0001.sql"),
+    include_str!("../migrations/0002.sql"),
 ];
 
 #[test]

@@ -79,7 +79,6 @@ CREATE TABLE IF NOT EXISTS documents (
     version TEXT COLLATE "C",
     modified BIGINT,
     parts BIGINT,
-    meta TEXT COLLATE "C",
     path TEXT COLLATE "C",
     reference TEXT COLLATE "C",
     position BYTEA,
@@ -89,6 +88,7 @@ CREATE TABLE IF NOT EXISTS documents (
     author TEXT COLLATE "C",
     tool TEXT COLLATE "C",
     reason TEXT COLLATE "C",
+    meta BYTEA,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (project, kind, name)
 );
@@ -243,6 +243,6 @@ INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, metadat
     {checksum})
     ON CONFLICT (id) DO NOTHING;
 
-INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 1, 1)
+INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 2, 2)
     ON CONFLICT (id) DO UPDATE SET version = excluded.version,
     min_server_version = excluded.min_server_version;

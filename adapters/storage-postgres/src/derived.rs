@@ -1,0 +1,345 @@
+//! What derives from a document: its stored metadata, the columns and rows of lists, and counts.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqlore_domain::backlog::{
+    Deletion, ItemKind, ItemMeta, Priority, Reference, Relationship, RelationshipType,
+    RequirementType, Status,
+};
+use reqlore_domain::diagnostic::Diagnostic;
+use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::knowledge::Entity;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::entity_list::entity_words;
+use reqlore_domain::ports::item_list::ItemPage;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::sections::mentions::MentionSource;
+use reqlore_domain::timestamp::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::damaged;
+use crate::records::{integer, key_text, project_key};
+use crate::row::{RowKey, TableRow, Value};
+use crate::tables::{COUNTS, DIAGNOSTICS, ENTITY_WORDS, ITEM_COUNTS, LINKS, Table, UNTAGGED};
+
+/// The format of metadata and lists in the database.
+pub(crate) const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
+
+pub(crate) const ENTITIES: &str = "entities";
+pub(crate) const UNTAGGED_ENTITIES: &str = "untagged";
+pub(crate) const DIAGNOSED: &str = "diagnostics";
+/// Begins the counter of a tag.
+pub(crate) const TAG_PREFIX: &str = "tag:";
+
+/// Keys without further columns, and counts, that a document contributes.
+#[derive(Default)]
+pub(crate) struct ListRows {
+    pub(crate) keys: BTreeSet<(&'static str, RowKey)>,
+    pub(crate) counts: BTreeMap<(&'static str, RowKey), i64>,
+}
+
+/// The tables of [`ListRows::keys`], and then those of [`ListRows::counts`].
+pub(crate) static LIST_TABLES: [&Table; 6] =
+    [&LINKS, &DIAGNOSTICS, &UNTAGGED, &ENTITY_WORDS, &ITEM_COUNTS, &COUNTS];
+pub(crate) const KEY_TABLES: usize = 4;
+
+impl ListRows {
+    pub(crate) fn of_document(project: &ProjectKey, meta: &DocumentMeta) -> Self {
+        let mut rows = Self::default();
+        let project = project_key(project);
+        let (kind, name) = (meta.id.kind.name(), meta.id.name.as_str());
+        for (relation, target) in meta.links() {
+            let (target, relation) = (key_text(&target), key_text(relation));
+            let key = [(&*target).into(), kind.into(), name.into(), (&*relation).into()];
+            rows.keys.insert((LINKS.name, project.with(&key)));
+        }
+        if meta.diagnostic.is_some() {
+            rows.keys.insert((DIAGNOSTICS.name, project.with(&[kind.into(), name.into()])));
+            rows.count(project.with(&[DIAGNOSED.into(), kind.into()]));
+        }
+        if let Some(position) = ItemPage::position(meta)
+            && let Some(item) = &meta.item
+            && let DocumentKind::Item(_) = meta.id.kind
+        {
+            let status = item.status.map_or("", |status| status.name());
+            let requirement_type = item.requirement_type.map_or("", |one| one.name());
+            let (priority, ..) = position.1;
+            let key = project.with(&[
+                kind.into(),
+                status.into(),
+                requirement_type.into(),
+                i64::from(priority).into(),
+            ]);
+            *rows.counts.entry((ITEM_COUNTS.name, key)).or_default() += 1;
+        }
+        let Some(entity) = entity_of(meta) else { return rows };
+        let entity_kind = key_text(&entity.kind);
+        let entity_kind = Value::Text(&entity_kind);
+        rows.count(project.with(&[ENTITIES.into(), entity_kind]));
+        let tags: BTreeSet<&str> = entity.tags.iter().map(String::as_str).collect();
+        for tag in &tags {
+            let counter = format!("{TAG_PREFIX}{tag}");
+            rows.count(project.with(&[(&*key_text(&counter)).into(), entity_kind]));
+        }
+        if tags.is_empty() {
+            rows.keys.insert((UNTAGGED.name, project.with(&[entity_kind, name.into()])));
+            rows.count(project.with(&[UNTAGGED_ENTITIES.into(), entity_kind]));
+        }
+        for word in entity_words(meta) {
+            let key = project.with(&[(&*key_text(&word)).into(), name.into()]);
+            rows.keys.insert((ENTITY_WORDS.name, key));
+        }
+        rows
+    }
+
+    /// Adds the rows of another document.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+        for (key, number) in other.counts {
+            *self.counts.entry(key).or_default() += number;
+        }
+    }
+
+    /// All rows of a table, sorted.
+    pub(crate) fn rows_of(&self, table: &Table) -> Vec<TableRow> {
+        let mut rows = Vec::new();
+        for (name, key) in &self.keys {
+            if *name == table.name {
+                rows.push(key.clone());
+            }
+        }
+        for ((name, key), number) in &self.counts {
+            if *name == table.name {
+                rows.push(key.with(&[integer(*number)]));
+            }
+        }
+        rows
+    }
+
+    fn count(&mut self, key: RowKey) {
+        *self.counts.entry((COUNTS.name, key)).or_default() += 1;
+    }
+}
+
+/// The entity of a document, unless it is a tombstone.
+pub(crate) fn entity_of(meta: &DocumentMeta) -> Option<&Entity> {
+    meta.entity.as_deref().filter(|_| meta.id.kind == DocumentKind::Entity)
+}
+
+/// The columns that derive from the metadata: the reference, and what lists of items select and
+/// sort by.
+#[derive(Default)]
+pub(crate) struct DerivedColumns {
+    pub(crate) reference: Option<String>,
+    pub(crate) position: Option<Vec<u8>>,
+    pub(crate) status: Option<&'static str>,
+    pub(crate) requirement_type: Option<&'static str>,
+    pub(crate) parent: Option<String>,
+}
+
+impl DerivedColumns {
+    pub(crate) fn of(meta: &DocumentMeta) -> Self {
+        let reference = meta.reference().map(|reference| key_text(&reference).into_owned());
+        let mut columns = Self { reference, ..Self::default() };
+        if let Some(position) = ItemPage::position(meta)
+            && let Some(item) = &meta.item
+        {
+            columns.position = Some(ItemPage::position_key(&position));
+            columns.status = Some(item.status.map_or("", Status::name));
+            columns.requirement_type =
+                Some(item.requirement_type.map_or("", RequirementType::name));
+            columns.parent = Some(item.parent.map(|one| one.to_string()).unwrap_or_default());
+        }
+        columns
+    }
+}
+
+/// Stored metadata of a document, without what its row has. Names stand for the values of
+/// enumerations, because their order may change.
+#[derive(Serialize, Deserialize)]
+struct StoredMeta<'a> {
+    title: Option<&'a str>,
+    #[serde(borrow)]
+    item: Option<StoredItem<'a>>,
+    entity: Option<Cow<'a, Entity>>,
+    mentions: Cow<'a, [MentionSource]>,
+    diagnostic: Option<Cow<'a, Diagnostic>>,
+    /// Further fields, so that they do not change the format.
+    fields: BTreeMap<&'a str, &'a str>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredItem<'a> {
+    kind: &'a str,
+    reference: Option<Cow<'a, str>>,
+    uid: Option<&'a str>,
+    title: &'a str,
+    description: Option<&'a str>,
+    status: Option<&'a str>,
+    priority: Option<Priority>,
+    requirement_type: Option<&'a str>,
+    parent: Option<Cow<'a, str>>,
+    /// Types and targets.
+    relationships: Vec<(&'a str, Cow<'a, str>)>,
+    mentions: Cow<'a, [String]>,
+    creator: Option<&'a str>,
+    assignee: Option<&'a str>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    tags: Cow<'a, [String]>,
+    link_suffixes: Vec<(Cow<'a, str>, &'a str)>,
+    deletion: Option<Cow<'a, Deletion>>,
+}
+
+pub(crate) fn encode_meta(meta: &DocumentMeta) -> StoreResult<Bytes> {
+    let stored = StoredMeta {
+        title: meta.title.as_deref(),
+        item: meta.item.as_deref().map(StoredItem::of),
+        entity: meta.entity.as_deref().map(Cow::Borrowed),
+        mentions: Cow::Borrowed(&meta.mentions),
+        diagnostic: meta.diagnostic.as_ref().map(Cow::Borrowed),
+        fields: BTreeMap::new(),
+    };
+    let bytes = postcard::to_allocvec(&stored);
+    bytes.map(Bytes::from).map_err(|error| StoreError::Internal(error.to_string()))
+}
+
+/// `id` and `version` are those of the row.
+pub(crate) fn decode_meta(
+    bytes: &[u8],
+    id: DocumentId,
+    version: Version,
+) -> StoreResult<DocumentMeta> {
+    let decode = || {
+        let stored: StoredMeta<'_> = postcard::from_bytes(bytes).ok()?;
+        let item = match stored.item {
+            Some(item) => Some(Arc::new(item.into_item()?)),
+            None => None,
+        };
+        Some(DocumentMeta {
+            id,
+            title: stored.title.map(str::to_owned),
+            version,
+            entity: stored.entity.map(|entity| Arc::new(entity.into_owned())),
+            item,
+            mentions: stored.mentions.into_owned(),
+            diagnostic: stored.diagnostic.map(Cow::into_owned),
+        })
+    };
+    decode().ok_or_else(|| damaged("document metadata"))
+}
+
+impl<'a> StoredItem<'a> {
+    fn of(item: &'a ItemMeta) -> Self {
+        let text = |reference: Reference| Cow::Owned(reference.to_string());
+        let relationship = |one: &Relationship| (one.kind.name(), text(one.target));
+        Self {
+            kind: item.kind.name(),
+            reference: item.reference.map(text),
+            uid: item.uid.as_deref(),
+            title: &item.title,
+            description: item.description.as_deref(),
+            status: item.status.map(Status::name),
+            priority: item.priority,
+            requirement_type: item.requirement_type.map(RequirementType::name),
+            parent: item.parent.map(text),
+            relationships: item.relationships.iter().map(relationship).collect(),
+            mentions: Cow::Borrowed(&item.mentions),
+            creator: item.creator.as_deref(),
+            assignee: item.assignee.as_deref(),
+            created_at: item.created_at,
+            updated_at: item.updated_at,
+            tags: Cow::Borrowed(&item.tags),
+            link_suffixes: item
+                .link_suffixes
+                .iter()
+                .map(|(one, end)| (text(*one), &**end))
+                .collect(),
+            deletion: item.deletion.as_ref().map(Cow::Borrowed),
+        }
+    }
+
+    /// Returns `None` for an unknown name.
+    fn into_item(self) -> Option<ItemMeta> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let (mut relationships, mut link_suffixes) = (Vec::new(), Vec::new());
+        for (kind, target) in self.relationships {
+            let kind = find_name(&RelationshipType::ALL, RelationshipType::name, kind)?;
+            relationships.push(Relationship { kind, target: Reference::parse(&target)? });
+        }
+        for (reference, suffix) in self.link_suffixes {
+            link_suffixes.push((Reference::parse(&reference)?, suffix.to_owned()));
+        }
+        Some(ItemMeta {
+            kind: find_name(&ItemKind::ALL, ItemKind::name, self.kind)?,
+            reference: decoded(self.reference, |text| Reference::parse(&text))?,
+            uid: owned(self.uid),
+            title: self.title.to_owned(),
+            description: owned(self.description),
+            status: decoded(self.status, |name| find_name(&Status::ALL, Status::name, name))?,
+            priority: self.priority,
+            requirement_type: decoded(self.requirement_type, |name| {
+                find_name(&RequirementType::ALL, RequirementType::name, name)
+            })?,
+            parent: decoded(self.parent, |text| Reference::parse(&text))?,
+            relationships,
+            mentions: self.mentions.into_owned(),
+            creator: owned(self.creator),
+            assignee: owned(self.assignee),
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            tags: self.tags.into_owned(),
+            link_suffixes,
+            deletion: self.deletion.map(Cow::into_owned),
+        })
+    }
+}
+
+fn find_name<T: Copy>(all: &[T], name: fn(T) -> &'static str, stored: &str) -> Option<T> {
+    all.iter().copied().find(|one| name(*one) == stored)
+}
+
+/// Decodes a value that may be absent. Returns `None` if it cannot be decoded.
+fn decoded<S, T>(stored: Option<S>, decode: impl FnOnce(S) -> Option<T>) -> Option<Option<T>> {
+    match stored {
+        Some(stored) => decode(stored).map(Some),
+        None => Some(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqlore_domain::document::Document;
+
+    use super::*;
+
+    #[test]
+    fn stored_metadata_has_names_and_is_read_as_it_was() {
+        let item = "---\ntitle: One\nstatus: Active\npriority: 2\ntype_name: Non-Functional\n\
+                    user_story: US-7\ndepends_on: [REQ-2]\ntags: [a]\n---\n\nSee REQ-003.\n";
+        let entity = "---\nid: dec-1d2c8f\ntitle: Two\nstatus: open\nblocks: [REQ-1]\n---\n";
+        let requirement = DocumentKind::Item(ItemKind::Requirement);
+        for (id, text) in [
+            (DocumentId { kind: requirement, name: "REQ-001-one".to_owned() }, item),
+            (DocumentId { kind: requirement, name: "REQ-002".to_owned() }, "---\nstatus: [\n---\n"),
+            (DocumentId::entity("decisions/dec-1d2c8f"), entity),
+            (DocumentId::section("a"), "# A\n\n**1.** See REQ-001.\n"),
+        ] {
+            let document = Document::new(id.clone(), text.into());
+            let meta = DocumentMeta::from_document(&document, Timestamp::default());
+            let bytes = encode_meta(&meta).unwrap();
+            if text == item {
+                let stored = String::from_utf8_lossy(&bytes);
+                for name in ["Active", "Non-Functional", "depends_on", "requirement", "US-007"] {
+                    assert!(stored.contains(name), "{name} in {stored}");
+                }
+            }
+            let read = decode_meta(&bytes, id.clone(), document.version);
+            assert_eq!(read.unwrap(), meta);
+            decode_meta(&bytes[..bytes.len() - 1], id, document.version).unwrap_err();
+        }
+    }
+}
