@@ -123,7 +123,8 @@ impl SnapshotReader {
             let query = metas_of_kind(&project, kind)
                 .within("name", Value::Text(&first)..AFTER_TEXTS.into())
                 .sorted_by(&["name"])
-                .limited_to(BATCH_RECORDS);
+                .limited_to(BATCH_RECORDS)
+                .narrow();
             let rows = self.read_one(query).await?;
             let mut records = Vec::new();
             let (mut keys, mut parts) = (Vec::new(), 0);

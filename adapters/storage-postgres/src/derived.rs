@@ -204,7 +204,19 @@ pub(crate) fn encode_meta(meta: &DocumentMeta) -> StoreResult<Bytes> {
         fields: BTreeMap::new(),
     };
     let bytes = postcard::to_allocvec(&stored);
-    bytes.map(Bytes::from).map_err(|error| StoreError::Internal(error.to_string()))
+    let mut bytes = bytes.map_err(|error| StoreError::Internal(error.to_string()))?;
+    bytes.extend(meta_checksum(&bytes, &meta.id, meta.version));
+    Ok(bytes.into())
+}
+
+/// The CRC32 at the end of stored metadata. It also covers the row to which it belongs.
+fn meta_checksum(bytes: &[u8], id: &DocumentId, version: Version) -> [u8; 4] {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(bytes);
+    hasher.update(id.kind.name().as_bytes());
+    hasher.update(id.name.as_bytes());
+    hasher.update(version.to_string().as_bytes());
+    hasher.finalize().to_le_bytes()
 }
 
 /// `id` and `version` are those of the row.
@@ -214,6 +226,10 @@ pub(crate) fn decode_meta(
     version: Version,
 ) -> StoreResult<DocumentMeta> {
     let decode = || {
+        let (bytes, checksum) = bytes.split_last_chunk()?;
+        if *checksum != meta_checksum(bytes, &id, version) {
+            return None;
+        }
         let stored: StoredMeta<'_> = postcard::from_bytes(bytes).ok()?;
         let item = match stored.item {
             Some(item) => Some(Arc::new(item.into_item()?)),

@@ -90,6 +90,11 @@ impl<'a> RowReader<'a> {
         }
     }
 
+    /// A value that a row without wide columns does not have.
+    pub(crate) fn wide_binary(&mut self) -> StoreResult<Option<&'a [u8]>> {
+        if self.values.clone().next().is_none() { Ok(None) } else { self.optional_binary() }
+    }
+
     pub(crate) fn binary<const N: usize>(&mut self) -> StoreResult<[u8; N]> {
         let fixed = self.optional_binary()?.and_then(|bytes| bytes.try_into().ok());
         fixed.ok_or_else(|| damaged(self.object))
@@ -181,7 +186,7 @@ pub(crate) struct PresentRow {
     pub(crate) version: Version,
     pub(crate) modified: Timestamp,
     pub(crate) parts: usize,
-    /// Encoded metadata.
+    /// Encoded metadata; empty in a row without wide columns.
     pub(crate) meta: Bytes,
     pub(crate) path: Option<Arc<str>>,
     pub(crate) origin: ChangeOrigin,
@@ -212,8 +217,7 @@ impl DocumentRow {
         let path = reader.optional_text()?.map(Into::into);
         reader.skip(DERIVED_COLUMNS);
         let origin = reader.origin()?;
-        let meta = reader.optional_binary()?.ok_or_else(|| damaged("document metadata"))?;
-        let meta = row.share(meta);
+        let meta = reader.wide_binary()?.map(|meta| row.share(meta)).unwrap_or_default();
         let present = Some(PresentRow { version, modified, parts, meta, path, origin });
         Ok(Self { revision, number, present })
     }

@@ -8,7 +8,7 @@ use bytes::{BufMut as _, Bytes};
 use reqlore_domain::ports::documents::StoreResult;
 
 use crate::error::damaged;
-use crate::tables::Table;
+use crate::tables::{Column, Table};
 
 /// A value of a column. The order of values is that of the database: texts and bytes by their
 /// bytes.
@@ -230,6 +230,8 @@ pub(crate) struct RowQuery {
     pub(crate) is_descending: bool,
     /// Maximum number of rows.
     pub(crate) limit: Option<usize>,
+    /// The columns of the rows: all, or all but the wide ones.
+    pub(crate) wanted: &'static [Column],
 }
 
 impl RowQuery {
@@ -248,6 +250,7 @@ impl RowQuery {
             order: Vec::new(),
             is_descending: false,
             limit: None,
+            wanted: table.columns,
         }
     }
 
@@ -270,6 +273,11 @@ impl RowQuery {
 
     pub(crate) fn limited_to(self, limit: usize) -> Self {
         Self { limit: Some(limit), ..self }
+    }
+
+    /// Leaves the wide columns out of the rows.
+    pub(crate) fn narrow(self) -> Self {
+        Self { wanted: self.table.narrow_columns(), ..self }
     }
 
     /// Sorts rows of the table as the database does.

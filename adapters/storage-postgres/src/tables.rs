@@ -28,14 +28,17 @@ pub(crate) struct Index {
     pub(crate) condition: Option<&'static str>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) kind: ColumnType,
     pub(crate) is_nullable: bool,
+    /// Only queries that want it read it, so a database does not verify it with the row: the
+    /// value has its own checksum. Such columns are the last ones of a table.
+    pub(crate) is_wide: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ColumnType {
     Integer,
     Text,
@@ -62,6 +65,12 @@ impl ColumnType {
 }
 
 impl Table {
+    /// The columns without the wide ones.
+    pub(crate) fn narrow_columns(&self) -> &'static [Column] {
+        let wide = self.columns.iter().filter(|column| column.is_wide).count();
+        &self.columns[..self.columns.len() - wide]
+    }
+
     /// The position of a column in a row.
     pub(crate) fn index_of(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|one| one.name == column)
@@ -69,11 +78,15 @@ impl Table {
 }
 
 const fn column(name: &'static str, kind: ColumnType) -> Column {
-    Column { name, kind, is_nullable: false }
+    Column { name, kind, is_nullable: false, is_wide: false }
 }
 
 const fn nullable(name: &'static str, kind: ColumnType) -> Column {
-    Column { name, kind, is_nullable: true }
+    Column { name, kind, is_nullable: true, is_wide: false }
+}
+
+const fn wide(name: &'static str, kind: ColumnType) -> Column {
+    Column { name, kind, is_nullable: true, is_wide: true }
 }
 
 const fn index(
@@ -182,7 +195,7 @@ pub(crate) static DOCUMENTS: Table = Table {
         nullable("tool", Text),
         nullable("reason", Text),
         // The encoded metadata.
-        nullable("meta", Binary),
+        wide("meta", Binary),
     ],
 };
 

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 
 use super::errors::DatabaseError;
 use crate::row::{RowBuffer, RowQuery, TableRow};
-use crate::tables::{ColumnType, Table};
+use crate::tables::{Column, ColumnType, Table};
 
 /// Escapes NUL, which PostgreSQL cannot store in a text. The order of texts stays the same.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
@@ -27,29 +27,28 @@ fn unescape(text: &str) -> Cow<'_, str> {
 /// each type as many columns as the table with the most of them. A checksum is the first integer.
 #[derive(Debug)]
 pub(crate) struct UnionLayout {
-    tables: Vec<&'static Table>,
+    queries: Vec<(&'static Table, &'static [Column])>,
     /// The number of columns of each type.
     widths: [usize; 3],
 }
 
 impl UnionLayout {
     pub(crate) fn new(queries: &[RowQuery]) -> Self {
-        let (mut tables, mut widths) = (Vec::with_capacity(queries.len()), [0; 3]);
+        let (mut all, mut widths) = (Vec::with_capacity(queries.len()), [0; 3]);
         for query in queries {
-            tables.push(query.table);
+            all.push((query.table, query.wanted));
             for (width, kind) in widths.iter_mut().zip(ColumnType::ALL) {
-                *width = columns_of(query.table, kind).len().max(*width);
+                *width = columns_of(query.wanted, kind).len().max(*width);
             }
         }
-        Self { tables, widths }
+        Self { queries: all, widths }
     }
 
-    /// The terms of a table's columns. All of them are named, because a later version may have
-    /// more.
-    pub(crate) fn columns(&self, table: &Table) -> Vec<String> {
+    /// The terms of columns. They are named, because a later version may have more.
+    pub(crate) fn columns(&self, columns: &[Column]) -> Vec<String> {
         let mut terms = Vec::new();
         for (width, kind) in self.widths.iter().zip(ColumnType::ALL) {
-            let columns = columns_of(table, kind);
+            let columns = columns_of(columns, kind);
             let missing = width - columns.len();
             terms.extend(columns.into_iter().map(str::to_owned));
             terms.extend((0..missing).map(|_| format!("NULL::{}", kind.sql())));
@@ -64,13 +63,13 @@ impl UnionLayout {
         buffer: &mut RowBuffer,
     ) -> Result<(usize, TableRow), DatabaseError> {
         let number = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
-        let Some(table) = self.tables.get(number) else {
+        let Some((table, columns)) = self.queries.get(number) else {
             return Err(DatabaseError::internal(format!("a row of query {number}")));
         };
         let [integers, texts, _] = self.widths;
         let checksum = row.try_get::<_, Option<i64>>(1)?;
         let mut next = [2, 1 + integers, 1 + integers + texts];
-        for column in table.columns {
+        for column in *columns {
             let next = &mut next[column.kind as usize];
             match column.kind {
                 ColumnType::Integer => buffer.push(row.try_get::<_, Option<i64>>(*next)?.into()),
@@ -83,7 +82,7 @@ impl UnionLayout {
             *next += 1;
         }
         let found = buffer.take();
-        if checksum != Some(row_checksum(table.name, &found)) {
+        if checksum != Some(row_checksum(table, &found)) {
             return Err(DatabaseError::damaged_row(table.name));
         }
         Ok((number, found))
@@ -91,24 +90,24 @@ impl UnionLayout {
 }
 
 /// The columns of a type, also the checksum.
-fn columns_of(table: &Table, kind: ColumnType) -> Vec<&'static str> {
+fn columns_of(columns: &[Column], kind: ColumnType) -> Vec<&'static str> {
     let mut names = Vec::new();
     if kind == ColumnType::Integer {
         names.push("checksum");
     }
-    names.extend(table.columns.iter().filter(|column| column.kind == kind).map(|one| one.name));
+    names.extend(columns.iter().filter(|column| column.kind == kind).map(|one| one.name));
     names
 }
 
-/// The CRC32 of the table's name and of all values. It detects damage and careless edits. An
+/// The CRC32 of the table's name and of all values except wide ones. It detects damage and careless edits. An
 /// attacker can compute it too.
 ///
-/// It covers the columns of version 1 of the schema: servers of that version verify it as long as
+/// It covers the columns of version 2 of the schema: servers of that version verify it as long as
 /// they may run.
-pub(crate) fn row_checksum(table: &str, row: &TableRow) -> i64 {
+pub(crate) fn row_checksum(table: &Table, row: &TableRow) -> i64 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(table.as_bytes());
-    hasher.update(row.as_bytes());
+    hasher.update(table.name.as_bytes());
+    hasher.update(row.prefix(table.narrow_columns().len()).as_bytes());
     hasher.finalize().into()
 }
 

@@ -196,7 +196,7 @@ fn render_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
         metadata_format: METADATA_FORMAT,
     };
     let id = format!("{:032x}", u128::from_be_bytes(store_id));
-    let checksum = row_checksum(STORE.name, &row.encode());
+    let checksum = row_checksum(&STORE, &row.encode());
     let mut steps = Vec::new();
     for step in text.split(";\n") {
         if !step.trim().is_empty() {

@@ -41,7 +41,7 @@ impl<'a> SqlStatement<'a> {
             if queries.len() > 1 {
                 select.text.push('(');
             }
-            let columns = layout.columns(query.table).join(", ");
+            let columns = layout.columns(query.wanted).join(", ");
             let _ =
                 write!(select.text, "SELECT {number}::bigint, {columns} FROM {}", query.table.name);
             select.restrict(query)?;
@@ -60,7 +60,7 @@ impl<'a> SqlStatement<'a> {
     ) -> Result<Self, DatabaseError> {
         let mut parameters = Vec::new();
         push_arrays(&mut parameters, table, &names(table.columns), rows)?;
-        let checksum = |row: &&TableRow| row_checksum(table.name, row);
+        let checksum = |row: &&TableRow| row_checksum(table, row);
         parameters.push(Box::new(Vec::from_iter(rows.iter().map(checksum))));
         Ok(Self { text: upsert_text(table).into(), parameters, queries: &[] })
     }

@@ -72,6 +72,7 @@ pub(crate) async fn changes_since(
 fn revisions(project: &ProjectKey, first: Value<'_>) -> RowQuery {
     RowQuery::keys(&DOCUMENTS, vec![project_key(project)])
         .within("revision", first..Value::Integer(i64::MAX))
+        .narrow()
 }
 
 impl RowQuery {

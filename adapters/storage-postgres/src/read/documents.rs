@@ -33,8 +33,8 @@ pub(crate) async fn documents(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let queries = document_queries(project, ids);
-    let mut results = read_all(source, queries.to_vec()).await?;
+    let [rows, bodies] = document_queries(project, ids);
+    let mut results = read_all(source, vec![rows.narrow(), bodies]).await?;
     let bodies = rows_by_text(&BODIES, results.pop().unwrap_or_default());
     let mut rows = HashMap::with_capacity(ids.len());
     for row in results.pop().unwrap_or_default() {
@@ -88,7 +88,7 @@ pub(crate) async fn versions(
     }
     let [query, _] = document_queries(project, ids);
     let mut found = HashMap::with_capacity(ids.len());
-    for row in read_one(source, query).await? {
+    for row in read_one(source, query.narrow()).await? {
         let present = DocumentRow::decode(&row)?.present;
         found.insert(row.prefix(DOCUMENTS.key_width), present.map(|row| row.version));
     }

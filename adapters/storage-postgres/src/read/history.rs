@@ -27,8 +27,10 @@ pub(crate) async fn history_page(
         .sorted_by(&["number"])
         // One entry beyond the limit shows whether there is another page.
         .limited_to(limit.saturating_add(1));
-    let queries =
-        vec![RowQuery::keys(&DOCUMENTS, vec![key]), RowQuery { is_descending: true, ..past }];
+    let queries = vec![
+        RowQuery::keys(&DOCUMENTS, vec![key]).narrow(),
+        RowQuery { is_descending: true, ..past },
+    ];
     let mut results = read_all(source, queries).await?;
     let past = results.pop().unwrap_or_default();
     let mut entries = Vec::new();

@@ -56,7 +56,7 @@ pub(crate) async fn items(
     let (rows, mut found);
     if let Some(parents) = &query.filter.parents {
         let parents: Vec<Reference> = parents.iter().copied().collect();
-        rows = children(source, project, query.kind, &parents).await?;
+        rows = read_one(source, children(project, query.kind, &parents)).await?;
         found = Vec::with_capacity(rows.len());
         for item in rows.iter().map(ListedItem::new) {
             let item = item?;
@@ -157,15 +157,7 @@ fn count_item(page: &mut ItemPage, status: &str, number: usize, query: &ItemQuer
     is_listed
 }
 
-async fn children(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    kind: ItemKind,
-    parents: &[Reference],
-) -> StoreResult<Vec<TableRow>> {
-    if parents.is_empty() {
-        return Ok(Vec::new());
-    }
+fn children(project: &ProjectKey, kind: ItemKind, parents: &[Reference]) -> RowQuery {
     let mut tuples = Vec::with_capacity(parents.len());
     for parent in parents {
         tuples.push(kind_key(project, kind).with(&[(&parent.to_string()).into()]));
@@ -173,7 +165,7 @@ async fn children(
     tuples.sort();
     tuples.dedup();
     let columns = &["project", "kind", "parent"];
-    read_one(source, RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, &[]) }).await
+    RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, &[]) }
 }
 
 pub(crate) async fn child_statuses(
@@ -182,7 +174,7 @@ pub(crate) async fn child_statuses(
     kind: ItemKind,
     parents: &[Reference],
 ) -> StoreResult<Vec<StatusCounts>> {
-    let rows = children(source, project, kind, parents).await?;
+    let rows = read_one(source, children(project, kind, parents).narrow()).await?;
     let mut by_parent: HashMap<&str, StatusCounts> = HashMap::new();
     for row in &rows {
         let child = ListedItem::new(row)?;

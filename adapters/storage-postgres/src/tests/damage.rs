@@ -23,6 +23,7 @@ fn damage_after(statement: &str) -> Vec<String> {
     reqlore_contract::run(async {
         let database = TestDatabase::new();
         let storage = open_on(&database.url()).await;
+        storage.put(&DocumentId::section("other"), "# Other").await;
         storage.put(&DocumentId::section("kept"), "# Kept\n\nSee [[REQ-001]].").await;
         storage.put(&DocumentId::section("kept"), "# Kept\n\nSee REQ-002 and REQ-003.").await;
         assert_eq!(storage.store.find_damage().await.unwrap(), Vec::<String>::new());
@@ -35,6 +36,16 @@ fn damage_after(statement: &str) -> Vec<String> {
 fn changed_value_is_found_by_its_checksum() {
     let damage = damage_after("UPDATE documents SET modified = modified + 1");
     assert!(damage.len() == 1 && damage[0].contains("documents"), "{damage:?}");
+}
+
+/// The checksum of a row does not cover its metadata.
+#[test]
+fn changed_metadata_is_found() {
+    let swapped = "UPDATE documents SET meta = (SELECT meta FROM documents WHERE name = 'other')";
+    for statement in ["UPDATE documents SET meta = 'other'", swapped] {
+        let damage = damage_after(statement);
+        assert!(damage.len() == 1 && damage[0].contains("document metadata"), "{damage:?}");
+    }
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub(crate) fn select(
         if let Some(row) = row
             && matches(query, row)
         {
-            found.push(row.clone());
+            found.push(row.prefix(query.wanted.len()));
         }
     }
     random.shuffle(&mut found);
