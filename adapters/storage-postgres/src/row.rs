@@ -323,10 +323,14 @@ impl RowQuery {
     }
 }
 
-/// A change of one row.
+/// A change of one row. The row before lets a database write only the columns that differ, and
+/// find the entries of its indexes. It is known in tables with indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RowChange {
-    /// Inserts a row, or replaces the one with the same key.
-    Put(TableRow),
-    Delete(RowKey),
+    /// Inserts a row. In a table without indexes, it may replace one with the same key.
+    Insert(TableRow),
+    /// Replaces the row with the same key.
+    Update { row: TableRow, before: TableRow },
+    /// Deletes a row. There may be none.
+    Delete { key: RowKey, before: Option<TableRow> },
 }

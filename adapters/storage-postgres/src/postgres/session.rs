@@ -485,8 +485,8 @@ impl WriteSession for PostgresSession {
             let (mut rows, mut keys) = (Vec::with_capacity(changes.len()), Vec::new());
             for change in changes {
                 match change {
-                    RowChange::Put(row) => rows.push(row),
-                    RowChange::Delete(key) => keys.push(key),
+                    RowChange::Insert(row) | RowChange::Update { row, .. } => rows.push(row),
+                    RowChange::Delete { key, .. } => keys.push(key),
                 }
             }
             if !keys.is_empty() {

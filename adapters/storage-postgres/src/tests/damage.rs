@@ -167,11 +167,11 @@ fn replace_rows(
     let before = session.begin(std::slice::from_ref(query)).unwrap().remove(0);
     let mut changes = Vec::new();
     for row in &before {
-        let mut row = row.clone();
+        let (before, mut row) = (row.clone(), row.clone());
         if *query.table != DOCUMENTS || row.value(META) != Value::Null {
             change(&mut row);
         }
-        changes.push(RowChange::Put(row));
+        changes.push(RowChange::Update { row, before });
     }
     session.write(vec![(query.table, changes)]).unwrap();
     assert!(matches!(session.commit(), CommitOutcome::Committed));

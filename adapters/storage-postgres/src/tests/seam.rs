@@ -34,12 +34,16 @@ fn link(name: &str) -> TableRow {
     TableRow::of(&["p", "t", "k", name, "r"].map(Value::from))
 }
 
+fn delete(key: RowKey) -> RowChange {
+    RowChange::Delete { key, before: None }
+}
+
 fn no_rows() -> Vec<TableRow> {
     Vec::new()
 }
 
 fn put(row: TableRow) -> Vec<(&'static Table, Vec<RowChange>)> {
-    vec![(&LINKS, vec![RowChange::Put(row)])]
+    vec![(&LINKS, vec![RowChange::Insert(row)])]
 }
 
 fn read(database: &Arc<dyn Database>, query: RowQuery) -> Vec<TableRow> {
@@ -80,9 +84,7 @@ pub(crate) fn writes_show_after_the_commit(database: &Arc<dyn Database>) {
     commit(&mut *session);
     assert_eq!(read(database, RowQuery::all(&LINKS)), [link("a")]);
     session.begin(&[]).unwrap();
-    session
-        .write(vec![(&LINKS, vec![RowChange::Delete(link("a")), RowChange::Delete(link("b"))])])
-        .unwrap();
+    session.write(vec![(&LINKS, ["a", "b"].map(|name| delete(link(name))).to_vec())]).unwrap();
     commit(&mut *session);
     assert!(read(database, RowQuery::all(&LINKS)).is_empty());
 }
@@ -124,12 +126,12 @@ pub(crate) fn invalid_rows_are_refused(database: &Arc<dyn Database>) {
     let null = TableRow::of(&["p".into(), Value::Null, 0.into(), 0.into()]);
     for row in [number, null, TableRow::of(&["p".into()])] {
         session.begin(&[]).unwrap();
-        let change = vec![(&PROJECTS, vec![RowChange::Put(row.clone())])];
+        let change = vec![(&PROJECTS, vec![RowChange::Insert(row.clone())])];
         assert!(session.write(change).is_err(), "{row:?}");
         session.roll_back();
     }
     session.begin(&[]).unwrap();
-    let row = RowChange::Put(TableRow::of(&["p".into(), 0.into(), 0.into(), 0.into()]));
+    let row = RowChange::Insert(TableRow::of(&["p".into(), 0.into(), 0.into(), 0.into()]));
     assert!(session.write(vec![(&PROJECTS, vec![row.clone(), row])]).is_err(), "a key twice");
     session.roll_back();
     assert!(read(database, RowQuery::all(&LINKS)).is_empty());
@@ -140,6 +142,7 @@ pub(crate) fn queries_match_the_simulated_database(database: &Arc<dyn Database>)
     let mut random = SeededRandom::new(20);
     let simulated: Arc<dyn Database> = SimulatedDatabase::new(20, None);
     let tables = [&DOCUMENTS, &HISTORY, &LINKS];
+    let mut stored = BTreeMap::new();
     for _ in 0..6 {
         let mut changes = Vec::new();
         for table in tables {
@@ -150,14 +153,19 @@ pub(crate) fn queries_match_the_simulated_database(database: &Arc<dyn Database>)
                     .collect();
                 let row = TableRow::of(&values);
                 let key = row.prefix(table.key_width);
-                let change = if random.per_mille(800) {
-                    RowChange::Put(row)
-                } else {
-                    RowChange::Delete(key.clone())
-                };
-                rows.insert(key, change);
+                rows.insert(key, random.per_mille(800).then_some(row));
             }
-            changes.push((table, rows.into_values().collect::<Vec<_>>()));
+            let mut of_table = Vec::new();
+            for (key, row) in rows {
+                let before = stored.remove(&(table.name, key.clone()));
+                of_table.push(match (row.clone(), before) {
+                    (Some(row), Some(before)) => RowChange::Update { row, before },
+                    (Some(row), None) => RowChange::Insert(row),
+                    (None, before) => RowChange::Delete { key: key.clone(), before },
+                });
+                stored.extend(row.map(|row| ((table.name, key), row)));
+            }
+            changes.push((table, of_table));
         }
         let mut queries = Vec::new();
         for _ in 0..60 {

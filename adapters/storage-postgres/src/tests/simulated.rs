@@ -173,16 +173,23 @@ impl SimulatedSession {
         let Some(pending) = &mut self.pending else {
             return Err(bug("a write outside a transaction"));
         };
+        let tables = self.database.lock().tables.clone();
         let mut keys = BTreeSet::new();
         for (table, changes) in changes {
+            let committed = &tables[table.name];
             let rows = pending.entry(table.name).or_default();
             for change in changes {
-                let (key, row) = match change {
-                    RowChange::Put(row) => {
-                        (checked_key(table, &row, table.columns.len())?, Some(row))
+                let (key, row, before) = match change {
+                    RowChange::Insert(row) => (checked_key(table, &row)?, Some(row), None),
+                    RowChange::Update { row, before } => {
+                        (checked_key(table, &row)?, Some(row), Some(before))
                     }
-                    RowChange::Delete(key) => (checked_key(table, &key, table.key_width)?, None),
+                    RowChange::Delete { key, before } => (key, None, before),
                 };
+                let present = rows.get(&key).cloned().unwrap_or(committed.get(&key).cloned());
+                if before != present && (before.is_some() || !table.indexes.is_empty()) {
+                    return Err(bug(format!("{}: {before:?} before is {present:?}", table.name)));
+                }
                 if !keys.insert((table.name, key.clone())) {
                     return Err(bug(format!("{}: the key {key:?} occurs twice", table.name)));
                 }
@@ -194,10 +201,10 @@ impl SimulatedSession {
 }
 
 /// Checks the number and the types of values, and returns those of the key.
-fn checked_key(table: &Table, row: &TableRow, width: usize) -> StoreResult<RowKey> {
+fn checked_key(table: &Table, row: &TableRow) -> StoreResult<RowKey> {
     let count = row.values().count();
-    if count != width {
-        return Err(bug(format!("{}: {count} values, not {width}", table.name)));
+    if count != table.columns.len() {
+        return Err(bug(format!("{}: {count} values", table.name)));
     }
     for (column, value) in table.columns.iter().zip(row.values()) {
         check_value(table, column, value)?;

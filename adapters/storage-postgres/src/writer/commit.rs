@@ -189,7 +189,7 @@ impl GroupWriterEngine {
         // It covers the revisions up to the next row, which are still logged.
         let Some(covering) = old.pop() else { return Ok(()) };
         for row in old {
-            self.transaction.delete(&WRITERS, row.prefix(WRITERS.key_width));
+            self.transaction.delete_row(&WRITERS, row);
         }
         let first = RowReader::new(&covering, "a writer").after(1).number()?;
         row.complete_from = row.complete_from.max(first);

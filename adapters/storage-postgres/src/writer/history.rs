@@ -45,7 +45,7 @@ impl GroupWriterEngine {
         let present = self.present_row(project, id)?.map(|row| row.version);
         check_purge(id, present, version)?;
         let key = document_key(project, id);
-        let query = RowQuery::keys(&HISTORY, vec![key]);
+        let query = RowQuery::keys(&HISTORY, vec![key.clone()]);
         let mut erased = 0;
         for row in self.transaction.select(&[query])?.into_iter().flatten() {
             let entry = EntryRow::decode(&row)?;
@@ -55,13 +55,13 @@ impl GroupWriterEngine {
             if is_present || version.is_some_and(|version| hash.version() != version) {
                 continue;
             }
-            for key in text_keys(&document_key(project, id), hash, entry.parts) {
+            for key in text_keys(&key, hash, entry.parts) {
                 self.transaction.delete(&TEXTS, key);
             }
             let EntryRow { number, at, ended, origin, .. } = entry;
             let purged = PastContent::Purged(hash);
             let entry = PastEntry { number, at, ended, origin, content: purged };
-            self.put_entry(project, id, &entry);
+            self.transaction.replace(&HISTORY, row, encode_entry(&key, &entry));
             erased += 1;
         }
         if erased == 0 {
@@ -85,8 +85,8 @@ impl GroupWriterEngine {
                 return Ok(());
             }
             for row in rows {
-                let row = row.prefix(IDEMPOTENCY.columns.len() - 1).with(&[Value::Null]);
-                self.transaction.put(&IDEMPOTENCY, row);
+                let erased = row.prefix(IDEMPOTENCY.columns.len() - 1).with(&[Value::Null]);
+                self.transaction.replace(&IDEMPOTENCY, row, erased);
             }
         }
     }
@@ -101,8 +101,8 @@ impl GroupWriterEngine {
         let (count, mut documents, mut texts) = (rows.len(), BTreeSet::new(), Vec::new());
         for row in rows {
             let document = row.prefix(DOCUMENTS.key_width);
-            self.transaction.delete(&HISTORY, row.prefix(HISTORY.key_width));
             let entry = EntryRow::decode(&row)?;
+            self.transaction.delete_row(&HISTORY, row);
             match entry.hash {
                 Some(hash) => texts.push((document.clone(), hash, entry.parts)),
                 None => self.forget_deletion(&document, entry.number)?,

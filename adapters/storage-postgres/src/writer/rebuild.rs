@@ -79,14 +79,16 @@ impl GroupWriterEngine {
         id: &DocumentId,
         row: &TableRow,
     ) -> StoreResult<()> {
-        let mut row = DocumentRow::decode(row)?;
+        let before = row;
+        let mut row = DocumentRow::decode(before)?;
         let Some(present) = &mut row.present else { return Ok(()) };
         let version = present.version;
         let body = self.body(project, id, version, present.parts)?;
         let document = Document { id: id.clone(), version, body };
         let meta = DocumentMeta::from_document(&document, present.modified);
         present.meta = encode_meta(&meta)?;
-        self.transaction.put(&DOCUMENTS, row.encode(project, id, &DerivedColumns::of(&meta)));
+        let row = row.encode(project, id, &DerivedColumns::of(&meta));
+        self.transaction.replace(&DOCUMENTS, before.clone(), row);
         self.replace_lists(project, None, Some(&meta))
     }
 

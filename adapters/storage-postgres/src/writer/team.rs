@@ -132,16 +132,17 @@ impl GroupWriterEngine {
             .within("at", Value::Integer(1)..before.0.into())
             .limited_to(STEP_ROWS);
         for row in self.transaction.select(&[groups])?.into_iter().flatten() {
-            self.transaction.delete(&SERVER_GROUPS, row.prefix(SERVER_GROUPS.key_width));
+            self.transaction.delete_row(&SERVER_GROUPS, row);
         }
         let query = RowQuery::all(&IDEMPOTENCY)
             .within("at", Value::Integer(i64::MIN)..before.0.into())
             .sorted_by(&["at"])
             .limited_to(STEP_ROWS);
         let rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
-        for row in &rows {
-            self.transaction.delete(&IDEMPOTENCY, row.prefix(IDEMPOTENCY.key_width));
+        let count = rows.len();
+        for row in rows {
+            self.transaction.delete_row(&IDEMPOTENCY, row);
         }
-        Ok(rows.len())
+        Ok(count)
     }
 }

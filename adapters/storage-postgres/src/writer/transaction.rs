@@ -20,8 +20,8 @@ const FULL_BYTES: usize = 4 << 20;
 /// A row by its table and key.
 type RowAddress = (&'static str, RowKey);
 
-/// The state of a row before a job changed it: the known row and the pending change.
-type RowBefore = (RowAddress, Option<Option<TableRow>>, Option<RowChange>);
+/// The state of a row before a job changed it: the known row, and true if it was changed already.
+type RowBefore = (RowAddress, Option<Option<TableRow>>, bool);
 
 pub(crate) struct GroupTransaction {
     session: Box<dyn WriteSession>,
@@ -29,7 +29,8 @@ pub(crate) struct GroupTransaction {
     known: HashMap<RowAddress, Option<TableRow>>,
     /// Beginnings of keys of which all rows are known.
     known_prefixes: Vec<RowAddress>,
-    pending: BTreeMap<&'static str, BTreeMap<RowKey, RowChange>>,
+    /// Changed rows as the database has them, `None` for a missing or unknown one.
+    pending: BTreeMap<&'static str, BTreeMap<RowKey, Option<TableRow>>>,
     /// Undoes the changes of the current job, the last one first.
     undo: Vec<RowBefore>,
     /// The current job wrote rows to the database, so it cannot be undone alone.
@@ -89,13 +90,15 @@ impl GroupTransaction {
                 self.known_prefixes.push((table.name, tuple));
             }
         }
-        let pending = self.pending.get(table.name);
-        for row in rows {
-            let key = row.prefix(table.key_width);
-            // A pending change is newer.
-            if !pending.is_some_and(|pending| pending.contains_key(&key)) {
-                self.known.insert((table.name, key), Some(row));
-            }
+        rows.into_iter().for_each(|row| self.know(table, row));
+    }
+
+    /// Remembers a row of the database.
+    fn know(&mut self, table: &'static Table, row: TableRow) {
+        let key = row.prefix(table.key_width);
+        // A pending change is newer.
+        if !self.pending.get(table.name).is_some_and(|pending| pending.contains_key(&key)) {
+            self.known.insert((table.name, key), Some(row));
         }
     }
 
@@ -177,28 +180,37 @@ impl GroupTransaction {
     }
 
     pub(crate) fn put(&mut self, table: &'static Table, row: TableRow) {
-        let key = row.prefix(table.key_width);
-        self.change(table, key, Some(row.clone()), RowChange::Put(row));
+        self.change(table, row.prefix(table.key_width), Some(row));
     }
 
     pub(crate) fn delete(&mut self, table: &'static Table, key: RowKey) {
-        self.change(table, key.clone(), None, RowChange::Delete(key));
+        self.change(table, key, None);
     }
 
-    fn change(
-        &mut self,
-        table: &'static Table,
-        key: RowKey,
-        row: Option<TableRow>,
-        change: RowChange,
-    ) {
+    /// Replaces a row that a query returned.
+    pub(crate) fn replace(&mut self, table: &'static Table, before: TableRow, row: TableRow) {
+        self.know(table, before);
+        self.put(table, row);
+    }
+
+    /// Deletes a row that a query returned.
+    pub(crate) fn delete_row(&mut self, table: &'static Table, before: TableRow) {
+        let key = before.prefix(table.key_width);
+        self.know(table, before);
+        self.delete(table, key);
+    }
+
+    fn change(&mut self, table: &'static Table, key: RowKey, row: Option<TableRow>) {
         self.change_count += 1;
         self.change_bytes += row.as_ref().map_or(0, |row| row.as_bytes().len());
         let address = (table.name, key);
-        let pending = self.pending.entry(table.name).or_default();
-        let change_before = pending.insert(address.1.clone(), change);
         let row_before = self.known.insert(address.clone(), row);
-        self.undo.push((address, row_before, change_before));
+        let pending = self.pending.entry(table.name).or_default();
+        let is_changed = pending.contains_key(&address.1);
+        if !is_changed {
+            pending.insert(address.1.clone(), row_before.clone().flatten());
+        }
+        self.undo.push((address, row_before, is_changed));
     }
 
     /// Starts a job, whose changes [`Self::end_job`] keeps or undoes.
@@ -210,12 +222,10 @@ impl GroupTransaction {
     /// Keeps the changes of the current job, or undoes them if it failed.
     pub(crate) fn end_job<T>(&mut self, outcome: &StoreResult<T>) {
         let Err(error) = outcome else { return };
-        for (address, row_before, change_before) in self.undo.drain(..).rev() {
-            let pending = self.pending.entry(address.0).or_default();
-            match change_before {
-                Some(change) => pending.insert(address.1.clone(), change),
-                None => pending.remove(&address.1),
-            };
+        for (address, row_before, was_changed) in self.undo.drain(..).rev() {
+            if !was_changed && let Some(pending) = self.pending.get_mut(address.0) {
+                pending.remove(&address.1);
+            }
             match row_before {
                 Some(row) => self.known.insert(address, row),
                 None => self.known.remove(&address),
@@ -235,7 +245,11 @@ impl GroupTransaction {
             if let Some(pending) = self.pending.remove(table.name)
                 && !pending.is_empty()
             {
-                changes.push((table, pending.into_values().collect()));
+                let mut of_table = Vec::with_capacity(pending.len());
+                for (key, before) in pending {
+                    of_table.push(self.change_of((table.name, key), before));
+                }
+                changes.push((table, of_table));
             }
         }
         if changes.is_empty() {
@@ -246,6 +260,15 @@ impl GroupTransaction {
         self.has_writes = true;
         let written = self.session.write(changes);
         written.map_err(|error| self.fail(error))
+    }
+
+    /// The change that leads to the known row.
+    fn change_of(&self, address: RowAddress, before: Option<TableRow>) -> RowChange {
+        match (self.known.get(&address).cloned().flatten(), before) {
+            (Some(row), Some(before)) => RowChange::Update { row, before },
+            (Some(row), None) => RowChange::Insert(row),
+            (None, before) => RowChange::Delete { key: address.1, before },
+        }
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -8,7 +8,7 @@ use super::support::{TestServer, commit, key_of, put, row_of};
 use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::postgres::session::WriteIsolation;
 use crate::postgres::statements::SqlStatement;
-use crate::row::{RowChange, RowQuery, TableRow, Value};
+use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
 
 fn user(key: &str, text: &str) -> TableRow {
@@ -43,7 +43,8 @@ fn rows_of_all_tables_are_put_replaced_and_deleted() {
             assert_eq!(found, std::slice::from_ref(row), "{}", table.name);
         }
         session.begin(&[]).unwrap();
-        let delete = vec![RowChange::Delete(keys[0].clone()), RowChange::Delete(keys[2].clone())];
+        let delete = |key: &RowKey| RowChange::Delete { key: key.clone(), before: None };
+        let delete = vec![delete(&keys[0]), delete(&keys[2])];
         session.write(vec![(table, delete)]).unwrap();
         commit(&mut *session);
         let mut found = server.read(RowQuery::keys(table, keys));
@@ -174,7 +175,7 @@ fn rejected_write_fails_and_cannot_be_committed() {
     let mut session = server.open().open_session();
     session.begin(&[]).unwrap();
     put(&mut *session, &USERS, vec![user("a", "one")]);
-    let row = RowChange::Put(TableRow::of(&["b".into(), Value::Null]));
+    let row = RowChange::Insert(TableRow::of(&["b".into(), Value::Null]));
     let error = session.write(vec![(&USERS, vec![row])]).unwrap_err();
     assert!(matches!(error, SessionError::Failed(_)), "{error:?}");
     assert!(matches!(session.commit(), CommitOutcome::Failed(_)));
@@ -252,7 +253,7 @@ fn limits_of_the_database_are_named() {
         key.push_str(&crc32fast::hash(&number.to_le_bytes()).to_string());
     }
     let row = TableRow::of(&[(&key).into(), 0.into(), "record".into(), Value::Null]);
-    let error = session.write(vec![(&IDEMPOTENCY, vec![RowChange::Put(row)])]).unwrap_err();
+    let error = session.write(vec![(&IDEMPOTENCY, vec![RowChange::Insert(row)])]).unwrap_err();
     let SessionError::Failed(error) = error else { panic!("{error:?}") };
     let message = error.to_string();
     assert!(message.contains("a change of this size") && message.contains("maximum"), "{message}");

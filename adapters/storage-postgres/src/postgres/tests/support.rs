@@ -61,7 +61,7 @@ impl TestServer {
 
 pub(crate) fn put(session: &mut dyn WriteSession, table: &'static Table, rows: Vec<TableRow>) {
     let mut changes = Vec::new();
-    changes.extend(rows.into_iter().map(RowChange::Put));
+    changes.extend(rows.into_iter().map(RowChange::Insert));
     session.write(vec![(table, changes)]).unwrap();
 }
 
