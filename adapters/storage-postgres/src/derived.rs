@@ -25,6 +25,8 @@ use crate::records::{integer, key_text, project_key};
 use crate::row::{RowKey, TableRow, Value};
 use crate::tables::{COUNTS, DIAGNOSTICS, ENTITY_WORDS, ITEM_COUNTS, LINKS, Table, UNTAGGED};
 
+/// How an error names damaged metadata.
+const METADATA: &str = "document metadata";
 /// The format of metadata and lists in the database.
 pub(crate) const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
 
@@ -225,27 +227,20 @@ pub(crate) fn decode_meta(
     id: DocumentId,
     version: Version,
 ) -> StoreResult<DocumentMeta> {
-    let decode = || {
-        let (bytes, checksum) = bytes.split_last_chunk()?;
-        if *checksum != meta_checksum(bytes, &id, version) {
-            return None;
-        }
-        let stored: StoredMeta<'_> = postcard::from_bytes(bytes).ok()?;
-        let item = match stored.item {
-            Some(item) => Some(Arc::new(item.into_item()?)),
-            None => None,
-        };
-        Some(DocumentMeta {
-            id,
-            title: stored.title.map(str::to_owned),
-            version,
-            entity: stored.entity.map(|entity| Arc::new(entity.into_owned())),
-            item,
-            mentions: stored.mentions.into_owned(),
-            diagnostic: stored.diagnostic.map(Cow::into_owned),
-        })
-    };
-    decode().ok_or_else(|| damaged("document metadata"))
+    let Some((bytes, checksum)) = bytes.split_last_chunk() else { return Err(damaged(METADATA)) };
+    if *checksum != meta_checksum(bytes, &id, version) {
+        return Err(damaged(METADATA));
+    }
+    let stored = postcard::from_bytes::<StoredMeta<'_>>(bytes).map_err(|_| damaged(METADATA))?;
+    Ok(DocumentMeta {
+        id,
+        title: stored.title.map(str::to_owned),
+        version,
+        entity: stored.entity.map(|entity| Arc::new(entity.into_owned())),
+        item: stored.item.map(StoredItem::into_item).transpose()?.map(Arc::new),
+        mentions: stored.mentions.into_owned(),
+        diagnostic: stored.diagnostic.map(Cow::into_owned),
+    })
 }
 
 impl<'a> StoredItem<'a> {
@@ -278,29 +273,28 @@ impl<'a> StoredItem<'a> {
         }
     }
 
-    /// Returns `None` for an unknown name.
-    fn into_item(self) -> Option<ItemMeta> {
+    fn into_item(self) -> StoreResult<ItemMeta> {
         let owned = |text: Option<&str>| text.map(str::to_owned);
+        let status = |name| find_name(&Status::ALL, Status::name, name);
+        let requirement_type = |name| find_name(&RequirementType::ALL, RequirementType::name, name);
         let (mut relationships, mut link_suffixes) = (Vec::new(), Vec::new());
         for (kind, target) in self.relationships {
             let kind = find_name(&RelationshipType::ALL, RelationshipType::name, kind)?;
-            relationships.push(Relationship { kind, target: Reference::parse(&target)? });
+            relationships.push(Relationship { kind, target: read_reference(&target)? });
         }
         for (reference, suffix) in self.link_suffixes {
-            link_suffixes.push((Reference::parse(&reference)?, suffix.to_owned()));
+            link_suffixes.push((read_reference(&reference)?, suffix.to_owned()));
         }
-        Some(ItemMeta {
+        Ok(ItemMeta {
             kind: find_name(&ItemKind::ALL, ItemKind::name, self.kind)?,
-            reference: decoded(self.reference, |text| Reference::parse(&text))?,
+            reference: self.reference.as_deref().map(read_reference).transpose()?,
             uid: owned(self.uid),
             title: self.title.to_owned(),
             description: owned(self.description),
-            status: decoded(self.status, |name| find_name(&Status::ALL, Status::name, name))?,
+            status: self.status.map(status).transpose()?,
             priority: self.priority,
-            requirement_type: decoded(self.requirement_type, |name| {
-                find_name(&RequirementType::ALL, RequirementType::name, name)
-            })?,
-            parent: decoded(self.parent, |text| Reference::parse(&text))?,
+            requirement_type: self.requirement_type.map(requirement_type).transpose()?,
+            parent: self.parent.as_deref().map(read_reference).transpose()?,
             relationships,
             mentions: self.mentions.into_owned(),
             creator: owned(self.creator),
@@ -314,16 +308,13 @@ impl<'a> StoredItem<'a> {
     }
 }
 
-fn find_name<T: Copy>(all: &[T], name: fn(T) -> &'static str, stored: &str) -> Option<T> {
-    all.iter().copied().find(|one| name(*one) == stored)
+fn find_name<T: Copy>(all: &[T], name: fn(T) -> &'static str, stored: &str) -> StoreResult<T> {
+    let found = all.iter().copied().find(|one| name(*one) == stored);
+    found.ok_or_else(|| damaged(METADATA))
 }
 
-/// Decodes a value that may be absent. Returns `None` if it cannot be decoded.
-fn decoded<S, T>(stored: Option<S>, decode: impl FnOnce(S) -> Option<T>) -> Option<Option<T>> {
-    match stored {
-        Some(stored) => decode(stored).map(Some),
-        None => Some(None),
-    }
+fn read_reference(stored: &str) -> StoreResult<Reference> {
+    Reference::parse(stored).ok_or_else(|| damaged(METADATA))
 }
 
 #[cfg(test)]

@@ -150,7 +150,8 @@ impl TableRow {
         if columns.iter().copied().eq(0..columns.len()) {
             return self.prefix(columns.len());
         }
-        Self::of(&Vec::from_iter(columns.iter().map(|&column| self.value(column))))
+        let values: Vec<_> = columns.iter().map(|&column| self.value(column)).collect();
+        Self::of(&values)
     }
 
     pub(crate) fn starts_with(&self, prefix: &RowKey) -> bool {
@@ -159,7 +160,7 @@ impl TableRow {
 
     /// This row with another value of a column.
     pub(crate) fn replace(&self, column: usize, value: Value<'_>) -> Self {
-        let mut values = Vec::from_iter(self.values());
+        let mut values: Vec<_> = self.values().collect();
         if let Some(old) = values.get_mut(column) {
             *old = value;
         }
@@ -299,7 +300,7 @@ impl RowQuery {
     /// Fails if a row does not meet the conditions: an index led to a wrong row.
     pub(crate) fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
         let position = |name: &&str| self.table.index_of(name);
-        let columns = Vec::from_iter(self.columns.iter().filter_map(position));
+        let columns: Vec<_> = self.columns.iter().filter_map(position).collect();
         let tuples = HashSet::<&TableRow>::from_iter(&self.tuples);
         let range = self.range.as_ref().map(|(column, range)| {
             (self.table.index_of(column), range.start.value(0)..range.end.value(0))

@@ -61,7 +61,7 @@ impl<'a> SqlStatement<'a> {
         let mut parameters = Vec::new();
         push_arrays(&mut parameters, table, &names(table.columns), rows)?;
         let checksum = |row: &&TableRow| row_checksum(table, row);
-        parameters.push(Box::new(Vec::from_iter(rows.iter().map(checksum))));
+        parameters.push(Box::new(rows.iter().map(checksum).collect::<Vec<_>>()));
         Ok(Self { text: upsert_text(table).into(), parameters, queries: &[] })
     }
 

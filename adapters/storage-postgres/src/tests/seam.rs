@@ -195,7 +195,7 @@ fn compare(query: &RowQuery, real: &[TableRow], expected: &[TableRow]) {
         query.order.iter().map(|name| query.table.index_of(name).unwrap()).collect();
     let sort_keys = |rows: &[TableRow]| -> Vec<RowKey> {
         let key = |row: &TableRow| {
-            TableRow::of(&Vec::from_iter(order.iter().map(|column| row.value(*column))))
+            TableRow::of(&order.iter().map(|column| row.value(*column)).collect::<Vec<_>>())
         };
         rows.iter().map(key).collect()
     };

@@ -90,7 +90,9 @@ impl GroupTransaction {
                 self.known_prefixes.push((table.name, tuple));
             }
         }
-        rows.into_iter().for_each(|row| self.know(table, row));
+        for row in rows {
+            self.know(table, row);
+        }
     }
 
     /// Remembers a row of the database.

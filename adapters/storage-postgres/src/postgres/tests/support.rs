@@ -86,7 +86,7 @@ pub(crate) fn row_of(table: &Table, seed: i64) -> TableRow {
                 row.push("p".into());
             }
             ColumnType::Text if column.name == "kind" && table.key_width > 2 => {
-                row.push("k".into())
+                row.push("k".into());
             }
             _ if column.is_nullable && number % 2 == 0 => row.push(Value::Null),
             ColumnType::Integer => row.push(number.into()),
