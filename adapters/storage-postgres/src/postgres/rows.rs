@@ -99,8 +99,8 @@ fn columns_of(columns: &[Column], kind: ColumnType) -> Vec<&'static str> {
     names
 }
 
-/// The CRC32 of the table's name and of all values except wide ones. It detects damage and careless edits. An
-/// attacker can compute it too.
+/// The CRC32 of the table's name and of all values except wide ones. It detects damage and careless
+/// edits. An attacker can compute it too.
 ///
 /// It covers the columns of version 2 of the schema: servers of that version verify it as long as
 /// they may run.
