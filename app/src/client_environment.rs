@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use reqlore_client_config::{ClientEnvironment, Platform};
 
-use crate::config::{check_path, env_variable, existing_folder, named_root};
+use crate::config::{env_variable, project_folder};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE_VARIABLE, SettingFlags};
 
@@ -17,9 +17,7 @@ pub(crate) const NAME: &str = "reqlore";
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) fn client_environment(flags: &SettingFlags) -> Result<ClientEnvironment, CommandError> {
-    let root = named_root(flags).unwrap_or_else(|| PathBuf::from("."));
-    check_path("root", &root.to_string_lossy())?;
-    let project = existing_folder(&root)?;
+    let project = project_folder(flags)?;
     // Windows has USERPROFILE instead of HOME.
     let home = env_variable("HOME").or_else(|| env_variable("USERPROFILE")).unwrap_or_default();
     let home = PathBuf::from(home);

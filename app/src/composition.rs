@@ -88,6 +88,7 @@ pub(crate) fn ports_over(
             listed_toolsets: config.toolsets.listed.clone(),
             wrap_columns: config.wrap_columns,
             index_memory_bytes: config.index_memory_bytes,
+            write_guard: config.write_guard,
             awaits_index_builds: false,
         },
     })
@@ -430,6 +431,9 @@ pub(crate) fn stdio_transport(config: &AppConfig) -> Box<dyn Transport> {
     let caller = local_caller(config).through(CallChannel::Mcp);
     let mut transport = StdioTransport::new(caller, StdioLimits::default());
     transport.answers = config.answers;
+    // Another work tree has no other documents if a setting names a place.
+    transport.follows_client_roots =
+        config.found_root.is_some() && config.storage == StorageSpec::Fs(config.root.clone());
     Box::new(transport)
 }
 

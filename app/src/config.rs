@@ -15,11 +15,12 @@ use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_storage_fs::{FoundRoot, RootSearch};
 use reqlore_storage_postgres::PasswordSources;
 
 use crate::exit::CommandError;
 use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
-use crate::storage_spec::StorageSpec;
+use crate::storage_spec::{StorageSpec, resolve_links};
 use crate::telemetry::LogFormat;
 
 pub(crate) use found_file::{check_path, is_inside};
@@ -31,6 +32,8 @@ use file::ConfigFile;
 #[derive(Debug)]
 pub(crate) struct AppConfig {
     pub(crate) root: PathBuf,
+    /// `None` if a setting names the root.
+    pub(crate) found_root: Option<FoundRoot>,
     pub(crate) storage: StorageSpec,
     /// `None` is a server on standard input and output.
     pub(crate) http: Option<HttpSettings>,
@@ -45,6 +48,7 @@ pub(crate) struct AppConfig {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) requirements_directory: Option<String>,
     pub(crate) wrap_columns: usize,
+    pub(crate) write_guard: bool,
     pub(crate) index_memory_bytes: usize,
     pub(crate) toolsets: ToolsetChoice,
     pub(crate) answers: AnswerFormat,
@@ -141,17 +145,26 @@ impl AppConfig {
             ))
         })?;
         // The root that locates the file can't come from the file itself.
-        let file = ConfigFile::load(
-            flags,
-            &working_directory.join(named_root(flags).unwrap_or_default()),
-        )?;
-        let values = SettingValues::read(flags, &file);
+        let mut base = working_directory.clone();
+        let mut file = ConfigFile::load(flags, &base.join(named_root(flags).unwrap_or_default()))?;
+        let mut values = SettingValues::read(flags, &file);
+        let mut found_root = None;
+        if values.non_empty("root").is_none() {
+            let found = find_root(&base, values.text_or_empty("sections.directory"))?;
+            base.clone_from(&found.folder);
+            // A named file is the same, and may be a pipe.
+            if !file.is_explicit {
+                file = ConfigFile::load(flags, &base)?;
+                values = SettingValues::read(flags, &file);
+            }
+            found_root = values.non_empty("root").is_none().then_some(found);
+        }
         file.check_keys()?;
-        found_file::check_values(&values, &file, &working_directory)?;
+        found_file::check_values(&values, &file, &base)?;
         for key in ["root", "sections.directory", "cache"] {
             check_path(key, values.text_or_empty(key))?;
         }
-        let root = existing_folder(&working_directory.join(values.text_or_empty("root")))?;
+        let root = existing_folder(&base.join(values.text_or_empty("root")))?;
         let roots = match values.non_empty("roots") {
             Some(value) => parse_roots(value)?,
             None => Vec::new(),
@@ -180,6 +193,7 @@ impl AppConfig {
             },
             read_only: values.parse_choice("read_only", &[("true", true), ("false", false)])?,
             requirements_directory: requirements_directory.map(|value| value.text.clone()),
+            write_guard: values.parse_choice("write_guard", &[("on", true), ("off", false)])?,
             wrap_columns: values.parse_number("sections.wrap_columns")? as usize,
             index_memory_bytes: (values.parse_number("search.memory_mib")? as usize) << 20,
             log: values.text_or_empty("log").to_owned(),
@@ -190,6 +204,7 @@ impl AppConfig {
             home: env_variable("HOME").map(PathBuf::from),
             file: file.is_found.then_some(file.path),
             root,
+            found_root,
             working_directory,
             values,
         })
@@ -255,6 +270,8 @@ impl AppConfig {
             if let Some(rule) = setting.found_file.description() {
                 text += &format!("# (found file: {rule})\n");
             }
+            let found = self.found_root.as_ref().filter(|_| setting.key == "root");
+            let source = found.and_then(|found| found.reason.as_ref()).unwrap_or(source);
             text += &format!("{:<40} # {source}\n\n", format!("{} = {shown}", setting.key));
         }
         for (key, root) in &self.projects {
@@ -332,11 +349,32 @@ pub(crate) fn found_file_refusal(flags: &SettingFlags, project: &Path) -> Option
 }
 
 /// The root as a flag or the environment names it.
-pub(crate) fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
+fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
     flags.root.clone().or_else(|| env_variable("REQLORE_ROOT").map(PathBuf::from))
 }
 
-pub(crate) fn existing_folder(root: &Path) -> Result<PathBuf, CommandError> {
+/// Finds the root of the project around a folder. The error names a folder that can't be one.
+fn find_root(folder: &Path, requirements_directory: &str) -> Result<FoundRoot, CommandError> {
+    let [home, temporary] = ["HOME", "TMPDIR"]
+        .map(|name| env_variable(name).map(|folder| resolve_links(Path::new(&folder))));
+    let requirements_directory = Some(requirements_directory.to_owned());
+    let search = RootSearch { home, temporary, requirements_directory };
+    search.find(folder).map_err(CommandError::failure)
+}
+
+/// The root without the settings of a file, which may be invalid.
+pub(crate) fn project_folder(flags: &SettingFlags) -> Result<PathBuf, CommandError> {
+    let root = named_root(flags).unwrap_or_else(|| PathBuf::from("."));
+    check_path("root", &root.to_string_lossy())?;
+    let folder = existing_folder(&root)?;
+    if named_root(flags).is_some() {
+        return Ok(folder);
+    }
+    let requirements = env_variable("REQLIX_REQ_REL_PATH").unwrap_or_default();
+    Ok(find_root(&folder, &requirements)?.folder)
+}
+
+fn existing_folder(root: &Path) -> Result<PathBuf, CommandError> {
     let resolved = root.canonicalize().and_then(|folder| {
         if folder.is_dir() { Ok(folder) } else { Err(ErrorKind::NotADirectory.into()) }
     });

@@ -89,11 +89,17 @@ impl Setting {
     }
 }
 
-const SETTINGS: [Setting; 23] = [
-    text_setting("root", "", "The default project's folder. Not set: the working directory.")
-        .with_flag("--root")
-        .with_variable("REQLORE_ROOT")
-        .with_found_file(FoundFileRule::InsideOnStdio),
+const SETTINGS: [Setting; 24] = [
+    text_setting(
+        "root",
+        "",
+        "The default project's folder. Not set: the nearest folder with Reqlore's files, from the \
+         working directory up to the root of its Git repository; else that root; else the working \
+         directory.",
+    )
+    .with_flag("--root")
+    .with_variable("REQLORE_ROOT")
+    .with_found_file(FoundFileRule::InsideOnStdio),
     text_setting(
         "storage",
         "fs",
@@ -219,6 +225,13 @@ const SETTINGS: [Setting; 23] = [
     )
     .with_variable("REQLORE_SECTIONS_WRAP_COLUMNS")
     .with_syntax(ValueSyntax::Number(0, u32::MAX)),
+    text_setting(
+        "write_guard",
+        "on",
+        "Refuses writes without `if_version` that would replace a change that their caller was not \
+         shown: `on` or `off`.",
+    )
+    .with_variable("REQLORE_WRITE_GUARD"),
     text_setting(
         "toolsets",
         "sections,backlog,docsets,knowledge",
@@ -388,7 +401,7 @@ pub(crate) const FILE_VARIABLE: &str = "REQLORE_CONFIG";
     next_help_heading = "Settings (flags override the environment, which overrides reqlore.toml)"
 )]
 pub(crate) struct SettingFlags {
-    /// The default project's folder [default: the working directory]
+    /// The default project's folder [default: searched upwards from the working directory]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
 

@@ -26,6 +26,12 @@ pub(crate) trait Answer: Send {
     /// The data with the first `parts` parts.
     fn data(&self, parts: usize) -> Result<Value>;
 
+    /// Visits [`Self::data`], possibly in several pieces.
+    fn visit_data(&self, parts: usize, visit: &mut dyn FnMut(&Value)) -> Result<()> {
+        visit(&self.data(parts)?);
+        Ok(())
+    }
+
     /// The place of notes in the text.
     fn note_style(&self) -> NoteStyle {
         NoteStyle::Lines
@@ -91,8 +97,17 @@ impl ToolAnswer {
         Ok(ToolReply { text, ..self.render(AnswerFormat::Both, limit)? })
     }
 
-    /// Renders the most parts that fit the limit.
     pub(crate) fn render(&self, format: AnswerFormat, limit: SizeLimit) -> Result<ToolReply> {
+        self.render_shown(format, limit, &mut |_| {})
+    }
+
+    /// Renders the most parts that fit the limit, and visits their data.
+    pub(crate) fn render_shown(
+        &self,
+        format: AnswerFormat,
+        limit: SizeLimit,
+        visit: &mut dyn FnMut(&Value),
+    ) -> Result<ToolReply> {
         let all = self.answer.part_count();
         let (max_text, max_data) = match (limit, format) {
             (SizeLimit::Text(bytes), AnswerFormat::Text) => (bytes, usize::MAX),
@@ -104,6 +119,7 @@ impl ToolAnswer {
         // Data that has no part to leave out must not cost the text.
         let is_too_large = |data: &Value| max_data < usize::MAX && data_size(data) > max_data;
         let is_fixed = is_too_large(&data) && is_too_large(&self.data(format, 0)?);
+        let mut shown = all;
         if text.len() > max_text || (is_too_large(&data) && !is_fixed) {
             // The size grows with each part, so the largest fitting number can be searched.
             let (mut fitting, mut too_many) = (0, all);
@@ -118,12 +134,17 @@ impl ToolAnswer {
                 }
             }
             (text, data) = (self.text(fitting)?, self.data(format, fitting)?);
+            shown = fitting;
             if text.len() > max_text {
                 // The limit is smaller than the heading and the notes.
                 let is_end = |position: &usize| text.is_char_boundary(*position);
                 let end = (0..=max_text).rev().find(is_end).unwrap_or_default();
                 text.truncate(end);
             }
+        }
+        match format {
+            AnswerFormat::Text => self.answer.visit_data(shown, visit)?,
+            AnswerFormat::Both => visit(&data),
         }
         Ok(ToolReply { text, data: Arc::new(data) })
     }
@@ -196,6 +217,14 @@ impl Answer for TextAnswer {
 
     fn data(&self, _: usize) -> Result<Value> {
         Ok(Value::clone(&self.data))
+    }
+
+    fn visit_data(&self, parts: usize, visit: &mut dyn FnMut(&Value)) -> Result<()> {
+        // The data of a cut text says more than the text.
+        if parts >= self.borders.len() {
+            visit(&self.data);
+        }
+        Ok(())
     }
 
     fn note_style(&self) -> NoteStyle {

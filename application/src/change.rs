@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::bounded_types::truncate_echo;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{
@@ -33,6 +33,7 @@ use crate::answer::ToolAnswer;
 use crate::pending_unlinks::PendingUnlinks;
 use crate::sections::rule_change::{RenumberedRule, RuleEdits, WrittenRule};
 use crate::tool::Tool;
+use crate::write_guard::{CallGuard, FieldValue};
 
 /// A tool that changes items or entities.
 pub(crate) trait WriteTool: Send + Sync {
@@ -178,6 +179,10 @@ pub(crate) struct ChangeEffects {
     pub(crate) deleted: Vec<String>,
     /// Items that lost a relationship to a deleted one.
     pub(crate) unlinked: Vec<String>,
+    /// The names of the fields that an update sets.
+    pub(crate) written: Vec<&'static str>,
+    /// As stored.
+    pub(crate) rule_text: Option<String>,
 }
 
 /// The extent of a change to one document.
@@ -194,6 +199,7 @@ pub(crate) enum Claim {
 pub(crate) struct CommitState<'a> {
     reads: &'a MergedReads,
     snapshot: &'a Snapshot,
+    pub(crate) guard: &'a CallGuard,
     /// Position of the change that is being decided.
     entry: usize,
     /// In the order of their first decision.
@@ -232,10 +238,11 @@ impl StagedChange {
 }
 
 impl<'a> CommitState<'a> {
-    fn new(reads: &'a MergedReads, snapshot: &'a Snapshot) -> Self {
+    fn new(reads: &'a MergedReads, snapshot: &'a Snapshot, guard: &'a CallGuard) -> Self {
         Self {
             reads,
             snapshot,
+            guard,
             entry: 0,
             changes: Vec::new(),
             positions: HashMap::new(),
@@ -253,6 +260,30 @@ impl<'a> CommitState<'a> {
     /// Adds a warning to the current change.
     pub(crate) fn add_note(&mut self, note: String) {
         self.effects.entry(self.entry).or_default().notes.push(note);
+    }
+
+    /// Refuses the current change, unless it has a version, if it replaces what its caller was not
+    /// shown. `new` has the fields that it sets; `None` for a deletion.
+    pub(crate) fn check_shown(
+        &mut self,
+        if_version: Option<VersionPrefix>,
+        current: &Document,
+        old: &[FieldValue],
+        new: Option<&[(&'static str, String)]>,
+    ) -> Result<()> {
+        let note = match if_version {
+            None => self.guard.check(current, old, new)?,
+            Some(_) => None,
+        };
+        let effects = self.effects.entry(self.entry).or_default();
+        effects.notes.extend(note);
+        effects.written.extend(new.into_iter().flatten().map(|(name, _)| *name));
+        Ok(())
+    }
+
+    /// Reports the text of the rule that the current change wrote.
+    pub(crate) fn report_rule(&mut self, text: String) {
+        self.effects.entry(self.entry).or_default().rule_text = Some(text);
     }
 
     /// Reports the other items that the current deletion changes.

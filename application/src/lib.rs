@@ -38,6 +38,7 @@ mod test_support;
 mod tool;
 mod transaction;
 pub mod transfer;
+mod write_guard;
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -65,6 +66,7 @@ use identity::token_authenticator::TokenAuthenticator;
 pub use maintenance::{Maintenance, RetentionDays};
 use project_index::ProjectIndexes;
 use tool::Tool;
+use write_guard::WriteGuard;
 
 /// The adapters and settings that the application runs on.
 #[derive(Clone)]
@@ -101,6 +103,8 @@ pub struct ApplicationSettings {
     pub wrap_columns: usize,
     /// Limits the memory of indexing besides the search index itself.
     pub index_memory_bytes: usize,
+    /// Refuses writes that would replace a change that their caller was not shown.
+    pub write_guard: bool,
     /// Searches wait for the end of any build of the index, because the process ends with its
     /// only call. A server answers meanwhile.
     pub awaits_index_builds: bool,
@@ -113,6 +117,7 @@ impl Default for ApplicationSettings {
             listed_toolsets: Toolset::ALL.to_vec(),
             wrap_columns: reqlore_domain::sections::text::WRAP_COLUMNS,
             index_memory_bytes: 128 << 20,
+            write_guard: true,
             awaits_index_builds: false,
         }
     }
@@ -129,6 +134,7 @@ pub(crate) struct SharedContext {
     pub(crate) recorder: Arc<AuditRecorder>,
     pub(crate) key_locks: KeyLocks,
     pub(crate) plans: StoredPlans,
+    pub(crate) guard: Arc<WriteGuard>,
 }
 
 /// The context of one call: the shared state, and the records that its writes belong to.
@@ -162,6 +168,7 @@ impl Application {
         // Clients show tools in this order, independent of their toolsets.
         tools.sort_by_key(|(spec, _)| spec.name);
         let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));
+        let is_guarded = ports.settings.write_guard;
         let ports = Arc::new(ports);
         let shared = SharedContext {
             server_ports: Arc::clone(&ports),
@@ -171,6 +178,7 @@ impl Application {
             recorder,
             key_locks: KeyLocks::default(),
             plans: StoredPlans::default(),
+            guard: Arc::new(WriteGuard::new(is_guarded)),
         };
         let context =
             ToolContext { shared: Arc::new(shared), ports, audit: None, idempotency_key: None };

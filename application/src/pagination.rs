@@ -170,6 +170,12 @@ impl Answer for PageAnswer {
         text
     }
 
+    fn visit_data(&self, parts: usize, visit: &mut dyn FnMut(&Value)) -> Result<()> {
+        let entries = self.data[self.key].as_array();
+        entries.into_iter().flatten().take(parts).for_each(visit);
+        Ok(())
+    }
+
     fn data(&self, parts: usize) -> Result<Value> {
         let mut data = self.data.clone();
         if parts < self.lines.len() {

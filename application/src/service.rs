@@ -7,7 +7,7 @@ use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
-use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
     PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
@@ -19,6 +19,7 @@ use crate::answer::{self, ToolAnswer};
 use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
 use crate::tool::{self, Tool};
+use crate::write_guard::CallGuard;
 use crate::{
     Application, ApplicationPorts, SharedContext, ToolContext, address, arguments, idempotency,
 };
@@ -116,12 +117,14 @@ impl Application {
             None
         };
         let format = call.answer_format;
+        let guard = CallGuard::new(context, &call.caller, &call.caller.project);
         let Some(key) = key else {
             let notes = tool::correct_arguments(&mut call, spec);
             let limit = answer::take_size_limit(&mut call, spec)?;
             let mut answer = run_tool(context, spec, &**handler, call).instrument(span).await?;
             answer.add_notes(notes);
-            return answer.render(format, limit);
+            let note = &mut |data: &_| guard.note_answer(spec, format, data);
+            return answer.render_shown(format, limit, note);
         };
         let store = &*ports.idempotency;
         // A retry waits for the first attempt, so that it finds the stored response.
@@ -146,6 +149,7 @@ impl Application {
             Ok(answer) => {
                 // A retry may ask for data, even if this call does not.
                 let reply = answer.render_stored(limit)?;
+                guard.note_answer(spec, format, &reply.data);
                 idempotency::save_response(store, &key, &reply).await;
                 Ok(answer::in_format(reply, format))
             }
@@ -231,6 +235,10 @@ impl ToolService for Application {
 
 #[async_trait]
 impl ApplicationService for Application {
+    fn projects(&self) -> Option<&dyn ProjectResolver> {
+        Some(&*self.context.ports.projects)
+    }
+
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
         let specs = self.context.tools.iter().map(|(spec, _)| spec);
         specs.filter(|spec| caller.is_allowed(spec.access)).collect()
@@ -277,7 +285,12 @@ impl ApplicationService for Application {
             self.authorize_read(caller, READ_METHOD)?;
             let mut context = self.context.clone();
             context.read_for_call();
-            resources::read(&context, self.has_backlog(), caller, name).await
+            let resource = resources::read(&context, self.has_backlog(), caller, name).await?;
+            if !request.is_poll {
+                let data = serde_json::from_str(&resource.text).unwrap_or_default();
+                CallGuard::new(&context, caller, &caller.project).note_data(&data, |_| true);
+            }
+            Ok(resource)
         };
         let access = || request_access(&request, READ_METHOD);
         self.record_call(request.is_poll, access, reading.instrument(span)).await

@@ -108,7 +108,7 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<(ToolSpec, Box<dyn 
     let mut tools = Vec::new();
     let mut add = |tool: Box<dyn Tool>, toolset: Toolset| {
         let mut spec = tool.spec();
-        spec.is_listed =
+        spec.is_listed &=
             settings.listed_toolsets.contains(&toolset) || CORE_TOOLS.contains(&spec.name);
         tools.push((spec, tool));
     };
@@ -131,6 +131,7 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<(ToolSpec, Box<dyn 
         add(Box::new(ApplyChanges { toolsets: settings.toolsets.clone() }), Toolset::Backlog);
         add(Box::new(history::get_history::GetHistory), Toolset::Backlog);
     }
+    add(Box::new(history::undo::UndoTool), Toolset::Backlog);
     tools
 }
 

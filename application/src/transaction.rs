@@ -126,24 +126,28 @@ pub(crate) fn check_version(
     if expected.matches(document.version) {
         return Ok(());
     }
-    let text = document_text(document)?;
-    let border = text_borders(text).into_iter().rfind(|border| *border <= MAX_CONFLICT_BYTES);
-    let mut message = format!(
+    let message = format!(
         "Conflict: {reference} changed since version {expected}; it is now at version {}. Nothing \
          was changed. Current text:\n{}",
         document.version,
         // So that the client can merge a usual text without another read.
-        &text[..border.unwrap_or_default()]
+        shorten_current(document_text(document)?)
     );
-    if border != Some(text.len()) {
-        let tokens = text.len().div_ceil(4) + 400;
-        message = format!(
-            "{}\n\nNote: the text is cut; get_item with max_tokens: {tokens} returns all of it",
-            message.trim_end()
-        );
-    }
     let error = Error::new(ErrorKind::Conflict, message).field("if_version");
     Err(error.reference(reference.to_string()))
+}
+
+/// The current text in a conflict, or its beginning.
+pub(crate) fn shorten_current(text: &str) -> String {
+    let border = text_borders(text).into_iter().rfind(|border| *border <= MAX_CONFLICT_BYTES);
+    if border == Some(text.len()) {
+        return text.to_owned();
+    }
+    let (shown, tokens) = (text[..border.unwrap_or_default()].trim_end(), text.len().div_ceil(4));
+    format!(
+        "{shown}\n\nNote: the text is cut; get_item with max_tokens: {} returns all of it",
+        tokens + 400
+    )
 }
 
 /// Names the first changed documents for the log.

@@ -30,6 +30,8 @@ pub(crate) struct Server {
     pub(crate) input: Option<ChildStdin>,
     pub(crate) output: BufReader<ChildStdout>,
     root: PathBuf,
+    /// The last note that named the project's folder. Answers are read without it.
+    pub(crate) folder: Option<String>,
 }
 
 /// The value of `--storage` for a new project: for `postgres` the URL of a new database with empty
@@ -79,7 +81,7 @@ impl Server {
         let mut child = command.spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output, root: root.to_owned() }
+        Self { child, input, output, root: root.to_owned(), folder: None }
     }
 
     pub(crate) fn send(&mut self, line: impl AsRef<[u8]>) {
@@ -98,7 +100,10 @@ impl Server {
 
     pub(crate) fn answer(&mut self) -> Value {
         let line = self.line();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+        let parsed = serde_json::from_str(&line);
+        let mut answer = parsed.unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        self.folder = take_folder_note(&mut answer).or(self.folder.take());
+        answer
     }
 
     pub(crate) fn ask(&mut self, request: &Value) -> Value {
@@ -135,7 +140,11 @@ impl Server {
         self.input = None;
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).unwrap();
-        let answers = rest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut answers: Vec<Value> =
+            rest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for answer in &mut answers {
+            take_folder_note(answer);
+        }
         (answers, self.child.wait().unwrap())
     }
 
@@ -151,6 +160,25 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Removes the note that names the project's folder, which differs in each run.
+pub(crate) fn take_folder_note(answer: &mut Value) -> Option<String> {
+    const BEGIN: &str = "Project folder: ";
+    if let Some(Value::Object(data)) = answer.pointer_mut("/result/structuredContent")
+        && let Some(Value::Array(notes)) = data.get_mut("notes")
+    {
+        notes.retain(|note| !note.as_str().unwrap().starts_with(BEGIN));
+        if notes.is_empty() {
+            data.remove("notes");
+        }
+    }
+    let text = answer.pointer_mut("/result/content/0/text")?;
+    let shown = text.as_str()?;
+    let (before, folder) = shown.split_once(&format!("\nNote: {BEGIN}"))?;
+    let folder = folder.strip_suffix('.').unwrap_or(folder).to_owned();
+    *text = before.strip_suffix('\n').unwrap_or(before).into();
+    Some(folder)
 }
 
 pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {

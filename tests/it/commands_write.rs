@@ -14,16 +14,16 @@ use crate::http::{STORAGES, Server, TestTeam};
 use crate::init::output;
 
 /// A project as a user of commands sees it.
-struct WriteProject {
+pub(crate) struct WriteProject {
     name: String,
     folder: TempDir,
     variables: Vec<(&'static str, String)>,
     /// The server and its storage, for a remote project.
-    server: Option<(Server, TestTeam)>,
+    pub(crate) server: Option<(Server, TestTeam)>,
 }
 
 impl WriteProject {
-    fn local(storage: &str) -> Self {
+    pub(crate) fn local(storage: &str) -> Self {
         let folder = project();
         let root = folder.path().join("root");
         fs::create_dir(&root).unwrap();
@@ -35,7 +35,7 @@ impl WriteProject {
     }
 
     /// The project of a team server, for a user of this role.
-    fn remote(role: &str) -> Self {
+    pub(crate) fn remote(role: &str) -> Self {
         let team = TestTeam::new("sqlite");
         team.user("bob", role);
         let token = team.token("bob", "");
@@ -60,28 +60,28 @@ impl WriteProject {
         self.folder.path().join("root")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = reqlore();
         command.current_dir(self.folder.path()).envs(self.variables.iter().cloned());
         command.env("PATH", "/usr/bin:/bin").env("TMPDIR", self.folder.path()).args(arguments);
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> (i32, String) {
+    pub(crate) fn run(&self, arguments: &[&str]) -> (i32, String) {
         let (code, stdout, stderr) = output(&mut self.command(arguments));
         assert!(stdout.is_empty() || stderr.is_empty(), "{}: {stdout}{stderr}", self.name);
         (code, stdout + &stderr)
     }
 
     #[track_caller]
-    fn run_ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run_ok(&self, arguments: &[&str]) -> String {
         let (code, output) = self.run(arguments);
         assert_eq!(code, 0, "{}: {arguments:?}: {output}", self.name);
         output
     }
 
     #[track_caller]
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let arguments = [arguments, &["--json"]].concat();
         serde_json::from_str(&self.run_ok(&arguments)).unwrap()
     }
@@ -97,7 +97,7 @@ impl WriteProject {
     }
 
     /// An epic, a user story and a requirement.
-    fn with_items(self) -> Self {
+    pub(crate) fn with_items(self) -> Self {
         self.run_ok(&["add", "epic", "Checkout"]);
         self.run_ok(&["add", "story", "Pay by card", "--in", "EP-001"]);
         self.run_ok(&["add", "requirement", "Accept Visa", "--in", "US-001"]);

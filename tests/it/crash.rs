@@ -61,7 +61,7 @@ pub(crate) fn run_rounds(mut round: impl FnMut(usize, &mut SeededRandom)) -> usi
 }
 
 /// Starts as many servers as the storage allows at once, and runs one writer with each.
-fn run_writers<T: Send>(
+pub(crate) fn run_writers<T: Send>(
     storage: &str,
     root: &Path,
     random: &mut SeededRandom,
@@ -79,7 +79,7 @@ fn run_writers<T: Send>(
     })
 }
 
-fn start_server(storage: &str, root: &Path) -> Server {
+pub(crate) fn start_server(storage: &str, root: &Path) -> Server {
     Server::start_with(root, &["--storage", storage, "--log", "error"])
 }
 
@@ -231,7 +231,7 @@ struct StoryRecord {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum ItemState {
+pub(crate) enum ItemState {
     Live(String),
     Deleted,
     Missing,
@@ -386,7 +386,7 @@ fn create_batches_until_killed(mut server: Server, root: &Path, mut random: Seed
     usize::try_from(answers_to_read).unwrap()
 }
 
-fn item_state(server: &mut Server, reference: &str) -> ItemState {
+pub(crate) fn item_state(server: &mut Server, reference: &str) -> ItemState {
     let answer = server.call("get_item", json!({ "reference": reference }));
     if answer["result"]["isError"] == false {
         let record = data(&answer);

@@ -199,15 +199,3 @@ fn history_purge_erases_the_text_of_a_deleted_item() {
         assert!(server.end().1.success());
     }
 }
-
-#[test]
-fn history_purge_refuses_files() {
-    let scratch = project();
-    let root = scratch.path();
-    let mut server = Server::start(root);
-    let epic = create_epic(&mut server, "hunter2");
-    assert!(server.end().1.success());
-    let (code, output) = run(root, &format!("history purge {epic} --reason x"));
-    assert_eq!(code, 1);
-    assert!(output.contains("Git"), "{output}");
-}

@@ -81,15 +81,18 @@ fn files_write_syncs_file_and_folder_before_answer() {
         return;
     };
     let folder = root.file_name().unwrap().to_string_lossy().into_owned();
-    let two_files = ["sync TEMP", "sync TEMP", "rename", "rename", "sync requirements", "answer"];
+    let two_files = ["sync TEMP", "sync TEMP", "rename", "rename", "sync requirements"];
     let root = format!("sync {folder}");
     let (parent, grandparent) = (["mkdir docs", &root], ["mkdir development", "sync docs"]);
     let created =
         [parent.as_slice(), &grandparent, &["mkdir requirements", "sync development"]].concat();
-    let replaced = ["sync TEMP", "rename", "sync requirements", "answer"];
+    // The local history. Later files are staged in its folder.
+    let history =
+        ["mkdir .reqlore", &root, "mkdir local", "sync .reqlore", "sync history", "answer"];
+    let replaced = ["sync TEMP", "rename", "sync requirements", "sync local", "answer"];
     // The section file is removed and the list changes: one file is staged, two names move.
-    let deleted = ["sync TEMP", "rename", "rename", "sync requirements", "answer"];
-    let expected = [created, two_files.to_vec(), replaced.to_vec(), deleted.to_vec()].concat();
+    let deleted = ["sync TEMP", "rename", "rename", "sync requirements", "sync local", "answer"];
+    let expected = [&*created, &two_files, history.as_slice(), &replaced, &deleted].concat();
     assert_eq!(events, expected);
 }
 

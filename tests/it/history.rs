@@ -55,7 +55,8 @@ fn history_on_files_is_that_of_their_git_repository() {
     assert_eq!(listed["notes"], json!(["The first entry is not committed yet."]));
     let [newer, older] = &versions(&listed)[..] else { panic!("{listed}") };
     let [first, second] = [&listed["versions"][0], &listed["versions"][1]];
-    assert_eq!([&first["user"], &second["user"]], [&Value::Null, &json!("tester")]);
+    assert_eq!([&first["user"], &first["tool"]], ["tester", "update_epic"]);
+    assert_eq!([&second["user"], &second["tool"]], [&json!("tester"), &Value::Null]);
     assert_eq!(second["reason"], "Plan the shop");
     let words = "Guests pay by [-card.-]{+invoice.+}";
     let compare = json!({ "reference": "EP-001", "compare_with": older });
@@ -86,6 +87,66 @@ fn history_on_files_is_that_of_their_git_repository() {
     run_git(root, &["commit", "--message", "Close the shop"]);
     let listed = server.data("get_history", json!({ "reference": "EP-001" }));
     assert_eq!(versions(&listed), ["deleted", older]);
+    assert!(server.end().1.success());
+}
+
+/// The tools of the listed versions, the newest first.
+fn tools(listed: &Value) -> Vec<&str> {
+    let entries = listed["versions"].as_array().unwrap();
+    entries.iter().map(|entry| entry["tool"].as_str().unwrap_or("-")).collect()
+}
+
+#[test]
+fn history_on_files_begins_before_the_first_commit() {
+    let folder = project();
+    let root = folder.path();
+    let mut server = server(root);
+    server.data("create_epic", json!({ "title": "Shop", "priority": 1, "description": "a" }));
+    let written = json!({ "epic": "EP-001", "description": "the secret word" });
+    let secret = server.data("update_epic", written)["version"].as_str().unwrap().to_owned();
+    let file = std::fs::read_dir(root.join(".reqlore/backlog/epics")).unwrap().next().unwrap();
+    let file = file.unwrap().path();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("the secret word", "edited by hand")).unwrap();
+    server.data("update_epic", json!({ "epic": "EP-001", "title": "Web shop" }));
+    let expected = ["update_epic", "-", "update_epic", "create_epic"];
+    let listed = server.data("get_history", json!({ "reference": "EP-001" }));
+    assert_eq!(tools(&listed), expected);
+    assert!(listed["notes"][0].as_str().unwrap().contains("not in a Git repository"), "{listed}");
+    let page = server.data("get_history", json!({ "reference": "EP-001", "limit": 3 }));
+    let next = json!({ "reference": "EP-001", "limit": 3, "cursor": page["next_cursor"] });
+    assert_eq!(tools(&server.data("get_history", next)), ["create_epic"]);
+    // Also in another process, and in a repository without a commit.
+    run_git(root, &["init", "--quiet", "--initial-branch=main"]);
+    let json = history_ok(root, &["EP-001", "--json"]);
+    let listed: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(tools(&listed), expected);
+    assert_eq!(listed["notes"], json!(["The first entry is not committed yet."]));
+    let by_hand = versions(&listed)[1].clone();
+    let difference = history_ok(root, &["EP-001", "--compare", &by_hand]);
+    assert!(difference.contains("[-Shop-]{+Web shop+}"), "{difference}");
+
+    let reason = ["--reason", "a password"];
+    let erased =
+        history_ok(root, &[&["purge", "EP-001", "--version", &secret], &reason[..]].concat());
+    assert!(erased.starts_with("Erased the text of 1 version of "), "{erased}");
+    assert!(history_ok(root, &["EP-001"]).contains("(text erased)"));
+    server.data("delete_item", json!({ "reference": "EP-001" }));
+    let listed = server.data("get_history", json!({ "reference": "EP-001" }));
+    assert_eq!(tools(&listed)[..2], ["delete_item", "update_epic"]);
+    assert_eq!(listed["versions"][0]["user"], "tester");
+    // Git has none of these texts, and then the last ones.
+    assert!(history_ok(root, &[&["purge", "EP-001"], &reason[..]].concat()).contains("4 versions"));
+    for file in ["history", "history.old"] {
+        let bytes = std::fs::read(root.join(".reqlore/local").join(file)).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&bytes).contains("Web shop"), "{file}");
+    }
+    server.data("create_epic", json!({ "title": "Next", "priority": 1, "description": "a" }));
+    run_git(root, &["add", "--all"]);
+    run_git(root, &["commit", "--message", "Plan"]);
+    server.data("update_epic", json!({ "epic": "EP-002", "description": "b" }));
+    let (code, _, errors) = history(root, &[&["purge", "EP-002"], &reason[..]].concat());
+    assert!(code == 1 && errors.contains("are in Git"), "{errors}");
     assert!(server.end().1.success());
 }
 
@@ -120,7 +181,7 @@ fn history_command_errors_name_the_fix() {
     for (arguments, expected_code, message) in [
         (&["EP-002"][..], 1, "Epic not found: EP-002"),
         (&["EP-001", "--version", "12"], 2, "is not a version"),
-        (&["EP-001", "--version", "12345678"], 1, "this project is not in a Git repository"),
+        (&["EP-001", "--version", "12345678"], 1, "project is not in a Git repository"),
     ] {
         let (code, text, errors) = history(root, arguments);
         assert_eq!((code, &*text), (expected_code, ""), "{arguments:?}");

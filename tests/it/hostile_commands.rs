@@ -77,6 +77,16 @@ pub(crate) fn command_calls(command: &str) -> Vec<Vec<String>> {
             words("delete US-001 --yes --cascade"),
             with("delete --yes", &hostile()),
         ],
+        "undo" => vec![
+            words("undo"),
+            words("undo EP-001 --dry-run"),
+            with("undo", &file_name()),
+            with("undo", &hostile()),
+        ],
+        "restore-item" => vec![
+            with("restore-item EP-001 --version", &hostile()),
+            with("restore-item --version 12345678", &hostile()),
+        ],
         "picture" => vec![
             words("picture tree --out tree.svg"),
             words("picture graph --out graph.svg --focus EP-001"),

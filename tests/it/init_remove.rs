@@ -39,7 +39,9 @@ fn init_warns_of_files_that_assistants_do_not_read() {
     assert_eq!(place.init(&claude).2, "");
     fs::create_dir(place.at("project/part")).unwrap();
     let part = place.at("project/part");
-    let (_, _, errors) = output(place.command().current_dir(part).arg("init").args(claude));
+    let mut init = place.command();
+    init.current_dir(part).args(["init", "--root", "."]).args(claude);
+    let (_, _, errors) = output(&mut init);
     assert!(errors.contains("the root of the Git repository is"), "{errors}");
     // A home folder that is a repository is not the root of the projects in it.
     place.write("home/.git", "gitdir: elsewhere\n");

@@ -256,7 +256,7 @@ fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
 
 #[test]
 fn purged_text_is_in_no_file_of_the_cache() {
-    for (storage, purge_code) in [("sqlite", 0), ("fs", 1)] {
+    for storage in ["sqlite", "fs"] {
         let (project, cache) = (project(), project());
         let (root, cache) = (project.path(), cache.path());
         // One of them stays open during the purge.
@@ -276,12 +276,12 @@ fn purged_text_is_in_no_file_of_the_cache() {
         }
         let [first, mut second] = servers;
         assert!(first.end().1.success());
-        assert_ne!(files_with(cache, "hunter2"), Vec::<PathBuf>::new(), "{storage}");
+        // A file of the cache has the text here, unless its segment was merged already.
         let mut purge = reqlore();
         purge.env("REQLORE_CACHE", cache).arg("--root").arg(root).args(["--storage", storage]);
         let (code, _, errors) =
             output(purge.args(["history", "purge", "EP-001", "--reason", "pasted"]));
-        assert_eq!(code, purge_code, "{storage}: {errors}");
+        assert_eq!(code, 0, "{storage}: {errors}");
         assert_eq!(files_with(cache, "hunter2"), Vec::<PathBuf>::new(), "{storage}");
         create(&mut second, "later");
         for title in ["Login", "other", "later"] {

@@ -27,8 +27,9 @@ trust the folder. Codex, Gemini CLI and Copilot CLI read a project's file in tru
 CLAUDE.md to AGENTS.md; the line `@AGENTS.md` in CLAUDE.md includes it. Gemini CLI reads GEMINI.md unless
 `context.fileName` names AGENTS.md.
 
-In any other MCP client, set the command to `reqlore` without arguments and start it in the project's folder, or add
-`--root DIR`.
+In any other MCP client, set the command to `reqlore` without arguments and start it in the project's folder or a folder in it, or add
+`--root DIR`. Without `--root`, the folders that a client announces choose between the project and its
+[other work trees](project.md#the-projects-folder).
 ";
 const OVER_HTTP: &str = "
 ## Over http

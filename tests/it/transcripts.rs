@@ -40,7 +40,7 @@ use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use crate::client::{Server, storage_argument};
+use crate::client::{Server, storage_argument, take_folder_note};
 use crate::repository;
 
 macro_rules! transcripts {
@@ -482,6 +482,7 @@ fn play_in_process(
                 let line = lines.next_line().await.unwrap().unwrap();
                 answer = serde_json::from_str(&line).unwrap();
             }
+            take_folder_note(&mut answer);
             answers.push(placeholders.mask(&answer));
         }
         write.shutdown().await.unwrap();

@@ -82,7 +82,7 @@ impl GitEnvironment {
         "DEVELOPER_DIR",
     ];
 
-    fn home(&self) -> Option<&Path> {
+    pub fn home(&self) -> Option<&Path> {
         let (_, home) = self.variables.iter().find(|(name, _)| name == "HOME")?;
         Some(Path::new(home))
     }

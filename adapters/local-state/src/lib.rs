@@ -5,7 +5,7 @@
 //! can compute a checksum, so a trusted file contains its own identity instead.
 
 pub mod error;
-mod private_file;
+pub mod private_file;
 pub mod team_file;
 
 use std::fs::{File, Metadata};

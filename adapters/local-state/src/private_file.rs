@@ -20,7 +20,7 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
 const GROUP_AND_WORLD_BITS: u32 = 0o077;
 
 /// Opens `.reqlore/local` to read; `None` if it is missing or a link.
-pub(crate) fn local_folder(root: &Dir) -> StoreResult<Option<Dir>> {
+pub fn local_folder(root: &Dir) -> StoreResult<Option<Dir>> {
     match crate::open_existing(root) {
         Ok(Some(local)) => check_folder(root, local).map(Some),
         Ok(None) => Ok(None),
@@ -29,7 +29,7 @@ pub(crate) fn local_folder(root: &Dir) -> StoreResult<Option<Dir>> {
 }
 
 /// Opens `.reqlore/local` to write. Creates it if needed and removes the rights of other users.
-pub(crate) fn writable_local_folder(root: &Dir) -> StoreResult<Dir> {
+pub fn writable_local_folder(root: &Dir) -> StoreResult<Dir> {
     let local = check_folder(root, crate::open_or_create(root)?)?;
     let made_private = as_file(&local).and_then(|folder| make_private(&folder));
     made_private
@@ -83,13 +83,13 @@ fn give_to_owner(parent: &Dir, file: &File) {
 
 /// A file in `.reqlore/local`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PrivateFile<'a> {
+pub struct PrivateFile<'a> {
     pub(crate) dir: &'a Dir,
     pub(crate) name: &'a str,
 }
 
 impl<'a> PrivateFile<'a> {
-    pub(crate) fn new(local: &'a Dir, name: &'a str) -> Self {
+    pub fn new(local: &'a Dir, name: &'a str) -> Self {
         Self { dir: local, name }
     }
 
@@ -97,10 +97,19 @@ impl<'a> PrivateFile<'a> {
         format!("{LOCAL_STATE_DIR}/{}", self.name)
     }
 
-    /// Opens the file to read after [`Self::check`]. The caller must still check its identity.
-    pub(crate) fn open(&self) -> StoreResult<Option<(File, Metadata)>> {
+    /// Opens the file to read after `check`. The caller must still check its identity.
+    pub fn open(&self) -> StoreResult<Option<(File, Metadata)>> {
+        self.open_with(OFlags::RDONLY)
+    }
+
+    /// Like [`Self::open`], to append.
+    pub fn open_to_append(&self) -> StoreResult<Option<(File, Metadata)>> {
+        self.open_with(OFlags::WRONLY | OFlags::APPEND)
+    }
+
+    fn open_with(&self, access: OFlags) -> StoreResult<Option<(File, Metadata)>> {
         // A link could lead to another project's file. Opening a pipe must not block.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match rustix::fs::openat(self.dir, self.name, flags, Mode::empty()) {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT) => return Ok(None),
@@ -138,7 +147,7 @@ impl<'a> PrivateFile<'a> {
     }
 
     /// Creates the file and syncs it. `content` gets the new file's metadata.
-    pub(crate) fn create(
+    pub fn create(
         &self,
         content: impl FnOnce(&Metadata) -> io::Result<Vec<u8>>,
     ) -> StoreResult<Metadata> {
@@ -162,7 +171,7 @@ impl<'a> PrivateFile<'a> {
     }
 
     /// Renames the file, replaces a file with the new name, and syncs the folder.
-    pub(crate) fn rename(&self, name: &str) -> StoreResult<()> {
+    pub fn rename(&self, name: &str) -> StoreResult<()> {
         // The sync makes the new name survive a power cut.
         let renamed = rustix::fs::renameat(self.dir, self.name, self.dir, name);
         let synced = renamed.map_err(io::Error::from).and_then(|()| as_file(self.dir)?.sync_all());
@@ -171,14 +180,14 @@ impl<'a> PrivateFile<'a> {
     }
 
     /// Removes the file if it is there.
-    pub(crate) fn remove(&self) -> StoreResult<()> {
+    pub fn remove(&self) -> StoreResult<()> {
         match rustix::fs::unlinkat(self.dir, self.name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(self.not_written("remove it", error)),
         }
     }
 
-    pub(crate) fn failed(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
+    pub fn failed(&self, doing: &str, error: impl Into<io::Error>) -> StoreError {
         failed(&self.display_path(), doing, error.into())
     }
 

@@ -76,13 +76,12 @@ pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<Too
         Ok(mut reply) => {
             // A text that is JSON stays JSON.
             if let Ok(mut value) = serde_json::from_str(&reply.text) {
-                add_note(&mut value);
+                add_note(&mut value, REPLACEMENT_NOTE);
                 reply.text = value.to_string();
+                add_note(Arc::make_mut(&mut reply.data), REPLACEMENT_NOTE);
             } else {
-                let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
-                reply.text.extend([separator, "Note: ", REPLACEMENT_NOTE]);
+                append_note(&mut reply, REPLACEMENT_NOTE);
             }
-            add_note(Arc::make_mut(&mut reply.data));
             Ok(reply)
         }
         Err(error) => {
@@ -95,11 +94,18 @@ pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<Too
     }
 }
 
-fn add_note(answer: &mut Value) {
+/// Adds a note after the text of an answer, and to its data.
+pub(crate) fn append_note(reply: &mut ToolReply, note: &str) {
+    let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
+    reply.text.extend([separator, "Note: ", note]);
+    add_note(Arc::make_mut(&mut reply.data), note);
+}
+
+fn add_note(answer: &mut Value, note: &str) {
     if let Value::Object(members) = answer
         && let Value::Array(notes) = members.entry("notes").or_insert_with(|| json!([]))
     {
-        notes.push(json!(REPLACEMENT_NOTE));
+        notes.push(json!(note));
     }
 }
 

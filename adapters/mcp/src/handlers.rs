@@ -15,7 +15,7 @@ use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ServerConfig,
     SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
-use rmcp::service::{RequestContext as RmcpContext, SubscriptionContext};
+use rmcp::service::{NotificationContext, RequestContext as RmcpContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
@@ -108,10 +108,20 @@ impl ServerHandler for McpServer {
         let format = format.map_err(|error| guarded.context.protocol_error("tools/call", error))?;
         let (name, arguments) = (request.name.into_owned(), request.arguments.unwrap_or_default());
         let tool = name.clone();
-        let outcome = run_with_progress(&context, |progress_sink| {
-            guarded.call_tool(name, arguments, key, format, progress_sink)
-        });
-        let mut outcome = outcome.await;
+        let is_write = self.widest_lists().write_tools.contains(&name);
+        let refused = self.0.project.check_write(is_write, &arguments);
+        let mut outcome = if let Err(refused) = refused {
+            Err(refused)
+        } else {
+            let call = run_with_progress(&context, |progress_sink| {
+                guarded.call_tool(name, arguments, key, format, progress_sink)
+            });
+            call.await
+        };
+        if let (Ok(reply), Some(projects)) = (&mut outcome, self.projects()) {
+            let caller = &guarded.context.caller;
+            self.0.project.name_folder(projects, caller, is_write, reply).await;
+        }
         if has_replacements(&context.meta) {
             outcome = convert::note_replacements(outcome);
         }
@@ -226,6 +236,10 @@ impl ServerHandler for McpServer {
         };
         self.0.subscriptions.serve_stream(stream.map(|stream| &**stream), &context).await;
         Ok(())
+    }
+
+    async fn on_roots_list_changed(&self, _: NotificationContext<RoleServer>) {
+        self.0.project.ask_again().await;
     }
 
     async fn list_prompts(

@@ -1,6 +1,7 @@
 //! The Model Context Protocol over the application service; only this crate and the transports
 //! depend on rmcp.
 
+mod connection_project;
 pub mod convert;
 mod handlers;
 pub mod jsonrpc;

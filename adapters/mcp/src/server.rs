@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::service::{AnswerFormat, ApplicationService, NoProgress, ToolReply};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData,
@@ -19,6 +20,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::connection_project::ConnectionProject;
 use crate::convert::{self, ProtocolEra};
 use crate::handlers::{is_modern, unknown_method};
 use crate::jsonrpc::{ToolCallMessage, parse_message};
@@ -43,6 +45,7 @@ pub(crate) struct ServerState {
     write_lists: StaticLists,
     /// The caller of every request on a connection; `None` over HTTP.
     local_caller: Option<Arc<Caller>>,
+    pub(crate) project: ConnectionProject,
     pub(crate) subscriptions: Subscriptions,
     /// True after a handshake for a protocol version without batches.
     refuses_batches: AtomicBool,
@@ -78,6 +81,7 @@ impl McpServer {
             subscriptions: Subscriptions::new(local_caller.is_some()),
             service,
             local_caller,
+            project: ConnectionProject::default(),
             // Plain JSON-RPC clients send no handshake and may use batches.
             refuses_batches: AtomicBool::new(false),
             answers_both: AtomicBool::new(false),
@@ -88,6 +92,13 @@ impl McpServer {
     #[must_use]
     pub fn with_answers(self, format: AnswerFormat) -> Self {
         self.0.answers_both.store(format == AnswerFormat::Both, Ordering::Relaxed);
+        self
+    }
+
+    /// Lets the client of the connection choose the project by its roots.
+    #[must_use]
+    pub fn with_client_roots(self, is_on: bool) -> Self {
+        self.0.project.follows_roots.store(is_on, Ordering::Relaxed);
         self
     }
 
@@ -143,6 +154,11 @@ impl McpServer {
             }
             _ => false,
         }
+    }
+
+    /// The resolver of projects, if this is a connection.
+    pub(crate) fn projects(&self) -> Option<&dyn ProjectResolver> {
+        self.0.service.projects().filter(|_| self.is_connected())
     }
 
     /// Returns the JSON-RPC response to a tool call of a client before 2026-07-28. The tasks and
@@ -222,7 +238,7 @@ impl McpServer {
     /// Returns the application for the caller of this request.
     pub(crate) fn guarded_service(&self, context: &Context) -> Result<GuardedService, ErrorData> {
         let context = if let Some(caller) = &self.0.local_caller {
-            RequestContext::for_connection(Arc::clone(caller))
+            RequestContext::for_connection(self.0.project.caller(caller))
         } else if let Some(context) = RequestContext::from_extensions(context) {
             context
         } else {
@@ -371,6 +387,20 @@ impl Service<RoleServer> for ConnectionService {
         if let Some(method) = method_of_other_era {
             let error = unknown_method(method, server.is_connected(), modern);
             return Err(server.protocol_error(&context, method, error));
+        }
+        let reads_project = matches!(
+            request,
+            ClientRequest::CallToolRequest(_)
+                | ClientRequest::ListResourcesRequest(_)
+                | ClientRequest::ReadResourceRequest(_)
+                | ClientRequest::SubscribeRequest(_)
+                | ClientRequest::GetPromptRequest(_)
+                | ClientRequest::CompleteRequest(_)
+        );
+        if let (true, Some(projects), Some(local)) =
+            (reads_project && !modern, server.projects(), &server.0.local_caller)
+        {
+            server.0.project.follow_roots(&context.peer, projects, local).await;
         }
         if let ClientRequest::SubscriptionsListenRequest(listen) = &request {
             let guarded = server.guarded_service(&context)?;

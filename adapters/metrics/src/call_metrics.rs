@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
     PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
@@ -131,6 +132,10 @@ impl ToolService for MeasuredService {
 
 #[async_trait]
 impl ApplicationService for MeasuredService {
+    fn projects(&self) -> Option<&dyn ProjectResolver> {
+        self.inner.projects()
+    }
+
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
         self.inner.tools(caller)
     }

@@ -18,7 +18,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::entity_list::{
     DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
 };
-use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery};
+use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery, RecentChange};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
@@ -160,6 +160,8 @@ measured_port! { DocumentHistory;
     "history": history(project: &ProjectKey, id: &DocumentId, query: &HistoryQuery) -> HistoryPage;
     "document_at": document_at(project: &ProjectKey, id: &DocumentId, version: Version)
         -> Option<Document>;
+    recent_changes(project: &ProjectKey, since: Timestamp, limit: usize)
+        -> Vec<RecentChange>;
     purge_history(
         project: &ProjectKey,
         id: &DocumentId,

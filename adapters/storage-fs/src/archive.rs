@@ -162,6 +162,7 @@ fn list_archive(store: &StoreInner) -> StoreResult<ArchiveListing> {
     let mut all_obstacles = CopyObstacles::new();
     for (project, _) in store.folders.iter() {
         store.check_complete(project)?;
+        store.check_checked_out(project, DocumentKind::ALL)?;
         let mut obstacles = CopyObstacles::new();
         for id in store.list_all(&store.open_root(project)?, &mut obstacles)? {
             ids.push_back((project.clone(), id));
@@ -184,6 +185,7 @@ type ArchiveListing = (VecDeque<(ProjectKey, DocumentId)>, Option<(u64, u64)>);
 fn prepare_import(store: &StoreInner) -> StoreResult<()> {
     for (project, _) in store.folders.iter() {
         store.check_complete(project)?;
+        store.check_checked_out(project, DocumentKind::ALL)?;
         let mut obstacles = CopyObstacles::new();
         let ids = store.list_all(&store.open_root(project)?, &mut obstacles)?;
         let first = match ids.front() {

@@ -16,8 +16,10 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::clone_numbers::CloneNumbers;
 use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
+use crate::history::local_history;
 use crate::journal;
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::lock::ProjectLock;
@@ -49,6 +51,14 @@ pub(crate) fn run_commit(
     pending_audit::recover(store, project, &tree, commit.context.at, is_recorded)?;
     // After the recovery, which may confirm the record of this very key.
     store.check_idempotency(&commit.context)?;
+    let reads = &commit.read_set;
+    let new = reads.sequences.iter().map(|kind| DocumentKind::Item(*kind));
+    let kinds = reads.documents.iter().map(|id| id.kind).chain(new);
+    store.check_checked_out(project, kinds.chain(reads.backlinks.kinds.iter().copied()))?;
+    let mut clone = None;
+    if !reads.sequences.is_empty() {
+        clone = CloneNumbers::lock(root, store.git.home())?;
+    }
     for _ in 0..MAX_ATTEMPTS {
         // Located again for each attempt: an editor may have moved a folder.
         let mut tree = ProjectTree::new(root, &store.layout);
@@ -57,7 +67,7 @@ pub(crate) fn run_commit(
         let requirements_lock = lock_requirements(root, &tree, kinds)?;
         failpoint(FailPoint::Locked)?;
         let base = load_documents(&tree, &reads.documents)?;
-        let snapshot = read_snapshot(store, project, &tree, reads, &base)?;
+        let snapshot = read_snapshot(store, project, &tree, reads, &base, clone.as_ref())?;
         failpoint(FailPoint::Read)?;
         let CommitDecision { changes, audit, idempotency } = commit.decide(project, &snapshot)?;
         // Frees the documents before new ones are staged.
@@ -67,7 +77,7 @@ pub(crate) fn run_commit(
         // Held, so that it is not dropped before the commit is recorded.
         let index = store.indexes.get(project);
         if changes.is_empty() {
-            return Ok(record_commit(&index, root, &changes, time));
+            return Ok(record_commit(&index, root, clone.as_ref(), &changes, time));
         }
         for change in &changes {
             tree.create_folder(change.id())?;
@@ -80,7 +90,8 @@ pub(crate) fn run_commit(
             ApplyOutcome::Committed => {
                 audited.confirm();
                 store.stale_temp_files.mark_clean(&tree, &changes);
-                return Ok(record_commit(&index, root, &changes, time));
+                local_history::record_commit(root, &commit.context, &base, &changes);
+                return Ok(record_commit(&index, root, clone.as_ref(), &changes, time));
             }
             ApplyOutcome::RolledBack(error) => {
                 // Also after a concurrent write: the next attempt prepares a new row.
@@ -107,11 +118,12 @@ fn failpoint(step: FailPoint) -> StoreResult<()> {
 fn record_commit(
     index: &Mutex<MetadataIndex>,
     root: &ProjectRoot,
+    clone: Option<&CloneNumbers>,
     changes: &[DocumentChange],
     time: Timestamp,
 ) -> CommitResult {
     let revision = lock_index(index).record_commit(changes, time);
-    HighWaterMarks::save_committed(root, changes);
+    HighWaterMarks::save_committed(root, clone, changes);
     let versions = changes.iter().map(DocumentChange::version).collect();
     CommitResult { revision, versions }
 }
@@ -123,6 +135,7 @@ fn read_snapshot(
     tree: &ProjectTree<'_>,
     reads: &ReadSet,
     base: &LoadedDocuments,
+    clone: Option<&CloneNumbers>,
 ) -> StoreResult<Snapshot> {
     let mut snapshot = Snapshot::default();
     for id in &reads.documents {
@@ -144,6 +157,9 @@ fn read_snapshot(
     }
     if !reads.sequences.is_empty() {
         let mut marks = HighWaterMarks::load(tree.root).without_exhausted();
+        if let Some(clone) = clone {
+            marks.merge(&clone.high_water_marks(store));
+        }
         let kinds = DocumentArea::Backlog.kinds();
         store.query_refreshed(project, tree, kinds, Refresh::Incremental, |index| {
             marks.merge(&index.high_water_marks());

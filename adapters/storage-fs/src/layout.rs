@@ -24,7 +24,7 @@ pub(crate) const DOCSETS_FILE: &str = "config.yaml";
 #[derive(Debug)]
 pub(crate) struct ProjectRoot {
     pub(crate) dir: Dir,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl ProjectRoot {
@@ -281,7 +281,7 @@ const DEFAULT_DIRECTORIES: [&str; 2] = ["docs/development/requirements", "docs/d
 /// The directories that may hold AGENTS.md, in search order.
 #[derive(Debug)]
 pub(crate) struct RequirementsLayout {
-    candidates: Vec<String>,
+    pub(crate) candidates: Vec<String>,
 }
 
 /// A project's requirements directory, which may not exist yet.

@@ -7,6 +7,7 @@
 //! be a link to a file inside the root.
 
 mod archive;
+mod clone_numbers;
 mod commit;
 mod failpoint;
 mod history;
@@ -24,7 +25,9 @@ mod open_indexes;
 mod project_cache;
 mod projects;
 mod read_file;
+mod root_search;
 mod sequence;
+mod sparse_checkout;
 mod stage_and_swap;
 mod stale_temp_files;
 mod store_inner;
@@ -65,6 +68,8 @@ use metadata_index::load::MetadataCache;
 use open_indexes::OpenIndexes;
 use projects::ProjectFolders;
 pub use projects::{ConfiguredProjects, FsProjects};
+pub use root_search::{FoundRoot, RootSearch};
+use sparse_checkout::SparseCheckouts;
 use stale_temp_files::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};
 pub use system_folders::is_system_folder;
@@ -149,6 +154,7 @@ impl FsStore {
             cache,
             git: config.git.clone(),
             git_permits: Semaphore::new(history::MAX_CONCURRENT),
+            sparse_checkouts: SparseCheckouts::default(),
             team,
         };
         Self { inner: Arc::new(inner) }
@@ -171,6 +177,7 @@ impl FsStore {
         let project = project.clone();
         self.run_blocking(move |store| {
             let root = store.open_root(&project)?;
+            store.check_checked_out(&project, kinds.iter().copied())?;
             let tree = ProjectTree::new(&root, &store.layout);
             store.query_refreshed(&project, &tree, &kinds, refresh, query)
         })

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use async_trait::async_trait;
@@ -17,11 +16,13 @@ use reqlore_domain::ports::project_resolver::{
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_git_runner::WorkTree;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use crate::Config;
 use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
+use crate::root_search::{RootSearch, WORLD_WRITABLE, owner_uid, refusal};
 use crate::system_folders::is_system_folder;
 
 /// Resolves `project_root` for a server whose documents are files.
@@ -30,7 +31,7 @@ pub struct FsProjects {
     root: PathBuf,
     folders: ProjectFolders,
     roots: Vec<PathBuf>,
-    home: Option<PathBuf>,
+    search: RootSearch,
 }
 
 impl FsProjects {
@@ -40,7 +41,11 @@ impl FsProjects {
             root: canonical_or_given(&config.root),
             folders: ProjectFolders::new(config),
             roots: config.roots.iter().map(|root| canonical_or_given(root)).collect(),
-            home: config.home.as_deref().map(canonical_or_given),
+            search: RootSearch {
+                home: config.home.as_deref().map(canonical_or_given),
+                temporary: None,
+                requirements_directory: config.requirements_directory.clone(),
+            },
         }
     }
 
@@ -51,19 +56,20 @@ impl FsProjects {
     fn find_folder(&self, start: &ProjectKey, toolset: Toolset, is_local: bool) -> DocumentsFolder {
         let folder = self.folders.path(start);
         let owner = owner_uid(folder);
-        let mut refusal = None;
+        let mut reason = None;
         for ancestor in folder.ancestors() {
             let is_above = ancestor != folder;
             if is_above && (!is_local || !self.is_in_roots(ancestor)) {
                 break;
             }
             if is_above {
-                refusal = refusal.or_else(|| self.refusal(ancestor, owner, toolset));
+                let home = self.search.home.as_deref().filter(|_| toolset != Toolset::Docsets);
+                reason = reason.or_else(|| refusal(ancestor, owner, home, WORLD_WRITABLE));
             }
             // The documents of the server's own root may be in another folder.
             let own = if ancestor == self.root { self.folders.default_path() } else { ancestor };
             let Some((path, problem)) = inspect_documents(own, toolset) else { continue };
-            let Some(problem) = problem.or_else(|| refusal.clone()) else {
+            let Some(problem) = problem.or_else(|| reason.clone()) else {
                 let key = if is_above { self.key_of(ancestor) } else { None };
                 return DocumentsFolder::Found(key.unwrap_or_else(|| start.clone()));
             };
@@ -75,48 +81,19 @@ impl FsProjects {
     }
 
     /// Returns the project with the documents of the toolset.
-    fn find_ancestor(&self, start: &ProjectKey, toolset: Toolset) -> ProjectKey {
+    fn find_ancestor(&self, caller: &Caller, start: &ProjectKey, toolset: Toolset) -> ProjectKey {
         if let DocumentsFolder::Found(key) = self.find_folder(start, toolset, true) {
             return key;
         }
         // The first entity of a project must not begin a second graph in a subfolder.
         let mut ancestors = self.folders.path(start).ancestors();
         let configured = match toolset {
-            Toolset::Knowledge => ancestors.find_map(|ancestor| self.configured_key(ancestor)),
+            Toolset::Knowledge if *start != caller.project => {
+                ancestors.find_map(|ancestor| self.configured_key(ancestor))
+            }
             _ => None,
         };
         configured.unwrap_or_else(|| start.clone())
-    }
-
-    /// Returns why documents in an ancestor of a folder of `owner`, and above it, are not used.
-    fn refusal(&self, ancestor: &Path, owner: Option<u32>, toolset: Toolset) -> Option<String> {
-        const WORLD_WRITABLE: u32 = 0o002;
-        let is_home = self.home.as_deref() == Some(ancestor);
-        let shown = ancestor.display();
-        Some(match ancestor.metadata() {
-            _ if ancestor.parent().is_none() => {
-                "is in the root of the file system; move it to the project".to_owned()
-            }
-            _ if is_home && toolset != Toolset::Docsets => {
-                format!("is not used below the home folder {shown}; move it to the project")
-            }
-            Err(_) => format!("is not used, because {shown} cannot be inspected"),
-            // Another user's documents above a project must not become the project's.
-            Ok(metadata) if Some(metadata.uid()) != owner => {
-                format!(
-                    "is not used, because {shown} belongs to another user (uid {}); copy it to \
-                     the project",
-                    metadata.uid()
-                )
-            }
-            Ok(metadata) if metadata.mode() & WORLD_WRITABLE != 0 => {
-                format!(
-                    "is not used, because every user may write to {shown}; copy it to the project, \
-                     or run `chmod o-w {shown}`"
-                )
-            }
-            Ok(_) => return None,
-        })
     }
 
     fn is_in_roots(&self, folder: &Path) -> bool {
@@ -160,18 +137,18 @@ impl FsProjects {
     }
 
     /// Resolves any folder that can be a project, for the local user.
-    pub(crate) fn resolve_folder(&self, name: &str, toolset: Toolset) -> Result<ProjectKey> {
+    fn resolve_folder(&self, caller: &Caller, name: &str, toolset: Toolset) -> Result<ProjectKey> {
         let key = ProjectKey::new(name);
         if self.folders.has_key(&key) && !key.is_default() {
             return Ok(key);
         }
-        let folder = self.canonical_folder(name, toolset)?;
+        let folder = self.canonical_folder(self.own_folder(&caller.project), name, toolset)?;
         let shown = truncate_echo(name);
         if is_system_folder(&folder) {
             let reason = format!("{shown:?} belongs to the system; name a project's folder");
             return Err(invalid_argument(toolset, &reason));
         }
-        if self.home.as_ref() == Some(&folder) {
+        if self.search.home.as_ref() == Some(&folder) {
             let reason = format!("{shown:?} is a home folder; name a folder in it");
             return Err(invalid_argument(toolset, &reason));
         }
@@ -192,17 +169,22 @@ impl FsProjects {
         Ok(ProjectKey::new(key))
     }
 
-    /// Canonicalizes the path of an existing directory.
-    fn canonical_folder(&self, name: &str, toolset: Toolset) -> Result<PathBuf> {
+    /// The folder that callers of a project name by `.`.
+    fn own_folder<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
+        if project.is_default() { &self.root } else { self.folders.path(project) }
+    }
+
+    /// Canonicalizes the path of an existing directory. `own` is the folder of the caller.
+    fn canonical_folder(&self, own: &Path, name: &str, toolset: Toolset) -> Result<PathBuf> {
         check_replaced(name).map_err(|reason| invalid_argument(toolset, &reason))?;
         let shown = truncate_echo(name);
         // Answers print the server's own root as `default`, so callers pass it back.
         let is_own_root = matches!(name, "default" | ".");
-        let mut path = if is_own_root { self.root.clone() } else { PathBuf::from(name) };
+        let mut path = if is_own_root { own.to_owned() } else { PathBuf::from(name) };
         // Clients of Ixchel may name a repository relative to the folder that the server runs in.
         if toolset == Toolset::Knowledge && !name.starts_with('~') {
             // Joining an absolute path gives that path itself.
-            path = self.root.join(path);
+            path = own.join(path);
         }
         if !is_absolute_without_parents(&path) {
             let reason = format!(
@@ -251,10 +233,10 @@ impl ProjectResolver for FsProjects {
             return self.resolve_configured(caller, name, toolset);
         }
         let start = match name {
-            Some(name) => self.resolve_folder(name, toolset)?,
+            Some(name) => self.resolve_folder(caller, name, toolset)?,
             None => caller.project.clone(),
         };
-        Ok(self.find_ancestor(&start, toolset))
+        Ok(self.find_ancestor(caller, &start, toolset))
     }
 
     fn find_documents(
@@ -278,13 +260,43 @@ impl ProjectResolver for FsProjects {
         Ok(self.folders.path(project).to_string_lossy().trim_end_matches('/').to_owned())
     }
 
+    fn branch(&self, project: &ProjectKey) -> Option<String> {
+        WorkTree::around(self.folders.path(project), self.search.home.as_deref())?.branch()
+    }
+
+    fn choose_announced(&self, caller: &Caller, folders: &[String]) -> Result<ProjectKey> {
+        let (mut chosen, mut other, mut is_neutral) = (None, None, false);
+        for folder in folders {
+            let Ok(folder) = Path::new(folder).canonicalize() else { continue };
+            match self.search.fit(&folder, &self.root) {
+                Ok(Some(root)) if root == self.root => return Ok(ProjectKey::default()),
+                Ok(Some(root)) => {
+                    match self.resolve_folder(caller, &root.to_string_lossy(), Toolset::Backlog) {
+                        Ok(key) => chosen = chosen.or(Some(key)),
+                        // For example outside of the configured roots.
+                        Err(_) => other = other.or(Some(root)),
+                    }
+                }
+                Ok(None) => is_neutral = true,
+                Err(root) => other = other.or(Some(root)),
+            }
+        }
+        match other {
+            Some(other) if chosen.is_none() && !is_neutral => {
+                let (other, own) = (other.display(), self.root.display());
+                let message = format!(
+                    "The client works in {other}, but this server's project is {own}. Nothing was \
+                     changed. Start the server with --root and the project's folder."
+                );
+                Err(Error::new(ErrorKind::Refused, message))
+            }
+            _ => Ok(chosen.unwrap_or_default()),
+        }
+    }
+
     async fn has_folder(&self, path: &str) -> bool {
         Path::new(path).is_dir()
     }
-}
-
-fn owner_uid(folder: &Path) -> Option<u32> {
-    folder.metadata().ok().map(|metadata| metadata.uid())
 }
 
 /// Returns the path of a toolset's documents in a folder, and why they cannot be read; `None` if
@@ -447,7 +459,7 @@ impl ProjectResolver for ConfiguredProjects {
             return self.files.resolve_configured(caller, name, toolset);
         }
         let Some(name) = name else { return Ok(caller.project.clone()) };
-        let resolved = self.files.resolve_folder(name, toolset)?;
+        let resolved = self.files.resolve_folder(caller, name, toolset)?;
         let folder = self.files.folders.path(&resolved);
         // A project may be in the folder of another one; the innermost folder decides.
         let innermost = self
@@ -483,6 +495,10 @@ impl ProjectResolver for ConfiguredProjects {
 
     async fn folder(&self, project: &ProjectKey) -> Result<String> {
         self.files.folder(project).await
+    }
+
+    fn branch(&self, project: &ProjectKey) -> Option<String> {
+        self.files.branch(project)
     }
 
     async fn has_folder(&self, path: &str) -> bool {

@@ -4,7 +4,7 @@
 //! in `.reqlore/local` matter when a user removes the newest file by hand. So that file is not
 //! synced, and a damaged or missing one is not an error. A mark that is too high would use up its
 //! kind for good. So a file that came with a clone or a copy is ignored, and a mark at the limit is
-//! valid only while a document has that number.
+//! valid only while a document has that number. A clone with linked work trees has further marks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,6 +19,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
 use rustix::fs::{Mode, OFlags};
 
+use crate::clone_numbers::CloneNumbers;
 use crate::error::failed;
 use crate::layout::ProjectRoot;
 use crate::local::{self, LOCAL_STATE_DIR};
@@ -53,10 +54,14 @@ impl HighWaterMarks {
 
     /// Reads a project's marks. Without a valid file there are none.
     pub(crate) fn load(root: &ProjectRoot) -> Self {
-        let mut marks = Self::default();
         // Without marks, the numbers of the existing documents are enough.
-        let Ok(Some(local)) = local::open_existing(&root.dir) else { return marks };
-        let Ok(Some(content)) = read_file(&local, FILE_NAME, FILE_NAME) else { return marks };
+        let Ok(Some(local)) = local::open_existing(&root.dir) else { return Self::default() };
+        Self::read(&local, FILE_NAME)
+    }
+
+    pub(crate) fn read(folder: &Dir, name: &str) -> Self {
+        let mut marks = Self::default();
+        let Ok(Some(content)) = read_file(folder, name, name) else { return marks };
         let text = String::from_utf8_lossy(&content.bytes);
         let mut lines = text.lines();
         if lines.next() != Some(&first_line(&content.metadata)) {
@@ -79,12 +84,12 @@ impl HighWaterMarks {
     /// Stores the marks for the next process. The caller holds the project's lock.
     pub(crate) fn save(&self, root: &ProjectRoot) -> StoreResult<()> {
         let local = local::open_or_create(&root.dir)?;
-        self.write(&local)
+        self.write(&local, FILE_NAME)
             .map_err(|error| failed(LOCAL_STATE_DIR, "save the sequence high-water marks", error))
     }
 
-    fn write(&self, local: &Dir) -> io::Result<()> {
-        if self.overwrite(local) {
+    pub(crate) fn write(&self, local: &Dir, name: &str) -> io::Result<()> {
+        if self.overwrite(local, name) {
             return Ok(());
         }
         // A repository may contain a link of this name; removing it avoids writing through it.
@@ -96,17 +101,17 @@ impl HighWaterMarks {
         let mut file = local.open_with(TEMP_NAME, &options)?.into_std();
         file.write_all(self.to_text(&file.metadata()?).as_bytes())?;
         // Not synced: after a power cut the numbers in the files are enough.
-        local.rename(TEMP_NAME, local, FILE_NAME)
+        local.rename(TEMP_NAME, local, name)
     }
 
     /// Overwrites the existing file with one write. Returns false if it is not our own file.
     ///
     /// A rename would be slower: some file systems then write the file to disk at once, and each
     /// commit would wait for that. Numbers only grow, so no rest of the old text follows the new.
-    fn overwrite(&self, local: &Dir) -> bool {
+    fn overwrite(&self, local: &Dir, name: &str) -> bool {
         // A link that came with a repository must not be followed, and a pipe must not block.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let Ok(fd) = rustix::fs::openat(local, FILE_NAME, flags, Mode::empty()) else {
+        let Ok(fd) = rustix::fs::openat(local, name, flags, Mode::empty()) else {
             return false;
         };
         let file = File::from(fd);
@@ -133,7 +138,11 @@ impl HighWaterMarks {
     }
 
     /// Stores the marks that a commit raised. A failure is logged: the files have the numbers too.
-    pub(crate) fn save_committed(root: &ProjectRoot, changes: &[DocumentChange]) {
+    pub(crate) fn save_committed(
+        root: &ProjectRoot,
+        clone: Option<&CloneNumbers>,
+        changes: &[DocumentChange],
+    ) {
         let mut committed = IssuedNumbers::default();
         for change in changes {
             committed.add(change.id());
@@ -141,7 +150,10 @@ impl HighWaterMarks {
         if committed.highest.0.is_empty() {
             return;
         }
-        let before = Self::load(root);
+        let mut before = Self::load(root);
+        if let Some(clone) = clone {
+            before.merge(&clone.shared_marks());
+        }
         let mut marks = before.clone();
         for (kind, number) in committed.highest.iter() {
             // A mark at the limit must not survive the correction of a typing error.
@@ -155,6 +167,11 @@ impl HighWaterMarks {
         }
         if let Err(error) = marks.save(root) {
             tracing::warn!(%error, "the sequence high-water marks were not saved");
+        }
+        if let Some(CloneNumbers { common_folder, file_name, .. }) = clone
+            && let Err(error) = marks.write(common_folder, file_name)
+        {
+            tracing::warn!(%error, "the marks in the common Git folder were not saved");
         }
     }
 
@@ -180,7 +197,8 @@ fn first_line(file: &Metadata) -> String {
 /// The item numbers of the documents that this process has seen.
 #[derive(Debug, Default)]
 pub(crate) struct IssuedNumbers {
-    highest: HighWaterMarks,
+    /// Of the documents whose number is below the limit.
+    pub(crate) highest: HighWaterMarks,
     /// The documents whose number is the limit.
     with_last_number: BTreeSet<DocumentId>,
 }

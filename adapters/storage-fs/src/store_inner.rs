@@ -16,6 +16,7 @@ use crate::metadata_index::load::MetadataCache;
 use crate::open_indexes::OpenIndexes;
 use crate::projects::ProjectFolders;
 use crate::read_file::{self, FileContent};
+use crate::sparse_checkout::SparseCheckouts;
 use crate::stale_temp_files::StaleTempFiles;
 use crate::team::TeamHandle;
 use crate::{journal, list_files};
@@ -34,6 +35,7 @@ pub(crate) struct StoreInner {
     pub(crate) team: TeamHandle,
     pub(crate) git: GitEnvironment,
     pub(crate) git_permits: Semaphore,
+    pub(crate) sparse_checkouts: SparseCheckouts,
 }
 
 impl StoreInner {
@@ -54,7 +56,11 @@ impl StoreInner {
     /// Opens a project's root; `None` if a commit must be recovered first, which would block.
     fn try_open_root(&self, project: &ProjectKey) -> Option<ProjectRoot> {
         let path = self.project_path(project);
-        if journal::exists(path) { None } else { ProjectRoot::open(path).ok() }
+        // Git may have to be asked whether documents of a sparse checkout are missing.
+        if journal::exists(path) || self.is_sparse(path) {
+            return None;
+        }
+        ProjectRoot::open(path).ok()
     }
 
     /// Removes the files of interrupted writes, unless a writer has the lock, which does it.
@@ -87,6 +93,7 @@ impl StoreInner {
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
         let root = self.open_root(project)?;
+        self.check_checked_out(project, ids.iter().map(|id| id.kind))?;
         let tree = ProjectTree::read_only(&root, &self.layout);
         let contents = ids.iter().map(|id| read_content(&tree, id)).collect();
         let contents = read_file::retry_partial(
@@ -227,14 +234,15 @@ impl StoreInner {
         let index = self.indexes.get(project);
         let mut index = index.try_lock().ok()?;
         // An interrupted commit must be finished before its documents are read.
-        if journal::exists(self.project_path(project)) || !index.is_current(kinds) {
+        let path = self.project_path(project);
+        if journal::exists(path) || self.is_sparse(path) || !index.is_current(kinds) {
             return None;
         }
         let is_unwatched = |kind: &&DocumentKind| DocumentArea::of_kind(**kind).is_none();
         let mut by_stat = kinds.iter().filter(is_unwatched).peekable();
         if by_stat.peek().is_some() {
             // Listing these few files costs less than switching to another thread.
-            let root = ProjectRoot::open(self.project_path(project)).ok()?;
+            let root = ProjectRoot::open(path).ok()?;
             let tree = ProjectTree::new(&root, &self.layout);
             if !by_stat.all(|kind| index.is_current_by_stat(*kind, &tree)) {
                 return None;

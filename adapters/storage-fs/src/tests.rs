@@ -9,13 +9,17 @@ mod export;
 mod freshness;
 mod history;
 mod journal;
+mod local_history;
 mod many_projects;
 mod pending_audit;
 mod projects;
+mod root_search;
+mod sparse_checkout;
 mod team;
 mod team_damage;
 mod untrusted_state;
 mod watch_limits;
+mod work_trees;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -72,6 +76,12 @@ fn open() -> Storage {
 }
 
 reqlore_contract::suite!(async { open() });
+
+mod local_history_contract {
+    use super::open;
+
+    reqlore_contract::local_history_suite!(async { open() });
+}
 
 /// An empty project in a temporary folder.
 struct Project {

@@ -5,8 +5,8 @@ use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::history::{
-    DocumentHistory, HistoryEntry, HistoryPage, HistoryQuery, PastContent, PastEntry, TextHash,
-    check_purge,
+    DocumentHistory, HistoryEntry, HistoryPage, HistoryQuery, PastContent, PastEntry, RecentChange,
+    TextHash, check_purge,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -42,13 +42,7 @@ impl StoredProject {
         if let Some(stored) = self.documents.get(id)
             && stored.entry.number < before
         {
-            let entry = HistoryEntry {
-                version: Some(stored.document.version),
-                at: stored.modified,
-                origin: stored.entry.origin.clone(),
-                is_purged: false,
-            };
-            entries.push((stored.entry.number, entry));
+            entries.push((stored.entry.number, stored.to_history_entry()));
         }
         if let Some(past) = self.history.get(id) {
             for (number, entry) in past.range(..before).rev() {
@@ -107,6 +101,17 @@ impl StoredProject {
     }
 }
 
+impl StoredDocument {
+    fn to_history_entry(&self) -> HistoryEntry {
+        HistoryEntry {
+            version: Some(self.document.version),
+            at: self.modified,
+            origin: self.entry.origin.clone(),
+            is_purged: false,
+        }
+    }
+}
+
 #[async_trait]
 impl DocumentHistory for MemoryStore {
     async fn history(
@@ -126,6 +131,29 @@ impl DocumentHistory for MemoryStore {
         version: Version,
     ) -> StoreResult<Option<Document>> {
         Ok(self.with_project(project, |project| project.document_at(id, version)))
+    }
+
+    async fn recent_changes(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        let mut changes = Vec::new();
+        self.with_project(project, |project| {
+            for (id, stored) in &project.documents {
+                changes.push((id.clone(), stored.entry.number, stored.to_history_entry()));
+            }
+            for (id, past) in project
+                .history
+                .iter()
+                .flat_map(|(id, past)| past.values().map(move |one| (id, one)))
+            {
+                changes.push((id.clone(), past.number, past.to_history_entry()));
+            }
+        });
+        changes.retain(|(_, _, entry)| entry.at >= since);
+        Ok(RecentChange::newest_first(changes, limit))
     }
 
     async fn purge_history(

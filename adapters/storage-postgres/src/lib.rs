@@ -32,7 +32,7 @@ use reqlore_domain::ports::documents::{
     Refresh, StoreError, StoreResult, scan_items,
 };
 use reqlore_domain::ports::entity_list::{EntityCounts, SimilarEntities, UntaggedList};
-use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery};
+use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery, RecentChange};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
@@ -297,6 +297,15 @@ impl DocumentHistory for PostgresStore {
         version: Version,
     ) -> StoreResult<Option<Document>> {
         history::document_at(&*self.database, project, id, version).await
+    }
+
+    async fn recent_changes(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        history::recent_changes(&*self.database, project, since, limit).await
     }
 
     async fn purge_history(

@@ -12,8 +12,8 @@ use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::archive::HistoryRecord;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::history::{
-    DocumentHistory, HistoryEntry, HistoryPage, HistoryQuery, PastContent, PastEntry, TextHash,
-    check_purge,
+    DocumentHistory, HistoryEntry, HistoryPage, HistoryQuery, PastContent, PastEntry, RecentChange,
+    TextHash, check_purge,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -23,9 +23,9 @@ use crate::SledStore;
 use crate::database::{SledDatabase, TEXTS, TreeBatch, VERSION_ENDS, VERSIONS};
 use crate::error::{damaged_document, database_refused, from_sled};
 use crate::records::{
-    DocumentRow, VersionRow, damaged_row, decode, document_key, encode, kind_prefix, origin_of_row,
-    origin_row, parse_version_key, put_new_long, text_key, version_end_key, version_end_prefix,
-    version_key, versions_prefix,
+    DocumentRow, ProjectRow, VersionRow, damaged_row, decode, document_key, encode, kind_prefix,
+    origin_of_row, origin_row, parse_version_key, put_new_long, text_key, version_end_key,
+    version_end_prefix, version_key, versions_prefix,
 };
 use crate::write::CommitGroup;
 
@@ -206,22 +206,38 @@ impl SledDatabase {
         let mut entries = Vec::new();
         let present = self.document_row(&document_key(project, id), id)?;
         if let Some(row) = present.filter(|row| row.number < before) {
-            let (version, at) = (Some(row.version), row.modified);
-            let origin = row.entry().origin;
-            entries.push((row.number, HistoryEntry { version, at, origin, is_purged: false }));
+            entries.push((row.number, present_entry(&row)));
         }
         // One entry beyond the limit shows whether there is another page.
         for entry in self.versions_of(project, id, before).take(limit.saturating_add(1)) {
             let (number, row) = entry?;
-            let entry = HistoryEntry {
-                version: row.hash.map(|hash| TextHash(hash).version()),
-                at: row.at,
-                origin: origin_of_row(row.origin),
-                is_purged: row.is_purged,
-            };
-            entries.push((number, entry));
+            entries.push((number, past_version(row)));
         }
         Ok(HistoryPage::from_numbered(entries, limit))
+    }
+
+    /// Reads all documents and entries, because sled has no order of changes by time.
+    fn recent_changes(
+        &self,
+        project: u32,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        let mut changes = Vec::new();
+        for kind in DocumentKind::ALL {
+            for document in self.document_entries(project, kind, None) {
+                let (id, key, value) = document?;
+                let row = DocumentRow::decode(&key, &value);
+                let row = row.ok_or_else(|| damaged_document(&id))?;
+                changes.push((id, row.number, present_entry(&row)));
+            }
+            for entry in self.version_entries(project, kind) {
+                let (id, number, row) = entry?;
+                changes.push((id, number, past_version(row)));
+            }
+        }
+        changes.retain(|(_, _, entry)| entry.at >= since);
+        Ok(RecentChange::newest_first(changes, limit))
     }
 
     fn document_at(
@@ -339,6 +355,20 @@ impl SledDatabase {
     }
 }
 
+fn present_entry(row: &DocumentRow) -> HistoryEntry {
+    let (version, at, origin) = (Some(row.version), row.modified, row.entry().origin);
+    HistoryEntry { version, at, origin, is_purged: false }
+}
+
+fn past_version(row: VersionRow) -> HistoryEntry {
+    HistoryEntry {
+        version: row.hash.map(|hash| TextHash(hash).version()),
+        at: row.at,
+        origin: origin_of_row(row.origin),
+        is_purged: row.is_purged,
+    }
+}
+
 #[async_trait]
 impl DocumentHistory for SledStore {
     async fn history(
@@ -363,6 +393,17 @@ impl DocumentHistory for SledStore {
         let id = id.clone();
         self.query_project(project, false, move |db, row| db.document_at(row.id, &id, version))
             .await
+    }
+
+    async fn recent_changes(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        let query =
+            move |db: &SledDatabase, row: &ProjectRow| db.recent_changes(row.id, since, limit);
+        self.query_project(project, false, query).await
     }
 
     /// sled keeps removed bytes in its file until it reuses their space.

@@ -13,13 +13,14 @@ use reqlore_domain::ports::archive::HistoryRecord;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::history::{
     ChangeOrigin, DocumentHistory, HistoryEntry, HistoryPage, HistoryQuery, PastContent, PastEntry,
-    TextHash, check_purge,
+    RecentChange, TextHash, check_purge,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_sqlite_team::error::{refused, unavailable};
 use reqlore_sqlite_team::{audit, idempotency};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior};
 
 use crate::commit_count::count_commit;
@@ -160,6 +161,40 @@ fn page(
         entries.push((row.get(0)?, HistoryEntry { version, at, origin, is_purged: row.get(6)? }));
     }
     Ok(HistoryPage::from_numbered(entries, limit))
+}
+
+fn recent_changes(
+    connection: &Connection,
+    project: &ProjectKey,
+    since: Timestamp,
+    limit: usize,
+) -> Result<Vec<RecentChange>, QueryError> {
+    let project = read::project_id(connection, project)?;
+    let mut changes = Vec::new();
+    // A version that began at that time ended later, and the end has an index.
+    for (columns, table, verified) in [
+        ("modified AS at, version, 0", "documents WHERE modified >= ?2", DOCUMENTS.verify("")),
+        ("at, hash, purged", "history WHERE ended >= ?2 AND at >= ?2", HISTORY.verify("")),
+    ] {
+        let mut select = connection.prepare_cached(&format!(
+            "SELECT kind, name, number, user, tool, reason, {columns}, {verified} FROM {table} \
+             AND project = ?1 ORDER BY at DESC LIMIT ?3"
+        ))?;
+        let mut rows = select.query((project, since.0, read::sql_limit(limit, 0)))?;
+        while let Some(row) = rows.next()? {
+            let Some(kind) = DocumentKind::from_name(row.get_ref(0)?.as_str()?) else {
+                return Err(QueryError::damaged("a document's kind"));
+            };
+            let version = match row.get_ref(7)? {
+                ValueRef::Text(_) => Some(read::decode_version(row, 7)?),
+                _ => row.get::<_, Option<[u8; 32]>>(7)?.map(|hash| TextHash(hash).version()),
+            };
+            let (at, origin) = (Timestamp(row.get(6)?), decode_origin(row, 3)?);
+            let entry = HistoryEntry { version, at, origin, is_purged: row.get(8)? };
+            changes.push((DocumentId { kind, name: row.get(1)? }, row.get(2)?, entry));
+        }
+    }
+    Ok(RecentChange::newest_first(changes, limit))
 }
 
 fn document_at(
@@ -392,6 +427,19 @@ impl DocumentHistory for SqliteStore {
             self.damage.wait_for_stage(CheckStage::WholeFile).await?;
         }
         Ok(found)
+    }
+
+    async fn recent_changes(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        let project = project.clone();
+        self.damage.wait_for_stage(CheckStage::WholeFile).await?;
+        let query =
+            move |connection: &Connection| recent_changes(connection, &project, since, limit);
+        self.pool.read_blocking(query).await
     }
 
     /// Runs on a connection of its own, because a rewrite of the file is no part of a group.

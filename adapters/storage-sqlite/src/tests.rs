@@ -83,7 +83,7 @@ fn run_sql(file: &Path, statements: &str) {
 
 /// Like [`run_sql`], and computes all checksums again, as another version of Reqlore would.
 ///
-/// It is one transaction, because the check of an open database may run beside it.
+/// It is one transaction, because the check of an open database may run at the same time.
 fn run_sql_with_checksums(file: &Path, statements: &str) {
     let mut connection = connect(file);
     let connection = connection.transaction().unwrap();

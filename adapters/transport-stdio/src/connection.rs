@@ -311,7 +311,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> StdioC
                         let is_exclusive = self.server.is_exclusive(&request.request);
                         self.queue.push(message, bytes, is_exclusive);
                     }
-                    _ => self.queue.push(message, bytes, false),
+                    // Not queued: a running request waits for the client's response.
+                    _ => return Some(message),
                 }
             }
             Err(malformed) => self.reject_line(malformed),

@@ -68,13 +68,16 @@ pub struct StdioTransport {
     pub limits: StdioLimits,
     /// The format of answers, unless the client asks for another.
     pub answers: AnswerFormat,
+    /// True if the client may choose the project by its roots.
+    pub follows_client_roots: bool,
     /// Set by [`Transport::start`].
     pub shutdown: Shutdown,
 }
 
 impl StdioTransport {
     pub fn new(caller: Caller, limits: StdioLimits) -> Self {
-        Self { caller, limits, answers: AnswerFormat::Text, shutdown: Shutdown::default() }
+        let (answers, shutdown) = (AnswerFormat::Text, Shutdown::default());
+        Self { caller, limits, answers, follows_client_roots: false, shutdown }
     }
 
     /// Serves one client over any two streams, until `shutdown`. Fails if a response that was due
@@ -89,7 +92,9 @@ impl StdioTransport {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let server = McpServer::new(service, self.caller).with_answers(self.answers);
+        let server = McpServer::new(service, self.caller)
+            .with_answers(self.answers)
+            .with_client_roots(self.follows_client_roots);
         let handler = ConnectionService(server.clone());
         let abort = self.shutdown.abort.clone();
         let connection = StdioConnection::new(read, write, self.limits, self.shutdown, server);

@@ -8,6 +8,7 @@ use reqlore_domain::error::Error;
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive::HighWaterMark;
 use reqlore_domain::untrusted_text::encode_line;
+use reqlore_storage_fs::FoundRoot;
 use serde_json::{Value, json};
 
 use super::nested_projects::{NESTED_NEXT, NESTED_PROBLEM, find_nested_projects};
@@ -81,6 +82,11 @@ pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, Comm
             }
             print_json(&report)?;
         } else {
+            if let Some(FoundRoot { folder, reason: Some(reason) }) = &config.found_root
+                && *folder != config.working_directory
+            {
+                print(&format!("Project folder: {} ({reason})\n", folder.display()))?;
+            }
             print(&report_text(&repairs, found, is_fine))?;
         }
     }

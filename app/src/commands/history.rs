@@ -48,7 +48,7 @@ pub(crate) struct HistoryOptions {
 
 #[derive(Debug, clap::Subcommand)]
 enum HistoryCommand {
-    /// Erase earlier texts of a document in a database, such as a pasted password
+    /// Erase earlier texts of a document, such as a pasted password
     Purge(PurgeOptions),
 }
 

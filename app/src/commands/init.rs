@@ -101,6 +101,13 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, Command
             environment.project.display()
         )));
     }
+    let is_elsewhere = |folder: PathBuf| folder != environment.project;
+    if flags.root.is_none() && std::env::current_dir().is_ok_and(is_elsewhere) {
+        eprint_line(&format!(
+            "reqlore: configuring the project {}; pass --root . for one of its own here",
+            environment.project.display()
+        ));
+    }
     let mut present = Vec::new();
     let mut clients = Vec::new();
     for client in Client::ALL {

@@ -38,6 +38,7 @@ pub(crate) mod token;
 mod tool_client;
 pub(crate) mod transfer;
 pub(crate) mod tree;
+pub(crate) mod undo;
 mod untrusted_text;
 pub(crate) mod user;
 mod write_target;
@@ -56,7 +57,7 @@ use output::{OutputScreen, TextTable, write_stdout};
 
 /// An MCP server for a project's backlog, rules and decisions.
 ///
-/// Without a command it serves the project in the working directory to one MCP client over
+/// Without a command it serves the project around the working directory to one MCP client over
 /// standard input and output; an AI assistant starts it that way, with a configuration like
 ///
 ///   { "mcpServers": { "reqlore": { "command": "reqlore" } } }
@@ -122,6 +123,10 @@ pub(crate) enum ConfiguredCommand {
     Unlink(link::LinkOptions),
     /// Delete an item, an entity or a section requirement
     Delete(delete::DeleteOptions),
+    /// Undo your last change, or that of one document
+    Undo(undo::UndoOptions),
+    /// Restore any version of an item, entity, section or rule
+    RestoreItem(undo::RestoreItemOptions),
     /// Report problems in the project's documents; exits 1 if there are any
     Check(check::CheckOptions),
     /// Show the versions of a document, one of them, or the difference of two
@@ -180,6 +185,8 @@ impl ConfiguredCommand {
                 | Self::Link(_)
                 | Self::Unlink(_)
                 | Self::Delete(_)
+                | Self::Undo(_)
+                | Self::RestoreItem(_)
         )
     }
 

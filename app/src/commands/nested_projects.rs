@@ -1,4 +1,4 @@
-//! Finds projects below another one, which a start in a subfolder creates.
+//! Finds projects below another one, which `--root` with a subfolder creates.
 
 use std::fs;
 

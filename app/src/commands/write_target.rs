@@ -81,14 +81,7 @@ pub(crate) struct WriteTarget {
 impl WriteTarget {
     /// Reads the document that an ID names. One that no command can write is an error.
     pub(crate) fn read(client: &ToolClient, id: &str) -> Result<Self> {
-        // Reading tools accept look-alikes, such as another dash; a write must not guess.
-        if let Some(folded) = fold_look_alikes(id.trim()) {
-            let reference = Reference::parse(&folded.to_ascii_uppercase());
-            let meant = reference.map_or(folded, |reference| reference.to_string());
-            let (id, meant) = (encode_id(id), encode_id(&meant));
-            let message = format!("{id} is not an ID; did you mean {meant}");
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
+        check_exact_id(id)?;
         let details = client.call("get_item", json!({ "reference": id }))?;
         let record = &details["item"];
         let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
@@ -140,6 +133,17 @@ impl WriteTarget {
         request.arguments.extend(changed);
         request
     }
+}
+
+/// Rejects an ID with look-alikes, such as another dash. Reading tools accept them; a write must
+/// not guess.
+pub(crate) fn check_exact_id(id: &str) -> Result<()> {
+    let Some(folded) = fold_look_alikes(id.trim()) else { return Ok(()) };
+    let reference = Reference::parse(&folded.to_ascii_uppercase());
+    let meant = reference.map_or(folded, |reference| reference.to_string());
+    let (id, meant) = (encode_id(id), encode_id(&meant));
+    let message = format!("{id} is not an ID; did you mean {meant}");
+    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 fn unwritable_error(id: &str, problem: &str) -> Error {

@@ -388,7 +388,9 @@ async fn rules_are_changed_in_the_commit_of_items() {
     let reply = session.apply(changes).await;
     let text = "Applied 8 changes.\n1 create: EP-001 #\n2 delete: general:1 #\n$r = general:4\n\
                 4 update: general:3\n\
-                5-7 create: checkout:1 #, checkout:2, checkout:R.7\n8 keep: general:2";
+                5-7 create: checkout:1 #, checkout:2, checkout:R.7\n8 keep: general:2\n\n\
+                Note: entry 4: replaced text of general:3, which was not shown to you; \
+                get_history returns whose change that was";
     assert_eq!(without_versions(&reply.text), text);
     let general = "# Mine\n\n**2.** Two.\n\n**3.** Drei.\n\n**4.** Four.\n";
     assert_eq!(session.section("general").await.as_deref(), Some(general));
@@ -422,6 +424,9 @@ async fn rules_are_named_as_numbered_before_the_call() {
     ]);
     let reply = session.apply(changes).await;
     let text = "Applied 4 changes.\n1-2 update: g:1 #, g:4\n3 delete: g:7\n4 create: g:6\n\n\
+                Note: entry 1: replaced text of g:1, which was not shown to you; get_history \
+                returns whose change that was\nNote: entry 2: replaced text of g:2, which was not \
+                shown to you; get_history returns whose change that was\n\
                 Note: Rules were renumbered to keep the order: g:2 is now g:4, g:2 is now g:5.";
     assert_eq!(without_versions(&reply.text), text);
     let moves = json!([{ "from": "g:2", "to": "g:4" }, { "from": "g:2", "to": "g:5" }]);

@@ -163,7 +163,7 @@ impl Change for ItemRemoval {
 }
 
 /// The kinds of documents that may link to items. Disabled toolsets are not read.
-fn link_kinds(toolsets: &[Toolset]) -> Vec<DocumentKind> {
+pub(crate) fn link_kinds(toolsets: &[Toolset]) -> Vec<DocumentKind> {
     let mut kinds = DocumentKind::ITEMS.to_vec();
     if toolsets.contains(&Toolset::Knowledge) {
         kinds.push(DocumentKind::Entity);
@@ -331,6 +331,9 @@ impl ChangePlan for ItemDeletion {
                 state.claim(id, Claim::Deletion)?;
             }
             let document = item_lookup::require_document(state.document(id), affected.reference)?;
+            let document = &document.clone();
+            let old = state.guard.values(document);
+            state.check_shown(self.if_version, document, &old, None)?;
             let text = item_lookup::document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, self.at, &self.user);
@@ -374,7 +377,7 @@ fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> 
 
 /// True for a child of any of these items, and for a requirement or entity that relates to one.
 /// False for an item that only mentions one.
-fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
+pub(crate) fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
     if let Some(entity) = &meta.entity {
         let mut targets = entity.links.iter().filter_map(|link| Reference::parse(&link.target));
         return targets.any(|target| references.contains(&target));

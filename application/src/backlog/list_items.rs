@@ -386,7 +386,9 @@ async fn list_entities(
     let kind = match given.as_str() {
         "entity" | "entities" | "knowledge" => None,
         _ => Some(knowledge::find_kind(ports, &project, &given).await.map_err(|mut error| {
-            error.message = format!("{}, {ITEM_KINDS}, entity", error.message);
+            if error.kind == ErrorKind::InvalidArgument {
+                error.message = format!("{}, {ITEM_KINDS}, entity", error.message);
+            }
             error
         })?),
     };

@@ -28,6 +28,7 @@ use crate::change::{
 };
 use crate::tool::{nothing_to_change_error, write_tool};
 use crate::transaction::check_version;
+use crate::write_guard::FieldValue;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key
 // in each of nine tools would cost models too many tokens. (A doc comment would enter the schema.)
@@ -368,7 +369,7 @@ impl ChangePlan for UpdatePlan {
         };
         let id = self.item.document(state)?.id.clone();
         state.claim(&id, claim)?;
-        let document = self.item.document(state)?;
+        let document = &self.item.document(state)?.clone();
         let reference = self.item.reference(document)?;
         check_version(self.if_version, document, reference)?;
         let item = self.item.parse(document, self.at)?;
@@ -401,8 +402,11 @@ impl ChangePlan for UpdatePlan {
             (_, Some(_)) => Action::Relate,
             (_, None) => Action::Update,
         };
-        if let Some(document) = edited {
-            state.put(document);
+        if let Some(edited) = edited {
+            let (text, new) = (item_lookup::document_text(document)?, edited_fields(&item_edit));
+            let old = FieldValue::of_item(&self.project, &item, document, text);
+            state.check_shown(self.if_version, document, &old, Some(&new))?;
+            state.put(edited);
         }
         if let Some(story) = self.done_story() {
             state.report_done_story(story);
@@ -421,6 +425,22 @@ impl ChangePlan for UpdatePlan {
         };
         Ok(Some(Decision { action, id, render: Box::new(render) }))
     }
+}
+
+/// The names and values of the fields that an edit sets, for the write guard.
+fn edited_fields(edit: &ItemEdit) -> Vec<(&'static str, String)> {
+    let ItemEdit { title, description, status, priority, requirement_type, .. } = edit;
+    let fields = [
+        ("title", title.clone()),
+        ("description", description.clone()),
+        ("status", status.map(|status| status.name().to_owned())),
+        ("priority", priority.map(|priority| priority.number().to_string())),
+        ("type", requirement_type.map(|kind| kind.name().to_owned())),
+        ("parent", edit.parent.as_ref().map(|parent| parent.reference.to_string())),
+        ("assignee", edit.assignee.clone().map(Option::unwrap_or_default)),
+        ("tags", edit.tags.as_ref().map(|tags| tags.join(", "))),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// Returns the edited document; `None` if the edit has no effect.

@@ -10,11 +10,12 @@ use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 
-use super::{Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContext};
+use super::{Action, Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContext};
 use crate::ToolContext;
 use crate::read_versions::ReadVersions;
 use crate::sections::rule_change::RenumberedRule;
 use crate::transaction::{check_merged, commit_decision, write_context};
+use crate::write_guard::CallGuard;
 
 /// The result of a committed batch.
 #[derive(Default)]
@@ -95,6 +96,7 @@ impl ChangeBatch {
     ) -> Result<CommittedBatch, BatchError> {
         let project = self.project(context, &call.caller).await?;
         let write = write_context(context, call, spec, self.reason.clone());
+        let guard = CallGuard::new(context, &call.caller, &project);
         // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {
             let shared = Mutex::default();
@@ -108,12 +110,13 @@ impl ChangeBatch {
             let read_set = reads.set.clone();
             let has_errors = !errors.is_empty();
             let (is_dry_run, expected) = (self.is_dry_run, self.expected.clone());
+            let shown = guard.clone();
             let decide = move |snapshot: &Snapshot| {
                 let versions = ReadVersions::of_snapshot(snapshot);
                 if let Some(expected) = &expected {
                     expected.check_unchanged(&versions)?;
                 }
-                let state = CommitState::new(&reads, snapshot);
+                let state = CommitState::new(&reads, snapshot, &shown);
                 // The others are decided too, so that the caller gets all errors at once.
                 let (mut changes, result) = decide_all(&plans, state, has_errors)?;
                 if is_dry_run {
@@ -137,6 +140,9 @@ impl ChangeBatch {
                     return Err(BatchError::Changes(errors));
                 }
                 DecisionResult::Decided(mut outcomes, renumbered) => {
+                    if !self.is_dry_run {
+                        note_shown(&guard, spec.name, &outcomes, &renumbered);
+                    }
                     for (outcome, change) in outcomes.iter_mut().zip(&self.changes) {
                         outcome.effects.notes.splice(0..0, change.notes());
                     }
@@ -188,6 +194,27 @@ impl ChangeBatch {
             return Err(BatchError::Changes(errors));
         }
         Ok(project.unwrap_or_else(|| caller.project.clone()))
+    }
+}
+
+/// Notes what the caller wrote.
+fn note_shown(
+    guard: &CallGuard,
+    tool: &str,
+    outcomes: &[ChangeOutcome],
+    renumbered: &[RenumberedRule],
+) {
+    guard.move_rules(renumbered);
+    for ChangeOutcome { action, document, effects, rule, .. } in outcomes {
+        match (action, rule, &effects.rule_text) {
+            (_, Some(rule), Some(text)) => {
+                let version = rule.version.filter(|_| *action != Action::Keep);
+                guard.note_rule(&rule.address, text.clone(), version, tool);
+            }
+            (Action::Create, ..) => guard.note_written(document, tool, None),
+            (Action::Update, ..) => guard.note_written(document, tool, Some(&effects.written)),
+            _ => {}
+        }
     }
 }
 

@@ -56,7 +56,7 @@ struct HistoryAnswer {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct VersionRecord {
+pub(super) struct VersionRecord {
     /// Null for a deletion.
     #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
@@ -219,7 +219,7 @@ impl HistoryPosition {
 }
 
 /// The keys of [`VersionRecord`].
-struct VersionKeys;
+pub(super) struct VersionKeys;
 
 impl EntryKeys for VersionKeys {
     const KEYS: &'static [&'static str] = &["at", "user", "tool", "reason"];
@@ -281,7 +281,7 @@ impl VersionRecord {
     }
 
     /// `3f9a1c20 2026-11-23T10:00:00Z ann, update_requirement: reason`
-    fn line(&self, show: Option<&ShowKeys<VersionKeys>>) -> String {
+    pub(super) fn line(&self, show: Option<&ShowKeys<VersionKeys>>) -> String {
         let has = |key| show.is_none_or(|show| show.has(key));
         let version = self.version.as_deref().map_or("deleted", |version| &version[..8]);
         let mut line = version.to_owned();

@@ -2,8 +2,10 @@
 
 pub(crate) mod get_history;
 pub mod purge;
+mod rule_undo;
 #[cfg(test)]
 mod tests;
+pub(crate) mod undo;
 mod word_diff;
 
 use reqlore_domain::backlog::reference::ParsedReference;
@@ -237,20 +239,19 @@ fn ambiguous_version(
 fn note_text(note: HistoryNote) -> &'static str {
     match note {
         HistoryNote::NoRepository => {
-            "The history of files comes from Git, and this project is not in a Git repository: only the \
-             present text is known."
+            "This project is not in a Git repository: only the latest changes on this machine are \
+             known."
         }
         HistoryNote::NoGit => {
-            "The history of files comes from Git, and Git is not installed: only the present text is \
-             known."
+            "Git is not installed, so the history has only the latest changes on this machine."
         }
         HistoryNote::ShallowClone => {
             "The clone is shallow or partial: older versions are missing, and its first commit may \
              not have written its text."
         }
         HistoryNote::ForeignOwner => {
-            "Git refuses to read the repository, because it belongs to another user: only the \
-             present text is known."
+            "Git refuses to read the repository, because it belongs to another user: only the latest \
+             changes on this machine are known."
         }
         HistoryNote::FiltersChangeBytes => {
             "Git converts line ends or content of the file, so the versions of commits differ from \
@@ -259,8 +260,8 @@ fn note_text(note: HistoryNote) -> &'static str {
         HistoryNote::Uncommitted => "The first entry is not committed yet.",
         HistoryNote::Truncated => "A time or size limit was reached, so versions are missing.",
         HistoryNote::Unreadable => {
-            "Git could not read the history, and the log of the server says why: only the present \
-             text is known."
+            "Git could not read the history, and the log of the server says why: only the latest \
+             changes on this machine are known."
         }
     }
 }

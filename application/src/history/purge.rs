@@ -73,7 +73,7 @@ pub async fn purge_history(
     let purged = ports.history.purge_history(project, id, version, context.clone()).await;
     let erased = purged.map_err(|error| {
         let mut error = Error::from(error);
-        error.message += "; earlier texts were removed from the search index only";
+        error.message += "; earlier texts were removed from the search index";
         error
     })?;
     let erased = erased.max(erase_tombstone(&ports, project, id, context).await?);

@@ -103,13 +103,14 @@ impl ChangePlan for EntityDeletion {
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
         let Self { id, reference, .. } = self;
         state.claim(id, Claim::Deletion)?;
-        let Some(document) = state.document(id) else {
+        let Some(document) = state.document(id).cloned() else {
             let message = format!("{reference} was just deleted; nothing was changed");
             let error = Error::new(ErrorKind::NotFound, message);
             return Err(error.field("reference").reference(reference));
         };
-        check_version(self.if_version, document, reference)?;
-        let text = document_text(document)?;
+        check_version(self.if_version, &document, reference)?;
+        state.check_shown(self.if_version, &document, &state.guard.values(&document), None)?;
+        let text = document_text(&document)?;
         let (entity, _) = Entity::parse(&id.name, text);
         let tombstone = knowledge::tombstone_text(&entity, text, self.at, &self.user);
         let mut sources = state.backlinks(&self.backlink_query());

@@ -28,6 +28,7 @@ use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
 };
 use crate::transaction::check_version;
+use crate::write_guard::FieldValue;
 
 /// Relation names and their targets.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -417,12 +418,12 @@ impl ChangePlan for UpdatePlan {
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
         let (id, reference) = (self.meta.id.clone(), &self.id);
         state.claim(&id, Claim::Content)?;
-        let Some(document) = state.document(&id) else {
+        let Some(document) = state.document(&id).cloned() else {
             let message = format!("{reference} was just deleted; nothing was changed");
             return Err(Error::new(ErrorKind::NotFound, message).field("id").reference(reference));
         };
-        check_version(self.if_version, document, reference)?;
-        let text = document_text(document)?;
+        check_version(self.if_version, &document, reference)?;
+        let text = document_text(&document)?;
         // A diagnostic is ignored: `edit_entity` rejects front matter that it cannot edit.
         let (entity, _) = Entity::parse(&id.name, text);
         let edit = EntityEdit { links: self.links.decide(state, &id)?, ..self.fields.clone() };
@@ -434,9 +435,20 @@ impl ChangePlan for UpdatePlan {
         let Some(edited) = edited else {
             return Ok(Some(entity_decision(Action::Keep, id, &self.project)));
         };
-        state.put(Document::new(id.clone(), edited.into()));
+        let edited = Document::new(id.clone(), edited.into());
+        let old = FieldValue::of_entity(state.guard.item_project(&id).as_str(), entity, text);
+        state.check_shown(self.if_version, &document, &old, Some(&edited_fields(edit)))?;
+        state.put(edited);
         Ok(Some(entity_decision(Action::Update, id, &self.project)))
     }
+}
+
+/// The names and values of the fields that an edit sets, for the write guard.
+fn edited_fields(edit: EntityEdit) -> Vec<(&'static str, String)> {
+    let tags = edit.tags.map(|tags| tags.join(", "));
+    let fields =
+        [("title", edit.title), ("body", edit.body), ("status", edit.status), ("tags", tags)];
+    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 #[cfg(test)]

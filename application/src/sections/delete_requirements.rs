@@ -16,6 +16,7 @@ use crate::ToolContext;
 use crate::answer::{ToolAnswer, reply_with_body};
 use crate::tool::{Tool, decode_arguments, write_tool};
 use crate::transaction::{commit_decision, write_context};
+use crate::write_guard::CallGuard;
 
 pub(crate) struct DeleteRequirements;
 
@@ -78,7 +79,8 @@ Returns the deleted requirement text, or an error if not found.",
         // Creates a missing AGENTS.md, even if there is nothing to delete.
         super::read_documents(ports, &project, None, write_context.clone()).await?;
         let read_set = super::write_read_set(&key);
-        let decide = move |snapshot: &Snapshot| arguments.decide(snapshot);
+        let guard = CallGuard::new(context, &call.caller, &project);
+        let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, &guard);
         let ((deleted, version, note), _) =
             commit_decision(ports, &project, read_set, write_context, decide).await?;
         let details = DeletedRequirement {
@@ -106,10 +108,15 @@ Returns the deleted requirement text, or an error if not found.",
 type SectionDeletion = (DeleteOutcome, Option<Version>, Option<String>);
 
 impl Arguments {
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, SectionDeletion)> {
+    fn decide(
+        &self,
+        snapshot: &Snapshot,
+        guard: &CallGuard,
+    ) -> Result<(Vec<DocumentChange>, SectionDeletion)> {
         let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
-        super::check_version(self.if_version, section, key, Some(self.index.as_str()))?;
+        let index = Some(self.index.as_str());
+        super::check_version(self.if_version, section, key, index, Some((guard, None)))?;
         let Some(document) = section else {
             let keys: Vec<&str> = snapshot.titles.keys().map(String::as_str).collect();
             let message = SECTION_NOT_FOUND;

@@ -27,6 +27,7 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use crate::ApplicationPorts;
 use crate::answer::text_borders;
 use crate::transaction::{check_text_merged, commit_decision};
+use crate::write_guard::CallGuard;
 
 pub(crate) type ProjectRoot = BoundedString<1_000>;
 pub(crate) type OperationDescription = BoundedString<10_000>;
@@ -126,7 +127,7 @@ fn snapshot_documents(snapshot: &Snapshot) -> (Option<&Document>, Option<&Docume
 
 /// The change to the section list in AGENTS.md, and a note about it. `remains` is false if the
 /// section is deleted.
-fn section_list_change(
+pub(crate) fn section_list_change(
     snapshot: &Snapshot,
     key: &SectionKey,
     remains: bool,
@@ -188,7 +189,7 @@ fn document_text(document: &Document) -> Result<&str> {
 }
 
 /// The text of a document to be changed.
-fn editable_text(document: &Document) -> Result<&str> {
+pub(crate) fn editable_text(document: &Document) -> Result<&str> {
     let text = document_text(document)?;
     check_text_merged(&document.id, text)?;
     Ok(text)
@@ -228,16 +229,21 @@ fn check_new_section(key: &SectionKey, titles: &SectionTitles) -> Result<()> {
 }
 
 /// Returns a conflict with the current rule if the section is not at the expected version. `index`
-/// is `None` for a new rule.
+/// is `None` for a new rule. Without a version, the write guard checks the rule that gets a new
+/// text, or none because it is deleted. Returns its note.
 fn check_version(
     expected: Option<VersionPrefix>,
     section: Option<&Document>,
     key: &SectionKey,
     index: Option<&str>,
-) -> Result<()> {
-    let Some(expected) = expected else { return Ok(()) };
+    replaced_by: Option<(&CallGuard, Option<&str>)>,
+) -> Result<Option<String>> {
+    let Some(expected) = expected else {
+        let (Some(document), Some((guard, text))) = (section, replaced_by) else { return Ok(None) };
+        return guard.check_rule(document, index.unwrap_or_default(), text);
+    };
     if section.is_some_and(|document| expected.matches(document.version)) {
-        return Ok(());
+        return Ok(None);
     }
     let message = match section {
         None => format!(

@@ -251,12 +251,24 @@ impl RuleEdits {
             return Err(Error::new(ErrorKind::Internal, "A section has no edits."));
         };
         let original = edits.original.as_ref();
-        super::check_version(change.if_version, original, key, change.index())?;
+        let replaced_by = match &change.edit {
+            RuleEdit::Create(..) => None,
+            RuleEdit::Update(_, text) => Some((state.guard, Some(text.as_str()))),
+            RuleEdit::Delete(_) => Some((state.guard, None)),
+        };
+        let (version, index) = (change.if_version, change.index());
+        let note = super::check_version(version, original, key, index, replaced_by)?;
+        if let Some(note) = note {
+            state.add_note(note);
+        }
         if let (None, None, RuleEdit::Create(..)) = (original, &current, &change.edit) {
             super::check_new_section(key, titles)?;
         }
         let source = current.as_ref().map_or(Ok(""), super::editable_text)?;
         let outcome = edits.edit(change, source, columns, titles, entry)?;
+        if let Some(text) = outcome.text {
+            state.report_rule(text);
+        }
         for warning in outcome.warnings {
             state.add_note(warning);
         }
@@ -335,6 +347,8 @@ struct EditOutcome {
     action: Action,
     /// `None` if the section is empty.
     body: Option<String>,
+    /// As stored; `None` for a deletion.
+    text: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -384,7 +398,7 @@ impl SectionEdits {
                 };
                 self.rules.remove(position);
                 let (body, warnings) = (deleted.body, Vec::new());
-                return Ok(EditOutcome { action: Action::Delete, body, warnings });
+                return Ok(EditOutcome { action: Action::Delete, body, text: None, warnings });
             }
         };
         if action == Action::Create {
@@ -392,7 +406,12 @@ impl SectionEdits {
             let position = edited.requirements().iter().position(|rule| rule.index == set.index);
             self.rules.insert(position.unwrap_or_default(), RuleOrigin::Created(entry));
         }
-        Ok(EditOutcome { action, body: Some(set.body), warnings: set.warnings })
+        Ok(EditOutcome {
+            action,
+            body: Some(set.body),
+            text: Some(set.text),
+            warnings: set.warnings,
+        })
     }
 
     /// Finds a rule by its index before the commit, which one change may name. Returns its current

@@ -1,9 +1,9 @@
 //! Port of a storage for the earlier versions of documents.
 //!
 //! Databases keep them in their own tables, written in the transaction of the change. Files have
-//! the history of their Git repository.
+//! the history of their Git repository, and a record of the changes that are not committed yet.
 //!
-//! A name in parentheses is the case of the contract suite that checks the rule for databases.
+//! A name in parentheses is the case of the contract suite that checks the rule.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,6 +47,16 @@ pub trait DocumentHistory: Send + Sync {
         version: Version,
     ) -> StoreResult<Option<Document>>;
 
+    /// Returns the changes of all documents at or after a time, newest first, at most `limit`
+    /// (`recent_changes_are_listed_newest_first`). The changes of one commit have the same time and
+    /// origin ([`HistoryEntry::is_of_commit`]). Files list only what their history knows by user.
+    async fn recent_changes(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>>;
+
     /// Erases the texts of earlier versions: of one, or of all without `version`. Returns the
     /// number of entries that have no text afterwards, 0 if there is no such version
     /// (`purge_erases_the_text_and_keeps_the_entry`).
@@ -54,7 +64,8 @@ pub trait DocumentHistory: Send + Sync {
     /// The entries stay, and the audit row is appended in the same transaction. The present text
     /// cannot be purged: naming its version is an error (`present_text_is_never_purged`). The
     /// stored responses of all writes are erased as well, because they may quote the text
-    /// (`purge_erases_stored_responses`). Files refuse: their history belongs to Git.
+    /// (`purge_erases_stored_responses`). Files fail if commits of Git have earlier texts, after
+    /// erasing the ones that are not committed.
     async fn purge_history(
         &self,
         project: &ProjectKey,
@@ -127,6 +138,35 @@ pub struct HistoryEntry {
     pub origin: ChangeOrigin,
     /// The text was erased by [`DocumentHistory::purge_history`].
     pub is_purged: bool,
+}
+
+impl HistoryEntry {
+    /// True if both entries are changes of the same commit: no two commits of a user have the same
+    /// time, in nanoseconds.
+    pub fn is_of_commit(&self, other: &Self) -> bool {
+        self.at == other.at && self.origin == other.origin
+    }
+}
+
+/// A change of any document of a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentChange {
+    pub id: DocumentId,
+    pub entry: HistoryEntry,
+}
+
+impl RecentChange {
+    /// Sorts entries with their documents and numbers, newest first.
+    pub fn newest_first(
+        mut changes: Vec<(DocumentId, u64, HistoryEntry)>,
+        limit: usize,
+    ) -> Vec<Self> {
+        changes.sort_by(|(id, number, entry), (other_id, other_number, other)| {
+            (other.at, id, other_number).cmp(&(entry.at, other_id, number))
+        });
+        changes.truncate(limit);
+        changes.into_iter().map(|(id, _, entry)| Self { id, entry }).collect()
+    }
 }
 
 /// The origin of a change: user, tool and reason. Each part is `None` if it is not known: files and

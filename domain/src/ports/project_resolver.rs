@@ -55,6 +55,20 @@ pub trait ProjectResolver: Send + Sync {
     /// The absolute path of a project's folder, with forward slashes and without a trailing one.
     async fn folder(&self, project: &ProjectKey) -> Result<String>;
 
+    /// The branch that is checked out in a project's folder; `None` outside of Git.
+    fn branch(&self, _: &ProjectKey) -> Option<String> {
+        None
+    }
+
+    /// Chooses the project of a connection whose client announces the absolute paths of its
+    /// folders: the server's own, the same one in another work tree of the clone, or one inside of
+    /// them. Paths that do not exist are ignored.
+    ///
+    /// A `Refused` error forbids writes: the folders belong to other projects only.
+    fn choose_announced(&self, _: &Caller, _: &[String]) -> Result<ProjectKey> {
+        Ok(ProjectKey::default())
+    }
+
     /// True if this absolute path is a folder.
     async fn has_folder(&self, path: &str) -> bool;
 }

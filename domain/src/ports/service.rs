@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Result;
 use crate::identity::{Access, Caller};
+use crate::ports::project_resolver::ProjectResolver;
 
 /// Runs tools. The application does it in this process, and a client does it through a team server.
 #[async_trait]
@@ -18,6 +19,11 @@ pub trait ToolService: Send + Sync {
 /// The application. Responses do not depend on the transport.
 #[async_trait]
 pub trait ApplicationService: ToolService {
+    /// Resolves the projects that tools use; `None` if folders have no meaning for clients.
+    fn projects(&self) -> Option<&dyn ProjectResolver> {
+        None
+    }
+
     /// The tools that this caller may use, sorted by name. Constant per access level.
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec>;
 

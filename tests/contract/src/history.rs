@@ -1,6 +1,6 @@
-//! Earlier versions of documents, as databases keep them.
+//! Earlier versions of documents, as databases keep them, and files until Git takes over.
 //!
-//! Files have the history of their Git repository, which is tested with real repositories.
+//! The history of files in Git is tested with real repositories.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,9 @@ use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{CommitRequest, DocumentChange, ReadSet, StoreError};
-use reqlore_domain::ports::history::{ChangeOrigin, HistoryEntry, HistoryPage, HistoryQuery};
+use reqlore_domain::ports::history::{
+    ChangeOrigin, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
+};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -43,7 +45,8 @@ async fn put(s: &Storage, body: &'static str, seconds: i64) {
 
 async fn page(store: &dyn Store, project: &ProjectKey, query: &HistoryQuery) -> HistoryPage {
     let page = store.history(project, &id(), query).await.unwrap();
-    assert!(page.notes.is_empty(), "{page:?}");
+    // The files of the suite are in no repository.
+    assert!(page.notes.iter().all(|note| *note == HistoryNote::NoGit), "{page:?}");
     page
 }
 
@@ -193,6 +196,53 @@ pub async fn history_is_isolated_by_project(s: &Storage) {
     assert_eq!(texts(s).await, some(&["two", "one"]));
 }
 
+pub async fn recent_changes_are_listed_newest_first(s: &Storage) {
+    let none = s.store.recent_changes(&s.project, Timestamp::default(), 10).await;
+    assert_eq!(none.unwrap(), []);
+    let (gone, kept) = (DocumentId::entity("gone"), DocumentId::section("kept"));
+    change(s, DocumentChange::put(kept.clone(), "old"), at(1)).await;
+    put(s, "one", 2).await;
+    put(s, "two", 3).await;
+    let batch = vec![
+        DocumentChange::put(id(), "three"),
+        DocumentChange::put(gone.clone(), "x"),
+        DocumentChange::put(gone.tombstone(), "x"),
+    ];
+    let read_set = ReadSet::of_documents(batch.iter().map(|one| one.id().clone()).collect());
+    let decide = Box::new(move |_: &_| Ok(batch.clone()));
+    let context = WriteContext { tool: "batch", ..at(4) };
+    s.store.commit(&s.project, CommitRequest { read_set, decide, context }).await.unwrap();
+    change(s, DocumentChange::Delete { id: gone.clone() }, at(5)).await;
+    let of_other = CommitRequest {
+        read_set: ReadSet::of_documents(vec![id()]),
+        decide: Box::new(|_| Ok(vec![DocumentChange::put(id(), "other")])),
+        context: at(6),
+    };
+    s.store.commit(&s.other, of_other).await.unwrap();
+
+    let store = s.reopen_store().await.unwrap_or_else(|| s.store.clone());
+    let recent = async |since, limit| {
+        let since = Timestamp::new(since, 0);
+        let changes = store.recent_changes(&s.project, since, limit).await.unwrap();
+        for RecentChange { id, entry } in &changes {
+            let query = HistoryQuery { after: None, limit: 10 };
+            let page = store.history(&s.project, id, &query).await.unwrap();
+            assert!(page.entries.contains(entry), "{id}: {entry:?}");
+        }
+        changes
+    };
+    let all = recent(0, 100).await;
+    let shown: Vec<_> = all.iter().map(|one| (&one.id, one.entry.at.seconds())).collect();
+    let tombstone = gone.tombstone();
+    let expected = [(&gone, 5), (&id(), 4), (&gone, 4), (&tombstone, 4), (&id(), 3), (&id(), 2)];
+    assert_eq!(shown, [&expected[..], &[(&kept, 1)]].concat());
+    assert_eq!(all[0].entry.version, None);
+    assert_eq!(all[1].entry.origin.tool.as_deref(), Some("batch"));
+    assert!(all[1].entry.is_of_commit(&all[3].entry) && !all[1].entry.is_of_commit(&all[4].entry));
+    assert_eq!(recent(4, 100).await, all[..4]);
+    assert_eq!(recent(0, 1).await, all[..1]);
+}
+
 pub async fn purge_erases_the_text_and_keeps_the_entry(s: &Storage) {
     for text in ["one", "secret", "two", "secret", "three"] {
         change(s, DocumentChange::put(id(), text), audited_context()).await;
@@ -209,7 +259,8 @@ pub async fn purge_erases_the_text_and_keeps_the_entry(s: &Storage) {
     let records = read_records(&*s.store).await.unwrap();
     let is_history = |record: &&ArchiveRecord| matches!(record, ArchiveRecord::History(_));
     let history: Vec<_> = records.iter().filter(is_history).collect();
-    assert_eq!(history.len(), 4);
+    // An export of files has no history.
+    assert!([0, 4].contains(&history.len()));
     assert!(!format!("{history:?}").contains("secret"));
 
     let all = s.store.purge_history(&s.project, &id(), None, test_context()).await;

@@ -202,19 +202,35 @@ macro_rules! suite {
 #[macro_export]
 macro_rules! history_suite {
     ($open:expr) => {
+        $crate::local_history_suite!($open);
+
+        mod history_of_databases {
+            #[allow(unused_imports, reason = "`open` names what the caller has in scope")]
+            use super::*;
+            $crate::cases! { $open;
+                history: earlier_text_is_read_by_version last_change_of_a_document_wins
+                    pruning_removes_ended_entries
+                    history_survives_a_round_trip import_rejects_a_store_with_history;
+            }
+        }
+    };
+}
+
+/// The cases about history for files as well, which have it until Git takes over.
+#[macro_export]
+macro_rules! local_history_suite {
+    ($open:expr) => {
         #[test]
         fn history_replayed_equals_the_documents() {
             $crate::history::check_replay(|| Box::pin($open));
         }
 
         $crate::cases! { $open;
-            history: history_lists_versions_newest_first earlier_text_is_read_by_version
-                put_of_the_same_text_adds_no_entry last_change_of_a_document_wins
+            history: history_lists_versions_newest_first put_of_the_same_text_adds_no_entry
                 deleted_document_keeps_its_history history_pages_survive_new_changes
-                history_is_isolated_by_project purge_erases_the_text_and_keeps_the_entry
-                purge_erases_stored_responses
-                present_text_is_never_purged pruning_removes_ended_entries
-                history_survives_a_round_trip import_rejects_a_store_with_history;
+                history_is_isolated_by_project recent_changes_are_listed_newest_first
+                purge_erases_the_text_and_keeps_the_entry purge_erases_stored_responses
+                present_text_is_never_purged;
         }
     };
 }

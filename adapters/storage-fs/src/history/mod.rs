@@ -1,8 +1,9 @@
-//! History of a document from the Git repository around its project.
+//! History of a document: the local history, then the Git repository around its project.
 //!
 //! Git only lists commits and returns objects. Texts are compared here, because Git's own
 //! comparison may start a program of the repository.
 
+pub(crate) mod local_history;
 mod repository;
 
 use std::collections::HashSet;
@@ -10,13 +11,14 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::backlog::Deletion;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::knowledge::parse_deletion;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{
     ChangeOrigin, DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery,
-    invalid_history_cursor,
+    RecentChange, check_purge, invalid_history_cursor,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -25,8 +27,10 @@ use reqlore_domain::timestamp::Timestamp;
 use crate::FsStore;
 use crate::layout::ProjectTree;
 use crate::list_files;
+use crate::lock::ProjectLock;
 use crate::store_inner::StoreInner;
-use repository::{CommittedFile, FileCommit, GitRepository, GitResult, parse_commit};
+use local_history::{BEFORE_CHANGE, LocalHistory};
+use repository::{CommittedFile, FileCommit, GitRepository, GitResult, MAX_COMMITS, parse_commit};
 
 /// Maximum histories that are read at the same time; each starts several processes.
 pub(crate) const MAX_CONCURRENT: usize = 4;
@@ -70,17 +74,34 @@ impl DocumentHistory for FsStore {
         self.run_blocking(move |store| find_version(store, &project, &id, version)).await
     }
 
-    async fn purge_history(
+    async fn recent_changes(
         &self,
-        _: &ProjectKey,
-        id: &DocumentId,
-        _: Option<Version>,
-        _: WriteContext,
-    ) -> StoreResult<u64> {
-        let reason = "has its history in Git, which Reqlore does not change; remove the text there";
-        Err(StoreError::Refused { place: id.to_string(), reason: reason.to_owned() })
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        let project = project.clone();
+        self.run_blocking(move |store| {
+            let history = LocalHistory::read(&store.open_root(&project)?);
+            Ok(history.recent_changes(since, limit))
+        })
+        .await
     }
 
+    async fn purge_history(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Option<Version>,
+        context: WriteContext,
+    ) -> StoreResult<u64> {
+        let lock = self.inner.locks.lock(project, self.inner.project_path(project)).await?;
+        let _permit = self.inner.git_permits.acquire().await;
+        let (project, id) = (project.clone(), id.clone());
+        self.run_blocking(move |store| purge(store, &project, &id, version, &context, &lock)).await
+    }
+
+    /// The size limit of the local history is enough.
     async fn prune_history(&self, _: Timestamp) -> StoreResult<u64> {
         Ok(0)
     }
@@ -92,21 +113,43 @@ fn list_versions(
     id: &DocumentId,
     query: &HistoryQuery,
 ) -> StoreResult<HistoryPage> {
+    let mut entries = LocalHistory::read(&store.open_root(project)?).entries(id);
     let present = PresentFile::read(store, project, id)?;
+    let after = query.after.as_deref();
+    // The key of a local entry has a dot, and the name of a commit has none.
+    let commit = after.filter(|after| !after.contains('.'));
     let mut notes = Vec::new();
-    match committed_page(store, project, &present, query, &mut notes) {
-        Ok(Some(page)) => Ok(HistoryPage { notes, ..page }),
-        Ok(None) => Err(invalid_history_cursor()),
+    let committed = match committed_page(store, project, &present, commit, query.limit, &mut notes)
+    {
+        Ok(page) => page.ok_or_else(invalid_history_cursor)?,
+        Err(_) if commit.is_some() => return Err(invalid_history_cursor()),
         Err(note) => {
-            // Without Git, the present text is the whole history.
-            let is_known = query.after.is_none() && present.is_known();
-            let entries = if is_known { vec![present.entry()] } else { Vec::new() };
-            Ok(HistoryPage { entries, next: None, notes: vec![note] })
+            notes.push(note);
+            CommittedPage::default()
         }
+    };
+    if commit.is_some() {
+        entries.clear();
+    } else {
+        present.retain_uncommitted(&mut entries, committed.head);
     }
+    let is_converted = notes.contains(&HistoryNote::FiltersChangeBytes);
+    if committed.is_known && after.is_none() && !entries.is_empty() && !is_converted {
+        push_note(&mut notes, HistoryNote::Uncommitted);
+    }
+    if let Some(key) = after.filter(|_| commit.is_none()) {
+        let position = entries.iter().position(|(found, _)| found == key);
+        // Git may have got the entries since.
+        entries.drain(..position.ok_or_else(invalid_history_cursor)?);
+    }
+    entries.extend(committed.entries);
+    // Named by its first entry, so that later changes do not move the page.
+    let next = entries.get(query.limit).map(|(key, _)| key.clone()).or(committed.next);
+    let entries = entries.into_iter().take(query.limit).map(|(_, entry)| entry).collect();
+    Ok(HistoryPage { entries, next, notes })
 }
 
-/// Finds the text of a version among the present file and the committed ones.
+/// Finds the text of a version: in the present file, the local history, then in Git.
 fn find_version(
     store: &StoreInner,
     project: &ProjectKey,
@@ -117,40 +160,94 @@ fn find_version(
     if let Some(document) = present.document.as_ref().filter(|found| found.version == version) {
         return Ok(Some(document.clone()));
     }
+    let local = LocalHistory::read(&store.open_root(project)?).text(id, version);
     // The list of versions has the reason if Git cannot be asked.
-    let body = find_blob(store, project, &present, version).unwrap_or_default();
+    let body = match local {
+        Some(body) => Some(body),
+        None => find_blob(store, project, &present, version).unwrap_or_default(),
+    };
     Ok(body.map(|body| Document::new(id.clone(), body)))
 }
 
-/// Returns a page of committed and uncommitted versions; `None` if the cursor is not in them.
+/// Erases texts from the local history. Fails afterwards if Git has them as well.
+fn purge(
+    store: &StoreInner,
+    project: &ProjectKey,
+    id: &DocumentId,
+    version: Option<Version>,
+    context: &WriteContext,
+    lock: &ProjectLock,
+) -> StoreResult<u64> {
+    let present = PresentFile::read(store, project, id)?;
+    let present_version = present.document.as_ref().map(|document| document.version);
+    check_purge(id, present_version, version)?;
+    let is_purged = |found: Version| {
+        Some(found) != present_version && version.is_none_or(|version| version == found)
+    };
+    let history = LocalHistory::read(&lock.root);
+    let is_erased = |(_, entry): &(_, HistoryEntry)| entry.version.is_some_and(is_purged);
+    let erased = history.entries(id).iter().filter(|entry| is_erased(entry)).count();
+    if erased > 0 {
+        history.purge(&lock.root, id, is_purged)?;
+        let target = AuditTarget { name: id.to_string(), before: version, after: version };
+        store.record_purge(context.audit_event(Some(project), vec![target]))?;
+    }
+    let has_committed_text =
+        match committed_page(store, project, &present, None, MAX_COMMITS, &mut Vec::new()) {
+            Ok(page) => page.is_some_and(|page| page.entries.iter().any(is_erased)),
+            // A repository that Git cannot read may have the text.
+            Err(_) => lock.root.is_in_git_repository(),
+        };
+    if has_committed_text {
+        let reason = "its earlier texts are in Git, and only the uncommitted ones were erased; \
+                      remove the others there and purge again";
+        return Err(StoreError::Refused { place: id.to_string(), reason: reason.to_owned() });
+    }
+    Ok(erased as u64)
+}
+
+/// Committed versions, newest first.
+#[derive(Default)]
+struct CommittedPage {
+    /// Git answered.
+    is_known: bool,
+    /// The version in the current commit, and the time of the last commit that changed it.
+    head: Option<(Option<Version>, Timestamp)>,
+    /// With the commits as keys.
+    entries: Vec<(String, HistoryEntry)>,
+    /// The commit with which the next page begins.
+    next: Option<String>,
+}
+
+/// Returns a page of committed versions; `None` if `start` is not one of the commits.
 fn committed_page(
     store: &StoreInner,
     project: &ProjectKey,
     present: &PresentFile,
-    query: &HistoryQuery,
+    start: Option<&str>,
+    limit: usize,
     notes: &mut Vec<HistoryNote>,
-) -> GitResult<Option<HistoryPage>> {
+) -> GitResult<Option<CommittedPage>> {
+    let mut page = CommittedPage { is_known: true, ..CommittedPage::default() };
     let Some(repository) = open_repository(store, project, present)? else {
-        return Ok(Some(present.uncommitted_page(notes)));
+        return Ok(start.is_none().then_some(page));
     };
     if repository.is_shallow {
         notes.push(HistoryNote::ShallowClone);
     }
     let (head, commits) = find_commits(&repository, &present.paths, notes)?;
     let revisions = distinct_revisions(commits);
-    let (start, mut entries) = match &query.after {
-        Some(after) => match revisions.iter().position(|revision| revision.commit == *after) {
-            Some(position) => (position, Vec::new()),
-            None => return Ok(None),
-        },
-        None => (0, present.uncommitted_entries(&repository, &head, notes)?),
-    };
-    let rest = &revisions[start..];
-    let page = cut_page(rest, query.limit.saturating_sub(entries.len()));
-    // Named by the first commit of the next page, so later commits do not move it.
-    let next = rest.get(page.len()).map(|revision| revision.commit.clone());
-    entries.extend(read_entries(&repository, page, notes)?);
-    Ok(Some(HistoryPage { entries, next, notes: Vec::new() }))
+    let position = |start| revisions.iter().position(|revision| revision.commit == start);
+    let Some(position) = start.map_or(Some(0), position) else { return Ok(None) };
+    let rest = &revisions[position..];
+    let revisions = cut_page(rest, limit);
+    page.next = rest.get(revisions.len()).map(|revision| revision.commit.clone());
+    page.entries = read_entries(&repository, revisions, notes)?;
+    if start.is_none() && !matches!(head, CommittedFile::TooLarge(_)) {
+        page.head = page.entries.first().map(|(_, entry)| (entry.version, entry.at));
+        present.detect_conversion(&repository, &mut page, notes)?;
+    }
+    Ok(Some(page))
 }
 
 /// Opens the repository; `None` if it has no commit.
@@ -219,7 +316,7 @@ fn read_entries(
     repository: &GitRepository,
     page: &[FileCommit],
     notes: &mut Vec<HistoryNote>,
-) -> GitResult<Vec<HistoryEntry>> {
+) -> GitResult<Vec<(String, HistoryEntry)>> {
     let mut names = Vec::new();
     for revision in page {
         names.push(revision.commit.clone());
@@ -242,12 +339,9 @@ fn read_entries(
             }
         };
         let info = parse_commit(&commit);
-        entries.push(HistoryEntry {
-            version,
-            at: info.committed_at,
-            origin: ChangeOrigin { user: info.author, tool: None, reason: info.subject },
-            is_purged: false,
-        });
+        let origin = ChangeOrigin { user: info.author, tool: None, reason: info.subject };
+        let entry = HistoryEntry { version, at: info.committed_at, origin, is_purged: false };
+        entries.push((revision.commit.clone(), entry));
     }
     Ok(entries)
 }
@@ -329,43 +423,62 @@ impl PresentFile {
         }
     }
 
-    /// The history in a repository without commits.
-    fn uncommitted_page(&self, notes: &mut Vec<HistoryNote>) -> HistoryPage {
-        let mut page = HistoryPage::default();
-        if self.is_known() {
-            page.entries.push(self.entry());
-            notes.push(HistoryNote::Uncommitted);
+    /// Adds the present state if no entry has it, and removes the entries that Git has. They are
+    /// newest first. `head` is the version in the current commit, and its time.
+    fn retain_uncommitted(
+        &self,
+        entries: &mut Vec<(String, HistoryEntry)>,
+        head: Option<(Option<Version>, Timestamp)>,
+    ) {
+        let entry = self.entry();
+        let is_committed = head.is_some_and(|(head, _)| head == entry.version);
+        let is_recorded = match entries.first() {
+            Some((_, last)) => last.version == entry.version,
+            None => is_committed || head.is_none() && !self.is_known(),
+        };
+        if is_committed && !is_recorded {
+            // A checkout or a reset wrote the file.
+            entries.clear();
+        } else if !is_recorded {
+            entries.insert(0, (".".to_owned(), entry));
         }
-        page
+        let Some((head, committed_at)) = head else { return };
+        // Git has the time in seconds, and a change of the same second may be later.
+        let is_after = |entry: &HistoryEntry| entry.at.seconds() >= committed_at.seconds();
+        // A state that no change made is one that Git checked out.
+        let is_written_by_git = |(key, entry): &(String, HistoryEntry)| {
+            entry.version == head && (key.ends_with(BEFORE_CHANGE) || !is_after(entry))
+        };
+        let commit = entries.iter().position(is_written_by_git);
+        let commit = commit.or_else(|| entries.iter().rposition(|(_, e)| e.version == head));
+        let later = entries.iter().take_while(|(_, entry)| is_after(entry)).count();
+        let is_edited = !is_committed && !entries.is_empty();
+        entries.truncate(commit.unwrap_or(later.max(usize::from(is_edited))));
     }
 
-    /// Returns the present state as an entry if the current commit has another one. Git itself is
-    /// not asked, because its comparison may start a filter of the repository.
-    fn uncommitted_entries(
+    /// Notes a conversion by Git. Git itself does not compare, because that may start a filter of
+    /// the repository.
+    fn detect_conversion(
         &self,
         repository: &GitRepository,
-        head: &CommittedFile,
+        page: &mut CommittedPage,
         notes: &mut Vec<HistoryNote>,
-    ) -> GitResult<Vec<HistoryEntry>> {
-        let committed = match head.blob() {
-            Some(blob) => repository.read_objects(&[blob.to_owned()])?.pop().flatten(),
-            None => None,
+    ) -> GitResult<()> {
+        let (Some(document), Some((Some(head), _))) = (&self.document, &mut page.head) else {
+            return Ok(());
         };
-        let body = self.document.as_ref().map(|document| &document.body[..]);
-        let note = match (body, committed) {
-            (None, None) => return Ok(Vec::new()),
-            (Some(body), Some(committed)) if body == committed => return Ok(Vec::new()),
-            (Some(body), Some(committed)) if without_carriage_returns(body) == committed => {
-                push_note(notes, HistoryNote::FiltersChangeBytes);
-                return Ok(Vec::new());
-            }
-            (Some(_), Some(_)) if repository.is_converted(&self.paths[0])? => {
-                HistoryNote::FiltersChangeBytes
-            }
-            _ => HistoryNote::Uncommitted,
-        };
-        push_note(notes, note);
-        Ok(vec![self.entry()])
+        if *head == document.version {
+            return Ok(());
+        }
+        let has_line_ends_only =
+            Version::of_bytes(&without_carriage_returns(&document.body)) == *head;
+        if has_line_ends_only {
+            *head = document.version;
+        }
+        if has_line_ends_only || repository.is_converted(&self.paths[0])? {
+            push_note(notes, HistoryNote::FiltersChangeBytes);
+        }
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_git_runner::{GitEnvironment, GitError, GitOutput, GitRunner};
 
 /// Maximum commits that changed a file; older ones are not listed.
-const MAX_COMMITS: usize = 10_000;
+pub(super) const MAX_COMMITS: usize = 10_000;
 const MAX_NAME_CHARS: usize = 100;
 const MAX_SUBJECT_CHARS: usize = 300;
 /// Attributes that make the bytes in Git differ from those of the file.

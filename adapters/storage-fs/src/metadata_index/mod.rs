@@ -10,7 +10,7 @@ pub(crate) mod by_kind;
 mod change_history;
 mod entity_totals;
 pub(crate) mod load;
-mod stored_metadata;
+pub(crate) mod stored_metadata;
 pub(crate) mod watch_state;
 
 use std::collections::{HashMap, HashSet};
@@ -44,7 +44,7 @@ pub(crate) struct MetadataIndex {
     kinds: HashMap<DocumentKind, KindIndex>,
     knowledge: WatchState,
     backlog: WatchState,
-    numbers: IssuedNumbers,
+    pub(crate) numbers: IssuedNumbers,
     /// Numbers the scans, to find the documents that the last one did not list.
     scan_count: u32,
     bodies: BodyCache,

@@ -160,6 +160,17 @@ impl StoreInner {
         context.check_idempotency(record)
     }
 
+    /// Appends the audit row of a purge and erases the stored responses, which may quote the text.
+    pub(crate) fn record_purge(&self, event: Option<AuditEvent>) -> StoreResult<()> {
+        if event.is_some() {
+            self.team_to_write()?;
+        }
+        self.update_team(|connection| {
+            audit::append_events(connection, event)?;
+            idempotency::erase_responses(connection)
+        })
+    }
+
     /// Rejects an import if there are users or audit rows.
     pub(crate) fn check_no_team(&self) -> StoreResult<()> {
         let archive::IdentityRecords { users, tokens } = self.all_identities()?;

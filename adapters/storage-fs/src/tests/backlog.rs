@@ -62,7 +62,7 @@ async fn with_number(
 }
 
 /// Creates a requirement with the next free number.
-async fn create(store: &FsStore) -> u32 {
+pub(super) async fn create(store: &FsStore) -> u32 {
     let changes = |number| {
         let reference = Reference { kind: ItemKind::Requirement, number };
         vec![DocumentChange::put(reference.document_id("", "aaaaaa"), TEXT)]
@@ -71,7 +71,7 @@ async fn create(store: &FsStore) -> u32 {
 }
 
 /// Returns the next free number without using it.
-async fn next_number(store: &FsStore) -> u32 {
+pub(super) async fn next_number(store: &FsStore) -> u32 {
     with_number(store, |_| Vec::new()).await
 }
 

@@ -463,6 +463,8 @@ fn files_of_killed_deletion_are_removed_by_any_next_write() {
         let entity = |body| commit(vec![DocumentChange::put(DocumentId::entity("a"), body)]);
         commit_to(&store, &PROJECT(), entity("one")).unwrap();
         commit_to(&store, &PROJECT(), entity("two")).unwrap();
+        // Without it, the files are staged next to their targets.
+        fs::remove_dir_all(project.path(LOCAL)).unwrap();
         assert!(!run_and_die(&deletion, &project, FailPoint::TempSynced, 0));
         // In a subfolder, next to files that are not ours.
         let nested = project.path(".reqlore/backlog/requirements/auth/deep");

@@ -11,12 +11,12 @@ use reqlore_git_runner::GitEnvironment;
 
 use super::*;
 
-const EPIC: &str = ".reqlore/backlog/epics/EP-001-abcdef.md";
+pub(super) const EPIC: &str = ".reqlore/backlog/epics/EP-001-abcdef.md";
 /// The time of the first commit, in seconds.
 const START: i64 = 1_700_000_000;
 
 /// Git without the user's configuration; the same as the store gets.
-fn environment() -> GitEnvironment {
+pub(super) fn environment() -> GitEnvironment {
     let path: Vec<PathBuf> = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).to_vec();
     let mut programs: Vec<PathBuf> = path.iter().map(|folder| folder.join("git")).collect();
     programs.retain(|program| program.is_file());
@@ -29,20 +29,20 @@ fn environment() -> GitEnvironment {
     GitEnvironment { programs, path, variables }
 }
 
-fn epic() -> DocumentId {
+pub(super) fn epic() -> DocumentId {
     item(ItemKind::Epic, "EP-001-abcdef")
 }
 
 /// A project in a Git repository.
-struct GitProject {
-    project: Project,
+pub(super) struct GitProject {
+    pub(super) project: Project,
     /// The folder of the documents.
-    root: PathBuf,
-    commits: i64,
+    pub(super) root: PathBuf,
+    pub(super) commits: i64,
 }
 
 impl GitProject {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let project = Project::new();
         let root = project.root.clone();
         let git = Self { project, root, commits: 0 };
@@ -50,16 +50,16 @@ impl GitProject {
         git
     }
 
-    fn run(&self, arguments: &[&str]) -> String {
+    pub(super) fn run(&self, arguments: &[&str]) -> String {
         run_git(&self.root, self.commits, arguments)
     }
 
-    fn write(&self, path: &str, body: impl AsRef<[u8]>) {
+    pub(super) fn write(&self, path: &str, body: impl AsRef<[u8]>) {
         self.project.write(self.root.join(path), body);
     }
 
     /// Commits all files. Each commit is a minute later than the one before.
-    fn commit(&mut self, subject: &str) {
+    pub(super) fn commit(&mut self, subject: &str) {
         self.run(&["add", "--all"]);
         self.run(&["commit", "--quiet", "--allow-empty", "--message", subject]);
         self.commits += 1;
@@ -75,20 +75,20 @@ impl GitProject {
         git
     }
 
-    fn store(&self) -> FsStore {
+    pub(super) fn store(&self) -> FsStore {
         store_of(&self.root)
     }
 
-    async fn history(&self) -> HistoryPage {
+    pub(super) async fn history(&self) -> HistoryPage {
         history(&self.store(), &epic()).await
     }
 }
 
-fn store_of(root: &Path) -> FsStore {
+pub(super) fn store_of(root: &Path) -> FsStore {
     FsStore::new(&Config { git: environment(), ..config(root) })
 }
 
-fn run_git(folder: &Path, minutes: i64, arguments: &[&str]) -> String {
+pub(super) fn run_git(folder: &Path, minutes: i64, arguments: &[&str]) -> String {
     let mut git = Command::new("git");
     git.args(arguments).current_dir(folder).envs(environment().variables);
     let date = format!("{} +0200", START + minutes * 60);
@@ -102,24 +102,24 @@ fn run_git(folder: &Path, minutes: i64, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn query(limit: usize, after: Option<String>) -> HistoryQuery {
+pub(super) fn query(limit: usize, after: Option<String>) -> HistoryQuery {
     HistoryQuery { after, limit }
 }
 
-async fn history(store: &FsStore, id: &DocumentId) -> HistoryPage {
+pub(super) async fn history(store: &FsStore, id: &DocumentId) -> HistoryPage {
     store.history(&PROJECT(), id, &query(50, None)).await.unwrap()
 }
 
-fn versions(entries: &[HistoryEntry]) -> Vec<Option<Version>> {
+pub(super) fn versions(entries: &[HistoryEntry]) -> Vec<Option<Version>> {
     entries.iter().map(|entry| entry.version).collect()
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "an entry of a deletion has none")]
-fn version(text: &str) -> Option<Version> {
+pub(super) fn version(text: &str) -> Option<Version> {
     Some(Version::of_bytes(text.as_bytes()))
 }
 
-async fn text_at(store: &FsStore, id: &DocumentId, text: &str) -> Option<String> {
+pub(super) async fn text_at(store: &FsStore, id: &DocumentId, text: &str) -> Option<String> {
     let found = store.document_at(&PROJECT(), id, Version::of_bytes(text.as_bytes())).await;
     found.unwrap().map(|document| document.text().unwrap().to_owned())
 }

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::history::{HistoryEntry, HistoryPage, TextHash};
+use reqlore_domain::ports::history::{HistoryEntry, HistoryPage, RecentChange, TextHash};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use super::documents::documents;
 use super::{read_all, read_one};
@@ -49,6 +50,39 @@ pub(crate) async fn history_page(
         entries.push((number, HistoryEntry { version, at, origin, is_purged }));
     }
     Ok(HistoryPage::from_numbered(entries, limit))
+}
+
+pub(crate) async fn recent_changes(
+    source: &dyn RowSource,
+    project: &ProjectKey,
+    since: Timestamp,
+    limit: usize,
+) -> StoreResult<Vec<RecentChange>> {
+    let mut queries = Vec::new();
+    for (table, time) in [(&DOCUMENTS, "modified"), (&HISTORY, "at")] {
+        let query = RowQuery::keys(table, vec![vec![project.as_str().into()]])
+            .within(time, since.0.into()..i64::MAX.into())
+            .sorted_by(&[time])
+            .limited_to(limit);
+        queries.push(RowQuery { is_descending: true, ..query });
+    }
+    let mut results = source.read(queries).await?;
+    let mut changes = Vec::new();
+    for row in results.pop().unwrap_or_default() {
+        let EntryRow { id, number, hash, at, origin, is_purged, .. } = EntryRow::decode(row)?;
+        let version = hash.map(|hash| hash.version());
+        let entry = HistoryEntry { version, at, origin, is_purged };
+        changes.push((id, number, entry));
+    }
+    for row in results.pop().unwrap_or_default() {
+        let DocumentRow { number, present, .. } = DocumentRow::decode(row)?;
+        if let Some(present) = present {
+            let (version, at, origin) = (Some(present.version), present.modified, present.origin);
+            let entry = HistoryEntry { version, at, origin, is_purged: false };
+            changes.push((present.meta.id.clone(), number, entry));
+        }
+    }
+    Ok(RecentChange::newest_first(changes, limit))
 }
 
 pub(crate) async fn document_at(

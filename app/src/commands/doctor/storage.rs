@@ -36,7 +36,9 @@ const COUNTED_KINDS: [(&str, &[DocumentKind]); 4] = [
 ];
 const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// Entries of [`LOCAL`] that other users must not read.
-const PRIVATE_FILES: [&str; 7] = [
+const PRIVATE_FILES: [&str; 9] = [
+    "history",
+    "history.old",
     "team.db",
     "team.db-wal",
     "team.id",

@@ -28,6 +28,7 @@ use super::arguments::parse_reference;
 use super::item_lookup::BacklogReader;
 use crate::ToolContext;
 use crate::answer::serialization_error;
+use crate::write_guard::CallGuard;
 use context::PromptContext;
 
 pub(crate) struct PromptTemplate {
@@ -152,7 +153,10 @@ pub(crate) async fn get(
     } else {
         let reference = parse_reference(&[prompt.kind], value, field)?;
         let backlog = BacklogReader::for_caller(&context.ports, &request.caller);
-        PromptItem::stored(reference, &PromptContext::read(backlog, reference).await?)?
+        let stored = PromptContext::read(backlog, reference).await?;
+        let data = serde_json::to_value(&stored).map_err(serialization_error)?;
+        CallGuard::new(context, &request.caller, backlog.project).note_data(&data, |_| true);
+        PromptItem::stored(reference, &stored)?
     };
     let idea = arguments.get(IDEA).map(String::as_str);
     let text = render_message(prompt, &item, idea)?;

@@ -1,0 +1,253 @@
+//! Random changes and undos by two users, compared with a model: a log of commits with the bytes of
+//! all documents before and after each.
+
+use super::*;
+
+/// Reproducible random numbers (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % limit as u64).unwrap()
+    }
+
+    fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
+        if list.is_empty() { None } else { list.get(self.below(list.len())) }
+    }
+}
+
+struct LoggedCommit {
+    user: &'static str,
+    /// By the ID of each changed document.
+    states: BTreeMap<DocumentId, [Option<String>; 2]>,
+}
+
+#[derive(Default)]
+struct Model {
+    commits: Vec<LoggedCommit>,
+    documents: Documents,
+}
+
+/// The outcome of an undo.
+enum ExpectedUndo {
+    Refused(&'static str),
+    /// The states to restore, and the documents without an earlier state, which get a tombstone.
+    Restored(BTreeMap<DocumentId, Option<String>>, Vec<DocumentId>),
+}
+
+impl Model {
+    /// Adds the difference to the present documents as a commit.
+    fn log(&mut self, user: &'static str, now: Documents) {
+        let mut states = BTreeMap::new();
+        for id in self.documents.keys().chain(now.keys()) {
+            let pair = [self.documents.get(id).cloned(), now.get(id).cloned()];
+            if pair[0] != pair[1] {
+                states.insert(id.clone(), pair);
+            }
+        }
+        if !states.is_empty() {
+            self.commits.push(LoggedCommit { user, states });
+        }
+        self.documents = now;
+    }
+
+    fn last_commit_of(&self, id: &DocumentId) -> Option<usize> {
+        self.commits.iter().rposition(|commit| commit.states.contains_key(id))
+    }
+
+    fn expect(&self, user: &str, root: Option<&DocumentId>) -> ExpectedUndo {
+        let position = match root {
+            Some(id) => self.last_commit_of(id),
+            None => self.commits.iter().rposition(|commit| commit.user == user),
+        };
+        let Some(position) = position else { return ExpectedUndo::Refused("") };
+        let states = &self.commits[position].states;
+        let selected = match root {
+            None => states.keys().cloned().collect(),
+            Some(root) => self.related(position, root),
+        };
+        let mut restored = BTreeMap::new();
+        let mut created = Vec::new();
+        for id in &selected {
+            if self.last_commit_of(id) != Some(position) {
+                return ExpectedUndo::Refused("changed since");
+            }
+            let before = states[id][0].clone();
+            if before.is_none()
+                && id.kind != DocumentKind::Deleted
+                && !states.contains_key(&id.tombstone())
+            {
+                created.push(id.clone());
+            }
+            restored.insert(id.clone(), before);
+        }
+        let deleted = selected
+            .iter()
+            .filter(|id| id.kind != DocumentKind::Deleted && states[*id][0].is_none());
+        let deleted: Vec<String> = deleted.map(reference_of).collect();
+        for (id, text) in &self.documents {
+            let is_item = id.kind != DocumentKind::Deleted && !selected.contains(id);
+            if is_item && deleted.iter().any(|one| mentions(text, one)) {
+                return ExpectedUndo::Refused("would be deleted");
+            }
+        }
+        ExpectedUndo::Restored(restored, created)
+    }
+
+    /// The documents of a commit that belong to the change of one.
+    fn related(&self, position: usize, root: &DocumentId) -> BTreeSet<DocumentId> {
+        let states = &self.commits[position].states;
+        let mut related = BTreeSet::from([root.clone()]);
+        let existed = self.commits[..position].iter().any(|one| one.states.contains_key(root));
+        let side = match &states[root] {
+            [Some(_), None] => 0,
+            [None, Some(_)] if existed => 1,
+            _ => return related,
+        };
+        let mut count = 0;
+        while count < related.len() {
+            count = related.len();
+            let gone = related.clone();
+            for (id, pair) in states {
+                let (Some(with), without) = (&pair[side], &pair[1 - side]) else { continue };
+                let is_link = |one: &DocumentId| {
+                    let one_pair = &states[one];
+                    let reference = &reference_of(one);
+                    one_pair[1 - side].is_none()
+                        && mentions(with, reference)
+                        && without.as_ref().is_none_or(|without| !mentions(without, reference))
+                        && (without.is_some() || is_child(with, reference))
+                };
+                if id.kind != DocumentKind::Deleted && gone.iter().any(is_link) {
+                    related.insert(id.clone());
+                }
+            }
+        }
+        for id in related.clone() {
+            related.extend(states.contains_key(&id.tombstone()).then(|| id.tombstone()));
+        }
+        related
+    }
+}
+
+/// `EP-001` of `EP-001-title-3f9a1c`.
+fn reference_of(id: &DocumentId) -> String {
+    id.name.split('-').take(2).collect::<Vec<_>>().join("-")
+}
+
+/// The tests write no other text with references.
+fn mentions(text: &str, reference: &str) -> bool {
+    text.contains(reference)
+}
+
+fn is_child(text: &str, reference: &str) -> bool {
+    let mut lines = text.lines();
+    lines.any(|line| {
+        line.contains(reference) && ["epic:", "user_story:"].iter().any(|key| line.starts_with(key))
+    })
+}
+
+/// A random call of a tool. Many are refused.
+fn random_call(random: &mut Random, ids: &[String]) -> (&'static str, Value) {
+    let title = format!("T{}", random.below(1_000));
+    let item = random.pick(ids).cloned().unwrap_or_default();
+    let mut of = |prefix: &str| {
+        let own: Vec<&String> = ids.iter().filter(|id| id.starts_with(prefix)).collect();
+        random.pick(&own).map_or_else(String::new, |id| (*id).clone())
+    };
+    let (epic, story, source, target) = (of("EP"), of("US"), of("REQ"), of("REQ"));
+    let update = |id: &str| json!({ "update": id, "title": title });
+    match random.below(10) {
+        0 => ("create_epic", json!({ "title": title, "priority": 1 })),
+        1 => ("create_user_story", json!({ "epic": epic, "title": title, "priority": 1 })),
+        2 | 3 => (
+            "create_requirement",
+            json!({ "user_story": story, "title": title, "priority": 1, "type": "Functional" }),
+        ),
+        4 => (
+            "create_relationship",
+            json!({ "source": source, "target": target, "type": "depends_on" }),
+        ),
+        5 | 6 => ("delete_item", json!({ "reference": item, "cascade": random.below(3) > 0 })),
+        7 => {
+            let create = json!({ "create": "epic", "name": "e", "title": title, "priority": 1 });
+            let story =
+                json!({ "create": "user_story", "epic": "$e", "title": title, "priority": 2 });
+            ("apply_changes", json!({ "changes": [create, story, update(&source)] }))
+        }
+        8 => {
+            let delete = json!({ "delete": item, "cascade": true });
+            ("apply_changes", json!({ "changes": [delete, update(&epic)] }))
+        }
+        _ => ("apply_changes", json!({ "changes": [update(&source), update(&story)] })),
+    }
+}
+
+async fn run(seed: u64) -> [usize; 2] {
+    let users = TestUsers::new();
+    let mut random = Random(seed);
+    let mut model = Model::default();
+    let mut counts = [0, 0];
+    for step in 0..100 {
+        let user = ["ann", "bob"][random.below(2)];
+        let known: Vec<DocumentId> =
+            model.commits.iter().flat_map(|commit| commit.states.keys().cloned()).collect();
+        let known: Vec<_> =
+            known.into_iter().filter(|id| id.kind != DocumentKind::Deleted).collect();
+        if random.below(2) == 0 {
+            let live: Vec<String> =
+                model.documents.keys().filter(|id| known.contains(id)).map(reference_of).collect();
+            let (tool, arguments) = random_call(&mut random, &live);
+            let _ = users.call(user, tool, arguments).await;
+            model.log(user, users.documents().await);
+            continue;
+        }
+        let root = if random.below(2) == 0 { None } else { random.pick(&known) };
+        let arguments = match root {
+            Some(id) => reference(&reference_of(id)),
+            None => json!({}),
+        };
+        let context = format!("seed {seed}, step {step}: {user} {arguments}");
+        let answer = users.call(user, "undo", arguments).await;
+        let now = users.documents().await;
+        match model.expect(user, root) {
+            ExpectedUndo::Refused(reason) => {
+                let error = answer.expect_err(&context);
+                assert!(error.message.contains(reason), "{context}: {reason:?}, {error}");
+                assert_eq!(now, model.documents, "{context}");
+                counts[1] += 1;
+            }
+            ExpectedUndo::Restored(states, created) => {
+                answer.unwrap_or_else(|error| panic!("{context}: {error}"));
+                let mut expected = model.documents.clone();
+                for (id, text) in states {
+                    match text {
+                        Some(text) => drop(expected.insert(id, text)),
+                        None => drop(expected.remove(&id)),
+                    }
+                }
+                for id in created {
+                    let tombstone = now.get(&id.tombstone()).unwrap_or_else(|| panic!("{context}"));
+                    expected.insert(id.tombstone(), tombstone.clone());
+                }
+                assert_eq!(now, expected, "{context}");
+                counts[0] += 1;
+                model.log(user, now);
+            }
+        }
+    }
+    counts
+}
+
+#[tokio::test]
+async fn random_changes_and_undos_equal_the_model() {
+    let mut totals = [0, 0];
+    for seed in 1..=8 {
+        let counts = run(seed * 0x9E37_79B9).await;
+        totals = [totals[0] + counts[0], totals[1] + counts[1]];
+    }
+    assert!(totals[0] > 80 && totals[1] > 40, "undone and refused: {totals:?}");
+}
