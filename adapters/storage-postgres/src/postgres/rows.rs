@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use tokio_postgres::Row;
 
 use super::errors::DatabaseError;
-use crate::row::{RowBuffer, RowQuery, TableRow};
-use crate::tables::{Column, ColumnType, Table};
+use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow};
+use reqlore_row_store::tables::{Column, ColumnType, Table};
 
 /// Escapes NUL, which PostgreSQL cannot store in a text. The order of texts stays the same.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {

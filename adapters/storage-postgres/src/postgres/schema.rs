@@ -20,10 +20,10 @@ use super::errors::{DatabaseError, LOSSY, NextStep};
 use super::pool::ConnectionPool;
 use super::rows::row_checksum;
 use super::statements::SqlStatement;
-use crate::derived::METADATA_FORMAT;
-use crate::error::{refused, unavailable};
-use crate::records::StoreRow;
-use crate::tables::STORE;
+use reqlore_row_store::METADATA_FORMAT;
+use reqlore_row_store::error::{refused, unavailable};
+use reqlore_row_store::StoreRow;
+use reqlore_row_store::tables::STORE;
 
 /// One statement per step, separated by `;` at the end of a line. The first steps create the
 /// tables of this module. A published file never changes. Version 1 was not released.

@@ -20,10 +20,10 @@ use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
 use super::rows::UnionLayout;
 use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
 use super::statements::SqlStatement;
-use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
-use crate::records::StoreRow;
-use crate::row::{RowBuffer, RowChange, RowQuery, TableRow};
-use crate::tables::{STORE, Table};
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use reqlore_row_store::StoreRow;
+use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow};
+use reqlore_row_store::tables::{STORE, Table};
 
 /// Maximum attempts of a read. It has no side effects, so it can be repeated.
 const READ_ATTEMPTS: usize = 3;

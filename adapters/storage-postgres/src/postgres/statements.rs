@@ -9,8 +9,8 @@ use tokio_postgres::types::ToSql;
 
 use super::errors::DatabaseError;
 use super::rows::{UnionLayout, escape, row_checksum};
-use crate::row::{RowKey, RowQuery, TableRow, Value};
-use crate::tables::{Column, ColumnType, Table};
+use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, ColumnType, Table};
 
 pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 

@@ -1,22 +1,18 @@
 //! Damage that `reqlore check` finds.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
+use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::storage_health::StorageHealth;
+use reqlore_row_store::METADATA_FORMAT;
+use reqlore_row_store::database::{CommitOutcome, Database};
+use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{DOCUMENTS, STORE};
 use reqlore_test_postgres::TestDatabase;
 
 use super::contract::open_on;
-use super::simulated::SimulatedDatabase;
-use crate::database::{CommitOutcome, Database, RowSource, WriteSession};
-use crate::derived::METADATA_FORMAT;
 use crate::postgres::PostgresDatabase;
-use crate::row::{RowChange, RowQuery, TableRow, Value};
-use crate::tables::{DOCUMENTS, STORE};
-use crate::{PasswordSources, PostgresConfig, PostgresStore};
+use crate::{PasswordSources, PostgresConfig};
 
 /// Puts a section, runs a statement, and returns the damage that is found.
 fn damage_after(statement: &str) -> Vec<String> {
@@ -66,50 +62,6 @@ fn lost_text_is_found() {
     assert!(damage.len() == 1 && damage[0].contains("text"), "{damage:?}");
 }
 
-/// A database that finds each row of a table by each query.
-#[derive(Debug)]
-struct WrongIndexes(Arc<dyn Database>);
-
-fn without_conditions(queries: &[RowQuery]) -> Vec<RowQuery> {
-    queries.iter().map(|query| RowQuery::all(query.table)).collect()
-}
-
-#[async_trait]
-impl RowSource for WrongIndexes {
-    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
-        self.0.read(without_conditions(&queries)).await
-    }
-}
-
-#[async_trait]
-impl Database for WrongIndexes {
-    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
-        self.0.begin_snapshot().await
-    }
-
-    fn open_session(&self) -> Box<dyn WriteSession> {
-        self.0.open_session()
-    }
-}
-
-#[test]
-fn row_that_does_not_match_its_query_is_damage() {
-    use reqlore_contract::run;
-    let database: Arc<dyn Database> = SimulatedDatabase::new(1, None);
-    let store = run(PostgresStore::start(Arc::clone(&database))).unwrap();
-    let storage = Storage::in_memory(store);
-    let ids = ["a", "b"].map(DocumentId::section);
-    run(storage.put(&ids[0], "# A"));
-    let wrong = run(PostgresStore::start(Arc::new(WrongIndexes(database)))).unwrap();
-    // Both find the only document.
-    run(wrong.get(&storage.project, &ids[..1])).unwrap();
-    let error = run(wrong.get(&storage.project, &ids[1..])).unwrap_err().to_string();
-    assert!(error.contains("is damaged (an index of table documents)"), "{error}");
-    let none =
-        DocumentFilter { after_name: Some("a".into()), ..DocumentFilter::of_kind(ids[0].kind) };
-    run(wrong.find(&storage.project, &none)).unwrap_err();
-}
-
 /// A server with another format of metadata derives it again when it starts.
 #[test]
 fn metadata_of_an_older_format_is_derived_again() {
@@ -139,9 +91,9 @@ fn metadata_of_an_older_format_is_derived_again() {
     let outdated = run(storage.store.identity_epoch()).unwrap_err().to_string();
     assert!(outdated.contains("start a server of this version"), "{outdated}");
     // Only a server updates it.
-    run(PostgresStore::open(config.clone())).unwrap_err();
+    run(crate::open(config.clone())).unwrap_err();
 
-    let (store, _) = run(PostgresStore::open_for_server(config.clone())).unwrap();
+    let (store, _) = run(crate::open_for_server(config.clone())).unwrap();
     assert_eq!(replace_rows(&config, &all, |_| ()), before);
     assert_eq!(run(store.find_damage()).unwrap(), Vec::<String>::new());
     assert_eq!(run(storage.read_body(&DocumentId::section("s7"))), None);
@@ -150,7 +102,7 @@ fn metadata_of_an_older_format_is_derived_again() {
     run(storage.store.identity_epoch()).unwrap();
 
     set_format(METADATA_FORMAT + 1);
-    let newer = run(PostgresStore::open_for_server(config.clone())).unwrap_err().to_string();
+    let newer = run(crate::open_for_server(config.clone())).unwrap_err().to_string();
     assert!(newer.contains("update Reqlore"), "{newer}");
 }
 

@@ -10,13 +10,13 @@ use reqlore_test_postgres::{PostgresCluster, TestDatabase};
 use tokio::runtime::{Builder, Runtime};
 
 use super::connect_options::parse;
-use crate::database::RowSource;
+use reqlore_row_store::database::RowSource;
 use crate::postgres::connect_options::{PasswordSources, PostgresConfig};
 use crate::postgres::connector::SessionKind;
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::session::PostgresDatabase;
-use crate::row::{RowQuery, Value};
-use crate::tables::STORE;
+use reqlore_row_store::row::{RowQuery, Value};
+use reqlore_row_store::tables::STORE;
 
 /// The smallest runtime that a caller may have: without a timer and without sockets.
 pub(super) fn small_runtime() -> Runtime {

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 
 use super::support::{TestServer, commit, key_of, open_pool, put, row_of};
-use crate::database::{Database, RowSource};
+use reqlore_row_store::database::{Database, RowSource};
 use crate::postgres::schema::{Migration, migrate, migrations, read_schema_status};
-use crate::row::RowQuery;
-use crate::tables::{ColumnType, DOCUMENTS, Index, TABLES, Table};
+use reqlore_row_store::row::RowQuery;
+use reqlore_row_store::tables::{ColumnType, DOCUMENTS, Index, TABLES, Table};
 
 /// CRC32 of the published files.
 const PUBLISHED: [(&str, u32); 1] = [(include_str!("../migrations/0002.sql"), 60_563_119)];

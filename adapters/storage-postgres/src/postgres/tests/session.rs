@@ -5,11 +5,11 @@ use std::thread;
 use tokio_postgres::SimpleQueryMessage;
 
 use super::support::{TestServer, commit, key_of, put, row_of};
-use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::postgres::session::WriteIsolation;
 use crate::postgres::statements::SqlStatement;
-use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
-use crate::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
+use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
 
 fn user(key: &str, text: &str) -> TableRow {
     TableRow::of(&[key.into(), text.into()])

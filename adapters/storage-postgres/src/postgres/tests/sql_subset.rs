@@ -3,8 +3,8 @@
 use super::support::{key_of, row_of};
 use crate::postgres::schema::migrations;
 use crate::postgres::statements::SqlStatement;
-use crate::row::RowQuery;
-use crate::tables::TABLES;
+use reqlore_row_store::row::RowQuery;
+use reqlore_row_store::tables::TABLES;
 
 /// Engines lack these, or they have no effect there.
 const FORBIDDEN: &[&str] = &[

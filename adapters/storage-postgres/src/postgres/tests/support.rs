@@ -3,13 +3,13 @@
 use reqlore_test_postgres::TestDatabase;
 use tokio::runtime::Runtime;
 
-use crate::database::{CommitOutcome, Database, RowSource, WriteSession};
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::schema::{migrate, migrations};
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
 use crate::postgres::{PasswordSources, PostgresConfig};
-use crate::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
-use crate::tables::{ColumnType, Table};
+use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{ColumnType, Table};
 
 pub(crate) struct TestServer {
     pub(crate) database: TestDatabase,

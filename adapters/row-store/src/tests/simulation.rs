@@ -28,12 +28,12 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use super::change_reader::ChangeReader;
-use super::faulty::{FaultPlan, FaultyDatabase};
-use super::seeded_random::SeededRandom;
-use super::simulated::SimulatedDatabase;
+use crate::testing::faulty::{FaultPlan, FaultyDatabase};
+use crate::testing::seeded_random::SeededRandom;
+use crate::testing::simulated::SimulatedDatabase;
 use super::simulation_checks;
 use super::turns::{ClientTask, TurnKeeper};
-use crate::PostgresStore;
+use crate::RowStore;
 use crate::database::Database;
 
 /// Seeds that run at the same time.
@@ -166,7 +166,7 @@ impl World {
         let turn = self.keeper.add_writer();
         loop {
             let database = Arc::new(self.faulty.for_server(self.keeper.pause_of(turn)));
-            let opening = PostgresStore::start(Arc::clone(&database) as Arc<dyn Database>);
+            let opening = RowStore::start(Arc::clone(&database) as Arc<dyn Database>);
             if let Ok(store) = self.keeper.on_server(turn, opening).await {
                 return Rc::new(ServerProcess { turn, store: Arc::new(store), database });
             }

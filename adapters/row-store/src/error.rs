@@ -3,25 +3,25 @@
 use reqlore_domain::ports::documents::StoreError;
 
 /// How messages name the database: never by its address.
-pub(crate) const DATABASE_LABEL: &str = "the database";
+pub const DATABASE_LABEL: &str = "the database";
 
-pub(crate) fn unavailable(reason: impl Into<String>) -> StoreError {
+pub fn unavailable(reason: impl Into<String>) -> StoreError {
     unavailable_at(DATABASE_LABEL.to_owned(), reason.into())
 }
 
-pub(crate) fn unavailable_at(place: String, reason: String) -> StoreError {
+pub fn unavailable_at(place: String, reason: String) -> StoreError {
     StoreError::Unavailable { place, reason, source: None }
 }
 
-pub(crate) fn refused(reason: impl Into<String>) -> StoreError {
+pub fn refused(reason: impl Into<String>) -> StoreError {
     StoreError::Refused { place: DATABASE_LABEL.to_owned(), reason: reason.into() }
 }
 
-pub(crate) fn busy(reason: &str) -> StoreError {
+pub fn busy(reason: &str) -> StoreError {
     StoreError::Busy { reason: format!("{DATABASE_LABEL}: {reason}") }
 }
 
-pub(crate) fn damaged(object: &str) -> StoreError {
+pub fn damaged(object: &str) -> StoreError {
     let reason = format!(
         "is damaged ({object}); restore a backup into a new database with `reqlore restore`"
     );

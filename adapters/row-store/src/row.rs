@@ -13,7 +13,7 @@ use crate::tables::{Column, Table};
 /// A value of a column. The order of values is that of the database: texts and bytes by their
 /// bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
     #[default]
     Null,
     Integer(i64),
@@ -93,18 +93,18 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 ///
 /// Clones share the buffer. The order is that of the bytes: different from the database's.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct TableRow(Bytes);
+pub struct TableRow(Bytes);
 
 /// The values of the key columns of a row, or of the first of them.
-pub(crate) type RowKey = TableRow;
+pub type RowKey = TableRow;
 
 impl TableRow {
-    pub(crate) fn of(values: &[Value<'_>]) -> Self {
+    pub fn of(values: &[Value<'_>]) -> Self {
         Self(Bytes::new()).with(values)
     }
 
     /// This row with further values.
-    pub(crate) fn with(&self, values: &[Value<'_>]) -> Self {
+    pub fn with(&self, values: &[Value<'_>]) -> Self {
         const OVERHEAD: usize = 9;
         let content = |value: &Value<'_>| match value {
             Value::Null | Value::Integer(_) => 0,
@@ -121,21 +121,21 @@ impl TableRow {
     }
 
     /// The encoded values.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    pub(crate) fn values(&self) -> Values<'_> {
+    pub fn values(&self) -> Values<'_> {
         Values { rest: &self.0 }
     }
 
     /// The value of a column; null after the last one.
-    pub(crate) fn value(&self, column: usize) -> Value<'_> {
+    pub fn value(&self, column: usize) -> Value<'_> {
         self.values().nth(column).unwrap_or_default()
     }
 
     /// The first values.
-    pub(crate) fn prefix(&self, width: usize) -> RowKey {
+    pub fn prefix(&self, width: usize) -> RowKey {
         let mut values = self.values();
         if let Some(last) = width.checked_sub(1) {
             values.nth(last);
@@ -154,12 +154,12 @@ impl TableRow {
         Self::of(&values)
     }
 
-    pub(crate) fn starts_with(&self, prefix: &RowKey) -> bool {
+    pub fn starts_with(&self, prefix: &RowKey) -> bool {
         self.0.starts_with(&prefix.0)
     }
 
     /// This row with another value of a column.
-    pub(crate) fn replace(&self, column: usize, value: Value<'_>) -> Self {
+    pub fn replace(&self, column: usize, value: Value<'_>) -> Self {
         let mut values: Vec<_> = self.values().collect();
         if let Some(old) = values.get_mut(column) {
             *old = value;
@@ -168,7 +168,7 @@ impl TableRow {
     }
 
     /// Shares the bytes of a value of this row.
-    pub(crate) fn share(&self, binary: &[u8]) -> Bytes {
+    pub fn share(&self, binary: &[u8]) -> Bytes {
         self.0.slice_ref(binary)
     }
 }
@@ -181,7 +181,7 @@ impl fmt::Debug for TableRow {
 
 /// The values of a row.
 #[derive(Clone)]
-pub(crate) struct Values<'a> {
+pub struct Values<'a> {
     rest: &'a [u8],
 }
 
@@ -197,15 +197,15 @@ impl<'a> Iterator for Values<'a> {
 
 /// Encodes rows, one after another.
 #[derive(Default)]
-pub(crate) struct RowBuffer(Vec<u8>);
+pub struct RowBuffer(Vec<u8>);
 
 impl RowBuffer {
-    pub(crate) fn push(&mut self, value: Value<'_>) {
+    pub fn push(&mut self, value: Value<'_>) {
         value.append_to(&mut self.0);
     }
 
     /// Ends a row.
-    pub(crate) fn take(&mut self) -> TableRow {
+    pub fn take(&mut self) -> TableRow {
         let row = TableRow(Bytes::copy_from_slice(&self.0));
         self.0.clear();
         row
@@ -214,30 +214,30 @@ impl RowBuffer {
 
 /// Selects the rows of one table that meet all conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct RowQuery {
-    pub(crate) table: &'static Table,
+pub struct RowQuery {
+    pub table: &'static Table,
     /// The columns that [`Self::tuples`] compare.
-    pub(crate) columns: Vec<&'static str>,
+    pub columns: Vec<&'static str>,
     /// A row must have the values of one of these tuples. One empty tuple accepts every row.
     /// A query with several tuples has no range, order or limit.
-    pub(crate) tuples: Vec<TableRow>,
+    pub tuples: Vec<TableRow>,
     /// A column and the half-open range of its values, each a row of one value. Null is in no
     /// range.
-    pub(crate) range: Option<(&'static str, Range<TableRow>)>,
+    pub range: Option<(&'static str, Range<TableRow>)>,
     /// A column that is not null.
-    pub(crate) not_null: Option<&'static str>,
+    pub not_null: Option<&'static str>,
     /// The columns to sort by.
-    pub(crate) order: Vec<&'static str>,
-    pub(crate) is_descending: bool,
+    pub order: Vec<&'static str>,
+    pub is_descending: bool,
     /// Maximum number of rows.
-    pub(crate) limit: Option<usize>,
+    pub limit: Option<usize>,
     /// The columns of the rows: all, or all but the wide ones.
-    pub(crate) wanted: &'static [Column],
+    pub wanted: &'static [Column],
 }
 
 impl RowQuery {
     /// All rows with these values.
-    pub(crate) fn equal(
+    pub fn equal(
         table: &'static Table,
         columns: &[&'static str],
         values: &[Value<'_>],
@@ -256,7 +256,7 @@ impl RowQuery {
     }
 
     /// The rows with these keys, or with keys that begin with these values.
-    pub(crate) fn keys(table: &'static Table, keys: Vec<RowKey>) -> Self {
+    pub fn keys(table: &'static Table, keys: Vec<RowKey>) -> Self {
         let width = keys.first().map_or(0, |key| key.values().count());
         let mut columns = Vec::with_capacity(width);
         columns.extend(table.columns.iter().take(width).map(|column| column.name));
@@ -264,25 +264,25 @@ impl RowQuery {
     }
 
     /// All rows of a table.
-    pub(crate) fn all(table: &'static Table) -> Self {
+    pub fn all(table: &'static Table) -> Self {
         Self::equal(table, &[], &[])
     }
 
-    pub(crate) fn sorted_by(self, order: &[&'static str]) -> Self {
+    pub fn sorted_by(self, order: &[&'static str]) -> Self {
         Self { order: order.to_vec(), ..self }
     }
 
-    pub(crate) fn limited_to(self, limit: usize) -> Self {
+    pub fn limited_to(self, limit: usize) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
     /// Leaves the wide columns out of the rows.
-    pub(crate) fn narrow(self) -> Self {
+    pub fn narrow(self) -> Self {
         Self { wanted: self.table.narrow_columns(), ..self }
     }
 
     /// Sorts rows of the table as the database does.
-    pub(crate) fn sort(&self, rows: &mut [TableRow]) {
+    pub fn sort(&self, rows: &mut [TableRow]) {
         let mut order = Vec::with_capacity(self.order.len());
         order.extend(self.order.iter().filter_map(|name| self.table.index_of(name)));
         if order.is_empty() {
@@ -298,7 +298,7 @@ impl RowQuery {
     }
 
     /// Fails if a row does not meet the conditions: an index led to a wrong row.
-    pub(crate) fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
+    pub fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
         let position = |name: &&str| self.table.index_of(name);
         let columns: Vec<_> = self.columns.iter().filter_map(position).collect();
         let tuples = HashSet::<&TableRow>::from_iter(&self.tuples);
@@ -318,7 +318,7 @@ impl RowQuery {
         Ok(())
     }
 
-    pub(crate) fn within(self, column: &'static str, range: Range<Value<'_>>) -> Self {
+    pub fn within(self, column: &'static str, range: Range<Value<'_>>) -> Self {
         let range = TableRow::of(&[range.start])..TableRow::of(&[range.end]);
         Self { range: Some((column, range)), ..self }
     }
@@ -327,7 +327,7 @@ impl RowQuery {
 /// A change of one row. The row before lets a database write only the columns that differ, and
 /// find the entries of its indexes. It is known in tables with indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum RowChange {
+pub enum RowChange {
     /// Inserts a row. In a table without indexes, it may replace one with the same key.
     Insert(TableRow),
     /// Replaces the row with the same key.

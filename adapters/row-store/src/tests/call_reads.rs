@@ -8,8 +8,8 @@ use reqlore_contract::Storage;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, StoreResult};
 
-use super::simulated::SimulatedDatabase;
-use crate::PostgresStore;
+use crate::testing::simulated::SimulatedDatabase;
+use crate::RowStore;
 use crate::database::{Database, RowSource, WriteSession};
 use crate::row::{RowQuery, TableRow};
 
@@ -58,7 +58,7 @@ fn repeated_call_takes_one_round_trip() {
     reqlore_contract::run(async {
         let database = SimulatedDatabase::new(1, None);
         let counting = Arc::new(CountingDatabase { database, reads: AtomicUsize::new(0) });
-        let store = PostgresStore::start(Arc::clone(&counting) as _).await.unwrap();
+        let store = RowStore::start(Arc::clone(&counting) as _).await.unwrap();
         let storage = Storage::in_memory(store);
         storage.put(&DocumentId::section("linked"), "# Linked\n\nSee REQ-001.").await;
         counting.reads.store(0, Ordering::Relaxed);
@@ -77,7 +77,7 @@ fn repeated_call_takes_one_round_trip() {
 #[test]
 fn results_of_an_earlier_state_are_not_mixed_with_newer_ones() {
     reqlore_contract::run(async {
-        let store = PostgresStore::start(SimulatedDatabase::new(1, None)).await.unwrap();
+        let store = RowStore::start(SimulatedDatabase::new(1, None)).await.unwrap();
         let storage = Storage::in_memory(store);
         let (project, id) = (&storage.project, DocumentId::section("a"));
         let ids = std::slice::from_ref(&id);

@@ -16,16 +16,16 @@ use crate::row::{RowChange, RowKey, RowQuery, TableRow};
 use crate::tables::{STORE, TABLES, Table};
 
 /// The rows of a table by their key.
-pub(crate) type Rows = BTreeMap<RowKey, TableRow>;
+pub type Rows = BTreeMap<RowKey, TableRow>;
 /// The committed rows by table.
-pub(crate) type CommittedRows = BTreeMap<&'static str, Arc<Rows>>;
+pub type CommittedRows = BTreeMap<&'static str, Arc<Rows>>;
 /// The rows of a transaction by table and key, `None` for a deleted one.
 type PendingRows = BTreeMap<&'static str, BTreeMap<RowKey, Option<TableRow>>>;
 /// Called repeatedly while a writer waits for another one.
-pub(crate) type WaitTurn = Arc<dyn Fn() + Send + Sync>;
+pub type WaitTurn = Arc<dyn Fn() + Send + Sync>;
 
 /// Servers share it by `Arc`.
-pub(crate) struct SimulatedDatabase {
+pub struct SimulatedDatabase {
     state: Mutex<SharedState>,
     writer_ended: Condvar,
     /// Replaces waiting on `writer_ended`.
@@ -48,7 +48,7 @@ impl std::fmt::Debug for SimulatedDatabase {
 
 impl SimulatedDatabase {
     /// A database after its migrations.
-    pub(crate) fn new(seed: u64, wait_turn: Option<WaitTurn>) -> Arc<Self> {
+    pub fn new(seed: u64, wait_turn: Option<WaitTurn>) -> Arc<Self> {
         let mut random = SeededRandom::new(seed);
         let [low, high] = [random.next_number(), random.next_number()].map(u128::from);
         let row = StoreRow {
@@ -76,17 +76,17 @@ impl SimulatedDatabase {
     }
 
     /// The committed rows of a table.
-    pub(crate) fn rows(&self, table: &'static Table) -> Arc<Rows> {
+    pub fn rows(&self, table: &'static Table) -> Arc<Rows> {
         Arc::clone(&self.lock().tables[table.name])
     }
 
     /// The committed rows of all tables.
-    pub(crate) fn copy(&self) -> CommittedRows {
+    pub fn copy(&self) -> CommittedRows {
         self.lock().tables.clone()
     }
 
     /// Continues from an older state, like a standby that lacked the newest commits.
-    pub(crate) fn restore(&self, tables: CommittedRows) {
+    pub fn restore(&self, tables: CommittedRows) {
         self.lock().tables = tables;
     }
 
@@ -283,6 +283,6 @@ impl Drop for SimulatedSession {
 }
 
 /// An error that no caller of the seam may cause.
-pub(crate) fn bug(message: impl Into<String>) -> StoreError {
+pub fn bug(message: impl Into<String>) -> StoreError {
     StoreError::Internal(message.into())
 }

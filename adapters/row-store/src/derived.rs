@@ -28,7 +28,7 @@ use crate::tables::{COUNTS, DIAGNOSTICS, ENTITY_WORDS, ITEM_COUNTS, LINKS, Table
 /// How an error names damaged metadata.
 const METADATA: &str = "document metadata";
 /// The format of metadata and lists in the database.
-pub(crate) const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
+pub const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
 
 pub(crate) const ENTITIES: &str = "entities";
 pub(crate) const UNTAGGED_ENTITIES: &str = "untagged";

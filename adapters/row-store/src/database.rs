@@ -14,11 +14,11 @@ use crate::row::{RowChange, RowQuery, TableRow};
 use crate::tables::Table;
 
 /// Random ID of a group of commits.
-pub(crate) type GroupId = [u8; 16];
+pub type GroupId = [u8; 16];
 
 /// Rows that can be read. They are verified by their checksum.
 #[async_trait]
-pub(crate) trait RowSource: Send + Sync {
+pub trait RowSource: Send + Sync {
     /// Runs all queries on one state, in one round trip.
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>>;
 }
@@ -26,7 +26,7 @@ pub(crate) trait RowSource: Send + Sync {
 /// A database with the tables of this storage. A read sees every commit that was acknowledged
 /// before it.
 #[async_trait]
-pub(crate) trait Database: RowSource + fmt::Debug + 'static {
+pub trait Database: RowSource + fmt::Debug + 'static {
     /// Begins a transaction that reads the present state until it is dropped.
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>>;
 
@@ -44,7 +44,7 @@ pub(crate) trait Database: RowSource + fmt::Debug + 'static {
 }
 
 /// One connection of a writer, used from a thread that may block. At most one transaction is open.
-pub(crate) trait WriteSession: Send {
+pub trait WriteSession: Send {
     /// Begins a transaction, waits for those of all other writers, and runs queries on the state
     /// that they left, in one round trip. `Err` leaves no transaction open.
     fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError>;
@@ -76,7 +76,7 @@ pub(crate) trait WriteSession: Send {
 
 /// Why a transaction cannot continue. It must be rolled back.
 #[derive(Debug)]
-pub(crate) enum SessionError {
+pub enum SessionError {
     /// A conflict with another transaction, or the connection was lost before the commit: nothing
     /// was written, and the transaction can be repeated. The problem is for logs and for the error
     /// after the last attempt.
@@ -87,7 +87,7 @@ pub(crate) enum SessionError {
 
 impl SessionError {
     /// The error for a caller, if the transaction is not repeated.
-    pub(crate) fn to_store_error(&self) -> StoreError {
+    pub fn to_store_error(&self) -> StoreError {
         match self {
             Self::Retry(problem) => busy(&format!("{problem}; try again")),
             Self::Failed(error) => error.clone_for_group(),
@@ -97,7 +97,7 @@ impl SessionError {
 
 /// The end of a transaction.
 #[derive(Debug)]
-pub(crate) enum CommitOutcome {
+pub enum CommitOutcome {
     /// Durable.
     Committed,
     /// Nothing was written, and the transaction can be repeated.

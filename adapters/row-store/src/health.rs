@@ -7,7 +7,7 @@ use reqlore_domain::ports::documents::{DocumentFilter, StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::{DatabaseStatistics, StorageHealth};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::PostgresStore;
+use crate::RowStore;
 use crate::archive::SnapshotReader;
 use crate::database::RowSource;
 use crate::derived::{LIST_TABLES, ListRows};
@@ -20,7 +20,7 @@ use crate::row::RowQuery;
 const MAX_REPORTED: usize = 100;
 
 #[async_trait]
-impl StorageHealth for PostgresStore {
+impl StorageHealth for RowStore {
     fn database_statistics(&self) -> Option<DatabaseStatistics> {
         let connections = self.database.connection_statistics();
         Some(DatabaseStatistics { writes: self.counters.read(), ..connections })
@@ -39,7 +39,7 @@ impl StorageHealth for PostgresStore {
     }
 }
 
-impl PostgresStore {
+impl RowStore {
     /// Reads one state of the database, so that commits in between are no differences.
     async fn find_list_damage(&self, damage: &mut Vec<String>) -> StoreResult<()> {
         let mut reader = SnapshotReader::begin(&*self.database).await?;

@@ -8,38 +8,38 @@ use ColumnType::{Binary, Integer, Text};
 
 /// A table and its columns.
 #[derive(Debug)]
-pub(crate) struct Table {
-    pub(crate) name: &'static str,
-    pub(crate) columns: &'static [Column],
+pub struct Table {
+    pub name: &'static str,
+    pub columns: &'static [Column],
     /// Number of leading columns that form the primary key.
-    pub(crate) key_width: usize,
+    pub key_width: usize,
     /// Indexes besides the primary key.
     #[cfg_attr(not(test), expect(dead_code, reason = "a migration creates those of PostgreSQL"))]
-    pub(crate) indexes: &'static [Index],
+    pub indexes: &'static [Index],
 }
 
 #[derive(Debug)]
 #[cfg_attr(not(test), expect(dead_code, reason = "a migration creates those of PostgreSQL"))]
-pub(crate) struct Index {
-    pub(crate) name: &'static str,
-    pub(crate) columns: &'static [&'static str],
+pub struct Index {
+    pub name: &'static str,
+    pub columns: &'static [&'static str],
     /// Each query that uses the index implies that this column is not null. An index may leave out
     /// the other rows.
-    pub(crate) condition: Option<&'static str>,
+    pub condition: Option<&'static str>,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Column {
-    pub(crate) name: &'static str,
-    pub(crate) kind: ColumnType,
-    pub(crate) is_nullable: bool,
+pub struct Column {
+    pub name: &'static str,
+    pub kind: ColumnType,
+    pub is_nullable: bool,
     /// Only queries that want it read it, so a database does not verify it with the row: the
     /// value has its own checksum. Such columns are the last ones of a table.
-    pub(crate) is_wide: bool,
+    pub is_wide: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum ColumnType {
+pub enum ColumnType {
     Integer,
     Text,
     Binary,
@@ -61,18 +61,18 @@ impl Hash for Table {
 }
 
 impl ColumnType {
-    pub(crate) const ALL: [Self; 3] = [Self::Integer, Self::Text, Self::Binary];
+    pub const ALL: [Self; 3] = [Self::Integer, Self::Text, Self::Binary];
 }
 
 impl Table {
     /// The columns without the wide ones.
-    pub(crate) fn narrow_columns(&self) -> &'static [Column] {
+    pub fn narrow_columns(&self) -> &'static [Column] {
         let wide = self.columns.iter().filter(|column| column.is_wide).count();
         &self.columns[..self.columns.len() - wide]
     }
 
     /// The position of a column in a row.
-    pub(crate) fn index_of(&self, column: &str) -> Option<usize> {
+    pub fn index_of(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|one| one.name == column)
     }
 }
@@ -102,7 +102,7 @@ const KIND: Column = column("kind", Text);
 const NAME: Column = column("name", Text);
 
 /// One row: what is in the database. `state` is `complete`, or `filling` during an import.
-pub(crate) static STORE: Table = Table {
+pub static STORE: Table = Table {
     name: "store",
     key_width: 1,
     indexes: &[],
@@ -121,14 +121,14 @@ pub(crate) static STORE: Table = Table {
 };
 
 /// The last group that each server committed, and the time of its newest change, or 0.
-pub(crate) static SERVER_GROUPS: Table = Table {
+pub static SERVER_GROUPS: Table = Table {
     name: "server_groups",
     key_width: 1,
     indexes: &[],
     columns: &[column("server", Binary), column("group_id", Binary), column("at", Integer)],
 };
 
-pub(crate) static PROJECTS: Table = Table {
+pub static PROJECTS: Table = Table {
     name: "projects",
     key_width: 1,
     indexes: &[],
@@ -143,7 +143,7 @@ pub(crate) static PROJECTS: Table = Table {
 };
 
 /// The writer of the revisions from the first one on, up to the next row.
-pub(crate) static WRITERS: Table = Table {
+pub static WRITERS: Table = Table {
     name: "writers",
     key_width: 2,
     indexes: &[],
@@ -151,7 +151,7 @@ pub(crate) static WRITERS: Table = Table {
 };
 
 /// The highest number that an item of a kind ever had.
-pub(crate) static SEQUENCES: Table = Table {
+pub static SEQUENCES: Table = Table {
     name: "sequences",
     key_width: 2,
     indexes: &[],
@@ -159,7 +159,7 @@ pub(crate) static SEQUENCES: Table = Table {
 };
 
 /// Documents, also deleted ones, which have no version and no other value after it.
-pub(crate) static DOCUMENTS: Table = Table {
+pub static DOCUMENTS: Table = Table {
     name: "documents",
     key_width: 3,
     indexes: &[
@@ -200,7 +200,7 @@ pub(crate) static DOCUMENTS: Table = Table {
 };
 
 /// Texts of documents, in parts.
-pub(crate) static BODIES: Table = Table {
+pub static BODIES: Table = Table {
     name: "bodies",
     key_width: 4,
     indexes: &[],
@@ -208,7 +208,7 @@ pub(crate) static BODIES: Table = Table {
 };
 
 /// Earlier texts of documents, in parts.
-pub(crate) static TEXTS: Table = Table {
+pub static TEXTS: Table = Table {
     name: "texts",
     key_width: 5,
     indexes: &[],
@@ -223,7 +223,7 @@ pub(crate) static TEXTS: Table = Table {
 };
 
 /// Entries of the history that a later change ended.
-pub(crate) static HISTORY: Table = Table {
+pub static HISTORY: Table = Table {
     name: "history",
     key_width: 4,
     indexes: &[index("history_by_end", &["ended"], None)],
@@ -247,7 +247,7 @@ pub(crate) static HISTORY: Table = Table {
     ],
 };
 
-pub(crate) static LINKS: Table = Table {
+pub static LINKS: Table = Table {
     name: "links",
     key_width: 5,
     indexes: &[],
@@ -255,11 +255,11 @@ pub(crate) static LINKS: Table = Table {
 };
 
 /// Documents with a diagnostic.
-pub(crate) static DIAGNOSTICS: Table =
+pub static DIAGNOSTICS: Table =
     Table { name: "diagnostics", key_width: 3, indexes: &[], columns: &[PROJECT, KIND, NAME] };
 
 /// Number of listed items in each group. `status` and `type` are empty for items without.
-pub(crate) static ITEM_COUNTS: Table = Table {
+pub static ITEM_COUNTS: Table = Table {
     name: "item_counts",
     key_width: 5,
     indexes: &[],
@@ -275,7 +275,7 @@ pub(crate) static ITEM_COUNTS: Table = Table {
 
 /// Counts of a project by kind, so that no answer counts rows. Counters: `entities`,
 /// `untagged` and `tag:NAME` by the kind of entity, `diagnostics` by the kind of document.
-pub(crate) static COUNTS: Table = Table {
+pub static COUNTS: Table = Table {
     name: "counts",
     key_width: 3,
     indexes: &[],
@@ -283,11 +283,11 @@ pub(crate) static COUNTS: Table = Table {
 };
 
 /// Entities without tags. `kind` is that of the entity.
-pub(crate) static UNTAGGED: Table =
+pub static UNTAGGED: Table =
     Table { name: "untagged", key_width: 3, indexes: &[], columns: &[PROJECT, KIND, NAME] };
 
 /// The words by which entities are found.
-pub(crate) static ENTITY_WORDS: Table = Table {
+pub static ENTITY_WORDS: Table = Table {
     name: "entity_words",
     key_width: 3,
     indexes: &[],
@@ -295,7 +295,7 @@ pub(crate) static ENTITY_WORDS: Table = Table {
 };
 
 /// Users as JSON, by their name in lower case.
-pub(crate) static USERS: Table = Table {
+pub static USERS: Table = Table {
     name: "users",
     key_width: 1,
     indexes: &[],
@@ -303,7 +303,7 @@ pub(crate) static USERS: Table = Table {
 };
 
 /// Tokens as JSON. The last use is not in the text.
-pub(crate) static TOKENS: Table = Table {
+pub static TOKENS: Table = Table {
     name: "tokens",
     key_width: 1,
     indexes: &[],
@@ -316,7 +316,7 @@ pub(crate) static TOKENS: Table = Table {
     ],
 };
 
-pub(crate) static AUDIT: Table = Table {
+pub static AUDIT: Table = Table {
     name: "audit",
     key_width: 1,
     indexes: &[],
@@ -324,7 +324,7 @@ pub(crate) static AUDIT: Table = Table {
 };
 
 /// Idempotency records as JSON, and the response of their write.
-pub(crate) static IDEMPOTENCY: Table = Table {
+pub static IDEMPOTENCY: Table = Table {
     name: "idempotency",
     key_width: 1,
     indexes: &[index("idempotency_by_age", &["at"], None)],
@@ -337,7 +337,7 @@ pub(crate) static IDEMPOTENCY: Table = Table {
 };
 
 /// All tables, in the order in which a group writes them.
-pub(crate) static TABLES: [&Table; 19] = [
+pub static TABLES: [&Table; 19] = [
     &STORE,
     &SERVER_GROUPS,
     &PROJECTS,

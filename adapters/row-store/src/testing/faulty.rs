@@ -16,29 +16,29 @@ use crate::tables::Table;
 
 /// How often faults happen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct FaultPlan {
+pub struct FaultPlan {
     /// Faults in 1,000 calls.
-    pub(crate) rate: usize,
+    pub rate: usize,
     /// Maximum number of faults in a row that a session has. More than the attempts of the store
     /// let groups fail.
-    pub(crate) series: usize,
+    pub series: usize,
     /// True if also reads outside transactions fail, and errors that no attempt repeats happen.
-    pub(crate) is_visible: bool,
+    pub is_visible: bool,
 }
 
 impl FaultPlan {
     /// Faults that the store hides from its callers.
-    pub(crate) const HIDDEN: Self = Self { rate: 80, series: 2, is_visible: false };
+    pub const HIDDEN: Self = Self { rate: 80, series: 2, is_visible: false };
 }
 
 /// The database as one server sees it.
-pub(crate) struct FaultyDatabase {
+pub struct FaultyDatabase {
     inner: Arc<dyn Database>,
     faults: Arc<Faults>,
     /// Called before each call of a writer.
     pause: WaitTurn,
     /// True after the server was killed: it reaches the database no more.
-    pub(crate) is_dead: Arc<AtomicBool>,
+    pub is_dead: Arc<AtomicBool>,
 }
 
 /// The faults of all servers.
@@ -80,7 +80,7 @@ impl std::fmt::Debug for FaultyDatabase {
 }
 
 impl FaultyDatabase {
-    pub(crate) fn new(inner: Arc<dyn Database>, plan: FaultPlan, seed: u64) -> Self {
+    pub fn new(inner: Arc<dyn Database>, plan: FaultPlan, seed: u64) -> Self {
         let random = SeededRandom::new(seed);
         let state = FaultState {
             plan,
@@ -98,13 +98,13 @@ impl FaultyDatabase {
     }
 
     /// The same database for another server.
-    pub(crate) fn for_server(&self, pause: WaitTurn) -> Self {
+    pub fn for_server(&self, pause: WaitTurn) -> Self {
         let (inner, faults) = (Arc::clone(&self.inner), Arc::clone(&self.faults));
         Self { inner, faults, pause, is_dead: Arc::default() }
     }
 
     /// From now on there are no faults.
-    pub(crate) fn end_faults(&self) {
+    pub fn end_faults(&self) {
         let mut state = self.faults.lock();
         state.end_unknown();
         state.late = None;

@@ -12,23 +12,26 @@ use crate::tables::{ColumnType, DOCUMENTS, HISTORY, LINKS, PROJECTS, TABLES, Tab
 
 /// Generates a test of each rule: `seam_suite!(open())`, where `open()` returns an
 /// `Arc<dyn Database>` and a guard.
+#[macro_export]
 macro_rules! seam_suite {
     ($open:expr) => {
-        $crate::tests::seam::cases! { $open; writer_waits_for_the_other_writer
+        $crate::seam_cases! { $open; writer_waits_for_the_other_writer
         writes_show_after_the_commit rolled_back_writes_are_undone snapshot_keeps_its_state
         invalid_rows_are_refused queries_match_the_simulated_database }
     };
 }
-macro_rules! cases {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! seam_cases {
     ($open:expr; $($case:ident)+) => {
         $(#[test]
         fn $case() {
             let (database, _guard) = $open;
-            $crate::tests::seam::$case(&database);
+            $crate::testing::seam::$case(&database);
         })+
     };
 }
-pub(crate) use {cases, seam_suite};
+
 
 fn link(name: &str) -> TableRow {
     TableRow::of(&["p", "t", "k", name, "r"].map(Value::from))
@@ -55,7 +58,7 @@ fn commit(session: &mut dyn WriteSession) {
     assert!(matches!(session.commit(), CommitOutcome::Committed));
 }
 
-pub(crate) fn writer_waits_for_the_other_writer(database: &Arc<dyn Database>) {
+pub fn writer_waits_for_the_other_writer(database: &Arc<dyn Database>) {
     let mut one = database.open_session();
     one.begin(&[]).unwrap();
     let (sender, began) = mpsc::channel();
@@ -74,7 +77,7 @@ pub(crate) fn writer_waits_for_the_other_writer(database: &Arc<dyn Database>) {
     assert_eq!(other.join().unwrap(), [vec![link("a")]]);
 }
 
-pub(crate) fn writes_show_after_the_commit(database: &Arc<dyn Database>) {
+pub fn writes_show_after_the_commit(database: &Arc<dyn Database>) {
     let mut session = database.open_session();
     assert_eq!(session.begin(&[RowQuery::all(&LINKS)]).unwrap(), [no_rows()]);
     session.write(put(link("a"))).unwrap();
@@ -89,7 +92,7 @@ pub(crate) fn writes_show_after_the_commit(database: &Arc<dyn Database>) {
     assert!(read(database, RowQuery::all(&LINKS)).is_empty());
 }
 
-pub(crate) fn rolled_back_writes_are_undone(database: &Arc<dyn Database>) {
+pub fn rolled_back_writes_are_undone(database: &Arc<dyn Database>) {
     let mut session = database.open_session();
     session.roll_back();
     session.begin(&[]).unwrap();
@@ -104,7 +107,7 @@ pub(crate) fn rolled_back_writes_are_undone(database: &Arc<dyn Database>) {
     assert_eq!(session.begin(&[RowQuery::all(&LINKS)]).unwrap(), [no_rows()]);
 }
 
-pub(crate) fn snapshot_keeps_its_state(database: &Arc<dyn Database>) {
+pub fn snapshot_keeps_its_state(database: &Arc<dyn Database>) {
     let all = || vec![RowQuery::all(&LINKS)];
     // The runtime stays alive, because a snapshot may need it until its end.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -119,7 +122,7 @@ pub(crate) fn snapshot_keeps_its_state(database: &Arc<dyn Database>) {
     assert_eq!(read(database, RowQuery::all(&LINKS)), [link("a")]);
 }
 
-pub(crate) fn invalid_rows_are_refused(database: &Arc<dyn Database>) {
+pub fn invalid_rows_are_refused(database: &Arc<dyn Database>) {
     let mut session = database.open_session();
     assert!(session.write(put(link("a"))).is_err(), "outside a transaction");
     let number = TableRow::of(&["p".into(), "1".into(), 0.into(), 0.into()]);
@@ -138,7 +141,7 @@ pub(crate) fn invalid_rows_are_refused(database: &Arc<dyn Database>) {
 }
 
 /// Writes random rows into both databases, and compares the answers of random queries.
-pub(crate) fn queries_match_the_simulated_database(database: &Arc<dyn Database>) {
+pub fn queries_match_the_simulated_database(database: &Arc<dyn Database>) {
     let mut random = SeededRandom::new(20);
     let simulated: Arc<dyn Database> = SimulatedDatabase::new(20, None);
     let tables = [&DOCUMENTS, &HISTORY, &LINKS];

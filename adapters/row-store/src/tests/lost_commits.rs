@@ -8,9 +8,9 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::DocumentChange;
 
 use super::change_reader::{ChangeReader, read_versions};
-use super::faulty::{FaultPlan, FaultyDatabase};
-use super::simulated::SimulatedDatabase;
-use crate::PostgresStore;
+use crate::testing::faulty::{FaultPlan, FaultyDatabase};
+use crate::testing::simulated::SimulatedDatabase;
+use crate::RowStore;
 use crate::database::Database;
 
 #[test]
@@ -21,7 +21,7 @@ fn lost_commits_make_readers_start_again() {
         let inner = Arc::clone(&simulated) as Arc<dyn Database>;
         let faulty = Arc::new(FaultyDatabase::new(inner, plan, 1));
         let database = Arc::clone(&faulty) as Arc<dyn Database>;
-        let s = Storage::in_memory(PostgresStore::start(database).await.unwrap());
+        let s = Storage::in_memory(RowStore::start(database).await.unwrap());
         let [kept, lost, new] = ["kept", "lost", "new"].map(DocumentId::section);
         s.put(&kept, "kept").await;
         let standby = simulated.copy();

@@ -379,27 +379,27 @@ pub(crate) fn decode_audit_row(row: &TableRow) -> StoreResult<AuditRow> {
 
 /// The row of `store`.
 #[derive(Debug, Clone)]
-pub(crate) struct StoreRow {
+pub struct StoreRow {
     /// `complete`, or `filling` during an import.
-    pub(crate) state: String,
-    pub(crate) store_id: [u8; 16],
-    pub(crate) epoch: i64,
-    pub(crate) newest_audit: ChainHead,
-    pub(crate) metadata_format: i64,
+    pub state: String,
+    pub store_id: [u8; 16],
+    pub epoch: i64,
+    pub newest_audit: ChainHead,
+    pub metadata_format: i64,
 }
 
 impl StoreRow {
-    pub(crate) const COMPLETE: &str = "complete";
-    pub(crate) const FILLING: &str = "filling";
+    pub const COMPLETE: &str = "complete";
+    pub const FILLING: &str = "filling";
     /// The value of the key.
-    pub(crate) const ID: i64 = 1;
+    pub const ID: i64 = 1;
 
-    pub(crate) fn key() -> RowKey {
+    pub fn key() -> RowKey {
         TableRow::of(&[Self::ID.into()])
     }
 
     /// Decodes the result of a query for the only row.
-    pub(crate) fn decode(rows: &[TableRow]) -> StoreResult<Self> {
+    pub fn decode(rows: &[TableRow]) -> StoreResult<Self> {
         let row = rows.first().ok_or_else(|| damaged("the row of table store"))?;
         let mut reader = RowReader::new(row, "the row of table store").after(1);
         Ok(Self {
@@ -411,7 +411,7 @@ impl StoreRow {
         })
     }
 
-    pub(crate) fn encode(&self) -> TableRow {
+    pub fn encode(&self) -> TableRow {
         let ChainHead { number, hash } = self.newest_audit;
         Self::key().with(&[
             (&self.state).into(),
@@ -424,7 +424,7 @@ impl StoreRow {
     }
 
     /// Refuses a database that an import is filling, or whose metadata has another format.
-    pub(crate) fn check_usable(&self) -> StoreResult<()> {
+    pub fn check_usable(&self) -> StoreResult<()> {
         self.check_complete()?;
         match self.metadata_format.cmp(&METADATA_FORMAT) {
             Ordering::Equal => Ok(()),
@@ -438,7 +438,7 @@ impl StoreRow {
     }
 
     /// Refuses a database that an import is filling.
-    pub(crate) fn check_complete(&self) -> StoreResult<()> {
+    pub fn check_complete(&self) -> StoreResult<()> {
         if self.state == Self::COMPLETE {
             return Ok(());
         }

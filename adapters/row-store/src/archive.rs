@@ -13,7 +13,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::PostgresStore;
+use crate::RowStore;
 use crate::database::{Database, RowSource};
 use crate::derived::DerivedColumns;
 use crate::error::{damaged, refused};
@@ -40,7 +40,7 @@ const BATCH_BYTES: usize = 2 * 1024 * 1024;
 const BATCH_PARTS: usize = BATCH_BYTES / PART_BYTES;
 
 #[async_trait]
-impl Archive for PostgresStore {
+impl Archive for RowStore {
     async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
         Ok(Box::new(SnapshotReader::begin(&*self.database).await?))
     }
@@ -327,7 +327,7 @@ fn begin_import(engine: &mut GroupWriterEngine) -> StoreResult<()> {
 }
 
 struct ImportWriter {
-    store: PostgresStore,
+    store: RowStore,
 }
 
 #[async_trait]

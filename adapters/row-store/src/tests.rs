@@ -1,0 +1,18 @@
+//! The contract suite on a simulated database, with and without faults, and tests of the store.
+
+mod call_reads;
+mod change_reader;
+mod contract;
+mod damage;
+mod lost_commits;
+mod simulation;
+mod simulation_checks;
+mod turns;
+
+mod simulated_seam {
+    crate::seam_suite!((
+        crate::testing::simulated::SimulatedDatabase::new(1, None)
+            as std::sync::Arc<dyn crate::database::Database>,
+        ()
+    ));
+}
