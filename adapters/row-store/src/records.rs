@@ -10,7 +10,9 @@ use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::identity::{Token, User};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry, TextHash};
+use reqlore_domain::ports::history::{
+    ChangeOrigin, HistoryEntry, PastContent, PastEntry, TextHash,
+};
 use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -206,6 +208,12 @@ const DERIVED_COLUMNS: usize = 5;
 const VALUES_OF_PRESENT: usize = 13;
 
 impl DocumentRow {
+    /// The newest entry of the history of a document, with its number.
+    pub(crate) fn into_entry(self) -> Option<(u64, HistoryEntry)> {
+        let PresentRow { version, modified: at, origin, .. } = self.present?;
+        Some((self.number, HistoryEntry { version: Some(version), at, origin, is_purged: false }))
+    }
+
     pub(crate) fn decode(row: &TableRow) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, "a document's row").after(3);
         let (revision, number) = (reader.number()?, reader.number()?);
@@ -342,6 +350,11 @@ pub(crate) struct EntryRow {
 }
 
 impl EntryRow {
+    pub(crate) fn into_entry(self) -> HistoryEntry {
+        let Self { hash, at, origin, is_purged, .. } = self;
+        HistoryEntry { version: hash.map(|hash| hash.version()), at, origin, is_purged }
+    }
+
     pub(crate) fn decode(row: &TableRow) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, "an entry of the history").after(1);
         let id = DocumentId { kind: parse_kind(reader.text()?)?, name: reader.text()?.to_owned() };

@@ -93,6 +93,7 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 ///
 /// Clones share the buffer. The order is that of the bytes: different from the database's.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[must_use]
 pub struct TableRow(Bytes);
 
 /// The values of the key columns of a row, or of the first of them.
@@ -180,7 +181,7 @@ impl fmt::Debug for TableRow {
 }
 
 /// The values of a row.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Values<'a> {
     rest: &'a [u8],
 }
@@ -196,7 +197,7 @@ impl<'a> Iterator for Values<'a> {
 }
 
 /// Encodes rows, one after another.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct RowBuffer(Vec<u8>);
 
 impl RowBuffer {
@@ -214,6 +215,7 @@ impl RowBuffer {
 
 /// Selects the rows of one table that meet all conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[must_use]
 pub struct RowQuery {
     pub table: &'static Table,
     /// The columns that [`Self::tuples`] compare.
@@ -237,11 +239,7 @@ pub struct RowQuery {
 
 impl RowQuery {
     /// All rows with these values.
-    pub fn equal(
-        table: &'static Table,
-        columns: &[&'static str],
-        values: &[Value<'_>],
-    ) -> Self {
+    pub fn equal(table: &'static Table, columns: &[&'static str], values: &[Value<'_>]) -> Self {
         Self {
             table,
             columns: columns.to_vec(),

@@ -14,12 +14,10 @@ pub struct Table {
     /// Number of leading columns that form the primary key.
     pub key_width: usize,
     /// Indexes besides the primary key.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a migration creates those of PostgreSQL"))]
     pub indexes: &'static [Index],
 }
 
 #[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "a migration creates those of PostgreSQL"))]
 pub struct Index {
     pub name: &'static str,
     pub columns: &'static [&'static str],

@@ -16,3 +16,12 @@ mod simulated_seam {
         ()
     ));
 }
+
+#[test]
+fn simulated_tables_are_complete() {
+    let database = crate::testing::simulated::SimulatedDatabase::new(1, None);
+    for table in crate::tables::TABLES {
+        let expected = usize::from(table.name == "store");
+        assert_eq!(database.rows(table).len(), expected, "{}", table.name);
+    }
+}

@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::history::{HistoryEntry, HistoryPage, RecentChange, TextHash};
+use reqlore_domain::ports::history::{HistoryPage, RecentChange, TextHash};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use super::documents::documents;
+use super::documents::{document_id, documents};
 use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::error::damaged;
-use crate::records::{DocumentRow, EntryRow, document_key, integer, join_parts};
+use crate::records::{DocumentRow, EntryRow, document_key, integer, join_parts, project_key};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, HISTORY, TEXTS};
 
@@ -36,18 +36,12 @@ pub(crate) async fn history_page(
     let past = results.pop().unwrap_or_default();
     let mut entries = Vec::new();
     for row in results.pop().unwrap_or_default() {
-        let row = DocumentRow::decode(&row)?;
-        if let Some(present) = row.present
-            && row.number < before
-        {
-            let (version, at, origin) = (Some(present.version), present.modified, present.origin);
-            entries.push((row.number, HistoryEntry { version, at, origin, is_purged: false }));
-        }
+        let entry = DocumentRow::decode(&row)?.into_entry();
+        entries.extend(entry.filter(|(number, _)| *number < before));
     }
     for row in past {
-        let EntryRow { number, hash, at, origin, is_purged, .. } = EntryRow::decode(&row)?;
-        let version = hash.map(|hash| hash.version());
-        entries.push((number, HistoryEntry { version, at, origin, is_purged }));
+        let row = EntryRow::decode(&row)?;
+        entries.push((row.number, row.into_entry()));
     }
     Ok(HistoryPage::from_numbered(entries, limit))
 }
@@ -60,26 +54,23 @@ pub(crate) async fn recent_changes(
 ) -> StoreResult<Vec<RecentChange>> {
     let mut queries = Vec::new();
     for (table, time) in [(&DOCUMENTS, "modified"), (&HISTORY, "at")] {
-        let query = RowQuery::keys(table, vec![vec![project.as_str().into()]])
+        let query = RowQuery::keys(table, vec![project_key(project)])
             .within(time, since.0.into()..i64::MAX.into())
             .sorted_by(&[time])
-            .limited_to(limit);
+            .limited_to(limit)
+            .narrow();
         queries.push(RowQuery { is_descending: true, ..query });
     }
-    let mut results = source.read(queries).await?;
+    let mut results = read_all(source, queries).await?;
     let mut changes = Vec::new();
     for row in results.pop().unwrap_or_default() {
-        let EntryRow { id, number, hash, at, origin, is_purged, .. } = EntryRow::decode(row)?;
-        let version = hash.map(|hash| hash.version());
-        let entry = HistoryEntry { version, at, origin, is_purged };
-        changes.push((id, number, entry));
+        let row = EntryRow::decode(&row)?;
+        changes.push((row.id.clone(), row.number, row.into_entry()));
     }
     for row in results.pop().unwrap_or_default() {
-        let DocumentRow { number, present, .. } = DocumentRow::decode(row)?;
-        if let Some(present) = present {
-            let (version, at, origin) = (Some(present.version), present.modified, present.origin);
-            let entry = HistoryEntry { version, at, origin, is_purged: false };
-            changes.push((present.meta.id.clone(), number, entry));
+        let id = document_id(&row)?;
+        if let Some((number, entry)) = DocumentRow::decode(&row)?.into_entry() {
+            changes.push((id, number, entry));
         }
     }
     Ok(RecentChange::newest_first(changes, limit))

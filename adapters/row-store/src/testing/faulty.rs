@@ -98,6 +98,7 @@ impl FaultyDatabase {
     }
 
     /// The same database for another server.
+    #[must_use]
     pub fn for_server(&self, pause: WaitTurn) -> Self {
         let (inner, faults) = (Arc::clone(&self.inner), Arc::clone(&self.faults));
         Self { inner, faults, pause, is_dead: Arc::default() }

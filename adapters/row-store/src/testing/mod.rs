@@ -1,6 +1,6 @@
 //! A simulated database, random faults, and the rules that every driver is tested with.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "only tests use it")]
+#![expect(clippy::missing_panics_doc, clippy::unwrap_used, reason = "only tests use it")]
 
 pub mod faulty;
 pub mod seam;

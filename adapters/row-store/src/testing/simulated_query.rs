@@ -10,7 +10,7 @@ use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{Column, ColumnType, Table};
 
 /// Rejects a value that does not fit its column.
-pub fn check_value(table: &Table, column: &Column, value: Value<'_>) -> StoreResult<()> {
+pub(super) fn check_value(table: &Table, column: &Column, value: Value<'_>) -> StoreResult<()> {
     let fits = match value {
         Value::Null => column.is_nullable,
         Value::Integer(_) => column.kind == ColumnType::Integer,
@@ -24,7 +24,7 @@ pub fn check_value(table: &Table, column: &Column, value: Value<'_>) -> StoreRes
 }
 
 /// Rejects a query that no database can run, and one that [`RowQuery`] does not define.
-pub fn check_query(query: &RowQuery) -> StoreResult<()> {
+pub(super) fn check_query(query: &RowQuery) -> StoreResult<()> {
     let table = query.table;
     let mut compared = Vec::new();
     for name in &query.columns {
@@ -70,7 +70,7 @@ fn check_compared(table: &Table, column: &Column, value: Value<'_>) -> StoreResu
 }
 
 /// The rows of a query. Those that its order does not sort are in random order.
-pub fn select(
+pub(super) fn select(
     query: &RowQuery,
     rows: &Rows,
     pending: &BTreeMap<RowKey, Option<TableRow>>,

@@ -8,10 +8,10 @@ use reqlore_contract::Storage;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, StoreResult};
 
-use crate::testing::simulated::SimulatedDatabase;
 use crate::RowStore;
 use crate::database::{Database, RowSource, WriteSession};
 use crate::row::{RowQuery, TableRow};
+use crate::testing::simulated::SimulatedDatabase;
 
 #[derive(Debug)]
 struct CountingDatabase {

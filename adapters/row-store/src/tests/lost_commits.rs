@@ -8,10 +8,10 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::DocumentChange;
 
 use super::change_reader::{ChangeReader, read_versions};
-use crate::testing::faulty::{FaultPlan, FaultyDatabase};
-use crate::testing::simulated::SimulatedDatabase;
 use crate::RowStore;
 use crate::database::Database;
+use crate::testing::faulty::{FaultPlan, FaultyDatabase};
+use crate::testing::simulated::SimulatedDatabase;
 
 #[test]
 fn lost_commits_make_readers_start_again() {

@@ -28,13 +28,13 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use super::change_reader::ChangeReader;
-use crate::testing::faulty::{FaultPlan, FaultyDatabase};
-use crate::testing::seeded_random::SeededRandom;
-use crate::testing::simulated::SimulatedDatabase;
 use super::simulation_checks;
 use super::turns::{ClientTask, TurnKeeper};
 use crate::RowStore;
 use crate::database::Database;
+use crate::testing::faulty::{FaultPlan, FaultyDatabase};
+use crate::testing::seeded_random::SeededRandom;
+use crate::testing::simulated::SimulatedDatabase;
 
 /// Seeds that run at the same time.
 const THREADS: usize = 2;

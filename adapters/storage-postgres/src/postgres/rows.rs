@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use tokio_postgres::Row;
 
 use super::errors::DatabaseError;
+use super::statements::sql_type;
 use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow};
 use reqlore_row_store::tables::{Column, ColumnType, Table};
 
@@ -51,7 +52,7 @@ impl UnionLayout {
             let columns = columns_of(columns, kind);
             let missing = width - columns.len();
             terms.extend(columns.into_iter().map(str::to_owned));
-            terms.extend((0..missing).map(|_| format!("NULL::{}", kind.sql())));
+            terms.extend((0..missing).map(|_| format!("NULL::{}", sql_type(kind))));
         }
         terms
     }

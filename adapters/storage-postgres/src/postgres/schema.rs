@@ -21,8 +21,8 @@ use super::pool::ConnectionPool;
 use super::rows::row_checksum;
 use super::statements::SqlStatement;
 use reqlore_row_store::METADATA_FORMAT;
-use reqlore_row_store::error::{refused, unavailable};
 use reqlore_row_store::StoreRow;
+use reqlore_row_store::error::{refused, unavailable};
 use reqlore_row_store::tables::STORE;
 
 /// One statement per step, separated by `;` at the end of a line. The first steps create the

@@ -20,8 +20,8 @@ use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
 use super::rows::UnionLayout;
 use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
 use super::statements::SqlStatement;
-use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use reqlore_row_store::StoreRow;
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow};
 use reqlore_row_store::tables::{STORE, Table};
 

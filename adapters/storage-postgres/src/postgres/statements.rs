@@ -147,7 +147,7 @@ fn upsert_text(table: &Table) -> String {
     let columns = names(table.columns);
     let mut arrays = Vec::with_capacity(columns.len());
     for (index, column) in table.columns.iter().enumerate() {
-        arrays.push(format!("${}::{}[]", index + 1, column.kind.sql()));
+        arrays.push(format!("${}::{}[]", index + 1, sql_type(column.kind)));
     }
     let mut changes = Vec::with_capacity(columns.len());
     for column in &columns[table.key_width..] {
@@ -180,7 +180,7 @@ fn is_in<'a>(
 ) -> Result<String, DatabaseError> {
     let mut arrays = Vec::with_capacity(columns.len());
     for (index, column) in columns.iter().enumerate() {
-        let kind = column_of(table, column)?.kind.sql();
+        let kind = sql_type(column_of(table, column)?.kind);
         arrays.push(format!("${}::{kind}[]", parameters.len() + index + 1));
     }
     push_arrays(parameters, table, columns, tuples)?;
@@ -263,13 +263,11 @@ fn push_arrays<'a>(
     Ok(())
 }
 
-impl ColumnType {
-    pub(crate) fn sql(self) -> &'static str {
-        match self {
-            Self::Integer => "bigint",
-            Self::Text => "text",
-            Self::Binary => "bytea",
-        }
+pub(crate) fn sql_type(kind: ColumnType) -> &'static str {
+    match kind {
+        ColumnType::Integer => "bigint",
+        ColumnType::Text => "text",
+        ColumnType::Binary => "bytea",
     }
 }
 

@@ -1,8 +1,6 @@
 //! Damage that `reqlore check` finds.
 
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::documents::DocumentRepository;
-use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_row_store::METADATA_FORMAT;
 use reqlore_row_store::database::{CommitOutcome, Database};

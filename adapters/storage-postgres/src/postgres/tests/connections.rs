@@ -10,11 +10,11 @@ use reqlore_test_postgres::{PostgresCluster, TestDatabase};
 use tokio::runtime::{Builder, Runtime};
 
 use super::connect_options::parse;
-use reqlore_row_store::database::RowSource;
 use crate::postgres::connect_options::{PasswordSources, PostgresConfig};
 use crate::postgres::connector::SessionKind;
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::session::PostgresDatabase;
+use reqlore_row_store::database::RowSource;
 use reqlore_row_store::row::{RowQuery, Value};
 use reqlore_row_store::tables::STORE;
 

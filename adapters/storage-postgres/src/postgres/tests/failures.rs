@@ -8,13 +8,13 @@ use reqlore_domain::ports::documents::StoreError;
 use reqlore_test_postgres::{PostgresCluster, StopMode};
 
 use super::support::{TestServer, commit, open_pool, put};
-use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError};
 use crate::postgres::errors::{DatabaseError, NextStep};
 use crate::postgres::schema::update_schema;
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
+use crate::{PasswordSources, PostgresConfig};
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::USERS;
-use crate::{PasswordSources, PostgresConfig};
 
 fn user(key: &str) -> TableRow {
     TableRow::of(&[key.into(), "text".into()])

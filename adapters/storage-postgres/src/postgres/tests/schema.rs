@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 
 use super::support::{TestServer, commit, key_of, open_pool, put, row_of};
-use reqlore_row_store::database::{Database, RowSource};
 use crate::postgres::schema::{Migration, migrate, migrations, read_schema_status};
+use reqlore_row_store::database::{Database, RowSource};
 use reqlore_row_store::row::RowQuery;
 use reqlore_row_store::tables::{ColumnType, DOCUMENTS, Index, TABLES, Table};
 

@@ -5,9 +5,9 @@ use std::thread;
 use tokio_postgres::SimpleQueryMessage;
 
 use super::support::{TestServer, commit, key_of, put, row_of};
-use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::postgres::session::WriteIsolation;
 use crate::postgres::statements::SqlStatement;
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
 

@@ -3,11 +3,11 @@
 use reqlore_test_postgres::TestDatabase;
 use tokio::runtime::Runtime;
 
-use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::schema::{migrate, migrations};
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
 use crate::postgres::{PasswordSources, PostgresConfig};
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{ColumnType, Table};
 
