@@ -51,7 +51,7 @@ pub use postgres::{
     inspect_server, migrate_schema,
 };
 use read::{changes, documents, entities, history, items, team};
-use writer::{GroupWriterEngine, MetadataUpdate, ReadPlan, STEP_ROWS};
+use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ impl PostgresStore {
             Ok(()) => Ok((Self::start_server(Arc::new(database)).await?, true)),
             Err(error) if error.next == NextStep::Reconnect => {
                 database.warn_of_start(&error);
-                Ok((Self::start_writer(Arc::new(database), MetadataUpdate::Server)?, false))
+                Ok((Self::start_writer(Arc::new(database), true)?, false))
             }
             // Waiting does not help.
             Err(error) => Err(error.into_operator_error()),
@@ -105,7 +105,7 @@ impl PostgresStore {
     /// if its metadata has another format.
     pub(crate) async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
         changes::store_row(&*database).await?.check_usable()?;
-        Self::start_writer(database, MetadataUpdate::None)
+        Self::start_writer(database, false)
     }
 
     /// Like [`Self::start`], but updates metadata of an older format.
@@ -115,7 +115,7 @@ impl PostgresStore {
         if row.metadata_format >= METADATA_FORMAT {
             row.check_usable()?;
         }
-        let store = Self::start_writer(database, MetadataUpdate::Server)?;
+        let store = Self::start_writer(database, true)?;
         if row.metadata_format < METADATA_FORMAT {
             // Another server may be updating it now, so the next group tries again.
             if let Err(error) = store.write(|_| Ok(())).await {
@@ -125,10 +125,10 @@ impl PostgresStore {
         Ok(store)
     }
 
-    fn start_writer(database: Arc<dyn Database>, update: MetadataUpdate) -> StoreResult<Self> {
+    fn start_writer(database: Arc<dyn Database>, may_update_metadata: bool) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
         let session = database.open_session();
-        let engine = GroupWriterEngine::new(session, update, Arc::clone(&counters))?;
+        let engine = GroupWriterEngine::new(session, may_update_metadata, Arc::clone(&counters))?;
         let writer = GroupWriter::start("postgres-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;

@@ -1,11 +1,14 @@
 //! Values of rows as the database stores them: escaped texts and checksums.
 
 use std::borrow::Cow;
+use std::error::Error;
 
+use bytes::BytesMut;
 use tokio_postgres::Row;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::errors::DatabaseError;
-use crate::row::{RowBuffer, RowQuery, TableRow};
+use crate::row::{RowBuffer, RowQuery, TableRow, Value};
 use crate::tables::{Column, ColumnType, Table};
 
 /// Escapes NUL, which PostgreSQL cannot store in a text. The order of texts stays the same.
@@ -14,6 +17,28 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.replace('\u{1}', "\u{1}1").replace('\0', "\u{1}0"))
+}
+
+impl ToSql for Value<'_> {
+    /// Fails if the column has another type.
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Integer(number) => number.to_sql_checked(kind, out),
+            Self::Text(text) => (&*escape(text)).to_sql_checked(kind, out),
+            Self::Binary(bytes) => bytes.to_sql_checked(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::INT8, Type::TEXT, Type::BYTEA].contains(kind)
+    }
+
+    to_sql_checked!();
 }
 
 fn unescape(text: &str) -> Cow<'_, str> {
