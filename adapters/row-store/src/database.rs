@@ -61,6 +61,9 @@ pub trait WriteSession: Send {
     /// Undoes the transaction, if there is one. If the connection is lost, the database does it.
     fn roll_back(&mut self);
 
+    /// True if each read costs a round trip: reading more at once than is needed is faster.
+    fn is_remote(&self) -> bool;
+
     /// False after the connection was lost, until the next transaction begins.
     fn is_connected(&self) -> bool;
 

@@ -48,7 +48,7 @@ use database::Database;
 pub use derived::METADATA_FORMAT;
 use read::{changes, documents, entities, history, items, team};
 pub use records::StoreRow;
-use writer::{GroupWriterEngine, MetadataUpdate, ReadPlan, STEP_ROWS};
+use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl RowStore {
     /// if its metadata has another format.
     pub async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
         changes::store_row(&*database).await?.check_usable()?;
-        Self::start_writer(database, MetadataUpdate::None)
+        Self::start_writer(database, false)
     }
 
     /// Like [`Self::start`], but updates metadata of an older format.
@@ -74,7 +74,7 @@ impl RowStore {
         if row.metadata_format >= METADATA_FORMAT {
             row.check_usable()?;
         }
-        let store = Self::start_writer(database, MetadataUpdate::Server)?;
+        let store = Self::start_writer(database, true)?;
         if row.metadata_format < METADATA_FORMAT {
             // Another server may be updating it now, so the next group tries again.
             if let Err(error) = store.write(|_| Ok(())).await {
@@ -86,13 +86,13 @@ impl RowStore {
 
     /// Starts the writer for a server whose database cannot be reached now. Calls fail until it can.
     pub fn start_disconnected(database: Arc<dyn Database>) -> StoreResult<Self> {
-        Self::start_writer(database, MetadataUpdate::Server)
+        Self::start_writer(database, true)
     }
 
-    fn start_writer(database: Arc<dyn Database>, update: MetadataUpdate) -> StoreResult<Self> {
+    fn start_writer(database: Arc<dyn Database>, may_update_metadata: bool) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
         let session = database.open_session();
-        let engine = GroupWriterEngine::new(session, update, Arc::clone(&counters))?;
+        let engine = GroupWriterEngine::new(session, may_update_metadata, Arc::clone(&counters))?;
         let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
