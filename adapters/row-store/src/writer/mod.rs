@@ -108,7 +108,8 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
-    /// It may update metadata of an older format: servers of older versions cannot use it afterwards.
+    /// It may update metadata of an older format, which servers of older versions cannot use
+    /// afterwards.
     may_update_metadata: bool,
     /// Jobs of the current group.
     job_count: u64,
