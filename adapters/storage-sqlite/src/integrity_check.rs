@@ -248,7 +248,7 @@ pub(crate) fn find_all_damage(connector: &Connector) -> Result<Vec<String>, Quer
     Ok(damage)
 }
 
-pub(crate) fn checksummed_tables() -> Vec<TableLayout> {
+fn checksummed_tables() -> Vec<TableLayout> {
     let mut checksummed = Vec::new();
     for (_, tables) in STAGES {
         for table in tables {

@@ -28,7 +28,6 @@ use crate::change::{
 };
 use crate::tool::{nothing_to_change_error, write_tool};
 use crate::transaction::check_version;
-use crate::write_guard::FieldValue;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key
 // in each of nine tools would cost models too many tokens. (A doc comment would enter the schema.)
@@ -403,9 +402,7 @@ impl ChangePlan for UpdatePlan {
             (_, None) => Action::Update,
         };
         if let Some(edited) = edited {
-            let (text, new) = (item_lookup::document_text(document)?, edited_fields(&item_edit));
-            let old = FieldValue::of_item(&self.project, &item, document, text);
-            state.check_shown(self.if_version, document, &old, Some(&new))?;
+            state.check_shown(self.if_version, document, Some(&edited))?;
             state.put(edited);
         }
         if let Some(story) = self.done_story() {
@@ -425,22 +422,6 @@ impl ChangePlan for UpdatePlan {
         };
         Ok(Some(Decision { action, id, render: Box::new(render) }))
     }
-}
-
-/// The names and values of the fields that an edit sets, for the write guard.
-fn edited_fields(edit: &ItemEdit) -> Vec<(&'static str, String)> {
-    let ItemEdit { title, description, status, priority, requirement_type, .. } = edit;
-    let fields = [
-        ("title", title.clone()),
-        ("description", description.clone()),
-        ("status", status.map(|status| status.name().to_owned())),
-        ("priority", priority.map(|priority| priority.number().to_string())),
-        ("type", requirement_type.map(|kind| kind.name().to_owned())),
-        ("parent", edit.parent.as_ref().map(|parent| parent.reference.to_string())),
-        ("assignee", edit.assignee.clone().map(Option::unwrap_or_default)),
-        ("tags", edit.tags.as_ref().map(|tags| tags.join(", "))),
-    ];
-    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// Returns the edited document; `None` if the edit has no effect.
