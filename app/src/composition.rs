@@ -27,8 +27,7 @@ use reqlore_storage_fs::{
     ConfiguredProjects, FsProjects, FsStore, create_local_state_dir, is_system_folder,
 };
 use reqlore_storage_postgres::{
-    PostgresConfig, PostgresStore, SchemaStatus, ServerReport, inspect_schema, inspect_server,
-    migrate_schema,
+    PostgresConfig, SchemaStatus, ServerReport, inspect_schema, inspect_server, migrate_schema,
 };
 use reqlore_storage_sled::{DatabaseState, SledStore};
 use reqlore_storage_sqlite::{ReadOnlyOpen, SqliteStore};
@@ -154,7 +153,8 @@ pub(crate) fn open_existing(
 ) -> Result<Arc<dyn Store>, CommandError> {
     if let StorageSpec::Postgres(database) = storage {
         check_place(config, storage)?;
-        let opened = PostgresStore::open_if((**database).clone(), |schema| schema.version > 0);
+        let opened =
+            reqlore_storage_postgres::open_if((**database).clone(), |schema| schema.version > 0);
         return match block_on_thread(opened)?.map_err(CommandError::failure)? {
             (_, Some(store)) => Ok(Arc::new(store)),
             (_, None) => Err(CommandError::failure(format!(
@@ -225,8 +225,9 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
             StorageState::Closed(SledStore::inspect(&config).map_err(CommandError::failure)?)
         }
         StorageSpec::Postgres(database) => {
-            let opened =
-                PostgresStore::open_if((**database).clone(), |schema| schema.pending.is_empty());
+            let opened = reqlore_storage_postgres::open_if((**database).clone(), |schema| {
+                schema.pending.is_empty()
+            });
             match block_on_thread(opened)?.map_err(CommandError::failure)? {
                 (schema, Some(store)) => {
                     let schema = usize::try_from(schema.version).ok();
@@ -264,7 +265,8 @@ pub(crate) fn open_http_store(
     let storage = &config.storage;
     if let StorageSpec::Postgres(database) = storage {
         check_place(config, storage)?;
-        let opened = runtime.block_on(PostgresStore::open_for_server((**database).clone()));
+        let opened =
+            runtime.block_on(reqlore_storage_postgres::open_for_server((**database).clone()));
         let (store, is_reached) = opened.map_err(CommandError::failure)?;
         let readiness = if is_reached { Readiness::Ready } else { Readiness::Unavailable };
         return Ok((Arc::new(store), readiness));
@@ -297,7 +299,7 @@ fn block_on_thread<T: Send>(work: impl Future<Output = T> + Send) -> Result<T, C
 
 /// Opens a database, and creates or updates its tables if its role may.
 fn open_postgres(database: &PostgresConfig) -> Result<Arc<dyn Store>, StoreError> {
-    let opened = block_on_thread(PostgresStore::open(database.clone()));
+    let opened = block_on_thread(reqlore_storage_postgres::open(database.clone()));
     match opened {
         Ok(store) => Ok(Arc::new(store?)),
         Err(error) => Err(StoreError::Internal(error.message)),

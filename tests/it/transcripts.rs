@@ -32,7 +32,7 @@ use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsStore};
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
-use reqlore_storage_postgres::{PasswordSources, PostgresConfig, PostgresStore};
+use reqlore_storage_postgres::{PasswordSources, PostgresConfig};
 use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteStore;
 use reqlore_test_postgres::FaultyProxy;
@@ -281,7 +281,7 @@ pub(crate) fn commit_to_postgres(url: &str, path: &str, text: &str) {
 
 pub(crate) fn open_postgres(url: &str) -> Arc<dyn Store> {
     let config = PostgresConfig::parse(url, &PasswordSources::default()).unwrap();
-    Arc::new(crate::schemas::block_on(PostgresStore::open(config)).unwrap())
+    Arc::new(crate::schemas::block_on(reqlore_storage_postgres::open(config)).unwrap())
 }
 
 fn play_over_pipes(storage: &str, steps: &[Step], write: impl Fn(&Path, &str, &str)) -> Vec<Value> {

@@ -16,7 +16,7 @@ use super::connect_options::{PostgresConfig, address_of};
 use super::errors::{DatabaseError, LOSSY, NextStep, TLS_FAILED, UNREACHABLE};
 use super::password_file::PasswordFile;
 use super::tls;
-use crate::error::{DATABASE_LABEL, unavailable, unavailable_at};
+use reqlore_row_store::error::{DATABASE_LABEL, unavailable, unavailable_at};
 
 /// The job of a connection, which decides its timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::{fmt, io};
 
 use reqlore_domain::ports::documents::StoreError;
 
-use crate::database::SessionError;
-use crate::error::{DATABASE_LABEL, busy, damaged, refused, unavailable};
+use reqlore_row_store::database::SessionError;
+use reqlore_row_store::error::{DATABASE_LABEL, busy, damaged, refused, unavailable};
 
 pub(crate) const UNREACHABLE: &str = "cannot be reached; check that it runs, then try again";
 pub(crate) const LOSSY: &str = "its settings lose acknowledged writes; see Reqlore's log";

@@ -22,7 +22,7 @@ use super::connect_options::{PostgresConfig, address_of};
 use super::connection_log::ConnectionLog;
 use super::connector::{SessionKind, connect};
 use super::errors::{DatabaseError, lost_connection};
-use crate::error::DATABASE_LABEL;
+use reqlore_row_store::error::DATABASE_LABEL;
 
 /// A connection that returns to the pool when it is dropped.
 pub(crate) type Client = Object<ClientManager>;

@@ -1,13 +1,16 @@
 //! Values of rows as the database stores them: escaped texts and checksums.
 
 use std::borrow::Cow;
+use std::error::Error;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use tokio_postgres::Row;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::errors::DatabaseError;
-use crate::row::{RowQuery, TableRow, Value};
-use crate::tables::{ColumnType, Table};
+use super::statements::sql_type;
+use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, ColumnType, Table};
 
 /// Escapes NUL, which PostgreSQL cannot store in a text. The order of texts stays the same.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
@@ -17,110 +20,125 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace('\u{1}', "\u{1}1").replace('\0', "\u{1}0"))
 }
 
-fn unescape(text: &str) -> String {
-    if !text.contains('\u{1}') {
-        return text.to_owned();
+/// A value of a row as a parameter of a statement.
+#[derive(Debug)]
+pub(crate) struct SqlValue<'a>(pub(crate) Value<'a>);
+
+impl ToSql for SqlValue<'_> {
+    /// Fails if the column has another type.
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self.0 {
+            Value::Null => Ok(IsNull::Yes),
+            Value::Integer(number) => number.to_sql_checked(kind, out),
+            Value::Text(text) => (&*escape(text)).to_sql_checked(kind, out),
+            Value::Binary(bytes) => bytes.to_sql_checked(kind, out),
+        }
     }
-    text.replace("\u{1}0", "\0").replace("\u{1}1", "\u{1}")
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::INT8, Type::TEXT, Type::BYTEA].contains(kind)
+    }
+
+    to_sql_checked!();
+}
+
+fn unescape(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1}') {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.replace("\u{1}0", "\0").replace("\u{1}1", "\u{1}"))
 }
 
 /// The columns of the rows that several queries return together: the number of the query, and for
 /// each type as many columns as the table with the most of them. A checksum is the first integer.
 #[derive(Debug)]
 pub(crate) struct UnionLayout {
-    tables: Vec<&'static Table>,
+    queries: Vec<(&'static Table, &'static [Column])>,
     /// The number of columns of each type.
     widths: [usize; 3],
 }
 
 impl UnionLayout {
     pub(crate) fn new(queries: &[RowQuery]) -> Self {
-        let (mut tables, mut widths) = (Vec::with_capacity(queries.len()), [0; 3]);
+        let (mut all, mut widths) = (Vec::with_capacity(queries.len()), [0; 3]);
         for query in queries {
-            tables.push(query.table);
+            all.push((query.table, query.wanted));
             for (width, kind) in widths.iter_mut().zip(ColumnType::ALL) {
-                *width = columns_of(query.table, kind).len().max(*width);
+                *width = columns_of(query.wanted, kind).len().max(*width);
             }
         }
-        Self { tables, widths }
+        Self { queries: all, widths }
     }
 
-    /// The terms of a table's columns. All of them are named, because a later version may have
-    /// more.
-    pub(crate) fn columns(&self, table: &Table) -> Vec<String> {
+    /// The terms of columns. They are named, because a later version may have more.
+    pub(crate) fn columns(&self, columns: &[Column]) -> Vec<String> {
         let mut terms = Vec::new();
         for (width, kind) in self.widths.iter().zip(ColumnType::ALL) {
-            let columns = columns_of(table, kind);
+            let columns = columns_of(columns, kind);
             let missing = width - columns.len();
             terms.extend(columns.into_iter().map(str::to_owned));
-            terms.extend((0..missing).map(|_| format!("NULL::{}", kind.sql())));
+            terms.extend((0..missing).map(|_| format!("NULL::{}", sql_type(kind))));
         }
         terms
     }
 
     /// Reads a row. Returns the number of its query.
-    pub(crate) fn decode(&self, row: &Row) -> Result<(usize, TableRow), DatabaseError> {
+    pub(crate) fn decode(
+        &self,
+        row: &Row,
+        buffer: &mut RowBuffer,
+    ) -> Result<(usize, TableRow), DatabaseError> {
         let number = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
-        let Some(table) = self.tables.get(number) else {
+        let Some((table, columns)) = self.queries.get(number) else {
             return Err(DatabaseError::internal(format!("a row of query {number}")));
         };
         let [integers, texts, _] = self.widths;
         let checksum = row.try_get::<_, Option<i64>>(1)?;
         let mut next = [2, 1 + integers, 1 + integers + texts];
-        let mut values = Vec::with_capacity(table.columns.len());
-        for column in table.columns {
+        for column in *columns {
             let next = &mut next[column.kind as usize];
-            values.push(match column.kind {
-                ColumnType::Integer => row.try_get::<_, Option<i64>>(*next)?.into(),
-                ColumnType::Text => row.try_get::<_, Option<&str>>(*next)?.map(unescape).into(),
-                ColumnType::Binary => {
-                    row.try_get::<_, Option<&[u8]>>(*next)?.map(Bytes::copy_from_slice).into()
+            match column.kind {
+                ColumnType::Integer => buffer.push(row.try_get::<_, Option<i64>>(*next)?.into()),
+                ColumnType::Text => {
+                    let text = row.try_get::<_, Option<&str>>(*next)?.map(unescape);
+                    buffer.push(text.as_deref().into());
                 }
-            });
+                ColumnType::Binary => buffer.push(row.try_get::<_, Option<&[u8]>>(*next)?.into()),
+            }
             *next += 1;
         }
-        if checksum != Some(row_checksum(table.name, &values)) {
+        let found = buffer.take();
+        if checksum != Some(row_checksum(table, &found)) {
             return Err(DatabaseError::damaged_row(table.name));
         }
-        Ok((number, values))
+        Ok((number, found))
     }
 }
 
 /// The columns of a type, also the checksum.
-fn columns_of(table: &Table, kind: ColumnType) -> Vec<&'static str> {
+fn columns_of(columns: &[Column], kind: ColumnType) -> Vec<&'static str> {
     let mut names = Vec::new();
     if kind == ColumnType::Integer {
         names.push("checksum");
     }
-    names.extend(table.columns.iter().filter(|column| column.kind == kind).map(|one| one.name));
+    names.extend(columns.iter().filter(|column| column.kind == kind).map(|one| one.name));
     names
 }
 
-/// The CRC32 of the table's name and of all values. Each has its type and its length in front, so
-/// that no two rows have the same bytes. It detects damage and careless edits. An attacker can
-/// compute it too.
+/// The CRC32 of the table's name and of all values except wide ones. It detects damage and careless
+/// edits. An attacker can compute it too.
 ///
-/// It covers the columns of version 1 of the schema: servers of that version verify it as long as
+/// It covers the columns of version 2 of the schema: servers of that version verify it as long as
 /// they may run.
-pub(crate) fn row_checksum(table: &str, values: &[Value]) -> i64 {
-    // Copied to one slice, because CRC32 of many small pieces is slower than the copy.
-    let mut bytes = Vec::with_capacity(512);
-    append(&mut bytes, b't', table.as_bytes());
-    for value in values {
-        match value {
-            Value::Null => bytes.push(b'n'),
-            Value::Integer(number) => append(&mut bytes, b'i', &number.to_le_bytes()),
-            Value::Text(text) => append(&mut bytes, b't', text.as_bytes()),
-            Value::Binary(binary) => append(&mut bytes, b'b', binary),
-        }
-    }
-    crc32fast::hash(&bytes).into()
-}
-
-fn append(bytes: &mut Vec<u8>, value_type: u8, value: &[u8]) {
-    bytes.push(value_type);
-    bytes.extend((value.len() as u64).to_le_bytes());
-    bytes.extend(value);
+pub(crate) fn row_checksum(table: &Table, row: &TableRow) -> i64 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(table.name.as_bytes());
+    hasher.update(row.prefix(table.narrow_columns().len()).as_bytes());
+    hasher.finalize().into()
 }
 
 #[cfg(test)]
@@ -136,7 +154,8 @@ mod tests {
             two in "[\u{0}-\u{3}01a]{0,6}",
         ) {
             prop_assert!(!escape(&one).contains('\0'));
-            prop_assert_eq!(unescape(&escape(&one)), one.as_str());
+            let escaped = escape(&one);
+            prop_assert_eq!(&*unescape(&escaped), one.as_str());
             prop_assert_eq!(one.cmp(&two), escape(&one).cmp(&escape(&two)));
         }
     }

@@ -20,9 +20,10 @@ use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
 use super::rows::UnionLayout;
 use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
 use super::statements::SqlStatement;
-use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
-use crate::row::{RowChange, RowQuery, TableRow, Value};
-use crate::tables::{STORE, Table};
+use reqlore_row_store::StoreRow;
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow};
+use reqlore_row_store::tables::{STORE, Table};
 
 /// Maximum attempts of a read. It has no side effects, so it can be repeated.
 const READ_ATTEMPTS: usize = 3;
@@ -100,12 +101,12 @@ async fn send(
     sql: SqlStatement<'_>,
 ) -> Result<Response, DatabaseError> {
     let (queries, layout) = (sql.queries, UnionLayout::new(sql.queries));
-    let mut rows = vec![Vec::new(); queries.len()];
+    let (mut rows, mut buffer) = (vec![Vec::new(); queries.len()], RowBuffer::default());
     let stream = client.query_raw(&prepared, sql.parameters).await?;
     pin_mut!(stream);
     while let Some(row) = stream.try_next().await? {
         if !queries.is_empty() {
-            let (number, row) = layout.decode(&row)?;
+            let (number, row) = layout.decode(&row, &mut buffer)?;
             rows[number].push(row);
         }
     }
@@ -247,7 +248,7 @@ impl RowSource for PostgresDatabase {
 impl Database for PostgresDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         let database = self.clone();
-        let queries = vec![RowQuery::equal(&STORE, &["id"], vec![Value::Integer(1)])];
+        let queries = vec![RowQuery::keys(&STORE, vec![StoreRow::key()])];
         let pool = self.pool.clone();
         // Made by the task, so that its transaction ends even if the caller gives up.
         let snapshot = self.run(async move {
@@ -484,8 +485,8 @@ impl WriteSession for PostgresSession {
             let (mut rows, mut keys) = (Vec::with_capacity(changes.len()), Vec::new());
             for change in changes {
                 match change {
-                    RowChange::Put(row) => rows.push(row),
-                    RowChange::Delete(key) => keys.push(key),
+                    RowChange::Insert(row) | RowChange::Update { row, .. } => rows.push(row),
+                    RowChange::Delete { key, .. } => keys.push(key),
                 }
             }
             if !keys.is_empty() {
@@ -510,6 +511,10 @@ impl WriteSession for PostgresSession {
 
     fn roll_back(&mut self) {
         self.block_on(async |session| session.end_transaction().await);
+    }
+
+    fn is_remote(&self) -> bool {
+        true
     }
 
     fn is_connected(&self) -> bool {

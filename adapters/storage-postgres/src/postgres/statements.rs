@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use tokio_postgres::types::ToSql;
 
 use super::errors::DatabaseError;
-use super::rows::{UnionLayout, escape, row_checksum};
-use crate::row::{RowKey, RowQuery, TableRow, Value};
-use crate::tables::{Column, ColumnType, Table};
+use super::rows::{SqlValue, UnionLayout, row_checksum};
+use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, ColumnType, Table};
 
 pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
@@ -33,23 +33,16 @@ impl<'a> SqlStatement<'a> {
     /// its answer arrives at once.
     pub(crate) fn select(queries: &'a [RowQuery]) -> Result<Self, DatabaseError> {
         let layout = UnionLayout::new(queries);
-        let mut select = SelectText::default();
+        let (mut selects, mut parameters) = (Vec::with_capacity(queries.len()), Vec::new());
         for (number, query) in queries.iter().enumerate() {
-            if number > 0 {
-                select.text.push_str(" UNION ALL ");
-            }
-            if queries.len() > 1 {
-                select.text.push('(');
-            }
-            let columns = layout.columns(query.table).join(", ");
-            let _ =
-                write!(select.text, "SELECT {number}::bigint, {columns} FROM {}", query.table.name);
-            select.restrict(query)?;
-            if queries.len() > 1 {
-                select.text.push(')');
-            }
+            let columns = layout.columns(query.wanted).join(", ");
+            let (table, rest) = (query.table.name, restrictions(query, &mut parameters)?);
+            selects.push(format!("SELECT {number}::bigint, {columns} FROM {table}{rest}"));
         }
-        let SelectText { text, parameters, .. } = select;
+        let text = match &*selects {
+            [only] => only.clone(),
+            _ => format!("({})", selects.join(") UNION ALL (")),
+        };
         Ok(Self { text: text.into(), parameters, queries })
     }
 
@@ -60,11 +53,8 @@ impl<'a> SqlStatement<'a> {
     ) -> Result<Self, DatabaseError> {
         let mut parameters = Vec::new();
         push_arrays(&mut parameters, table, &names(table.columns), rows)?;
-        let mut checksums = Vec::with_capacity(rows.len());
-        for row in rows {
-            checksums.push(row_checksum(table.name, row));
-        }
-        parameters.push(Box::new(checksums));
+        let checksum = |row: &&TableRow| row_checksum(table, row);
+        parameters.push(Box::new(rows.iter().map(checksum).collect::<Vec<_>>()));
         Ok(Self { text: upsert_text(table).into(), parameters, queries: &[] })
     }
 
@@ -80,67 +70,51 @@ impl<'a> SqlStatement<'a> {
     }
 }
 
-#[derive(Default)]
-struct SelectText<'a> {
-    text: String,
-    parameters: Vec<Parameter<'a>>,
-    /// `WHERE` or `AND`.
-    conjunction: &'static str,
+/// The conditions, the order and the limit of a query.
+fn restrictions<'a>(
+    query: &'a RowQuery,
+    parameters: &mut Vec<Parameter<'a>>,
+) -> Result<String, DatabaseError> {
+    let mut conditions = Vec::new();
+    let mut compare = |column: &str, operator, value: Value<'a>| {
+        parameters.push(Box::new(SqlValue(value)));
+        conditions.push(format!("{column} {operator} ${}", parameters.len()));
+    };
+    if let [tuple] = &*query.tuples {
+        for (column, value) in query.columns.iter().zip(tuple.values()) {
+            compare(column, "=", value);
+        }
+    }
+    if let Some((column, range)) = &query.range {
+        compare(column, ">=", range.start.value(0));
+        compare(column, "<", range.end.value(0));
+    }
+    match &*query.tuples {
+        [] => conditions.push("FALSE".to_owned()),
+        [_] => {}
+        tuples => {
+            let tuples: Vec<_> = tuples.iter().collect();
+            conditions.push(is_in(parameters, query.table, &query.columns, &tuples)?);
+        }
+    }
+    conditions.extend(query.not_null.map(|column| format!("{column} IS NOT NULL")));
+    let mut text = String::new();
+    if !conditions.is_empty() {
+        let _ = write!(text, " WHERE {}", conditions.join(" AND "));
+    }
+    if !query.order.is_empty() {
+        let direction = if query.is_descending { " DESC" } else { "" };
+        let order = query.order.join(&format!("{direction}, "));
+        let _ = write!(text, " ORDER BY {order}{direction}");
+    }
+    if let Some(limit) = query.limit {
+        parameters.push(Box::new(i64::try_from(limit).unwrap_or(i64::MAX)));
+        let _ = write!(text, " LIMIT ${}", parameters.len());
+    }
+    Ok(text)
 }
 
-impl<'a> SelectText<'a> {
-    /// Adds the conditions, the order and the limit of a query.
-    fn restrict(&mut self, query: &'a RowQuery) -> Result<(), DatabaseError> {
-        self.conjunction = "WHERE";
-        match query.tuples.as_slice() {
-            [] => self.condition("FALSE"),
-            [tuple] => {
-                for (column, value) in query.columns.iter().zip(tuple) {
-                    self.compare(column, "=", scalar(value));
-                }
-            }
-            tuples => {
-                let tuples: Vec<_> = tuples.iter().collect();
-                let condition = is_in(&mut self.parameters, query.table, &query.columns, &tuples)?;
-                self.condition(&condition);
-            }
-        }
-        if let Some((column, range)) = &query.range {
-            self.compare(column, ">=", scalar(&range.start));
-            self.compare(column, "<", scalar(&range.end));
-        }
-        if let Some(column) = query.not_null {
-            self.condition(&format!("{column} IS NOT NULL"));
-        }
-        let mut word = " ORDER BY ";
-        for column in &query.order {
-            self.text.push_str(word);
-            self.text.push_str(column);
-            if query.is_descending {
-                self.text.push_str(" DESC");
-            }
-            word = ", ";
-        }
-        if let Some(limit) = query.limit {
-            self.parameters.push(Box::new(i64::try_from(limit).unwrap_or(i64::MAX)));
-            let _ = write!(self.text, " LIMIT ${}", self.parameters.len());
-        }
-        Ok(())
-    }
-
-    fn condition(&mut self, condition: &str) {
-        let _ = write!(self.text, " {} {condition}", self.conjunction);
-        self.conjunction = "AND";
-    }
-
-    fn compare(&mut self, column: &str, operator: &str, value: Parameter<'a>) {
-        self.parameters.push(value);
-        let number = self.parameters.len();
-        self.condition(&format!("{column} {operator} ${number}"));
-    }
-}
-
-fn names(columns: &[Column]) -> Vec<&'static str> {
+pub(crate) fn names(columns: &[Column]) -> Vec<&'static str> {
     let mut names = Vec::with_capacity(columns.len());
     names.extend(columns.iter().map(|column| column.name));
     names
@@ -150,7 +124,7 @@ fn upsert_text(table: &Table) -> String {
     let columns = names(table.columns);
     let mut arrays = Vec::with_capacity(columns.len());
     for (index, column) in table.columns.iter().enumerate() {
-        arrays.push(format!("${}::{}[]", index + 1, column.kind.sql()));
+        arrays.push(format!("${}::{}[]", index + 1, sql_type(column.kind)));
     }
     let mut changes = Vec::with_capacity(columns.len());
     for column in &columns[table.key_width..] {
@@ -179,11 +153,11 @@ fn is_in<'a>(
     parameters: &mut Vec<Parameter<'a>>,
     table: &Table,
     columns: &[&str],
-    tuples: &[&'a Vec<Value>],
+    tuples: &[&'a TableRow],
 ) -> Result<String, DatabaseError> {
     let mut arrays = Vec::with_capacity(columns.len());
     for (index, column) in columns.iter().enumerate() {
-        let kind = column_of(table, column)?.kind.sql();
+        let kind = sql_type(column_of(table, column)?.kind);
         arrays.push(format!("${}::{kind}[]", parameters.len() + index + 1));
     }
     push_arrays(parameters, table, columns, tuples)?;
@@ -194,66 +168,33 @@ fn is_in<'a>(
     Ok(format!("({columns}) IN (SELECT * FROM unnest({arrays}))"))
 }
 
-fn scalar(value: &Value) -> Parameter<'_> {
-    match value {
-        // No comparison with null is true.
-        Value::Null => Box::new(None::<i64>),
-        Value::Integer(number) => Box::new(*number),
-        Value::Text(text) => Box::new(escape(text)),
-        Value::Binary(bytes) => Box::new(&bytes[..]),
-    }
-}
-
 /// Adds one array per column.
 fn push_arrays<'a>(
     parameters: &mut Vec<Parameter<'a>>,
     table: &Table,
     columns: &[&str],
-    tuples: &[&'a Vec<Value>],
+    tuples: &[&'a TableRow],
 ) -> Result<(), DatabaseError> {
-    for (index, name) in columns.iter().enumerate() {
-        let mut values = Vec::with_capacity(tuples.len());
-        for tuple in tuples {
-            values.push(tuple.get(index).ok_or_else(|| mismatch(table, name))?);
+    let mut arrays: Vec<_> = columns.iter().map(|_| Vec::with_capacity(tuples.len())).collect();
+    for tuple in tuples {
+        for (array, value) in arrays.iter_mut().zip(tuple.values()) {
+            array.push(SqlValue(value));
         }
-        parameters.push(array(table, column_of(table, name)?, &values)?);
+    }
+    for (array, column) in arrays.into_iter().zip(columns) {
+        if array.len() < tuples.len() {
+            return Err(mismatch(table, column));
+        }
+        parameters.push(Box::new(array));
     }
     Ok(())
 }
 
-fn array<'a>(
-    table: &Table,
-    column: &Column,
-    values: &[&'a Value],
-) -> Result<Parameter<'a>, DatabaseError> {
-    let mut integers = Vec::new();
-    let mut texts = Vec::new();
-    let mut binaries = Vec::new();
-    for value in values {
-        match (column.kind, value) {
-            (ColumnType::Integer, Value::Integer(number)) => integers.push(Some(*number)),
-            (ColumnType::Text, Value::Text(text)) => texts.push(Some(escape(text))),
-            (ColumnType::Binary, Value::Binary(bytes)) => binaries.push(Some(&bytes[..])),
-            (ColumnType::Integer, Value::Null) => integers.push(None),
-            (ColumnType::Text, Value::Null) => texts.push(None),
-            (ColumnType::Binary, Value::Null) => binaries.push(None),
-            _ => return Err(mismatch(table, column.name)),
-        }
-    }
-    Ok(match column.kind {
-        ColumnType::Integer => Box::new(integers),
-        ColumnType::Text => Box::new(texts),
-        ColumnType::Binary => Box::new(binaries),
-    })
-}
-
-impl ColumnType {
-    pub(crate) fn sql(self) -> &'static str {
-        match self {
-            Self::Integer => "bigint",
-            Self::Text => "text",
-            Self::Binary => "bytea",
-        }
+pub(crate) fn sql_type(kind: ColumnType) -> &'static str {
+    match kind {
+        ColumnType::Integer => "bigint",
+        ColumnType::Text => "text",
+        ColumnType::Binary => "bytea",
     }
 }
 
@@ -262,5 +203,5 @@ fn column_of<'t>(table: &'t Table, name: &str) -> Result<&'t Column, DatabaseErr
 }
 
 fn mismatch(table: &Table, column: &str) -> DatabaseError {
-    DatabaseError::internal(format!("table {}: a value does not fit column {column}", table.name))
+    DatabaseError::internal(format!("table {}: no value for column {column}", table.name))
 }

@@ -7,24 +7,24 @@ use std::sync::Arc;
 use reqlore_contract::Storage;
 use reqlore_domain::ports::Store;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_row_store::RowStore;
+use reqlore_row_store::database::Database;
+use reqlore_row_store::tables::TABLES;
+use reqlore_row_store::testing::faulty::{FaultPlan, FaultyDatabase};
 use reqlore_test_postgres::TestDatabase;
 
-use super::faulty::{FaultPlan, FaultyDatabase};
-use super::simulated::SimulatedDatabase;
-use crate::database::Database;
 use crate::postgres::PostgresDatabase;
-use crate::tables::TABLES;
-use crate::{PasswordSources, PostgresConfig, PostgresStore};
+use crate::{PasswordSources, PostgresConfig};
 
 /// Opens two stores, one after the other, on the same database.
 async fn storage_on(database: Arc<dyn Database>) -> Storage {
-    let store = PostgresStore::start(Arc::clone(&database)).await.unwrap();
+    let store = RowStore::start(Arc::clone(&database)).await.unwrap();
     Storage {
         other: ProjectKey::new("/other"),
         reopen: Some(Box::new(move || {
             let database = Arc::clone(&database);
             Box::pin(async move {
-                let store = PostgresStore::start(database).await?;
+                let store = RowStore::start(database).await?;
                 Ok(Arc::new(store) as Arc<dyn Store>)
             })
         })),
@@ -60,7 +60,7 @@ pub(super) async fn open_on(url: &str) -> Storage {
     let url = url.to_owned();
     let open = move || {
         let config = PostgresConfig::parse(&url, &PasswordSources::default()).unwrap();
-        PostgresStore::open(config)
+        crate::open(config)
     };
     let store = open().await.unwrap();
     Storage {
@@ -84,25 +84,6 @@ fn empty_tables() {
 
 fn run_sql(statements: &str) {
     DATABASE.with(|database| database.get().unwrap().query(statements).unwrap());
-}
-
-mod on_a_simulated_database {
-    use super::*;
-
-    reqlore_contract::suite!(storage_on(SimulatedDatabase::new(1, None)));
-    reqlore_contract::history_suite!(storage_on(SimulatedDatabase::new(1, None)));
-}
-
-/// The store repeats what fails, so the answers are the same.
-mod on_a_simulated_database_with_faults {
-    use super::*;
-
-    fn faulty() -> Arc<dyn Database> {
-        Arc::new(FaultyDatabase::new(SimulatedDatabase::new(1, None), FaultPlan::HIDDEN, 1))
-    }
-
-    reqlore_contract::suite!(storage_on(faulty()));
-    reqlore_contract::history_suite!(storage_on(faulty()));
 }
 
 /// Some cases are enough, because the other suites cover each half. The model test would create a

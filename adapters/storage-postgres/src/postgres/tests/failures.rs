@@ -8,16 +8,16 @@ use reqlore_domain::ports::documents::StoreError;
 use reqlore_test_postgres::{PostgresCluster, StopMode};
 
 use super::support::{TestServer, commit, open_pool, put};
-use crate::database::{CommitOutcome, Database, RowSource, SessionError};
 use crate::postgres::errors::{DatabaseError, NextStep};
 use crate::postgres::schema::update_schema;
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
-use crate::row::{RowQuery, TableRow};
-use crate::tables::USERS;
-use crate::{PasswordSources, PostgresConfig, PostgresStore};
+use crate::{PasswordSources, PostgresConfig};
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError};
+use reqlore_row_store::row::{RowQuery, TableRow};
+use reqlore_row_store::tables::USERS;
 
 fn user(key: &str) -> TableRow {
-    vec![key.into(), "text".into()]
+    TableRow::of(&[key.into(), "text".into()])
 }
 
 fn open(url: &str) -> PostgresDatabase {
@@ -123,7 +123,7 @@ fn commit_that_is_not_answered_has_an_unknown_outcome() {
 fn found_commit_is_not_acknowledged_without_its_standby() {
     let cluster = PostgresCluster::start();
     let config = PostgresConfig::parse(&cluster.url("postgres"), &PasswordSources::default());
-    let store = reqlore_contract::run(PostgresStore::open(config.unwrap())).unwrap();
+    let store = reqlore_contract::run(crate::open(config.unwrap())).unwrap();
     let storage = Storage::in_memory(store);
     cluster.configure("synchronous_standby_names", "missing");
     cluster.reload();

@@ -5,88 +5,36 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 
 use super::support::{TestServer, commit, key_of, open_pool, put, row_of};
-use crate::database::{Database, RowSource};
 use crate::postgres::schema::{Migration, migrate, migrations, read_schema_status};
-use crate::row::RowQuery;
-use crate::tables::{ColumnType, DOCUMENTS, INDEXES, TABLES, Table};
+use reqlore_row_store::database::{Database, RowSource};
+use reqlore_row_store::row::RowQuery;
+use reqlore_row_store::tables::DOCUMENTS;
 
-/// CRC32 of the published files.
-const PUBLISHED: [(&str, u32); 1] = [(include_str!("../migrations/0001.sql"), 381_624_762)];
-
+/// A diff needs a migration from each published version, with the same effect.
 #[test]
-fn published_migrations_never_change() {
-    for (text, checksum) in PUBLISHED {
-        assert_eq!(crc32fast::hash(text.as_bytes()), checksum, "add a migration instead");
-    }
-}
-
-/// The first version of the schema, as the tables describe it.
-#[test]
-fn first_migration_creates_all_tables() {
+fn empty_database_gets_these_statements() {
     let mut text = String::new();
-    for table in [
-        "leases (\n    name TEXT COLLATE \"C\" NOT NULL,\n    holder TEXT COLLATE \"C\" NOT NULL,\n    \
-         expires BIGINT NOT NULL,\n    PRIMARY KEY (name)\n)",
-        "migrations (\n    version BIGINT NOT NULL,\n    step BIGINT NOT NULL,\n    \
-         statement TEXT COLLATE \"C\" NOT NULL,\n    PRIMARY KEY (version, step)\n)",
-        "schema_version (\n    id BIGINT NOT NULL,\n    version BIGINT NOT NULL,\n    \
-         min_server_version BIGINT NOT NULL,\n    PRIMARY KEY (id)\n)",
-        "group_lock (\n    id BIGINT NOT NULL,\n    turn BIGINT NOT NULL,\n    PRIMARY KEY (id)\n)",
-    ] {
-        let _ = writeln!(text, "CREATE TABLE IF NOT EXISTS {table};\n");
+    for step in &migrations().unwrap()[0].steps {
+        let _ = writeln!(text, "{step};\n");
     }
-    for table in TABLES {
-        let _ = writeln!(text, "{}\n", create_table(table));
-    }
-    for (name, table, columns) in INDEXES {
-        let columns = columns.join(", ");
-        let _ = writeln!(text, "CREATE INDEX IF NOT EXISTS {name} ON {table} ({columns});\n");
-    }
-    let zeros = "0".repeat(64);
-    let _ = write!(
-        text,
-        "INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING;\n\n\
-         INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, metadata_format,\n    \
-         checksum)\n    \
-         VALUES (1, 'complete', '\\x{{store_id}}', {{epoch}}, 0,\n    \
-         '\\x{zeros}', {{metadata_format}},\n    \
-         {{checksum}})\n    \
-         ON CONFLICT (id) DO NOTHING;\n\n\
-         INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 1, 1)\n    \
-         ON CONFLICT (id) DO UPDATE SET version = excluded.version,\n    \
-         min_server_version = excluded.min_server_version;\n"
-    );
-    expect_file!["../migrations/0001.sql"].assert_eq(&text);
+    // The ID and the epoch are random.
+    let row = text.lines().find(|line| line.starts_with("INSERT INTO store ")).unwrap();
+    let (columns, values) = row.split_once(" VALUES (").unwrap();
+    assert!(values.starts_with(r"1, 'complete', '\x"), "{values}");
+    let text = text.replace(row, &format!("{columns} VALUES …"));
+    expect_file!["schema.sql"].assert_eq(&text);
 }
 
-fn create_table(table: &Table) -> String {
-    let mut text = format!("CREATE TABLE IF NOT EXISTS {} (\n", table.name);
-    for column in table.columns {
-        let kind = match column.kind {
-            ColumnType::Integer => "BIGINT",
-            ColumnType::Text => "TEXT COLLATE \"C\"",
-            ColumnType::Binary => "BYTEA",
-        };
-        let null = if column.is_nullable { "" } else { " NOT NULL" };
-        let _ = writeln!(text, "    {} {kind}{null},", column.name);
-    }
-    let mut key = Vec::new();
-    for column in &table.columns[..table.key_width] {
-        key.push(column.name);
-    }
-    let _ = write!(text, "    checksum BIGINT NOT NULL,\n    PRIMARY KEY ({})\n);", key.join(", "));
-    text
-}
-
-fn second_version(min_server_version: i64) -> Vec<Migration> {
+fn next_version(min_server_version: i64) -> Vec<Migration> {
     let mut all = migrations().unwrap();
     all.push(Migration {
-        version: 2,
+        from: 2,
+        version: 3,
         steps: vec![
             "ALTER TABLE documents ADD COLUMN IF NOT EXISTS rank BIGINT".to_owned(),
             "CREATE INDEX IF NOT EXISTS documents_by_rank ON documents (project, rank)".to_owned(),
             format!(
-                "UPDATE schema_version SET version = 2, min_server_version = {min_server_version} \
+                "UPDATE schema_version SET version = 3, min_server_version = {min_server_version} \
                  WHERE id = 1"
             ),
         ],
@@ -97,7 +45,7 @@ fn second_version(min_server_version: i64) -> Vec<Migration> {
 #[test]
 fn many_servers_at_once_migrate_each_step_once() {
     let server = TestServer::empty();
-    let all = second_version(1);
+    let all = next_version(2);
     let mut threads = Vec::new();
     for _ in 0..8 {
         let (pool, all) = (server.pool.clone(), all.clone());
@@ -112,18 +60,18 @@ fn many_servers_at_once_migrate_each_step_once() {
     assert_eq!(counts.iter().sum::<usize>(), steps, "{counts:?}");
     assert_eq!(server.database.query("SELECT name FROM leases").unwrap(), [""; 0]);
     let state = server.runtime.block_on(read_schema_status(&server.pool, &all)).unwrap();
-    assert_eq!((state.version, state.latest, state.pending.len()), (2, 2, 0));
+    assert_eq!((state.version, state.latest, state.pending.len()), (3, 3, 0));
 }
 
 #[test]
 fn interrupted_migration_continues_at_its_step() {
     let server = TestServer::new();
-    let all = second_version(1);
+    let all = next_version(2);
     // The other server ended after the first step, with the lease.
     let first = &all[1].steps[0];
     server.database.query(first).unwrap();
     let record = format!(
-        "INSERT INTO migrations (version, step, statement) VALUES (2, 1, '{first}'); \
+        "INSERT INTO migrations (version, step, statement) VALUES (3, 1, '{first}'); \
          INSERT INTO leases (name, holder, expires) VALUES ('schema', 'dead', 1)"
     );
     server.database.query(&record).unwrap();
@@ -134,12 +82,9 @@ fn interrupted_migration_continues_at_its_step() {
 
 #[test]
 fn newer_schema_is_refused_unless_it_allows_this_version() {
-    for (min_server_version, is_refused) in [(1, false), (2, true)] {
+    for (min_server_version, is_refused) in [(2, false), (3, true)] {
         let server = TestServer::empty();
-        server
-            .runtime
-            .block_on(migrate(&server.pool, &second_version(min_server_version)))
-            .unwrap();
+        server.runtime.block_on(migrate(&server.pool, &next_version(min_server_version))).unwrap();
         let old = migrations().unwrap();
         match server.runtime.block_on(migrate(&server.pool, &old)) {
             Ok(0) => assert!(!is_refused),
@@ -147,11 +92,21 @@ fn newer_schema_is_refused_unless_it_allows_this_version() {
             Err(error) => {
                 assert!(is_refused);
                 let message = error.error.to_string();
-                assert!(message.contains("newer version of Reqlore (schema 2"), "{message}");
+                assert!(message.contains("newer version of Reqlore (schema 3"), "{message}");
                 assert!(message.ends_with("update Reqlore"), "{message}");
             }
         }
     }
+}
+
+#[test]
+fn schema_of_an_earlier_build_is_refused() {
+    let server = TestServer::new();
+    server.database.query("UPDATE schema_version SET version = 1, min_server_version = 1").unwrap();
+    let migrations = migrations().unwrap();
+    let refused = server.runtime.block_on(migrate(&server.pool, &migrations)).unwrap_err();
+    let message = refused.error.to_string();
+    assert!(message.contains("has schema 1 of a build before the first release"), "{message}");
 }
 
 #[test]
@@ -210,7 +165,7 @@ fn old_server_works_while_and_after_the_schema_is_extended() {
     };
     // More often than it takes to keep a plan.
     (0..10).for_each(&mut write);
-    let all = second_version(1);
+    let all = next_version(2);
     for step in &all[1].steps {
         server.database.query(step).unwrap();
         (10..20).for_each(&mut write);
@@ -233,7 +188,7 @@ fn outdated_server_stops_reading_and_writing() {
     let read = || server.runtime.block_on(database.read(vec![RowQuery::all(&DOCUMENTS)]));
     assert_eq!(read().unwrap()[0].len(), 1);
 
-    server.database.query("UPDATE schema_version SET version = 3, min_server_version = 2").unwrap();
+    server.database.query("UPDATE schema_version SET version = 4, min_server_version = 3").unwrap();
     let expected = "its schema needs a newer version of Reqlore; update this server";
     let error = session.begin(&[]).unwrap_err().to_store_error().to_string();
     assert!(error.ends_with(expected), "{error}");
@@ -245,7 +200,7 @@ fn outdated_server_stops_reading_and_writing() {
     };
     assert!(error.ends_with(expected), "{error}");
     assert!(read().is_err());
-    server.database.query("UPDATE schema_version SET min_server_version = 1").unwrap();
+    server.database.query("UPDATE schema_version SET min_server_version = 2").unwrap();
     read().unwrap();
     session.begin(&[]).unwrap();
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::support::TestServer;
-use crate::database::Database;
+use reqlore_row_store::database::Database;
 
 fn open() -> (Arc<dyn Database>, TestServer) {
     let server = TestServer::new();
     (Arc::new(server.open()), server)
 }
 
-crate::tests::seam::seam_suite!(open());
+reqlore_row_store::seam_suite!(open());

@@ -2,14 +2,15 @@
 
 use std::thread;
 
-use tokio_postgres::SimpleQueryMessage;
-
 use super::support::{TestServer, commit, key_of, put, row_of};
-use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use crate::postgres::session::WriteIsolation;
-use crate::postgres::statements::SqlStatement;
-use crate::row::{RowChange, RowQuery, Value};
-use crate::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
+
+fn user(key: &str, text: &str) -> TableRow {
+    TableRow::of(&[key.into(), text.into()])
+}
 
 #[test]
 fn rows_of_all_tables_are_put_replaced_and_deleted() {
@@ -19,9 +20,9 @@ fn rows_of_all_tables_are_put_replaced_and_deleted() {
         let rows = vec![row_of(table, 10), row_of(table, 20), row_of(table, 30)];
         let mut newer = rows.clone();
         for row in &mut newer {
-            for (value, column) in row.iter_mut().zip(table.columns).skip(table.key_width) {
+            for (index, column) in table.columns.iter().enumerate() {
                 if column.is_nullable {
-                    *value = Value::Null;
+                    *row = row.replace(index, Value::Null);
                 }
             }
         }
@@ -39,11 +40,12 @@ fn rows_of_all_tables_are_put_replaced_and_deleted() {
             assert_eq!(found, std::slice::from_ref(row), "{}", table.name);
         }
         session.begin(&[]).unwrap();
-        let delete = vec![RowChange::Delete(keys[0].clone()), RowChange::Delete(keys[2].clone())];
+        let delete = |key: &RowKey| RowChange::Delete { key: key.clone(), before: None };
+        let delete = vec![delete(&keys[0]), delete(&keys[2])];
         session.write(vec![(table, delete)]).unwrap();
         commit(&mut *session);
         let mut found = server.read(RowQuery::keys(table, keys));
-        found.retain(|row| *table != STORE || row[0] != Value::Integer(1));
+        found.retain(|row| *table != STORE || row.value(0) != Value::Integer(1));
         assert_eq!(found, [newer[1].clone()], "{}", table.name);
     }
 }
@@ -53,29 +55,33 @@ fn query_conditions_select_sort_and_limit_rows() {
     let server = TestServer::new();
     let mut rows = Vec::new();
     for (project, at) in [("a", 1), ("a", 2), ("a", 3), ("B", 1), ("é", 9)] {
-        let link = |number: i64| Value::from(format!("{number}"));
-        rows.push(vec![project.into(), link(at), "k".into(), "n".into(), "r".into()]);
+        let target = at.to_string();
+        let link = [project.into(), (&target).into(), "k".into(), "n".into(), "r".into()];
+        rows.push(TableRow::of(&link));
     }
     server.put(&LINKS, rows.clone());
     let all = server.read(RowQuery::all(&LINKS).sorted_by(&["project", "target"]));
     // By bytes, not by the order of a language.
     assert_eq!(all, [&rows[3], &rows[0], &rows[1], &rows[2], &rows[4]].map(Clone::clone));
-    let of_a = || RowQuery::equal(&LINKS, &["project"], vec!["a".into()]).sorted_by(&["target"]);
+    let of_a = || {
+        RowQuery::any_of(&LINKS, &["project"], vec![TableRow::of(&["a".into()])])
+            .sorted_by(&["target"])
+    };
     assert_eq!(server.read(of_a().limited_to(2)), rows[..2]);
     let descending = RowQuery { is_descending: true, ..of_a().limited_to(2) };
     assert_eq!(server.read(descending), [rows[2].clone(), rows[1].clone()]);
     assert_eq!(server.read(of_a().within("target", "2".into().."3".into())), rows[1..2]);
-    assert_eq!(server.read(RowQuery { tuples: Vec::new(), ..of_a() }), Vec::<Vec<Value>>::new());
-    let keys = vec![vec!["a".into(), "3".into()], vec!["B".into(), "1".into()]];
+    assert_eq!(server.read(RowQuery { tuples: Vec::new(), ..of_a() }), Vec::new());
+    let keys = [["a", "3"], ["B", "1"]].map(|key| TableRow::of(&key.map(Value::from))).to_vec();
     assert_eq!(server.read(RowQuery::keys(&LINKS, keys)).len(), 2);
-    let projects = vec![vec!["é".into()], vec!["none".into()]];
+    let projects = ["é", "none"].map(|key| TableRow::of(&[key.into()])).to_vec();
     assert_eq!(server.read(RowQuery::keys(&LINKS, projects)), rows[4..]);
 
     server.put(&DOCUMENTS, vec![row_of(&DOCUMENTS, 1), row_of(&DOCUMENTS, 2)]);
     let present = RowQuery { not_null: Some("version"), ..RowQuery::all(&DOCUMENTS) };
     let found = server.read(present);
     assert_eq!(found.len(), 1);
-    assert_ne!(found[0][5], Value::Null);
+    assert_ne!(found[0].value(5), Value::Null);
 }
 
 #[test]
@@ -83,12 +89,12 @@ fn texts_with_nul_are_stored_and_sorted() {
     let server = TestServer::new();
     let mut rows = Vec::new();
     for key in ["\0", "\0a", "\u{1}", "\u{1}\0", "\u{1}1", "\u{2}", "0", "a\0\u{1}b"] {
-        rows.push(vec![key.into(), format!("text of {key}").into()]);
+        rows.push(user(key, &format!("text of {key}")));
     }
     server.put(&USERS, rows.clone());
     assert_eq!(server.read(RowQuery::all(&USERS).sorted_by(&["key"])), rows);
     for row in &rows {
-        let one = RowQuery::equal(&USERS, &["key"], vec![row[0].clone()]);
+        let one = RowQuery::any_of(&USERS, &["key"], vec![TableRow::of(&[row.value(0)])]);
         assert_eq!(server.read(one), std::slice::from_ref(row));
     }
     let range = RowQuery::all(&USERS).within("key", "\0a".into().."\u{1}\0".into());
@@ -99,7 +105,7 @@ fn texts_with_nul_are_stored_and_sorted() {
 fn damaged_row_is_an_error_that_names_the_table() {
     for change in ["text = 'other'", "key = 'b'", "checksum = 7"] {
         let server = TestServer::new();
-        server.put(&USERS, vec![vec!["a".into(), "one".into()]]);
+        server.put(&USERS, vec![user("a", "one")]);
         server.database.query(&format!("UPDATE users SET {change}")).unwrap();
         let message = server.try_read(RowQuery::all(&USERS)).unwrap_err();
         let expected = "the database: is damaged (a row does not match its checksum: table \
@@ -116,7 +122,8 @@ fn writers_lose_no_change_at_any_isolation() {
     const ROUNDS: i64 = 20;
     let server = TestServer::new();
     for (project, isolation) in [("a", ReadCommitted), ("b", RepeatableRead), ("c", Serializable)] {
-        let row = || RowQuery::equal(&PROJECTS, &["project"], vec![project.into()]);
+        let row =
+            || RowQuery::any_of(&PROJECTS, &["project"], vec![TableRow::of(&[project.into()])]);
         let database = server.open_with(isolation);
         let mut conflicts = 0;
         thread::scope(|scope| {
@@ -138,7 +145,7 @@ fn writers_lose_no_change_at_any_isolation() {
             }
         });
         let revision = i64::try_from(WRITERS).unwrap() * ROUNDS;
-        assert_eq!(server.read(row())[0][1], Value::Integer(revision), "{isolation:?}");
+        assert_eq!(server.read(row())[0].value(1), Value::Integer(revision), "{isolation:?}");
         assert!(isolation != ReadCommitted || conflicts == 0, "{conflicts} conflicts");
     }
 }
@@ -150,12 +157,12 @@ fn increment(session: &mut dyn WriteSession, project: &str, row: &RowQuery) -> b
         Err(SessionError::Retry(_)) => return false,
         Err(error) => panic!("{error:?}"),
     };
-    let revision = match found.first().map(|row| row[1].clone()) {
+    let revision = match found.first().map(|row| row.value(1)) {
         Some(Value::Integer(revision)) => revision,
         _ => 0,
     };
-    let row = vec![project.into(), (revision + 1).into(), 0.into(), 0.into()];
-    put(session, &PROJECTS, vec![row]);
+    let row = [project.into(), (revision + 1).into(), 0.into(), 0.into()];
+    put(session, &PROJECTS, vec![TableRow::of(&row)]);
     match session.commit() {
         CommitOutcome::Committed => true,
         CommitOutcome::Retry(_) => false,
@@ -168,13 +175,13 @@ fn rejected_write_fails_and_cannot_be_committed() {
     let server = TestServer::new();
     let mut session = server.open().open_session();
     session.begin(&[]).unwrap();
-    put(&mut *session, &USERS, vec![vec!["a".into(), "one".into()]]);
-    let row = RowChange::Put(vec!["b".into(), Value::Null]);
+    put(&mut *session, &USERS, vec![user("a", "one")]);
+    let row = RowChange::Insert(TableRow::of(&["b".into(), Value::Null]));
     let error = session.write(vec![(&USERS, vec![row])]).unwrap_err();
     assert!(matches!(error, SessionError::Failed(_)), "{error:?}");
     assert!(matches!(session.commit(), CommitOutcome::Failed(_)));
     session.roll_back();
-    assert_eq!(session.begin(&[RowQuery::all(&USERS)]).unwrap(), [Vec::<Vec<Value>>::new()]);
+    assert_eq!(session.begin(&[RowQuery::all(&USERS)]).unwrap(), [Vec::new()]);
     commit(&mut *session);
     assert!(!session.was_interrupted());
 }
@@ -184,14 +191,14 @@ fn lost_connection_of_a_writer_is_reported_and_replaced() {
     let server = TestServer::new();
     let mut session = server.open().open_session();
     session.begin(&[]).unwrap();
-    put(&mut *session, &USERS, vec![vec!["a".into(), "one".into()]]);
+    put(&mut *session, &USERS, vec![user("a", "one")]);
     server.database.terminate_backends();
     let error = session.read(&[RowQuery::all(&USERS)]).unwrap_err();
     assert!(matches!(error, SessionError::Retry(_)), "{error:?}");
     assert!(session.was_interrupted() && !session.was_interrupted());
     let found = session.begin(&[RowQuery::all(&USERS)]).unwrap();
-    assert_eq!(found, [Vec::<Vec<Value>>::new()]);
-    put(&mut *session, &USERS, vec![vec!["b".into(), "two".into()]]);
+    assert_eq!(found, [Vec::new()]);
+    put(&mut *session, &USERS, vec![user("b", "two")]);
     server.database.terminate_backends();
     let outcome = session.commit();
     let is_unsure = matches!(outcome, CommitOutcome::Unknown(_) | CommitOutcome::Retry(_));
@@ -206,7 +213,7 @@ fn lost_connection_of_a_writer_is_reported_and_replaced() {
 #[test]
 fn reads_survive_the_end_of_all_connections() {
     let server = TestServer::new();
-    server.put(&USERS, vec![vec!["a".into(), "one".into()]]);
+    server.put(&USERS, vec![user("a", "one")]);
     let database = server.open();
     for _ in 0..5 {
         let queries = vec![RowQuery::all(&USERS), RowQuery::all(&STORE)];
@@ -220,7 +227,7 @@ fn reads_survive_the_end_of_all_connections() {
 fn snapshot_keeps_its_state_and_leaves_no_transaction() {
     let server = TestServer::new();
     let database = server.open();
-    let count = |number: i64| vec![vec![format!("{number}").into(), "text".into()]];
+    let count = |number: i64| vec![user(&number.to_string(), "text")];
     server.put(&USERS, count(1));
     let snapshot = server.runtime.block_on(database.begin_snapshot()).unwrap();
     server.put(&USERS, count(2));
@@ -246,68 +253,11 @@ fn limits_of_the_database_are_named() {
     for number in 0..2000_u32 {
         key.push_str(&crc32fast::hash(&number.to_le_bytes()).to_string());
     }
-    let row = vec![key.into(), 0.into(), "record".into(), Value::Null];
-    let error = session.write(vec![(&IDEMPOTENCY, vec![RowChange::Put(row)])]).unwrap_err();
+    let row = TableRow::of(&[(&key).into(), 0.into(), "record".into(), Value::Null]);
+    let error = session.write(vec![(&IDEMPOTENCY, vec![RowChange::Insert(row)])]).unwrap_err();
     let SessionError::Failed(error) = error else { panic!("{error:?}") };
     let message = error.to_string();
     assert!(message.contains("a change of this size") && message.contains("maximum"), "{message}");
-}
-
-/// The plan that a connection keeps for any parameters.
-fn generic_plan(server: &TestServer, sql: &SqlStatement<'_>) -> String {
-    let nulls = vec!["NULL"; sql.parameters.len()].join(", ");
-    let script = [
-        "SET plan_cache_mode = force_generic_plan".to_owned(),
-        format!("PREPARE one AS {}", sql.text),
-        format!("EXPLAIN EXECUTE one ({nulls})"),
-        "DEALLOCATE one".to_owned(),
-    ];
-    let client = server.runtime.block_on(server.pool.get()).unwrap();
-    let mut plan = String::new();
-    for statement in script {
-        for message in server.runtime.block_on(client.simple_query(&statement)).unwrap() {
-            if let SimpleQueryMessage::Row(row) = message {
-                plan.push_str(row.get(0).unwrap());
-                plan.push('\n');
-            }
-        }
-    }
-    plan
-}
-
-#[test]
-fn lookups_use_the_primary_key_of_an_analyzed_table() {
-    let server = TestServer::new();
-    for count in [0, 5, 2000] {
-        for table in TABLES {
-            let mut rows = Vec::new();
-            rows.extend((0..count).map(|seed| row_of(table, 10 * seed + 1)));
-            // In sessions that are too short to analyze the table.
-            for part in rows.chunks(400) {
-                server.put(table, part.to_vec());
-            }
-            // With statistics of a few rows, PostgreSQL may take an index on project and kind.
-            if count > 0 {
-                server.database.query(&format!("ANALYZE {}", table.name)).unwrap();
-            }
-            let keys = vec![key_of(table, &row_of(table, 1)), key_of(table, &row_of(table, 2))];
-            let one = RowQuery::keys(table, keys[..1].to_vec());
-            let many = RowQuery::keys(table, keys.clone());
-            let all_keys: Vec<_> = keys.iter().collect();
-            for sql in [
-                SqlStatement::select(std::slice::from_ref(&one)).unwrap(),
-                SqlStatement::select(std::slice::from_ref(&many)).unwrap(),
-                SqlStatement::delete(table, &all_keys).unwrap(),
-            ] {
-                let plan = generic_plan(&server, &sql);
-                assert!(!plan.contains("Seq Scan"), "{count} {plan}");
-                if count == 2000 {
-                    let key = format!("{}_pkey", table.name);
-                    assert!(plan.contains(&key) && plan.contains("Index Cond"), "{plan}");
-                }
-            }
-        }
-    }
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use reqlore_test_postgres::TestDatabase;
 use tokio::runtime::Runtime;
 
-use crate::database::{CommitOutcome, Database, RowSource, WriteSession};
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::schema::{migrate, migrations};
 use crate::postgres::session::{PostgresDatabase, WriteIsolation};
 use crate::postgres::{PasswordSources, PostgresConfig};
-use crate::row::{RowChange, RowQuery, TableRow, Value};
-use crate::tables::{ColumnType, Table};
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
+use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{ColumnType, Table};
 
 pub(crate) struct TestServer {
     pub(crate) database: TestDatabase,
@@ -61,7 +61,7 @@ impl TestServer {
 
 pub(crate) fn put(session: &mut dyn WriteSession, table: &'static Table, rows: Vec<TableRow>) {
     let mut changes = Vec::new();
-    changes.extend(rows.into_iter().map(RowChange::Put));
+    changes.extend(rows.into_iter().map(RowChange::Insert));
     session.write(vec![(table, changes)]).unwrap();
 }
 
@@ -78,21 +78,25 @@ pub(crate) fn open_pool(url: &str) -> ConnectionPool {
 /// A row of any table. Each seed gives another key, in the order of the seeds. As in real data,
 /// there are few projects and kinds.
 pub(crate) fn row_of(table: &Table, seed: i64) -> TableRow {
-    let mut row = Vec::new();
+    let mut row = RowBuffer::default();
     for (index, column) in table.columns.iter().enumerate() {
         let number = seed + i64::try_from(index).unwrap();
-        row.push(match column.kind {
-            ColumnType::Text if column.name == "project" && table.key_width > 1 => "p".into(),
-            ColumnType::Text if column.name == "kind" && table.key_width > 2 => "k".into(),
-            _ if column.is_nullable && number % 2 == 0 => Value::Null,
-            ColumnType::Integer => number.into(),
-            ColumnType::Text => format!("{} {number:07}", column.name).into(),
-            ColumnType::Binary => Value::Binary(number.to_be_bytes().to_vec().into()),
-        });
+        match column.kind {
+            ColumnType::Text if column.name == "project" && table.key_width > 1 => {
+                row.push("p".into());
+            }
+            ColumnType::Text if column.name == "kind" && table.key_width > 2 => {
+                row.push("k".into());
+            }
+            _ if column.is_nullable && number % 2 == 0 => row.push(Value::Null),
+            ColumnType::Integer => row.push(number.into()),
+            ColumnType::Text => row.push((&format!("{} {number:07}", column.name)).into()),
+            ColumnType::Binary => row.push(number.to_be_bytes()[..].into()),
+        }
     }
-    row
+    row.take()
 }
 
 pub(crate) fn key_of(table: &Table, row: &TableRow) -> TableRow {
-    row[..table.key_width].to_vec()
+    row.prefix(table.key_width)
 }

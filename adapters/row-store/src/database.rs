@@ -1,0 +1,113 @@
+//! The seam between this storage and a database: transactions on rows, without SQL.
+//!
+//! Implemented by PostgreSQL and, in tests, by a simulated database.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::storage_health::DatabaseStatistics;
+
+use crate::error::busy;
+use crate::row::{RowChange, RowQuery, TableRow};
+use crate::tables::Table;
+
+/// Random ID of a group of commits.
+pub type GroupId = [u8; 16];
+
+/// Rows that can be read. They are verified by their checksum.
+#[async_trait]
+pub trait RowSource: Send + Sync {
+    /// Runs all queries on one state, in one round trip.
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>>;
+}
+
+/// A database with the tables of this storage. A read sees every commit that was acknowledged
+/// before it.
+#[async_trait]
+pub trait Database: RowSource + fmt::Debug + 'static {
+    /// Begins a transaction that reads the present state until it is dropped.
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>>;
+
+    /// The numbers of the connections that read.
+    fn connection_statistics(&self) -> DatabaseStatistics {
+        DatabaseStatistics::default()
+    }
+
+    /// Later reads of this call ask the database. No effect outside a
+    /// [`CallDatabase`](crate::call_reads::CallDatabase).
+    fn invalidate_call_cache(&self) {}
+
+    /// A session for a writer. Connects when its first transaction begins.
+    fn open_session(&self) -> Box<dyn WriteSession>;
+}
+
+/// One connection of a writer, used from a thread that may block. At most one transaction is open.
+pub trait WriteSession: Send {
+    /// Begins a transaction, waits for those of all other writers, and runs queries on the state
+    /// that they left, in one round trip. `Err` leaves no transaction open.
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError>;
+
+    /// Runs queries in the transaction, in one round trip. They see its own writes.
+    fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError>;
+
+    /// Applies changes in the transaction, in one round trip. No key occurs twice.
+    fn write(&mut self, changes: Vec<(&'static Table, Vec<RowChange>)>)
+    -> Result<(), SessionError>;
+
+    fn commit(&mut self) -> CommitOutcome;
+
+    /// Undoes the transaction, if there is one. If the connection is lost, the database does it.
+    fn roll_back(&mut self);
+
+    /// True if each read costs a round trip: reading more at once than is needed is faster.
+    fn is_remote(&self) -> bool;
+
+    /// False after the connection was lost, until the next transaction begins.
+    fn is_connected(&self) -> bool;
+
+    /// True if the connection was lost since the last call, so that commits of other writers may
+    /// be lost as well: a standby may have taken over.
+    fn was_interrupted(&mut self) -> bool;
+
+    /// Waits before a transaction is repeated. A simulated database takes no time for it.
+    fn wait(&mut self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
+}
+
+/// Why a transaction cannot continue. It must be rolled back.
+#[derive(Debug)]
+pub enum SessionError {
+    /// A conflict with another transaction, or the connection was lost before the commit: nothing
+    /// was written, and the transaction can be repeated. The problem is for logs and for the error
+    /// after the last attempt.
+    Retry(String),
+    /// Repeating does not help.
+    Failed(StoreError),
+}
+
+impl SessionError {
+    /// The error for a caller, if the transaction is not repeated.
+    pub fn to_store_error(&self) -> StoreError {
+        match self {
+            Self::Retry(problem) => busy(&format!("{problem}; try again")),
+            Self::Failed(error) => error.clone_for_group(),
+        }
+    }
+}
+
+/// The end of a transaction.
+#[derive(Debug)]
+pub enum CommitOutcome {
+    /// Durable.
+    Committed,
+    /// Nothing was written, and the transaction can be repeated.
+    Retry(String),
+    /// Nothing was written.
+    Failed(StoreError),
+    /// The connection was lost at the commit. The next transaction sees whether it was written,
+    /// because [`WriteSession::begin`] waits for its end.
+    Unknown(String),
+}

@@ -1,0 +1,369 @@
+//! Document store on rows and transactions: everything that documents, history, lists, users, tokens
+//! and audit rows mean in a database. A driver implements [`database::Database`].
+//!
+//! One thread of each server writes groups of commits; reads run concurrently. No server keeps
+//! state that another one needs.
+
+mod archive;
+mod call_reads;
+mod counters;
+pub mod database;
+mod derived;
+pub mod error;
+mod health;
+mod read;
+mod records;
+pub mod row;
+pub mod tables;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod writer;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::backlog::{ItemKind, Reference};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
+use reqlore_domain::ports::audit::AuditLog;
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
+use reqlore_domain::ports::documents::{
+    BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
+    Refresh, StoreError, StoreResult, scan_items,
+};
+use reqlore_domain::ports::entity_list::{EntityCounts, SimilarEntities, UntaggedList};
+use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery, RecentChange};
+use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
+use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
+use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_group_commit::GroupWriter;
+
+use call_reads::{CallDatabase, RowCache};
+use counters::WriterCounters;
+use database::Database;
+pub use derived::METADATA_FORMAT;
+use read::{changes, documents, entities, history, items, team};
+pub use records::StoreRow;
+use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
+
+/// An open database. Clones share it.
+#[derive(Debug, Clone)]
+pub struct RowStore {
+    database: Arc<dyn Database>,
+    cache: Arc<RowCache>,
+    writer: Arc<GroupWriter<GroupWriterEngine>>,
+    counters: Arc<WriterCounters>,
+}
+
+impl RowStore {
+    /// Starts the writer of a database that has its tables. Fails if an import is filling it, or
+    /// if its metadata has another format.
+    pub async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
+        changes::store_row(&*database).await?.check_usable()?;
+        Self::start_writer(database, false)
+    }
+
+    /// Like [`Self::start`], but updates metadata of an older format.
+    pub async fn start_server(database: Arc<dyn Database>) -> StoreResult<Self> {
+        let row = changes::store_row(&*database).await?;
+        row.check_complete()?;
+        if row.metadata_format >= METADATA_FORMAT {
+            row.check_usable()?;
+        }
+        let store = Self::start_writer(database, true)?;
+        if row.metadata_format < METADATA_FORMAT {
+            // Another server may be updating it now, so the next group tries again.
+            if let Err(error) = store.write(|_| Ok(())).await {
+                tracing::warn!(%error, "the metadata was not updated");
+            }
+        }
+        Ok(store)
+    }
+
+    /// Starts the writer for a server whose database cannot be reached now. Calls fail until it can.
+    pub fn start_disconnected(database: Arc<dyn Database>) -> StoreResult<Self> {
+        Self::start_writer(database, true)
+    }
+
+    fn start_writer(database: Arc<dyn Database>, may_update_metadata: bool) -> StoreResult<Self> {
+        let counters = Arc::<WriterCounters>::default();
+        let session = database.open_session();
+        let engine = GroupWriterEngine::new(session, may_update_metadata, Arc::clone(&counters))?;
+        let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
+            StoreError::Internal(format!("could not start a thread for the writer: {error}"))
+        })?;
+        Ok(Self { database, cache: Arc::default(), writer: Arc::new(writer), counters })
+    }
+
+    /// Runs a job in a group. It may run several times.
+    async fn run<T: Send + 'static>(
+        &self,
+        plan: ReadPlan,
+        mut work: impl FnMut(&mut GroupWriterEngine) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let outcome =
+            self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await;
+        self.database.invalidate_call_cache();
+        outcome
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut GroupWriterEngine) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        self.run(ReadPlan::default(), work).await
+    }
+}
+
+#[async_trait]
+impl DocumentRepository for RowStore {
+    fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
+        let database = CallDatabase::new(Arc::clone(&self.database), Arc::clone(&self.cache));
+        Some(Arc::new(Self { database: Arc::new(database), ..self.clone() }))
+    }
+
+    async fn get(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Document>>> {
+        documents::documents(&*self.database, project, ids).await
+    }
+
+    async fn versions(
+        &self,
+        project: &ProjectKey,
+        ids: &[DocumentId],
+    ) -> StoreResult<Vec<Option<Version>>> {
+        documents::versions(&*self.database, project, ids).await
+    }
+
+    async fn find(
+        &self,
+        project: &ProjectKey,
+        filter: &DocumentFilter,
+    ) -> StoreResult<MetadataPage> {
+        documents::metadata_page(&*self.database, project, filter).await
+    }
+
+    async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
+        if query.needs_scan() {
+            return scan_items(self, project, query).await;
+        }
+        items::items(&*self.database, project, query).await
+    }
+
+    async fn child_statuses(
+        &self,
+        project: &ProjectKey,
+        kind: ItemKind,
+        parents: &[Reference],
+    ) -> StoreResult<Vec<StatusCounts>> {
+        items::child_statuses(&*self.database, project, kind, parents).await
+    }
+
+    async fn diagnostics(
+        &self,
+        project: &ProjectKey,
+        kind: DocumentKind,
+        limit: usize,
+    ) -> StoreResult<DiagnosticList> {
+        items::diagnostics(&*self.database, project, kind, limit).await
+    }
+
+    async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
+        entities::entity_kinds(&*self.database, project).await
+    }
+
+    async fn tag_counts(
+        &self,
+        project: &ProjectKey,
+        kind: Option<String>,
+    ) -> StoreResult<EntityCounts> {
+        entities::tag_counts(&*self.database, project, kind.as_deref()).await
+    }
+
+    async fn untagged(
+        &self,
+        project: &ProjectKey,
+        kind: Option<String>,
+        limit: usize,
+    ) -> StoreResult<UntaggedList> {
+        entities::untagged(&*self.database, project, kind.as_deref(), limit).await
+    }
+
+    async fn similar_entities(
+        &self,
+        project: &ProjectKey,
+        text: &str,
+    ) -> StoreResult<SimilarEntities> {
+        entities::similar_entities(&*self.database, project, text).await
+    }
+
+    async fn lookup(
+        &self,
+        project: &ProjectKey,
+        kind: DocumentKind,
+        words: &[String],
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        documents::lookup(&*self.database, project, kind, words).await
+    }
+
+    async fn backlinks(
+        &self,
+        project: &ProjectKey,
+        links: &BacklinkQuery,
+    ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
+        documents::backlinks(&*self.database, project, links).await
+    }
+
+    async fn commit(
+        &self,
+        project: &ProjectKey,
+        mut commit: CommitRequest,
+    ) -> StoreResult<CommitResult> {
+        let plan = ReadPlan::of_commit(project, &commit);
+        let project = project.clone();
+        self.run(plan, move |engine| engine.commit(&project, &mut commit)).await
+    }
+
+    async fn changes_since(
+        &self,
+        project: &ProjectKey,
+        since: Option<ChangePosition>,
+        limit: usize,
+        _: Refresh,
+    ) -> StoreResult<ChangePage> {
+        changes::changes_since(&*self.database, project, since, limit).await
+    }
+}
+
+#[async_trait]
+impl DocumentHistory for RowStore {
+    async fn history(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        query: &HistoryQuery,
+    ) -> StoreResult<HistoryPage> {
+        let before = query.before_number()?;
+        history::history_page(&*self.database, project, id, before, query.limit).await
+    }
+
+    async fn document_at(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Version,
+    ) -> StoreResult<Option<Document>> {
+        history::document_at(&*self.database, project, id, version).await
+    }
+
+    async fn recent_changes(
+        &self,
+        project: &ProjectKey,
+        since: Timestamp,
+        limit: usize,
+    ) -> StoreResult<Vec<RecentChange>> {
+        history::recent_changes(&*self.database, project, since, limit).await
+    }
+
+    async fn purge_history(
+        &self,
+        project: &ProjectKey,
+        id: &DocumentId,
+        version: Option<Version>,
+        context: WriteContext,
+    ) -> StoreResult<u64> {
+        let (project, id) = (project.clone(), id.clone());
+        self.write(move |engine| engine.purge(&project, &id, version, &context)).await
+    }
+
+    async fn prune_history(&self, ended_before: Timestamp) -> StoreResult<u64> {
+        self.write(move |engine| engine.prune_history(ended_before)).await
+    }
+}
+
+#[async_trait]
+impl IdentityRepository for RowStore {
+    async fn list_users(&self) -> StoreResult<Vec<User>> {
+        team::users(&*self.database).await
+    }
+
+    async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
+        team::tokens(&*self.database).await
+    }
+
+    async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
+        team::token_owner(&*self.database, id).await
+    }
+
+    async fn identity_epoch(&self) -> StoreResult<u64> {
+        let row = changes::store_row(&*self.database).await?;
+        // Read on every request, so an import or update by another server is noticed here.
+        row.check_usable()?;
+        Ok(row.epoch.cast_unsigned())
+    }
+
+    async fn commit_identities(&self, mut commit: IdentityCommit) -> StoreResult<()> {
+        self.write(move |engine| engine.commit_identities(&mut commit)).await
+    }
+
+    async fn record_use(&self, uses: Vec<(TokenId, Timestamp)>) -> StoreResult<()> {
+        // A group without changes would still cost a transaction.
+        if uses.is_empty() {
+            return Ok(());
+        }
+        self.write(move |engine| engine.record_uses(&uses)).await
+    }
+
+    async fn expire_sessions(&self, now: Timestamp) -> StoreResult<()> {
+        self.write(move |engine| engine.expire_sessions(now)).await
+    }
+}
+
+#[async_trait]
+impl AuditLog for RowStore {
+    async fn append_events(&self, events: Vec<AuditEvent>) -> StoreResult<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.write(move |engine| engine.append_events(events.clone())).await
+    }
+
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
+        team::audit_rows(&*self.database, from, limit).await
+    }
+
+    async fn newest(&self) -> StoreResult<ChainHead> {
+        Ok(changes::store_row(&*self.database).await?.newest_audit)
+    }
+
+    async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
+        Ok(self.write(move |engine| engine.prune_rows(older_than, now)).await? as u64)
+    }
+}
+
+#[async_trait]
+impl IdempotencyStore for RowStore {
+    async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
+        team::find_record(&*self.database, key).await
+    }
+
+    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+        let key = key.to_owned();
+        self.write(move |engine| engine.save_response(&key, &response)).await
+    }
+
+    async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
+        while self.write(move |engine| engine.expire_records(before)).await? == STEP_ROWS {}
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! Rows and queries in the terms of this storage, without SQL.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+
+use bytes::{BufMut as _, Bytes};
+use reqlore_domain::ports::documents::StoreResult;
+
+use crate::error::damaged;
+use crate::tables::{Column, Table};
+
+/// A value of a column. The order of values is that of the database: texts and bytes by their
+/// bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Value<'a> {
+    #[default]
+    Null,
+    Integer(i64),
+    Text(&'a str),
+    Binary(&'a [u8]),
+}
+
+impl<'a> Value<'a> {
+    fn append_to(self, bytes: &mut Vec<u8>) {
+        let (kind, content) = match self {
+            Self::Null => return bytes.put_u8(b'n'),
+            Self::Integer(number) => {
+                bytes.put_u8(b'i');
+                return bytes.put_i64(number);
+            }
+            Self::Text(text) => (b't', text.as_bytes()),
+            Self::Binary(binary) => (b'b', binary),
+        };
+        bytes.put_u8(kind);
+        // No value reaches 4 GiB: a message of the database is limited to 1 GiB.
+        bytes.put_u32(u32::try_from(content.len()).unwrap_or(u32::MAX));
+        bytes.put_slice(content);
+    }
+
+    /// The first of these encoded values, and the bytes after it.
+    fn split_first(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (kind, rest) = bytes.split_first()?;
+        if *kind == b'n' {
+            return Some((Self::Null, rest));
+        }
+        if *kind == b'i' {
+            let (number, rest) = rest.split_first_chunk()?;
+            return Some((Self::Integer(i64::from_be_bytes(*number)), rest));
+        }
+        let (length, rest) = rest.split_first_chunk()?;
+        let (content, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        match kind {
+            b't' => Some((Self::Text(str::from_utf8(content).ok()?), rest)),
+            _ => Some((Self::Binary(content), rest)),
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Value<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Binary(bytes)
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A row in one buffer: a value for each column of its table, the key first. Each value is encoded
+/// as its type, its length and its content, so that no two rows have the same bytes, and a key is
+/// the beginning of its rows.
+///
+/// Clones share the buffer. The order is that of the bytes: different from the database's.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[must_use]
+pub struct TableRow(Bytes);
+
+/// The values of the key columns of a row, or of the first of them.
+pub type RowKey = TableRow;
+
+/// The table and the key of a row.
+pub type RowAddress = (&'static Table, RowKey);
+
+impl TableRow {
+    pub fn of(values: &[Value<'_>]) -> Self {
+        Self(Bytes::new()).with(values)
+    }
+
+    /// This row with further values.
+    pub fn with(&self, values: &[Value<'_>]) -> Self {
+        let size = |value: &Value<'_>| match value {
+            Value::Null => 1,
+            Value::Integer(_) => 9,
+            Value::Text(text) => 5 + text.len(),
+            Value::Binary(binary) => 5 + binary.len(),
+        };
+        let size = values.iter().map(size).sum::<usize>();
+        let mut bytes = Vec::with_capacity(self.0.len() + size);
+        bytes.extend_from_slice(&self.0);
+        for value in values {
+            value.append_to(&mut bytes);
+        }
+        Self(bytes.into())
+    }
+
+    /// The encoded values.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn values(&self) -> Values<'_> {
+        Values { rest: &self.0 }
+    }
+
+    /// The value of a column; null after the last one.
+    pub fn value(&self, column: usize) -> Value<'_> {
+        self.values().nth(column).unwrap_or_default()
+    }
+
+    /// The first values.
+    pub fn prefix(&self, width: usize) -> RowKey {
+        let mut values = self.values();
+        if let Some(last) = width.checked_sub(1) {
+            values.nth(last);
+        } else {
+            return Self(Bytes::new());
+        }
+        Self(self.0.slice(..self.0.len() - values.rest.len()))
+    }
+
+    /// The values of these columns.
+    pub fn select(&self, columns: &[usize]) -> Self {
+        if columns.iter().copied().eq(0..columns.len()) {
+            return self.prefix(columns.len());
+        }
+        let values: Vec<_> = columns.iter().map(|&column| self.value(column)).collect();
+        Self::of(&values)
+    }
+
+    pub fn starts_with(&self, prefix: &RowKey) -> bool {
+        self.0.starts_with(&prefix.0)
+    }
+
+    /// This row with another value of a column.
+    pub fn replace(&self, column: usize, value: Value<'_>) -> Self {
+        let mut values: Vec<_> = self.values().collect();
+        if let Some(old) = values.get_mut(column) {
+            *old = value;
+        }
+        Self::of(&values)
+    }
+
+    /// Shares the bytes of a value of this row.
+    pub fn share(&self, binary: &[u8]) -> Bytes {
+        self.0.slice_ref(binary)
+    }
+}
+
+impl fmt::Debug for TableRow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.values()).finish()
+    }
+}
+
+/// The values of a row.
+#[derive(Debug, Clone)]
+pub struct Values<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = Value<'a>;
+
+    fn next(&mut self) -> Option<Value<'a>> {
+        let (value, rest) = Value::split_first(self.rest)?;
+        self.rest = rest;
+        Some(value)
+    }
+}
+
+/// Encodes rows, one after another.
+#[derive(Debug, Default)]
+pub struct RowBuffer(Vec<u8>);
+
+impl RowBuffer {
+    pub fn push(&mut self, value: Value<'_>) {
+        value.append_to(&mut self.0);
+    }
+
+    /// Ends a row.
+    pub fn take(&mut self) -> TableRow {
+        let row = TableRow(Bytes::copy_from_slice(&self.0));
+        self.0.clear();
+        row
+    }
+}
+
+/// Selects the rows of one table that meet all conditions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[must_use]
+pub struct RowQuery {
+    pub table: &'static Table,
+    /// The columns that [`Self::tuples`] compare.
+    pub columns: Vec<&'static str>,
+    /// A row must have the values of one of these tuples. One empty tuple accepts every row.
+    /// A query with several tuples has no range, order or limit.
+    pub tuples: Vec<TableRow>,
+    /// A column and the half-open range of its values, each a row of one value. Null is in no
+    /// range.
+    pub range: Option<(&'static str, Range<TableRow>)>,
+    /// A column that is not null.
+    pub not_null: Option<&'static str>,
+    /// The columns to sort by.
+    pub order: Vec<&'static str>,
+    pub is_descending: bool,
+    /// Maximum number of rows.
+    pub limit: Option<usize>,
+    /// The columns of the rows: all, or all but the wide ones.
+    pub wanted: &'static [Column],
+}
+
+impl RowQuery {
+    /// The rows that have the values of one of these tuples in these columns.
+    pub fn any_of(
+        table: &'static Table,
+        columns: &[&'static str],
+        mut tuples: Vec<TableRow>,
+    ) -> Self {
+        tuples.sort_unstable();
+        tuples.dedup();
+        Self {
+            table,
+            columns: columns.to_vec(),
+            tuples,
+            range: None,
+            not_null: None,
+            order: Vec::new(),
+            is_descending: false,
+            limit: None,
+            wanted: table.columns,
+        }
+    }
+
+    /// The rows with these keys, or with keys that begin with these values.
+    pub fn keys(table: &'static Table, keys: Vec<RowKey>) -> Self {
+        let width = keys.first().map_or(0, |key| key.values().count());
+        let mut columns = Vec::with_capacity(width);
+        columns.extend(table.columns.iter().take(width).map(|column| column.name));
+        Self::any_of(table, &columns, keys)
+    }
+
+    /// All rows of a table.
+    pub fn all(table: &'static Table) -> Self {
+        Self::any_of(table, &[], vec![TableRow::of(&[])])
+    }
+
+    pub fn sorted_by(self, order: &[&'static str]) -> Self {
+        Self { order: order.to_vec(), ..self }
+    }
+
+    pub fn descending(self) -> Self {
+        Self { is_descending: true, ..self }
+    }
+
+    pub fn limited_to(self, limit: usize) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// Leaves the wide columns out of the rows.
+    pub fn narrow(self) -> Self {
+        Self { wanted: self.table.narrow_columns(), ..self }
+    }
+
+    /// Sorts rows of the table as the database does.
+    pub fn sort(&self, rows: &mut [TableRow]) {
+        let mut order = Vec::with_capacity(self.order.len());
+        order.extend(self.order.iter().filter_map(|name| self.table.index_of(name)));
+        if order.is_empty() {
+            return;
+        }
+        rows.sort_by(|a, b| {
+            let ascending = order
+                .iter()
+                .map(|&column| a.value(column))
+                .cmp(order.iter().map(|&column| b.value(column)));
+            if self.is_descending { ascending.reverse() } else { ascending }
+        });
+    }
+
+    /// Fails if a row does not meet the conditions: an index led to a wrong row.
+    pub fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
+        let position = |name: &&str| self.table.index_of(name);
+        let columns: Vec<_> = self.columns.iter().filter_map(position).collect();
+        let tuples = HashSet::<&TableRow>::from_iter(&self.tuples);
+        let range = self.range.as_ref().map(|(column, range)| {
+            (self.table.index_of(column), range.start.value(0)..range.end.value(0))
+        });
+        let not_null = self.not_null.and_then(|column| self.table.index_of(column));
+        for row in rows {
+            let is_in_range = range.as_ref().is_none_or(|(column, range)| {
+                column.is_some_and(|column| range.contains(&row.value(column)))
+            });
+            let has_value = not_null.is_none_or(|column| row.value(column) != Value::Null);
+            if !tuples.contains(&row.select(&columns)) || !is_in_range || !has_value {
+                return Err(damaged(&format!("an index of table {}", self.table.name)));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn within(self, column: &'static str, range: Range<Value<'_>>) -> Self {
+        let range = TableRow::of(&[range.start])..TableRow::of(&[range.end]);
+        Self { range: Some((column, range)), ..self }
+    }
+}
+
+/// A change of one row. The row before lets a database write only the columns that differ, and
+/// find the entries of its indexes. It is known in tables with indexes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowChange {
+    /// Inserts a row. In a table without indexes, it may replace one with the same key.
+    Insert(TableRow),
+    /// Replaces the row with the same key.
+    Update { row: TableRow, before: TableRow },
+    /// Deletes a row. There may be none.
+    Delete { key: RowKey, before: Option<TableRow> },
+}

@@ -1,0 +1,47 @@
+//! The contract suite.
+
+use std::sync::Arc;
+
+use reqlore_contract::Storage;
+use reqlore_domain::ports::Store;
+use reqlore_domain::project_key::ProjectKey;
+
+use crate::RowStore;
+use crate::database::Database;
+use crate::testing::faulty::{FaultPlan, FaultyDatabase};
+use crate::testing::simulated::SimulatedDatabase;
+
+/// Opens two stores, one after the other, on the same database.
+async fn storage_on(database: Arc<dyn Database>) -> Storage {
+    let store = RowStore::start(Arc::clone(&database)).await.unwrap();
+    Storage {
+        other: ProjectKey::new("/other"),
+        reopen: Some(Box::new(move || {
+            let database = Arc::clone(&database);
+            Box::pin(async move {
+                let store = RowStore::start(database).await?;
+                Ok(Arc::new(store) as Arc<dyn Store>)
+            })
+        })),
+        ..Storage::in_memory(store)
+    }
+}
+
+mod on_a_simulated_database {
+    use super::*;
+
+    reqlore_contract::suite!(storage_on(SimulatedDatabase::new(1, None)));
+    reqlore_contract::history_suite!(storage_on(SimulatedDatabase::new(1, None)));
+}
+
+/// The store repeats what fails, so the answers are the same.
+mod on_a_simulated_database_with_faults {
+    use super::*;
+
+    fn faulty() -> Arc<dyn Database> {
+        Arc::new(FaultyDatabase::new(SimulatedDatabase::new(1, None), FaultPlan::HIDDEN, 1))
+    }
+
+    reqlore_contract::suite!(storage_on(faulty()));
+    reqlore_contract::history_suite!(storage_on(faulty()));
+}
