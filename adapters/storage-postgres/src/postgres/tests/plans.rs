@@ -13,10 +13,10 @@ use reqlore_domain::project_key::ProjectKey;
 use tokio_postgres::SimpleQueryMessage;
 
 use super::support::{TestServer, key_of, row_of};
-use reqlore_row_store::RowStore;
-use reqlore_row_store::database::{Database, RowSource, WriteSession};
 use crate::postgres::session::PostgresDatabase;
 use crate::postgres::statements::SqlStatement;
+use reqlore_row_store::RowStore;
+use reqlore_row_store::database::{Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::{DOCUMENTS, HISTORY, IDEMPOTENCY, TABLES};
 
