@@ -15,8 +15,8 @@ mod read;
 mod records;
 pub mod row;
 pub mod tables;
-#[cfg(any(test, feature = "testing"))]
-pub mod testing;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_support;
 mod writer;
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ mod turns;
 
 mod simulated_seam {
     crate::seam_suite!((
-        crate::testing::simulated::SimulatedDatabase::new(1, None)
+        crate::test_support::simulated::SimulatedDatabase::new(1, None)
             as std::sync::Arc<dyn crate::database::Database>,
         ()
     ));
@@ -19,7 +19,7 @@ mod simulated_seam {
 
 #[test]
 fn simulated_tables_are_complete() {
-    let database = crate::testing::simulated::SimulatedDatabase::new(1, None);
+    let database = crate::test_support::simulated::SimulatedDatabase::new(1, None);
     for table in crate::tables::TABLES {
         let expected = usize::from(table.name == "store");
         assert_eq!(database.rows(table).len(), expected, "{}", table.name);

@@ -11,7 +11,7 @@ use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, StoreResul
 use crate::RowStore;
 use crate::database::{Database, RowSource, WriteSession};
 use crate::row::{RowQuery, TableRow};
-use crate::testing::simulated::SimulatedDatabase;
+use crate::test_support::simulated::SimulatedDatabase;
 
 #[derive(Debug)]
 struct CountingDatabase {

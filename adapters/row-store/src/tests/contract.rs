@@ -8,8 +8,8 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::RowStore;
 use crate::database::Database;
-use crate::testing::faulty::{FaultPlan, FaultyDatabase};
-use crate::testing::simulated::SimulatedDatabase;
+use crate::test_support::faulty::{FaultPlan, FaultyDatabase};
+use crate::test_support::simulated::SimulatedDatabase;
 
 /// Opens two stores, one after the other, on the same database.
 async fn storage_on(database: Arc<dyn Database>) -> Storage {

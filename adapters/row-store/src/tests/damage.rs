@@ -10,7 +10,7 @@ use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, Store
 use crate::RowStore;
 use crate::database::{Database, RowSource, WriteSession};
 use crate::row::{RowQuery, TableRow};
-use crate::testing::simulated::SimulatedDatabase;
+use crate::test_support::simulated::SimulatedDatabase;
 
 /// A database that finds each row of a table by each query.
 #[derive(Debug)]

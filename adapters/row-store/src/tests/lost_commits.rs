@@ -10,8 +10,8 @@ use reqlore_domain::ports::documents::DocumentChange;
 use super::change_reader::{ChangeReader, read_versions};
 use crate::RowStore;
 use crate::database::Database;
-use crate::testing::faulty::{FaultPlan, FaultyDatabase};
-use crate::testing::simulated::SimulatedDatabase;
+use crate::test_support::faulty::{FaultPlan, FaultyDatabase};
+use crate::test_support::simulated::SimulatedDatabase;
 
 #[test]
 fn lost_commits_make_readers_start_again() {

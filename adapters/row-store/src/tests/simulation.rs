@@ -33,9 +33,9 @@ use super::simulation_checks;
 use super::turns::{ClientTask, TurnKeeper};
 use crate::RowStore;
 use crate::database::Database;
-use crate::testing::faulty::{FaultPlan, FaultyDatabase};
-use crate::testing::seeded_random::SeededRandom;
-use crate::testing::simulated::SimulatedDatabase;
+use crate::test_support::faulty::{FaultPlan, FaultyDatabase};
+use crate::test_support::seeded_random::SeededRandom;
+use crate::test_support::simulated::SimulatedDatabase;
 
 /// Seeds that run at the same time.
 const THREADS: usize = 2;

@@ -10,7 +10,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::Database;
 use reqlore_row_store::tables::TABLES;
-use reqlore_row_store::testing::faulty::{FaultPlan, FaultyDatabase};
+use reqlore_row_store::test_support::faulty::{FaultPlan, FaultyDatabase};
 use reqlore_test_postgres::TestDatabase;
 
 use crate::postgres::PostgresDatabase;

@@ -29,7 +29,7 @@ macro_rules! seam_cases {
         $(#[test]
         fn $case() {
             let (database, _guard) = $open;
-            $crate::testing::seam::$case(&database);
+            $crate::test_support::seam::$case(&database);
         })+
     };
 }
