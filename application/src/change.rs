@@ -15,7 +15,9 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::bounded_types::truncate_echo;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
+use reqlore_domain::document::{
+    Document, DocumentId, DocumentKind, DocumentMeta, Version, VersionPrefix,
+};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{
@@ -261,15 +263,16 @@ impl<'a> CommitState<'a> {
     }
 
     /// Refuses the current change, unless it has a version, if it replaces what its caller was not
-    /// shown. `new` is `None` for a deletion.
+    /// shown. `new` is `None` for a deletion; `named` is the version that `if_version` would have.
     pub(crate) fn check_shown(
         &mut self,
         if_version: Option<VersionPrefix>,
         current: &Document,
         new: Option<&Document>,
+        named: Version,
     ) -> Result<()> {
         if if_version.is_none() {
-            let note = self.guard.check(current, new)?;
+            let note = self.guard.check(current, new, named)?;
             self.effects.entry(self.entry).or_default().notes.extend(note);
         }
         Ok(())

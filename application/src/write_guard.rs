@@ -259,17 +259,19 @@ impl CallGuard {
     }
 
     /// Refuses to replace fields, or to delete a document, if one of them is not as it was last
-    /// shown to the caller. Returns a note about fields that the caller was never shown.
+    /// shown to the caller. Returns a note about fields that the caller was never shown. `named` is
+    /// the version of the document that the call names, such as the root of a cascade.
     pub(crate) fn check(
         &self,
         current: &Document,
         new: Option<&Document>,
+        named: Version,
     ) -> Result<Option<String>> {
         if !self.is_on() {
             return Ok(None);
         }
         let old = self.different_values(Some(current), new);
-        self.check_values(&current.id, Some(current.version), old, new.is_none())
+        self.check_values((&current.id, Some(current.version)), old, new.is_none(), Some(named))
     }
 
     /// [`Self::check`] of a rule that gets a new text, or is deleted without one.
@@ -286,15 +288,15 @@ impl CallGuard {
         let is_same = new == Some(&*old.text);
         let (id, version) = (DocumentId::section(key.as_str()), section.map(|one| one.version));
         let old = if is_same { Vec::new() } else { vec![old] };
-        self.check_values(&id, version, old, new.is_none())
+        self.check_values((&id, version), old, new.is_none(), version)
     }
 
     fn check_values(
         &self,
-        document: &DocumentId,
-        version: Option<Version>,
+        (document, version): (&DocumentId, Option<Version>),
         old: Vec<FieldValue>,
         is_deletion: bool,
+        named: Option<Version>,
     ) -> Result<Option<String>> {
         let (mut changed, mut unseen) = (Vec::new(), Vec::new());
         self.with_groups(|groups| {
@@ -307,7 +309,7 @@ impl CallGuard {
             }
         });
         if !changed.is_empty() {
-            return Err(changed_error(&changed, is_deletion, version));
+            return Err(changed_error(&changed, is_deletion, named));
         }
         // A command is a process of its own. A deletion says what it deletes.
         if unseen.is_empty() || is_deletion || self.caller.channel == CallChannel::Cli {
@@ -340,7 +342,7 @@ pub(crate) async fn name_change(ports: &ApplicationPorts, at: &Address, error: &
     let change = VersionRecord::from(&newest).line(None);
     // Another change may have followed since.
     if error.message.contains(&change[..8]) {
-        let named = format!("{SINCE_SHOWN} ({change})");
+        let named = format!("{SINCE_SHOWN} (last change of the document: {change})");
         error.message = error.message.replacen(SINCE_SHOWN, &named, 1);
     }
 }
@@ -355,17 +357,17 @@ fn changed_error(changed: &[FieldValue], is_deletion: bool, version: Option<Vers
         texts.push(format!("Current {name}:\n{text}"));
     }
     let advice = match version.map(|version| version.to_string()) {
-        None => "Read the section, then send the call again to write the rule again".to_owned(),
-        // A cascade names the item at its top.
+        None => "It was deleted. Read the section, then send the call again to add it".to_owned(),
         Some(version) if is_deletion => format!(
-            "It is at version {}. To delete it all the same, send the call again with \
-             if_version: the version of the item that the call names",
+            "To delete it all the same, send the call again with if_version: {}",
             &version[..8]
         ),
-        Some(version) => format!(
-            "Send the call again with both changes merged, with if_version: {}",
-            &version[..8]
-        ),
+        Some(version) => {
+            format!(
+                "Merge both changes, then send the call again with if_version: {}",
+                &version[..8]
+            )
+        }
     };
     let message = format!(
         "Conflict: {} {SINCE_SHOWN}. Nothing was changed. {advice}. {}",

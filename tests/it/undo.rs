@@ -45,7 +45,10 @@ fn check_undo(project: &WriteProject) {
     project.run_ok(&["set", "REQ-001", "title=Other", "status=active"]);
     let changed = shown(project);
     let planned = undo(&["req-1", "--dry-run"]);
-    assert!(planned.starts_with("Nothing was changed; this would be done:\nUndone: "), "{planned}");
+    assert!(
+        planned.starts_with("Dry run: nothing was changed. An undo would report:\nUndone: "),
+        "{planned}"
+    );
     assert_eq!(shown(project), changed);
     let undone = undo(&["req-1"]);
     let is_named = undone.starts_with("Undone: ") && undone.contains(", update_requirement: ");
@@ -162,7 +165,7 @@ fn undo_needs_write_access_and_is_audited() {
     project.run_ok(&["set", "REQ-001", "title=Bob's"]);
     assert_eq!(as_user("mia", &["set", "REQ-001", "title=Mia's"]).0, 0);
     let (code, refused) = project.run(&["undo"]);
-    assert!(code != 0 && refused.contains("REQ-001 changed since: "), "{refused}");
+    assert!(code != 0 && refused.contains("REQ-001 was changed later: "), "{refused}");
     assert!(refused.contains(" mia, update_requirement"), "{refused}");
     project.run_ok(&["undo", "REQ-001"]);
     let item = project.json(&["show", "REQ-001"]);

@@ -302,7 +302,7 @@ impl ChangePlan for ItemDeletion {
         state.claim(&meta.id, Claim::Deletion)?;
         let document = item_lookup::require_document(state.document(&meta.id), *reference)?;
         check_version(self.if_version, document, *reference)?;
-        let root = parse_document(meta, document)?;
+        let (root, version) = (parse_document(meta, document)?, document.version);
         let deleted: BTreeSet<Reference> = self.deleted.iter().map(|item| item.reference).collect();
         let dependents = self.unplanned_dependents(state, &deleted);
         if !self.cascade && (!dependents.is_empty() || !root.relationships.is_empty()) {
@@ -332,7 +332,7 @@ impl ChangePlan for ItemDeletion {
             }
             let document = item_lookup::require_document(state.document(id), affected.reference)?;
             let document = &document.clone();
-            state.check_shown(self.if_version, document, None)?;
+            state.check_shown(self.if_version, document, None, version)?;
             let text = item_lookup::document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, self.at, &self.user);

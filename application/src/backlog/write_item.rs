@@ -366,7 +366,7 @@ impl UpdatePlan {
         let (new, _) = ItemMeta::parse(kind, name, item_lookup::document_text(&edited)?, self.at);
         state.guard.add_parsed(current, item);
         state.guard.add_parsed(&edited, &new);
-        state.check_shown(self.if_version, current, Some(&edited))?;
+        state.check_shown(self.if_version, current, Some(&edited), current.version)?;
         let version = edited.version;
         state.put(edited);
         Ok((version, new))

@@ -70,7 +70,9 @@ impl ChangedDocument {
         let [after, before] = states;
         let is_first = entries.len() == position + 1;
         let changed = Self { is_first, ..Self::new(id.clone(), before, after) };
-        if position > 0 || !is_newest {
+        // An undone change in between makes no difference.
+        let is_same = entries.first().is_some_and(|newest| newest.version == change.version);
+        if (position > 0 || !is_newest) && !is_same {
             let newer = entries.first().filter(|_| position > 0).unwrap_or(newest);
             problem = Some(newer_change_error(&changed.name, Some(newer)));
         } else if is_first && !changed.is_created(change, commit) {
@@ -188,12 +190,12 @@ pub(super) fn keep_related(changes: &mut Vec<ChangedDocument>) {
 }
 
 pub(super) fn unknown_version_error(name: &str) -> Error {
-    let message = format!("{}: no version before its last change is known", encode_id(name));
+    let message = format!("{}: it has no earlier version to restore", encode_id(name));
     Error::new(ErrorKind::Refused, message).reference(name)
 }
 
 pub(super) fn newer_change_error(name: &str, newer: Option<&HistoryEntry>) -> Error {
     let change = newer.map(|newer| VersionRecord::from(newer).line(None)).unwrap_or_default();
-    let message = format!("{} changed since: {change}. Nothing was changed", encode_id(name));
+    let message = format!("Not undone: {} was changed later: {change}", encode_id(name));
     Error::new(ErrorKind::Conflict, message).reference(name)
 }

@@ -167,7 +167,10 @@ impl Restoration {
             let HistoryTarget { project, id, name, .. } = target;
             let present = get_one(&*ports.documents, &project, &id).await?;
             let restored = ChangedDocument::new(id, Some(found.document), present).named(name);
-            return Ok(Self { project, undone: None, documents: vec![restored], note: None });
+            let mut restoration =
+                Self { project, undone: None, documents: vec![restored], note: None };
+            restoration.note = restoration.missing_parent(ports).await?;
+            return Ok(restoration);
         }
         let HistoryTarget { project, id, name, .. } = target;
         let query = HistoryQuery { after: None, limit: 1 };
@@ -238,15 +241,20 @@ impl Restoration {
         let is_alone = root.is_some() && commit.is_empty() && change.version.is_none();
         let note = is_alone.then(|| {
             let name = &documents[0].name;
-            format!("The history does not say what else was deleted with {name}.")
+            format!(
+                "Only {name} was restored. Children and links that were deleted with it were not; \
+                 undo their deletion one by one."
+            )
         });
         let restoration = Self { project, undone: Some(change), documents, note };
-        restoration.check_parents(ports).await?;
-        Ok(restoration)
+        match restoration.missing_parent(ports).await? {
+            Some(problem) => Err(Error::new(ErrorKind::Refused, problem)),
+            None => Ok(restoration),
+        }
     }
 
-    /// Refuses to restore an item whose parent stays deleted.
-    async fn check_parents(&self, ports: &ApplicationPorts) -> Result<()> {
+    /// Names an item that would be restored while its parent stays deleted.
+    async fn missing_parent(&self, ports: &ApplicationPorts) -> Result<Option<String>> {
         for changed in &self.documents {
             let (Some(before), None) = (&changed.before, &changed.after) else { continue };
             let (DocumentKind::Item(_), Some(item)) = (changed.id.kind, metadata(before).item)
@@ -261,14 +269,13 @@ impl Restoration {
                 && ports.documents.lookup(&self.project, kind, &words).await?.concat().is_empty()
             {
                 let name = encode_id(&changed.name);
-                let message = format!(
-                    "{name} belongs to {parent}, which is deleted. Nothing was changed; \
-                     `reqlore undo {parent}` restores it first"
-                );
-                return Err(Error::new(ErrorKind::Refused, message).reference(&changed.name));
+                return Ok(Some(format!(
+                    "{name} belongs to {parent}, which is deleted; `reqlore undo {parent}` \
+                     restores {parent}"
+                )));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Removes the tombstones of restored documents, and adds those of deleted ones, if the change
@@ -429,7 +436,7 @@ impl Restoration {
         let undone = self.undone.as_ref().map(VersionRecord::from);
         let mut lines = Vec::new();
         if is_dry_run {
-            lines.push("Nothing was changed; this would be done:".to_owned());
+            lines.push("Dry run: nothing was changed. An undo would report:".to_owned());
         }
         lines.extend(undone.as_ref().map(|undone| format!("Undone: {}", undone.line(None))));
         let mut documents = Vec::new();

@@ -20,6 +20,7 @@ use crate::links::{LinkEntry, LinkNode, OutgoingLink};
 use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
 use crate::transaction::get_one;
+use crate::write_guard::FieldValue;
 
 pub(crate) struct ContextTool;
 
@@ -124,7 +125,9 @@ impl Tool for ContextTool {
             }
         }
         let is_complete = bytes <= MAX_BODY_BYTES;
-        Ok(ToolAnswer::new(ContextAnswer::new(id, entries, total, show, is_complete)))
+        let mut answer = ToolAnswer::new(ContextAnswer::new(id, entries, total, show, is_complete));
+        answer.add_shown(FieldValue::links_of(call.caller.project.as_str(), &address.target));
+        Ok(answer)
     }
 }
 

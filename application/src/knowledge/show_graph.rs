@@ -17,6 +17,7 @@ use crate::document_label::DocumentLabel;
 use crate::links::{IncomingLink, LinkEntry};
 use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::write_guard::FieldValue;
 
 pub(crate) struct GraphTool;
 
@@ -119,6 +120,7 @@ impl Tool for GraphTool {
         if !has_links {
             reply.add_notes(["It has no links.".to_owned()]);
         }
+        reply.add_shown(FieldValue::links_of(call.caller.project.as_str(), &address.target));
         reply.add_notes(warnings.into_list());
         Ok(reply)
     }

@@ -435,7 +435,7 @@ impl ChangePlan for UpdatePlan {
             return Ok(Some(entity_decision(Action::Keep, id, &self.project)));
         };
         let edited = Document::new(id.clone(), edited.into());
-        state.check_shown(self.if_version, &document, Some(&edited))?;
+        state.check_shown(self.if_version, &document, Some(&edited), document.version)?;
         state.put(edited);
         Ok(Some(entity_decision(Action::Update, id, &self.project)))
     }

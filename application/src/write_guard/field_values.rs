@@ -11,6 +11,7 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
 
+use crate::address::AddressTarget;
 use crate::document_label::SECTION_REQUIREMENT;
 use crate::show_keys::{EntryKeys, ShowKeys};
 
@@ -106,6 +107,18 @@ impl FieldValue {
         ];
         let fields = fields.map(|(name, text)| Self::field(project, &entity.id, name, text));
         fields.into_iter().chain(links).collect()
+    }
+
+    /// The links of an entity; none of another document.
+    pub(crate) fn links_of(project: &str, target: &AddressTarget) -> Vec<Self> {
+        match target {
+            AddressTarget::Entity(meta) => meta
+                .entity
+                .iter()
+                .flat_map(|entity| Self::of_links(project, &entity.id, &entity.links))
+                .collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// The fields of an entity that `show` has, except the body.

@@ -152,7 +152,7 @@ fn read_call(read: usize) -> (Vec<usize>, &'static str, Value) {
         4 => (vec![0, 2], "epic_hierarchy", json!({ "epic": "EP-001" })),
         5 => (vec![3, 4, LINKS], "ixchel_show", json!({ "id": "dec-000001" })),
         6 => (vec![3], "list_items", json!({ "kind": "decision" })),
-        7 => (vec![3, 4], "ixchel_context", json!({ "id": "dec-000001" })),
+        7 => (vec![3, 4, LINKS], "ixchel_context", json!({ "id": "dec-000001" })),
         8 => (vec![5], "reqlix_get_requirements", rules),
         9 => (vec![5], "get_item", json!({ "reference": "general:1" })),
         10 => (vec![5], "get_item", json!({ "reference": "general" })),
@@ -337,9 +337,9 @@ async fn stale_write_is_refused_with_the_text_and_the_next_call() {
     let error = bob.refusal("update_user_story", story("description", "Bob's text.")).await;
     let version = error.message.split("if_version: ").nth(1).unwrap()[..8].to_owned();
     let expected = format!(
-        "Conflict: description of US-001 changed since it was last shown to you ({version} \
-         1970-01-01T00:00:00Z tester, update_user_story: update US-001). Nothing was changed. \
-         Send the call again with both changes merged, with if_version: {version}. \
+        "Conflict: description of US-001 changed since it was last shown to you (last change of the \
+         document: {version} 1970-01-01T00:00:00Z tester, update_user_story: update US-001). Nothing was changed. \
+         Merge both changes, then send the call again with if_version: {version}. \
          Current description:\nAnn's text."
     );
     assert_eq!(error.message, expected);
@@ -500,7 +500,7 @@ async fn rule_of_a_deleted_section_is_written_after_a_read() {
         bob.text("reqlix_delete_requirements", delete).await;
     }
     let error = ann.refusal("reqlix_set_requirements", rule("New.")).await;
-    let advice = "Read the section, then send the call again to write the rule again. Current \
+    let advice = "It was deleted. Read the section, then send the call again to add it. Current \
                   text:\n(none)";
     assert!(error.message.ends_with(advice), "{error}");
     ann.text("reqlix_get_requirements", get).await;

@@ -157,7 +157,8 @@ async fn undo_of_a_deletion_restores_children_and_links() {
     let planned = users.undo("ann", json!({ "reference": "EP-001", "dry_run": true })).await;
     assert_eq!(users.documents().await, after);
     assert!(
-        planned.starts_with("Nothing was changed; this would be done:\nUndone: deleted "),
+        planned
+            .starts_with("Dry run: nothing was changed. An undo would report:\nUndone: deleted "),
         "{planned}"
     );
     let reply = users.call("ann", "undo", reference("EP-001")).await.unwrap();
@@ -172,7 +173,7 @@ async fn undo_of_a_deletion_restores_children_and_links() {
     let change = json!({ "requirement": "REQ-002", "title": "Later" });
     users.done("bob", "update_requirement", change).await;
     let refused = users.refused("ann", reference("EP-001")).await;
-    assert!(refused.message.starts_with("REQ-002 changed since: "), "{refused}");
+    assert!(refused.message.starts_with("Not undone: REQ-002 was changed later: "), "{refused}");
     assert!(refused.message.contains(" bob, update_requirement"), "{refused}");
 }
 
@@ -195,9 +196,12 @@ async fn undo_of_a_deletion_leaves_other_entries_of_its_call() {
     }
     // The whole call is the last change of ann, and bob has changed a part of it.
     let refused = users.refused("ann", json!({})).await;
-    assert!(refused.message.contains(" changed since: ") && refused.message.contains(" bob, undo"));
+    assert!(
+        refused.message.contains(" was changed later: ") && refused.message.contains(" bob, undo")
+    );
     users.undo("bob", json!({})).await;
-    users.refused("ann", json!({})).await;
+    // It is as ann left it again.
+    users.undo("ann", json!({})).await;
 }
 
 #[tokio::test]
@@ -255,7 +259,7 @@ async fn undo_of_a_change_by_another_user_needs_its_id() {
     }
     let refused = users.refused("bob", json!({})).await;
     assert_eq!(refused.kind, ErrorKind::Conflict);
-    assert!(refused.message.starts_with("EP-001 changed since: "), "{refused}");
+    assert!(refused.message.starts_with("Not undone: EP-001 was changed later: "), "{refused}");
     assert!(refused.message.contains(" ann, update_epic"), "{refused}");
 }
 
@@ -327,7 +331,8 @@ async fn restore_brings_back_any_version_of_the_item_alone() {
     users.done("bob", "delete_item", json!({ "reference": "EP-001", "cascade": true })).await;
     let arguments = json!({ "reference": "REQ-001", "version": &old[..8] });
     let text = users.undo("ann", arguments.clone()).await;
-    assert_eq!(text, format!("REQ-001 restored to version {}", &old[..8]));
+    let note = "REQ-001 belongs to US-001, which is deleted; `reqlore undo US-001` restores US-001";
+    assert_eq!(text, format!("REQ-001 restored to version {}\n\nNote: {note}", &old[..8]));
     let now = users.documents().await;
     assert_eq!(now[&id], first[&id]);
     assert!(!now.contains_key(&id.tombstone()));
@@ -354,8 +359,7 @@ async fn undo_of_a_child_names_its_deleted_parent() {
     for (child, parent) in [("US-001", "EP-001"), ("AC-001", "US-001")] {
         let refused = users.refused("ann", reference(child)).await;
         let expected = format!(
-            "{child} belongs to {parent}, which is deleted. Nothing was changed; \
-             `reqlore undo {parent}` restores it first"
+            "{child} belongs to {parent}, which is deleted; `reqlore undo {parent}` restores {parent}"
         );
         assert_eq!(refused.message, expected);
     }
@@ -382,7 +386,7 @@ async fn undo_says_what_prevents_it() {
     // Imported, so its creation is unknown.
     users.testing.write_item("EP-007", "---\ntitle: By hand\n---\n").await;
     let refused = users.refused("ann", reference("EP-007")).await;
-    assert!(refused.message.contains("no version before its last change is known"), "{refused}");
+    assert!(refused.message.contains("it has no earlier version to restore"), "{refused}");
     let refused = users.refused("ann", reference("EP-099")).await;
     assert_eq!(refused.kind, ErrorKind::NotFound, "{refused}");
     users.done("ann", "update_epic", json!({ "epic": "EP-001", "title": "hunter2" })).await;

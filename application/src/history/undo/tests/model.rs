@@ -80,8 +80,8 @@ impl Model {
         let mut restored = BTreeMap::new();
         let mut created = Vec::new();
         for id in &selected {
-            if self.last_commit_of(id) != Some(position) {
-                return ExpectedUndo::Refused("changed since");
+            if self.documents.get(id) != states[id][1].as_ref() {
+                return ExpectedUndo::Refused("was changed later");
             }
             let before = states[id][0].clone();
             if before.is_none()
