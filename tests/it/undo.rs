@@ -118,7 +118,7 @@ fn undo_works_after_a_commit_and_a_discard() {
         assert_eq!(shown(&project), deleted, "{undo:?}");
     }
     let (code, refused) = project.run(&["undo", "US-001"]);
-    assert!(code != 0 && refused.contains("`reqlore undo EP-001` restores it first"), "{refused}");
+    assert!(code != 0 && refused.contains("`reqlore undo EP-001` restores EP-001"), "{refused}");
     // As committed.
     project.run_ok(&["undo", "EP-001"]);
 
