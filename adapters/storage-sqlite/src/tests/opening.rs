@@ -183,7 +183,10 @@ fn database_that_changed_its_format_is_not_written() {
     let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);
-        run_sql(&file, "UPDATE documents SET head = x'ff'; PRAGMA user_version = 99");
+        // Waits for the check of the start, which must not find the damage first.
+        try_put(&s, "b").await.unwrap();
+        let changes = "UPDATE documents SET head = x'ff'; PRAGMA user_version = 99";
+        run_sql(&file, &format!("BEGIN; {changes}; COMMIT"));
         let (_, message) = error_text(
             s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
         );
