@@ -35,8 +35,7 @@ pub trait Database: RowSource + fmt::Debug + 'static {
         DatabaseStatistics::default()
     }
 
-    /// Later reads of this call ask the database. No effect outside a
-    /// [`CallDatabase`](crate::call_reads::CallDatabase).
+    /// Later reads of this call ask the database. No effect outside of calls.
     fn invalidate_call_cache(&self) {}
 
     /// A session for a writer. Connects when its first transaction begins.

@@ -1,4 +1,5 @@
-//! Rules of the seam, for every database: [`seam_suite!`], and a comparison with the simulated one.
+//! Rules of the seam, for every database: [`seam_suite!`](crate::seam_suite), and a comparison with
+//! the simulated one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
