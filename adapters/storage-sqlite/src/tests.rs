@@ -17,7 +17,6 @@ use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
-use reqlore_domain::project_key::ProjectKey;
 use reqlore_sqlite_team::checksum;
 use reqlore_sqlite_team::connection::keep_log_on_close;
 use rusqlite::Connection;
@@ -31,7 +30,7 @@ fn open_file(file: &Path) -> StoreResult<SqliteStore> {
 
 /// Opens the store of this file with the helpers of the contract suite.
 fn storage(file: &Path) -> Storage {
-    Storage { other: ProjectKey::new("/other"), ..Storage::in_memory(open_file(file).unwrap()) }
+    Storage::in_memory(open_file(file).unwrap())
 }
 
 fn open_storage() -> Storage {

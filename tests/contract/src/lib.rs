@@ -73,6 +73,22 @@ impl Storage {
         }
     }
 
+    /// Opens a store on a database that several stores may have open.
+    pub async fn reopenable<S, Opening>(
+        open: impl Fn() -> Opening + Send + Sync + 'static,
+    ) -> StoreResult<Self>
+    where
+        S: Store + 'static,
+        Opening: Future<Output = StoreResult<S>> + Send + 'static,
+    {
+        let store = open().await?;
+        let reopen: ReopenStore = Box::new(move || {
+            let opening = open();
+            Box::pin(async move { Ok(Arc::new(opening.await?) as Arc<dyn Store>) })
+        });
+        Ok(Self { reopen: Some(reopen), ..Self::in_memory(store) })
+    }
+
     /// Commits the changes that `decide` returns for the newest state of `ids`.
     pub async fn commit_from(
         &self,

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use reqlore_contract::Storage;
-use reqlore_domain::ports::Store;
-use reqlore_domain::project_key::ProjectKey;
 
 use crate::RowStore;
 use crate::database::Database;
@@ -13,18 +11,7 @@ use crate::test_support::simulated::SimulatedDatabase;
 
 /// Opens two stores, one after the other, on the same database.
 async fn storage_on(database: Arc<dyn Database>) -> Storage {
-    let store = RowStore::start(Arc::clone(&database)).await.unwrap();
-    Storage {
-        other: ProjectKey::new("/other"),
-        reopen: Some(Box::new(move || {
-            let database = Arc::clone(&database);
-            Box::pin(async move {
-                let store = RowStore::start(database).await?;
-                Ok(Arc::new(store) as Arc<dyn Store>)
-            })
-        })),
-        ..Storage::in_memory(store)
-    }
+    Storage::reopenable(move || RowStore::start(Arc::clone(&database))).await.unwrap()
 }
 
 mod on_a_simulated_database {

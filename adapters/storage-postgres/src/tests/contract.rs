@@ -5,8 +5,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use reqlore_contract::Storage;
-use reqlore_domain::ports::Store;
-use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::Database;
 use reqlore_row_store::tables::TABLES;
@@ -18,18 +16,7 @@ use crate::{PasswordSources, PostgresConfig};
 
 /// Opens two stores, one after the other, on the same database.
 async fn storage_on(database: Arc<dyn Database>) -> Storage {
-    let store = RowStore::start(Arc::clone(&database)).await.unwrap();
-    Storage {
-        other: ProjectKey::new("/other"),
-        reopen: Some(Box::new(move || {
-            let database = Arc::clone(&database);
-            Box::pin(async move {
-                let store = RowStore::start(database).await?;
-                Ok(Arc::new(store) as Arc<dyn Store>)
-            })
-        })),
-        ..Storage::in_memory(store)
-    }
+    Storage::reopenable(move || RowStore::start(Arc::clone(&database))).await.unwrap()
 }
 
 thread_local! {
@@ -57,20 +44,8 @@ async fn open_real() -> Storage {
 
 /// Opens the store of a real database, which must outlive it.
 pub(super) async fn open_on(url: &str) -> Storage {
-    let url = url.to_owned();
-    let open = move || {
-        let config = PostgresConfig::parse(&url, &PasswordSources::default()).unwrap();
-        crate::open(config)
-    };
-    let store = open().await.unwrap();
-    Storage {
-        other: ProjectKey::new("/other"),
-        reopen: Some(Box::new(move || {
-            let opening = open();
-            Box::pin(async move { Ok(Arc::new(opening.await?) as Arc<dyn Store>) })
-        })),
-        ..Storage::in_memory(store)
-    }
+    let config = PostgresConfig::parse(url, &PasswordSources::default()).unwrap();
+    Storage::reopenable(move || crate::open(config.clone())).await.unwrap()
 }
 
 /// Makes the tables those of a new database.
