@@ -345,11 +345,11 @@ fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn St
         StorageSpec::Fs(place) => Arc::new(FsStore::open(&files_config(config, place))?),
         StorageSpec::Sqlite(file) => {
             let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
-            Arc::new(SqliteStore::open_with_progress(&config, &ProgressDisplay::on_terminal())?)
+            Arc::new(SqliteStore::open(&config)?)
         }
         StorageSpec::Sled(folder) => {
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
-            Arc::new(SledStore::open_with_progress(&config, &ProgressDisplay::on_terminal())?)
+            Arc::new(SledStore::open(&config)?)
         }
         StorageSpec::Postgres(database) => open_postgres(database)?,
     })

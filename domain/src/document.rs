@@ -384,7 +384,7 @@ pub struct DocumentMeta {
 }
 
 impl DocumentMeta {
-    /// Version of the derivation. A storage with metadata of another version derives it again.
+    /// Version of the derivation, part of the format of each storage that keeps metadata.
     pub const FORMAT: u32 = 6;
 
     /// An entity's id or an item's reference. Several documents may have the same one.

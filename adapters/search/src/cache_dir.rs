@@ -1,16 +1,13 @@
 //! The cache folder of one project: vectors and checkpoints, which all its processes share, and an
 //! index folder for each process.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::private_files;
 
 const LOCK_FILE: &str = "lock";
-/// The index of version 0.1.0.
-const OLD_FOLDER: &str = "words";
-const OLD_MANIFEST: &str = "manifest";
 
 #[derive(Debug)]
 pub(crate) struct CacheDir {
@@ -24,11 +21,7 @@ impl CacheDir {
     pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
         private_files::create_folder(&path)?;
         let lock = try_lock(&path);
-        let cache_dir = Self { path, lock };
-        if cache_dir.is_writer() {
-            cache_dir.remove_old();
-        }
-        Ok(cache_dir)
+        Ok(Self { path, lock })
     }
 
     /// Tries to become the writer. True if this process was not the writer before and now is.
@@ -51,16 +44,6 @@ impl CacheDir {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
-
-    /// A process of version 0.1.0 would have the lock.
-    fn remove_old(&self) {
-        let folder = self.path(OLD_FOLDER);
-        if let Ok(true) = folder.try_exists() {
-            // The next start tries again.
-            let _ = fs::remove_dir_all(folder);
-            let _ = fs::remove_file(self.path(OLD_MANIFEST));
-        }
-    }
 }
 
 fn try_lock(folder: &Path) -> Option<File> {
@@ -70,27 +53,4 @@ fn try_lock(folder: &Path) -> Option<File> {
     // Never waits: without the lock, this process keeps new vectors in memory.
     file.try_lock().ok()?;
     Some(file)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn index_of_version_0_1_0_is_removed_when_unused() {
-        let project = tempfile::tempdir().unwrap();
-        let path = |name| project.path().join(name);
-        fs::create_dir(path(OLD_FOLDER)).unwrap();
-        fs::write(path(OLD_MANIFEST), "old").unwrap();
-        fs::write(path("checkpoints"), "shared").unwrap();
-        let old_process = File::create(path(LOCK_FILE)).unwrap();
-        old_process.lock().unwrap();
-        CacheDir::open(project.path().to_owned()).unwrap();
-        assert!(path(OLD_MANIFEST).try_exists().unwrap());
-        drop(old_process);
-        CacheDir::open(project.path().to_owned()).unwrap();
-        assert!(!path(OLD_MANIFEST).try_exists().unwrap());
-        assert!(!path(OLD_FOLDER).try_exists().unwrap());
-        assert!(path("checkpoints").try_exists().unwrap());
-    }
 }

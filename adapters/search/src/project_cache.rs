@@ -17,7 +17,6 @@ use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
 use crate::disk_directory::ByteCache;
-use crate::private_files;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
 use crate::rebuild;
 
@@ -202,13 +201,7 @@ impl ProjectCache {
     fn open_cache_dir(&self, name: &str) -> Option<CacheDir> {
         let caches = self.config.cache_folder.as_deref()?;
         let path: PathBuf = caches.join(name);
-        let opened = CacheDir::open(path.clone());
-        // An earlier version let all users read them.
-        if let Err(error) = private_files::restrict(caches) {
-            let path = caches.display();
-            tracing::warn!(%path, %error, "search cache: other users may be able to read it");
-        }
-        match opened {
+        match CacheDir::open(path.clone()) {
             Ok(cache_dir) => Some(cache_dir),
             Err(error) => {
                 let path = path.display();

@@ -54,14 +54,6 @@ pub fn replace_rows(
     diagnostics::replace_diagnostic(connection, project, old, new)
 }
 
-/// Removes all rows, before the metadata of all documents is derived again.
-pub fn clear_tables(connection: &Connection) -> rusqlite::Result<()> {
-    for table in layouts::LAYOUTS {
-        connection.execute(&format!("DELETE FROM {}", table.name), [])?;
-    }
-    Ok(())
-}
-
 /// Returns a `LIMIT` of `count + more` rows; -1 means no limit.
 pub fn sql_limit(count: usize, more: i64) -> i64 {
     i64::try_from(count).map_or(-1, |count| count.saturating_add(more))

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use reqlore_domain::ports::documents::StoreError;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::checksum;
-use crate::error::DatabaseError;
+use crate::error::{DatabaseError, RESTORE_HINT, refused};
 
 /// Pause between attempts while another process writes. A busy writer releases its lock only for
 /// tenths of a millisecond.
@@ -20,6 +21,39 @@ const OLDEST_VERSION: i32 = 3_051_003;
 const LOG_LIMIT: i64 = 64 * 1024 * 1024;
 
 const CACHED_STATEMENTS: usize = 64;
+
+/// The marks of a kind of database in the header of its file.
+#[derive(Debug)]
+pub struct FileFormat {
+    pub application_id: [u8; 4],
+    pub version: u32,
+}
+
+impl FileFormat {
+    pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let application = i32::from_be_bytes(self.application_id);
+        connection.pragma_update(None, "application_id", application)?;
+        connection.pragma_update(None, "user_version", self.version)
+    }
+
+    /// Refuses a database of another program or of another version of this one.
+    pub fn check(&self, connection: &Connection, place: &str) -> Result<(), DatabaseError> {
+        let application: i32 =
+            connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+        if application.to_be_bytes() != self.application_id {
+            let reason = format!(
+                "is a database of another program, or its header is damaged; name another file, \
+                 or {RESTORE_HINT}"
+            );
+            return Err(refused(place, reason).into());
+        }
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version == i64::from(self.version) {
+            return Ok(());
+        }
+        Err(StoreError::other_format(place, version, self.version).into())
+    }
+}
 
 pub fn is_too_old(version: i32) -> bool {
     version < OLDEST_VERSION

@@ -72,7 +72,7 @@ fn open(file: &Path, place: &'static str) -> Result<LossAcceptance, DatabaseErro
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     keep_log_on_close(&connection, true)?;
     configure(&connection, team_schema::CACHE_KIB)?;
-    team_schema::check_schema(&connection, place)?;
+    team_schema::FORMAT.check(&connection, place)?;
     if let Some(damage) = team_schema::find_damage(&connection)?.first() {
         let reason =
             format!("is damaged ({damage}), so its loss cannot be accepted; {RESTORE_HINT}");

@@ -279,7 +279,7 @@ fn open_connections(
     guard: &dyn FileGuard,
 ) -> Result<(Connection, Vec<Mutex<Connection>>), DatabaseError> {
     let writer = connect(file, read_only)?;
-    team_schema::check_schema(&writer, place)?;
+    team_schema::FORMAT.check(&writer, place)?;
     // The file is read first, because other processes commit meanwhile.
     let recorded = guard.recorded_commits()?;
     let commits = team_schema::commits(&writer)?;

@@ -5,13 +5,11 @@ use std::sync::LazyLock;
 use rusqlite::Connection;
 
 use crate::checksum::{self, TableLayout};
-use crate::connection::sqlite_findings;
-use crate::error::{DatabaseError, RESTORE_HINT, refused};
+use crate::connection::{FileFormat, sqlite_findings};
+use crate::error::DatabaseError;
 use crate::{audit, idempotency, identity, pending};
 
-/// Application id in the header of our files: `Rqlt`.
-const APPLICATION_ID: i32 = 0x5271_6c74;
-const SCHEMA_VERSION: i32 = 2;
+pub(crate) const FORMAT: FileFormat = FileFormat { application_id: *b"Rqlt", version: 2 };
 const CREATE: &str = concat!(include_str!("tables.sql"), include_str!("team.sql"));
 /// Maximum number of damages that one report names.
 const MAX_REPORTED: usize = 100;
@@ -33,25 +31,7 @@ const TABLES: [TableLayout; 7] = [
 pub(crate) fn create_tables(connection: &Connection) -> rusqlite::Result<()> {
     checksum::register(connection)?;
     connection.execute_batch(CREATE)?;
-    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    connection.pragma_update(None, "user_version", SCHEMA_VERSION)
-}
-
-/// Refuses a database of another program or another schema.
-pub(crate) fn check_schema(connection: &Connection, place: &str) -> Result<(), DatabaseError> {
-    let application = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    match (application, version) {
-        (APPLICATION_ID, SCHEMA_VERSION) => Ok(()),
-        (APPLICATION_ID, version) => {
-            let reason = format!(
-                "was written by another version of Reqlore (schema {version}, supported: \
-                 {SCHEMA_VERSION}); use that version, or {RESTORE_HINT}"
-            );
-            Err(refused(place, reason).into())
-        }
-        _ => Err(refused(place, "is not a team database; restore it from a backup").into()),
-    }
+    FORMAT.write(connection)
 }
 
 /// Returns the number of committed write transactions.

@@ -33,7 +33,6 @@ use reqlore_domain::ports::documents::{
     Refresh, StoreError, StoreResult, scan_items,
 };
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
-use reqlore_domain::ports::service::{NoProgress, ProgressSink};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -77,24 +76,15 @@ struct OpenStore {
 impl SledStore {
     /// Opens or creates the database. Errors name the folder and a next step.
     pub fn open(config: &SledConfig) -> StoreResult<Self> {
-        Self::open_with_progress(config, &NoProgress)
-    }
-
-    /// Like [`Self::open`], and reports the progress of an update of its metadata.
-    pub fn open_with_progress(
-        config: &SledConfig,
-        progress: &dyn ProgressSink,
-    ) -> StoreResult<Self> {
-        Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT, progress)
+        Self::open_with(config, Box::new(File::sync_all), COPY_TIMEOUT)
     }
 
     fn open_with(
         config: &SledConfig,
         sync: files::SyncFn,
         copy_timeout: Duration,
-        progress: &dyn ProgressSink,
     ) -> StoreResult<Self> {
-        let database = Arc::new(open::open_database(&config.folder, sync, progress)?);
+        let database = Arc::new(open::open_database(&config.folder, sync)?);
         let group = CommitGroup::new(Arc::clone(&database), copy_timeout);
         let started = group.and_then(|group| GroupWriter::start("storage-sled", group));
         let writer =

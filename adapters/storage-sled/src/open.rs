@@ -11,16 +11,15 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::service::ProgressSink;
 use reqlore_durable_fs as durable_fs;
 use reqlore_durable_fs::commit_counter::DatabaseId;
-use sled::Tree;
+use sled::{IVec, Tree};
 
 use crate::database::{
-    CHILDREN, COMMITS_KEY, DIAGNOSTICS, DOCUMENTS, EPOCH_KEY, HISTORY, IMPORT_KEY, ITEMS, LINKS,
-    META, REFERENCES, SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch, WriteStop, lock,
+    COMMITS_KEY, EPOCH_KEY, IMPORT_KEY, META, SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch,
+    WriteStop, lock,
 };
 use crate::error::{
     INCOMPLETE, RESTORE_HINT, catch_sled_panic, damaged_database, database_unavailable,
@@ -28,9 +27,8 @@ use crate::error::{
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
 use crate::loss::CommitLoss;
-use crate::records::{DocumentRow, ProjectRow, SCHEMA_VERSION, change_key, decode, encode};
+use crate::records::{decode, encode};
 use crate::row_totals::RowTotals;
-use crate::write;
 
 /// Size of sled's page cache. The operating system caches the file too, so a larger cache would
 /// only use memory.
@@ -43,35 +41,24 @@ const MAX_DAMAGES: usize = 100;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The tree that sled creates by itself.
 const DEFAULT_TREE: &[u8] = b"__sled__default";
-/// Key in [`META`] of the schema's version: one byte without a checksum, in every version.
-pub(crate) const SCHEMA_KEY: &[u8] = b"schema";
-/// Key in [`META`] of the [`DocumentMeta::FORMAT`] of the stored metadata.
-pub(crate) const META_FORMAT_KEY: &[u8] = b"heads";
+/// The trees (hundreds) and the metadata in them.
+pub(crate) const FORMAT: u32 = 400 + DocumentMeta::FORMAT;
+/// Key in [`META`] of the [`FORMAT`]: digits without a checksum, in every version.
+pub(crate) const FORMAT_KEY: &[u8] = b"schema";
 /// Key in [`META`] of the [`DatabaseId`].
 pub(crate) const DATABASE_ID_KEY: &[u8] = b"store";
-/// Trees with keys that a rebuild cannot derive from old metadata. It clears these trees.
-const DERIVED_TREES: [usize; 5] = [LINKS, HISTORY, ITEMS, CHILDREN, DIAGNOSTICS];
-/// Format during a rebuild of the metadata. No version of Reqlore uses it.
-const NO_FORMAT: u32 = 0;
-/// A rebuild writes a transaction after this number of changes of trees.
-const REBUILD_CHANGES: usize = if cfg!(test) { 50 } else { 2000 };
-
 const ALREADY_OPEN: &str =
     "is already served by another process; stop that process, or name another folder";
 
-/// Opens or creates a database. Derives its metadata again if another version derived it.
-pub(crate) fn open_database(
-    folder: &Path,
-    sync: SyncFn,
-    progress: &dyn ProgressSink,
-) -> StoreResult<SledDatabase> {
+/// Opens or creates a database.
+pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledDatabase> {
     let created =
         create_folder(folder).map_err(|error| folder_error(folder, "make the folder", error))?;
     let OpenedDatabase { database, is_new, state, loss } = open_unchecked(folder, sync, false)?;
     if let Some(loss) = loss {
         return Err(loss.into_error(folder));
     }
-    catch_sled_panic(|| database.initialize(folder, is_new, state, &created, progress))
+    catch_sled_panic(|| database.initialize(folder, is_new, state, &created))
         .map_err(|error| name_folder(folder, error))?;
     // sled creates files at every start, readable by all users.
     files::make_private(folder)?;
@@ -146,6 +133,8 @@ struct OpenedTrees {
 
 enum OpenFailure {
     Sled(sled::Error),
+    /// The database has another [`FORMAT`] than this version.
+    OtherFormat(IVec),
     /// The database has trees that this version does not know.
     UnknownTrees,
     /// The keys of a tree are not in order.
@@ -190,9 +179,12 @@ fn open_trees(folder: &Path) -> StoreResult<OpenedTrees> {
 
 fn open_error(folder: &Path, failure: OpenFailure) -> StoreError {
     match failure {
+        OpenFailure::OtherFormat(found) => {
+            let place = folder.display().to_string();
+            StoreError::other_format(&place, found.escape_ascii(), FORMAT)
+        }
         OpenFailure::UnknownTrees => {
-            let reason = "holds data of another program or of a newer reqlore; name another folder";
-            folder_refused(folder, reason)
+            folder_refused(folder, "holds data of another program; name another folder")
         }
         // sled reports its lock as an I/O error without a kind of its own.
         OpenFailure::Sled(sled::Error::Io(error)) if error.to_string().contains("acquire lock") => {
@@ -211,6 +203,13 @@ fn open_sled(
 ) -> Result<OpenedTrees, OpenFailure> {
     let db = config.open()?;
     let stored = db.tree_names();
+    // First, because another format may have other trees.
+    if stored.iter().any(|name| name == TREE_NAMES[META].as_bytes())
+        && let Some(found) = db.open_tree(TREE_NAMES[META])?.get(FORMAT_KEY)?
+        && found != FORMAT.to_string().as_bytes()
+    {
+        return Err(OpenFailure::OtherFormat(found));
+    }
     for name in &stored {
         let is_known = TREE_NAMES.iter().any(|known| name == known.as_bytes());
         if !is_known && name != DEFAULT_TREE {
@@ -288,13 +287,7 @@ pub(crate) fn name_folder(folder: &Path, error: StoreError) -> StoreError {
 impl SledDatabase {
     /// Checks the contents. Returns true for a new database.
     fn check(&self, folder: &Path, state: FolderState) -> StoreResult<(bool, Option<CommitLoss>)> {
-        let schema = self.get(META, SCHEMA_KEY)?;
-        let is_new = schema.is_none();
-        if schema.is_some_and(|schema| schema != [SCHEMA_VERSION]) {
-            let reason = "was written by another version of Reqlore; use that version to make a \
-                          backup, and `reqlore restore` it into another folder";
-            return Err(folder_refused(folder, reason));
-        }
+        let is_new = self.get(META, FORMAT_KEY)?.is_none();
         if !is_new && self.meta_value::<RowTotals>(TOTALS_KEY)? != Some(*lock(&self.totals)) {
             return Err(damaged_database("rows are missing or changed"));
         }
@@ -306,7 +299,7 @@ impl SledDatabase {
         }
         let loss = self.find_loss(state);
         if is_new && loss.is_none() && !state.is_unfinished {
-            return Err(damaged_database("it has no schema"));
+            return Err(damaged_database("it has no format"));
         }
         if self.get(META, IMPORT_KEY)?.is_some() {
             return Err(folder_refused(folder, INCOMPLETE));
@@ -321,17 +314,12 @@ impl SledDatabase {
         is_new: bool,
         state: FolderState,
         created: &[PathBuf],
-        progress: &dyn ProgressSink,
     ) -> StoreResult<()> {
         if is_new {
             let mut batch = TreeBatch::default();
-            batch.put(META, SCHEMA_KEY, &[SCHEMA_VERSION][..]);
+            batch.put(META, FORMAT_KEY, FORMAT.to_string().as_bytes());
             batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &self.database_id.0));
-            batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &DocumentMeta::FORMAT));
             self.write_batch(batch)?;
-        }
-        if self.meta_value(META_FORMAT_KEY)? != Some(DocumentMeta::FORMAT) {
-            self.rebuild_metadata(progress)?;
         }
         if state.is_unfinished {
             // The contents must be durable before the marker of the creation is removed.
@@ -371,79 +359,6 @@ impl SledDatabase {
             _ => {}
         }
         Ok(damages)
-    }
-
-    /// Derives metadata, links and references of all documents from their bodies, after another
-    /// version of Reqlore wrote them.
-    fn rebuild_metadata(&self, progress: &dyn ProgressSink) -> StoreResult<()> {
-        // The valid format is written last, so an interrupted rebuild starts again.
-        self.write_format(NO_FORMAT)?;
-        // Old keys can't be derived from metadata of another format.
-        let mut batch = TreeBatch::default();
-        for tree in DERIVED_TREES {
-            for key in self.tree(tree).iter().keys() {
-                batch.remove(tree, key.map_err(from_sled)?);
-                if batch.len() >= REBUILD_CHANGES {
-                    self.write_batch(std::mem::take(&mut batch))?;
-                }
-            }
-        }
-        self.write_batch(batch)?;
-        let projects = self.list_projects()?;
-        let counts = projects.iter().flat_map(|(_, project)| project.counts.values());
-        let total = usize::try_from(counts.sum::<u64>()).unwrap_or_default();
-        let mut done = 0;
-        let mut report = || {
-            done += 1;
-            progress.progress(done, total, "Updating the metadata (documents)");
-        };
-        for (key, mut project) in projects {
-            project.item_counts.clear();
-            for kind in DocumentKind::ALL {
-                self.rebuild_kind(&mut project, kind, &mut report)?;
-            }
-            let mut batch = TreeBatch::default();
-            write::put_project(&mut batch, &key, &project);
-            self.write_batch(batch)?;
-        }
-        self.write_format(DocumentMeta::FORMAT)?;
-        self.sync()
-    }
-
-    pub(crate) fn write_format(&self, format: u32) -> StoreResult<()> {
-        let mut batch = TreeBatch::default();
-        batch.put(META, META_FORMAT_KEY, encode(META_FORMAT_KEY, &format));
-        self.write_batch(batch)
-    }
-
-    fn rebuild_kind(
-        &self,
-        project: &mut ProjectRow,
-        kind: DocumentKind,
-        report: &mut impl FnMut(),
-    ) -> StoreResult<()> {
-        let mut batch = TreeBatch::default();
-        for entry in self.document_entries(project.id, kind, None) {
-            let (id, key, value) = entry?;
-            report();
-            // Damaged documents stay unchanged: their data may still be recovered.
-            let Some(mut row) = DocumentRow::decode(&key, &value) else { continue };
-            batch.put(HISTORY, change_key(project.id, row.revision, &id), &[][..]);
-            let Ok(body) = self.read_body(&key, &row, &id) else { continue };
-            if let Some(old) = row.reference_key(project.id, &id) {
-                batch.remove(REFERENCES, old);
-            }
-            let document = Document { id, body, version: row.version };
-            let meta = DocumentMeta::from_document(&document, row.modified);
-            row.set_meta(&meta);
-            write::put_index_keys(&mut batch, project, &row, &meta);
-            let value = encode(&key, &row);
-            batch.put(DOCUMENTS, key, value);
-            if batch.len() >= REBUILD_CHANGES {
-                self.write_batch(std::mem::take(&mut batch))?;
-            }
-        }
-        self.write_batch(batch)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Keys and values of the trees. Keys sort like the names in them. Every value starts with the
-//! version of its form and a checksum.
+//! Keys and values of the trees. Keys sort like the names in them. Every value starts with a
+//! checksum.
 //!
 //! sled moves a page above 128 KiB to a file of its own, which is never synced. A page holds up to
 //! 17 values, so values must be small: long values are split into pieces, and metadata that is too
@@ -24,10 +24,6 @@ use crate::database::{OVERFLOW, SledDatabase, TREE_NAMES, TreeBatch};
 use crate::error::{damaged_database, from_sled};
 use crate::item_list::ItemCounts;
 
-/// Schema version of the database. One with another version is refused.
-pub(crate) const SCHEMA_VERSION: u8 = 3;
-/// Version of the form of a value: checksum and payload.
-const VALUE_VERSION: u8 = 1;
 /// Maximum size of a piece of a long value, of a place, and of stored metadata with its place.
 pub(crate) const PIECE_BYTES: usize = 4096;
 /// Maximum size of a document's name and of a project's key.
@@ -90,8 +86,6 @@ pub(crate) struct DocumentRow {
     pub(crate) place: Option<Arc<str>>,
     /// Size of the body in bytes.
     pub(crate) length: u64,
-    /// A copy of the reference in the metadata, readable when the metadata has an older format.
-    pub(crate) reference: Option<String>,
     /// The encoded [`DocumentMeta`]; empty if it is too large.
     pub(crate) meta: Vec<u8>,
     /// [`PresentEntry::number`].
@@ -136,21 +130,10 @@ impl DocumentRow {
         let place_bytes = self.place.as_ref().map_or(0, |place| place.len());
         let fits = encoded.len() + place_bytes <= PIECE_BYTES;
         self.meta = if fits { encoded } else { Vec::new() };
-        // A lookup by name needs no reference, and NUL would end it too early in its key.
-        self.reference = match meta.reference() {
-            Some(text) if text != meta.id.name && !text.contains('\0') => Some(text.into_owned()),
-            _ => None,
-        };
     }
 
     pub(crate) fn body_pieces(&self) -> u32 {
         piece_count(self.length)
-    }
-
-    /// Returns the document's key in [`crate::database::REFERENCES`].
-    pub(crate) fn reference_key(&self, project: u32, id: &DocumentId) -> Option<Vec<u8>> {
-        let prefix = reference_prefix(project, id.kind, self.reference.as_ref()?);
-        Some([&prefix, id.name.as_bytes()].concat())
     }
 }
 
@@ -170,6 +153,14 @@ pub(crate) fn piece_key(key: &[u8], piece: u32) -> Vec<u8> {
 /// Common prefix of the keys of all documents with this reference.
 pub(crate) fn reference_prefix(project: u32, kind: DocumentKind, reference: &str) -> Vec<u8> {
     [&kind_prefix(project, kind), reference.as_bytes(), b"\0"].concat()
+}
+
+/// Returns the document's key in [`crate::database::REFERENCES`].
+pub(crate) fn reference_key(project: u32, meta: &DocumentMeta) -> Option<Vec<u8>> {
+    let DocumentId { kind, name } = &meta.id;
+    // A lookup by name needs no reference, and NUL would end it too early in its key.
+    let reference = meta.reference().filter(|text| text != name && !text.contains('\0'))?;
+    Some([&reference_prefix(project, *kind, &reference)[..], name.as_bytes()].concat())
 }
 
 /// Common prefix of the keys of all documents of a kind that may link to a target. A target has
@@ -271,16 +262,15 @@ fn piece_count(length: u64) -> u32 {
     u32::try_from(length.div_ceil(PIECE_BYTES as u64)).unwrap_or(u32::MAX)
 }
 
-/// Adds the version of the form and a checksum. It covers the key too, so a value under a wrong
-/// key is detected as damaged.
+/// Adds a checksum. It covers the key too, so a value under a wrong key is detected as damaged.
 pub(crate) fn seal_value(key: &[u8], payload: &[u8]) -> IVec {
-    [&[VALUE_VERSION], &checksum(key, payload)[..], payload].concat().into()
+    [&checksum(key, payload)[..], payload].concat().into()
 }
 
 /// Returns the payload, or `None` if the value is damaged.
 pub(crate) fn unseal_value<'a>(key: &[u8], value: &'a [u8]) -> Option<&'a [u8]> {
-    let (start, payload) = value.split_at_checked(5)?;
-    (start[0] == VALUE_VERSION && start[1..] == checksum(key, payload)).then_some(payload)
+    let (stored, payload) = value.split_first_chunk()?;
+    (*stored == checksum(key, payload)).then_some(payload)
 }
 
 fn checksum(key: &[u8], payload: &[u8]) -> [u8; 4] {

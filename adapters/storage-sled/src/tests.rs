@@ -29,7 +29,6 @@ use reqlore_domain::ports::documents::{
     CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, StoreError,
     StoreResult,
 };
-use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::{TempDir, tempdir};
@@ -67,7 +66,7 @@ fn open(folder: &TempDir) -> SledStore {
 }
 
 fn open_with(folder: &TempDir, sync: SyncFn) -> SledStore {
-    SledStore::open_with(&config(folder.path()), sync, COPY_TIMEOUT, &NoProgress).unwrap()
+    SledStore::open_with(&config(folder.path()), sync, COPY_TIMEOUT).unwrap()
 }
 
 fn database(store: &SledStore) -> Arc<SledDatabase> {

@@ -32,7 +32,7 @@ use crate::error::{damaged_database, damaged_document, from_sled};
 use crate::item_list;
 use crate::records::{
     DocumentRow, MAX_NAME_BYTES, PIECE_BYTES, ProjectRow, change_key, document_key, encode,
-    link_keys, origin_row, parse_change_key, piece_key, revision_prefix, seal_value,
+    link_keys, origin_row, parse_change_key, piece_key, reference_key, revision_prefix, seal_value,
 };
 
 /// A group writes its pending changes of trees when it has this number of them.
@@ -381,7 +381,6 @@ pub(crate) fn put_document(
         modified,
         place,
         length: document.body.len() as u64,
-        reference: None,
         meta: Vec::new(),
         number: entry.number,
         origin: origin_row(entry.origin),
@@ -399,27 +398,17 @@ pub(crate) fn put_document(
         let value = seal_value(&key, bytes);
         batch.put(BODIES, key, value);
     }
-    put_index_keys(batch, project, &row, &meta);
+    for link in link_keys(project.id, &meta) {
+        batch.put(LINKS, link, &[][..]);
+    }
+    if let Some(reference) = reference_key(project.id, &meta) {
+        batch.put(REFERENCES, reference, &[][..]);
+    }
+    item_list::add(batch, project, &meta);
     batch.put(HISTORY, change_key(project.id, row.revision, id), &[][..]);
     let value = encode(&key, &row);
     batch.put(DOCUMENTS, key, value);
     Ok(())
-}
-
-/// Adds the keys of a document that are derived from its metadata: links, reference and lists.
-pub(crate) fn put_index_keys(
-    batch: &mut TreeBatch,
-    project: &mut ProjectRow,
-    row: &DocumentRow,
-    meta: &DocumentMeta,
-) {
-    for link in link_keys(project.id, meta) {
-        batch.put(LINKS, link, &[][..]);
-    }
-    if let Some(reference) = row.reference_key(project.id, &meta.id) {
-        batch.put(REFERENCES, reference, &[][..]);
-    }
-    item_list::add(batch, project, meta);
 }
 
 pub(crate) fn put_project(batch: &mut TreeBatch, project: &ProjectKey, row: &ProjectRow) {
@@ -465,7 +454,7 @@ fn remove_parts(batch: &mut TreeBatch, project: &mut ProjectRow, old: &OldDocume
         batch.remove(BODIES, piece_key(&key, piece));
     }
     batch.remove(HISTORY, change_key(project.id, row.revision, id));
-    if let Some(reference) = row.reference_key(project.id, id) {
+    if let Some(reference) = reference_key(project.id, meta) {
         batch.remove(REFERENCES, reference);
     }
     item_list::remove(batch, project, meta);

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_sqlite_team::connection::{configure, keep_log_on_close, wait_when_busy};
-use reqlore_sqlite_team::error::refused;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
 use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
-use crate::read;
+use crate::schema::FORMAT;
 
 /// Size of the page cache: enough for the inner pages of some hundred thousand documents.
 pub(crate) const CACHE_KIB: i64 = 16 * 1024;
@@ -203,8 +202,11 @@ impl ReadPool {
             // The connection is dropped after an error.
             Err(error) => {
                 // Explains the error better than SQLite's own message.
-                let is_outdated = read::is_current(&connection) == Ok(false);
-                let error = if is_outdated { updated_elsewhere() } else { error };
+                let format = FORMAT.check(&connection, DATABASE_NAME);
+                let error = match format {
+                    Err(refused @ QueryError::Store(_)) => refused,
+                    _ => error,
+                };
                 return Err(self.damage.note(error));
             }
         };
@@ -229,11 +231,6 @@ impl ReadPool {
         }
         Ok(connection)
     }
-}
-
-fn updated_elsewhere() -> QueryError {
-    let reason = "has metadata of another version of Reqlore; restart this server";
-    refused(DATABASE_NAME, reason).into()
 }
 
 /// Runs `read` in a transaction, so that all its statements see the same state.

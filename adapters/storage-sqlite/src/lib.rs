@@ -35,7 +35,6 @@ use reqlore_domain::ports::entity_list::{
     DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
 };
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
-use reqlore_domain::ports::service::{NoProgress, ProgressSink};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_group_commit::GroupWriter;
@@ -86,17 +85,8 @@ pub enum ReadOnlyOpen {
 }
 
 impl SqliteStore {
-    /// Opens the database, or creates it if it is missing. Blocks for a few milliseconds, or for
-    /// the time of an update of its metadata.
+    /// Opens the database, or creates it if it is missing. Blocks for a few milliseconds.
     pub fn open(config: &SqliteConfig) -> StoreResult<Self> {
-        Self::open_with_progress(config, &NoProgress)
-    }
-
-    /// Like [`Self::open`], and reports the progress of an update.
-    pub fn open_with_progress(
-        config: &SqliteConfig,
-        progress: &dyn ProgressSink,
-    ) -> StoreResult<Self> {
         let file = Arc::new(DatabaseFile::prepare(&config.file)?);
         let shown_path = file.shown_path.clone();
         if is_too_old(rusqlite::version_number()) {
@@ -108,7 +98,7 @@ impl SqliteStore {
             return Err(refused(&shown_path, reason));
         }
         let mut connector = Connector { file, mode: OpenMode::Shared };
-        let opened = open_for_writing(&mut connector, progress);
+        let opened = open_for_writing(&mut connector);
         let connection = opened.map_err(|failed| failed.into_store_error(&shown_path))?;
         if connector.mode == OpenMode::Immutable {
             tracing::warn!(
@@ -128,7 +118,7 @@ impl SqliteStore {
         DatabaseFile::prepare(&config.file)?.check_never_used()
     }
 
-    /// Opens an existing database for reading, without creating, migrating or recovering it.
+    /// Opens an existing database for reading, without creating or recovering it.
     ///
     /// To read a log, SQLite changes the shared memory file. So a database with an empty log is
     /// read as immutable. Such a read may fail once if another process begins to write.
@@ -181,15 +171,12 @@ fn thread_error(file: &DatabaseFile, error: std::io::Error) -> StoreError {
 }
 
 /// Returns the writer's connection.
-fn open_for_writing(
-    connector: &mut Connector,
-    progress: &dyn ProgressSink,
-) -> Result<Connection, QueryError> {
+fn open_for_writing(connector: &mut Connector) -> Result<Connection, QueryError> {
     if !connector.file.exists() {
         schema::create_database(&connector.file)?;
     }
-    let mut connection = connect(connector)?;
-    schema::prepare_database(&connector.file, &mut connection, progress)?;
+    let connection = connect(connector)?;
+    schema::prepare_database(&connector.file, &connection)?;
     Ok(connection)
 }
 
@@ -219,15 +206,12 @@ fn open_existing(connector: &Connector) -> Result<Connection, QueryError> {
         return Err(CommitLoss::MissingLog.into_error(file).into());
     }
     let connection = connector.open(ConnectionUse::Read)?;
-    // Before the tables are read, which another schema may not have.
-    schema::check_schema(file, &connection)?;
+    // Before the tables are read, which another format may not have.
+    schema::FORMAT.check(&connection, &file.shown_path)?;
     if let Some(loss) = loss::find_loss(file, &connection)? {
         return Err(loss.into_error(file).into());
     }
     read::check_complete(&file.shown_path, &connection)?;
-    if !read::is_current(&connection)? {
-        return Err(schema::outdated_metadata(file).into());
-    }
     Ok(connection)
 }
 

@@ -22,7 +22,7 @@ use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
 use crate::integrity_check::refuse_damage;
-use crate::schema::{check_schema, enable_wal};
+use crate::schema::{FORMAT, enable_wal};
 use crate::{SqliteConfig, SqliteStore, changes, open_and_access, read, torn_copy, write};
 
 /// Why a database may lack commits.
@@ -80,7 +80,7 @@ pub(crate) fn is_log_missing(file: &Arc<DatabaseFile>) -> Result<bool, QueryErro
     // Reads the file alone and creates no log.
     let connector = Connector { file: Arc::clone(file), mode: OpenMode::Immutable };
     let connection = connector.open(ConnectionUse::Read)?;
-    check_schema(file, &connection)?;
+    FORMAT.check(&connection, &file.shown_path)?;
     // Another process may have created it meanwhile, and creates the log first.
     Ok(!file.has_log())
 }
@@ -128,7 +128,7 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
         }
         connection => connection?,
     };
-    check_schema(file, &connection)?;
+    FORMAT.check(&connection, &file.shown_path)?;
     let loss =
         if is_log_missing { Some(CommitLoss::MissingLog) } else { find_loss(file, &connection)? };
     // A torn copy mixes two states, so its loss cannot be accepted.

@@ -71,12 +71,6 @@ pub(crate) fn check_complete(place: &str, connection: &Connection) -> Result<(),
     Err(refused(place, reason).into())
 }
 
-/// False after another version of Reqlore changed the metadata format.
-pub(crate) fn is_current(connection: &Connection) -> rusqlite::Result<bool> {
-    let mut select = connection.prepare_cached("SELECT heads = ?1 FROM store")?;
-    select.query_one([DocumentMeta::FORMAT], |row| row.get(0))
-}
-
 pub(crate) fn documents(
     connection: &Connection,
     project: i64,

@@ -2,18 +2,17 @@
 -- of a row; bodies and earlier texts have their own hashes. Names are compared by their bytes, which is
 -- what SQLite does unless told otherwise.
 
--- The state of this file, complete or being filled, and the format of its metadata (`heads`). `commits`
--- is the random ID of this database (16 bytes) and the number of its commits (8 bytes, big endian): one
--- value, so that it is found in a page of the log. The file `-commits` has the same one.
+-- The state of this file, complete or being filled. `commits` is the random ID of this database (16
+-- bytes) and the number of its commits (8 bytes, big endian): one value, so that it is found in a page
+-- of the log. The file `-commits` has the same one.
 CREATE TABLE store (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     state TEXT NOT NULL CHECK (state IN ('complete', 'filling')),
-    heads INTEGER NOT NULL,
     commits BLOB NOT NULL,
     checksum INTEGER NOT NULL
 ) STRICT;
-INSERT INTO store VALUES (1, 'complete', 0, CAST(randomblob(16) || zeroblob(8) AS BLOB), 0);
-UPDATE store SET checksum = row_checksum('store', one, state, heads, commits);
+INSERT INTO store VALUES (1, 'complete', CAST(randomblob(16) || zeroblob(8) AS BLOB), 0);
+UPDATE store SET checksum = row_checksum('store', one, state, commits);
 
 -- `history` is the revision from which on `removed` (its rows are counted here) is complete.
 CREATE TABLE projects (

@@ -3,7 +3,7 @@
 use reqlore_sqlite_team::checksum::TableLayout;
 
 pub(crate) const STORE: TableLayout =
-    TableLayout { name: "store", columns: &["one", "state", "heads", "commits"] };
+    TableLayout { name: "store", columns: &["one", "state", "commits"] };
 
 pub(crate) const PROJECTS: TableLayout =
     TableLayout { name: "projects", columns: &["key", "id", "revision", "history", "removed"] };

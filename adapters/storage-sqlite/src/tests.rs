@@ -81,21 +81,6 @@ fn run_sql(file: &Path, statements: &str) {
     connect(file).execute_batch(statements).unwrap();
 }
 
-/// Like [`run_sql`], and computes all checksums again, as another version of Reqlore would.
-///
-/// It is one transaction, because the check of an open database may run at the same time.
-fn run_sql_with_checksums(file: &Path, statements: &str) {
-    let mut connection = connect(file);
-    let connection = connection.transaction().unwrap();
-    connection.execute_batch(statements).unwrap();
-    for table in crate::integrity_check::checksummed_tables() {
-        let (name, row) = (table.name, table.arguments_with("", &[]));
-        let seal = format!("UPDATE {name} SET checksum = row_checksum({row})");
-        connection.execute(&seal, []).unwrap();
-    }
-    connection.commit().unwrap();
-}
-
 #[track_caller]
 fn error_text(refused: StoreResult<impl Sized>) -> (StoreError, String) {
     let error = refused.err().expect("an error");

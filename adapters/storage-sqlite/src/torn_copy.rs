@@ -18,7 +18,7 @@ use crate::commit_count::read_counter;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
-use crate::schema::check_schema;
+use crate::schema::FORMAT;
 
 /// Sizes of the headers in the format of SQLite's log.
 const LOG_HEADER_BYTES: usize = 32;
@@ -55,7 +55,7 @@ fn torn_copy(file: &DatabaseFile) -> StoreError {
 fn counter_without_log(file: &Arc<DatabaseFile>) -> Result<(CommitCounter, u32), QueryError> {
     let connector = Connector { file: Arc::clone(file), mode: OpenMode::Immutable };
     let connection: Connection = connector.open(ConnectionUse::Read)?;
-    check_schema(file, &connection)?;
+    FORMAT.check(&connection, &file.shown_path)?;
     let page = "SELECT rootpage FROM sqlite_schema WHERE name = 'store'";
     let page = connection.query_one(page, [], |row| row.get(0))?;
     Ok((read_counter(&connection)?, page))

@@ -18,7 +18,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{GroupEngine, GroupOutcome, catch_panic};
-use reqlore_sqlite_team::error::{refused, unavailable};
+use reqlore_sqlite_team::error::unavailable;
 use reqlore_sqlite_team::{audit, idempotency};
 use rusqlite::Connection;
 
@@ -29,6 +29,7 @@ use crate::database_file::DatabaseFile;
 use crate::error::{DATABASE_NAME, QueryError};
 use crate::history;
 use crate::read;
+use crate::schema::FORMAT;
 use crate::tables::{DOCUMENTS, LINKS, MARKS};
 
 /// Moves the log into the database, if no other process reads it, and empties it.
@@ -174,14 +175,10 @@ impl SqliteEngine {
         executed.map_err(|error| self.damage.note(error.into()))
     }
 
-    /// Fails if another process started an import or updated the metadata.
+    /// Fails if another process started an import or changed the format.
     fn check_format(&self) -> Result<(), QueryError> {
-        if read::is_current(&self.connection)? {
-            return read::check_complete(DATABASE_NAME, &self.connection);
-        }
-        let reason = "has metadata of another version of Reqlore, so nothing was written; restart \
-                      this server";
-        Err(refused(DATABASE_NAME, reason).into())
+        FORMAT.check(&self.connection, DATABASE_NAME)?;
+        read::check_complete(DATABASE_NAME, &self.connection)
     }
 
     fn roll_back(&self) {
@@ -415,20 +412,6 @@ pub(crate) fn put_document(
     // The document exists again, so its deletion is no longer a change to report.
     changes::forget_deletion(connection, project, &document.id)?;
     reqlore_sqlite_metadata::replace_rows(connection, project, old, Some((id, &meta)))
-}
-
-/// Replaces the metadata and the links of a stored document, which no list has.
-pub(crate) fn update_metadata(
-    connection: &Connection,
-    (id, project): (i64, i64),
-    meta: &DocumentMeta,
-) -> Result<(), QueryError> {
-    static UPDATE: LazyLock<String> =
-        LazyLock::new(|| DOCUMENTS.update(&[("reference", "?2"), ("head", "?3")], "id = ?1"));
-    connection.prepare_cached(&UPDATE)?.execute((id, meta.reference(), encode_metadata(meta)?))?;
-    delete_links(connection, id)?;
-    insert_links(connection, (id, project), meta)?;
-    reqlore_sqlite_metadata::replace_rows(connection, project, None, Some((id, meta)))
 }
 
 fn encode_metadata(meta: &DocumentMeta) -> Result<Vec<u8>, QueryError> {

@@ -1,5 +1,7 @@
 //! Errors of storages, and their mapping to errors of calls.
 
+use std::fmt::Display;
+
 use thiserror::Error;
 
 use super::idempotency::IdempotencyRecord;
@@ -35,6 +37,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Refuses a database that another version of Reqlore wrote.
+    pub fn other_format(place: &str, found: impl Display, supported: impl Display) -> Self {
+        let reason = format!(
+            "was written by another version of Reqlore (format {found}, supported: {supported}); \
+             use that version, or make a backup with it and `reqlore restore` it into an empty \
+             storage"
+        );
+        Self::Refused { place: place.to_owned(), reason }
+    }
+
     /// The same error for another commit of the same group. [`StoreError::Decided`] becomes
     /// [`StoreError::Internal`], because it belongs to one commit.
     #[must_use]

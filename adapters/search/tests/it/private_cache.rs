@@ -1,6 +1,6 @@
 //! Texts in the cache: which users can read them, and erased ones.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -8,10 +8,6 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_search::rebuild::set_index_aside;
 
 use crate::support::{TestIndex, ToyModel, all_files, document_with_text};
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-}
 
 /// The paths below a folder that other users may use.
 fn public_paths(folder: &Path) -> Vec<String> {
@@ -50,38 +46,6 @@ fn cache_is_private_with_any_umask() {
         second.indexed();
         rustix::process::umask(before);
         assert_eq!(public_paths(folder.path()), Vec::<String>::new(), "{umask:o}");
-    }
-}
-
-#[test]
-fn readable_cache_of_an_earlier_version_becomes_private() {
-    for (folder_mode, file_mode) in [
-        (0o755, 0o644),
-        (0o755, 0o600),
-        (0o775, 0o664),
-        (0o777, 0o666),
-        (0o750, 0o640),
-        (0o711, 0o604),
-        (0o701, 0o644),
-        (0o710, 0o620),
-        (0o2755, 0o644),
-        (0o1777, 0o777),
-    ] {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = folder.path().join("search");
-        use_cache(&cache);
-        let other = cache.join("other/index-1-0");
-        fs::create_dir_all(&other).unwrap();
-        fs::write(other.join("1.store"), "text").unwrap();
-        for file in all_files(&cache) {
-            set_mode(&file, file_mode);
-            for path in file.ancestors().skip(1).take_while(|path| *path != folder.path()) {
-                set_mode(path, folder_mode);
-            }
-        }
-        let index = TestIndex::on_disk(&cache);
-        index.indexed();
-        assert_eq!(public_paths(folder.path()), Vec::<String>::new(), "{folder_mode:o}");
     }
 }
 

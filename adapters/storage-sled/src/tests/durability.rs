@@ -17,7 +17,6 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::project_key::ProjectKey;
 use tempfile::tempdir;
 
@@ -179,7 +178,7 @@ fn copy_blocks_commits_and_allows_reads() {
     let id = DocumentId::section("a");
     let open_with_timeout = |timeout| {
         let sync = Box::new(fs::File::sync_all);
-        SledStore::open_with(&config(folder.path()), sync, timeout, &NoProgress).unwrap()
+        SledStore::open_with(&config(folder.path()), sync, timeout).unwrap()
     };
     run(async {
         let timeout = Duration::from_millis(30);

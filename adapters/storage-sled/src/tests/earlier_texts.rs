@@ -1,4 +1,4 @@
-//! Space of earlier versions, and databases of older schemas.
+//! Space of earlier versions, and their damage.
 
 use std::fs;
 

@@ -7,18 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_contract::run;
-use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
-use reqlore_domain::ports::documents::{BacklinkQuery, DocumentRepository};
-use reqlore_domain::ports::service::NoProgress;
-use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::document::DocumentId;
 use reqlore_durable_fs::commit_counter::CommitCounter;
 use tempfile::tempdir;
 
 use super::{config, database, get, open, open_error, put};
-use crate::database::{DOCUMENTS, LINKS, META, REFERENCES, TreeBatch};
+use crate::database::META;
 use crate::files::{ACKNOWLEDGED, CREATION_MARKER, DatabaseFile};
-use crate::open::{META_FORMAT_KEY, SCHEMA_KEY, wait_until_closed};
-use crate::records::{DocumentRow, SCHEMA_VERSION, decode, encode, link_prefix};
+use crate::open::{FORMAT, FORMAT_KEY, wait_until_closed};
 use crate::{COPY_TIMEOUT, DatabaseState, SledStore};
 
 const UNFINISHED_SNAPSHOT: &str = "snap.00000000000000FF.generating";
@@ -159,8 +155,7 @@ fn interrupted_creation_is_completed() {
             file.sync_all()
         }
     };
-    SledStore::open_with(&config(folder.path()), Box::new(sync), COPY_TIMEOUT, &NoProgress)
-        .unwrap_err();
+    SledStore::open_with(&config(folder.path()), Box::new(sync), COPY_TIMEOUT).unwrap_err();
     wait_until_closed(&sled).unwrap();
     assert!(fs::metadata(sled.join("db")).unwrap().len() > 0);
     assert_eq!(fs::read(sled.join(ACKNOWLEDGED)).unwrap(), b"");
@@ -285,15 +280,19 @@ fn second_open_is_refused_then_stale_snapshot_is_removed() {
 }
 
 #[test]
-fn other_schema_is_refused() {
-    for schema in [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1] {
+fn other_format_is_refused() {
+    for format in [FORMAT - 1, FORMAT + 1] {
         let folder = tempdir().unwrap();
         let store = open(&folder);
-        database(&store).tree(META).insert(SCHEMA_KEY, &[schema]).unwrap();
+        database(&store).tree(META).insert(FORMAT_KEY, &*format.to_string()).unwrap();
         store.close().unwrap();
+        // The other version may have other trees.
+        make_foreign(&folder.path().join("sled"), "later");
         let db = folder.path().join("sled/db");
         fs::set_permissions(&db, Permissions::from_mode(0o644)).unwrap();
-        assert!(open_error(folder.path()).contains("another version of Reqlore"));
+        let expected = format!("another version of Reqlore (format {format}, supported: {FORMAT})");
+        let text = open_error(folder.path());
+        assert!(text.contains(&expected), "{text}");
         let mode = fs::metadata(&db).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "a refused database is private too");
     }
@@ -318,44 +317,4 @@ fn truncated_database_is_refused_unchanged() {
     fs::remove_file(whole.join("db")).unwrap();
     assert!(open_error(folder.path()).contains("lacks its file db"));
     assert!(!exists(&whole.join("db")), "an empty file must not take its place");
-}
-
-#[test]
-fn metadata_of_another_format_is_rebuilt() {
-    let folder = tempdir().unwrap();
-    let id = DocumentId::entity("decisions/first");
-    run(async {
-        let store = open(&folder);
-        put(&store, &id, "---\nid: dec-1d2c8f\ntitle: T\nof: EP-1\n---\n").await.unwrap();
-        let old = database(&store);
-        let (key, value) = old.tree(DOCUMENTS).first().unwrap().unwrap();
-        let mut row: DocumentRow = decode(&key, &value).unwrap();
-        row.meta = b"of another format".to_vec();
-        row.reference = None;
-        let mut batch = TreeBatch::default();
-        for tree in [REFERENCES, LINKS] {
-            for key in old.tree(tree).iter().keys() {
-                batch.remove(tree, key.unwrap());
-            }
-        }
-        batch.put(DOCUMENTS, &key, encode(&key, &row));
-        let stale =
-            [link_prefix(1, DocumentKind::Entity, "EP-002"), id.name.clone().into()].concat();
-        batch.put(LINKS, stale, &[][..]);
-        let format = encode(META_FORMAT_KEY, &(DocumentMeta::FORMAT + 1));
-        batch.put(META, META_FORMAT_KEY, format);
-        old.write_batch(batch).unwrap();
-        drop(old);
-        store.close().unwrap();
-        let store = open(&folder);
-        let words = ["dec-1d2c8f".to_owned()];
-        let found =
-            store.lookup(&ProjectKey::default(), DocumentKind::Entity, &words).await.unwrap();
-        assert_eq!(found[0][0].entity.as_ref().map(|entity| entity.title.as_str()), Some("T"));
-        let links =
-            BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
-        let linking = store.backlinks(&ProjectKey::default(), &links).await.unwrap();
-        assert_eq!(linking[0][0].id, id);
-        assert_eq!(database(&store).tree(LINKS).len(), 1);
-    });
 }

@@ -1,4 +1,4 @@
-//! The trees of lists: filled by an upgrade, compared by the check, never shown wrongly.
+//! The trees of lists: compared by the check, never shown wrongly.
 
 use reqlore_contract::run;
 use reqlore_domain::backlog::{ItemKind, Status};

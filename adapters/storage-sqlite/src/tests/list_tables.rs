@@ -1,4 +1,4 @@
-//! The tables of lists: repaired by the migration, compared by the check, never shown wrongly.
+//! The tables of lists: compared by the check, never shown wrongly.
 
 use std::path::Path;
 

@@ -5,20 +5,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use reqlore_contract::run;
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
-use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentFilter, DocumentRepository, StoreError,
-};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreError};
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::StatementStatus;
 
-use super::{
-    closed_database, database_path, error_text, open_file, run_sql, run_sql_with_checksums,
-    storage, try_put,
-};
+use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 use crate::connection::ConnectionUse;
 use crate::database_file::sibling_path;
+use crate::schema::FORMAT;
 
 /// Asserts that opening fails with these words and changes no file.
 #[track_caller]
@@ -38,9 +33,10 @@ fn foreign_and_other_databases_are_refused_unchanged() {
     type Change<'a> = &'a dyn Fn(&Path);
     let text = "This is not a database but a text that is long enough. ".repeat(40);
     let link = |file: &Path| fs::hard_link(file, file.with_extension("second")).unwrap();
+    let format = format!("supported: {})", FORMAT.version);
     let cases: [(Change<'_>, &[&str]); 7] = [
-        (&|file| run_sql(file, "PRAGMA user_version = 99"), &["another version", "99", "restore"]),
-        (&|file| run_sql(file, "PRAGMA user_version = 4"), &["another version", "4", "restore"]),
+        (&|file| run_sql(file, "PRAGMA user_version = 99"), &["another version", "99", &format]),
+        (&|file| run_sql(file, "PRAGMA user_version = 4"), &["another version", "4", &format]),
         (&|file| run_sql(file, "PRAGMA application_id = 7"), &["another program", "another file"]),
         (&|file| run_sql(file, "PRAGMA application_id = 0"), &["another program"]),
         (&|file| fs::write(file, &text).unwrap(), &["not an SQLite database"]),
@@ -114,37 +110,6 @@ fn clean_shutdown_leaves_an_empty_log() {
 }
 
 #[test]
-fn metadata_of_another_format_is_rebuilt() {
-    let (_folder, file) = database_path();
-    run(async {
-        let s = storage(&file);
-        for name in ["a", "b"] {
-            s.put(&DocumentId::entity(name), "---\nid: dec-1d2c8f\nof: EP-1\n---\n").await;
-        }
-        let kind = DocumentKind::Item(ItemKind::UserStory);
-        let story = DocumentId { kind, name: "US-001".to_owned() };
-        s.put(&story, "---\ntitle: T\nepic: EP-001\n---\n").await;
-    });
-    run_sql_with_checksums(
-        &file,
-        "UPDATE store SET heads = 0; DELETE FROM links; \
-         UPDATE documents SET head = x'', reference = NULL, modified = 7000000000",
-    );
-    run(async {
-        let s = storage(&file);
-        let words = ["dec-1d2c8f".to_owned()];
-        let found = s.store.lookup(&s.project, DocumentKind::Entity, &words).await.unwrap();
-        assert_eq!(found[0].len(), 2);
-        let links =
-            BacklinkQuery { kinds: DocumentKind::ALL.to_vec(), targets: vec!["EP-001".to_owned()] };
-        let found = s.store.backlinks(&s.project, &links).await.unwrap();
-        assert_eq!(found[0].len(), 3, "links are rebuilt");
-        let made = found[0][2].item.as_ref().unwrap().created_at;
-        assert_eq!(made.seconds(), 7, "the time of the document is kept");
-    });
-}
-
-#[test]
 fn files_are_readable_only_by_their_owner() {
     let (folder, _) = database_path();
     let file = folder.path().join("new/deep/reqlore.db");
@@ -214,19 +179,18 @@ fn symbolic_links_are_refused() {
 }
 
 #[test]
-fn metadata_of_another_version_needs_a_restart() {
+fn database_that_changed_its_format_is_not_written() {
     let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);
-        let change = "UPDATE documents SET head = x'ff'; UPDATE store SET heads = 99";
-        run_sql_with_checksums(&file, change);
+        run_sql(&file, "UPDATE documents SET head = x'ff'; PRAGMA user_version = 99");
         let (_, message) = error_text(
             s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
         );
         assert!(message.contains("another version"), "{message}");
         let (error, message) = error_text(try_put(&s, "a").await);
         assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
-        assert!(message.contains("restart this server"), "{message}");
+        assert!(message.contains("(format 99, supported: "), "{message}");
         // Other processes can still write.
         run_sql(&file, "UPDATE store SET one = 1");
     });

@@ -13,7 +13,6 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::GroupEngine as _;
@@ -52,7 +51,7 @@ async fn put_user(s: &Storage, user: User) -> StoreResult<()> {
 fn engine(file: &std::path::Path) -> SqliteEngine {
     let place = DatabaseFile::prepare(file).unwrap().into();
     let mut connector = Connector { file: place, mode: OpenMode::Shared };
-    let connection = crate::open_for_writing(&mut connector, &NoProgress).unwrap();
+    let connection = crate::open_for_writing(&mut connector).unwrap();
     let place = connector.file;
     let damage = std::sync::Arc::new(DamageState::new(String::new()));
     for worker in
