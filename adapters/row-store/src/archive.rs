@@ -13,7 +13,6 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::RowStore;
 use crate::database::{Database, RowSource};
 use crate::derived::DerivedColumns;
 use crate::error::{damaged, refused};
@@ -31,6 +30,7 @@ use crate::tables::{
     AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TOKENS, Table, USERS,
 };
 use crate::writer::{GroupWriterEngine, ReadPlan};
+use crate::{RowStore, noted};
 
 /// A batch of records ends when it reaches one of these sizes.
 const BATCH_RECORDS: usize = 200;
@@ -79,6 +79,11 @@ pub(crate) struct SnapshotReader {
 impl SnapshotReader {
     pub(crate) async fn begin(database: &dyn Database) -> StoreResult<Self> {
         let snapshot = database.begin_snapshot().await?;
+        Self::of(snapshot).await
+    }
+
+    /// Reads one state.
+    pub(crate) async fn of(snapshot: Box<dyn RowSource>) -> StoreResult<Self> {
         let queries = vec![
             RowQuery::keys(&STORE, vec![StoreRow::key()]),
             RowQuery::all(&PROJECTS).sorted_by(&["project"]),
@@ -284,6 +289,13 @@ impl RecordReader for SnapshotReader {
     }
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        let records = self.next_records().await;
+        noted(&*self.snapshot, records)
+    }
+}
+
+impl SnapshotReader {
+    async fn next_records(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         loop {
             let (records, next_phase) = match self.phase {
                 ExportPhase::Documents => (self.next_documents().await?, ExportPhase::Marks),
@@ -335,7 +347,12 @@ impl RecordWriter for ImportWriter {
     async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let records: Arc<[ArchiveRecord]> = records.into();
         // A transaction of some databases has at most 3,000 rows, and a document has some ten.
-        for part in chunk_ranges(&records) {
+        let parts = if self.store.database.is_remote() {
+            chunk_ranges(&records)
+        } else {
+            std::iter::once(0..records.len()).collect()
+        };
+        for part in parts {
             let records = Arc::clone(&records);
             let work =
                 move |engine: &mut GroupWriterEngine| engine.put_records(&records[part.clone()]);

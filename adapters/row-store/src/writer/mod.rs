@@ -114,6 +114,8 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
+    /// See [`Database::is_remote`](crate::database::Database::is_remote).
+    is_remote: bool,
     metadata_update: MetadataUpdate,
     /// Jobs of the current group.
     job_count: u64,
@@ -129,6 +131,7 @@ pub(crate) struct GroupWriterEngine {
 impl GroupWriterEngine {
     pub(crate) fn new(
         session: Box<dyn WriteSession>,
+        is_remote: bool,
         metadata_update: MetadataUpdate,
         counters: Arc<WriterCounters>,
     ) -> StoreResult<Self> {
@@ -136,6 +139,7 @@ impl GroupWriterEngine {
             transaction: GroupTransaction::new(session),
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
+            is_remote,
             metadata_update,
             job_count: 0,
             last_time: Timestamp::default(),
@@ -267,7 +271,8 @@ impl GroupEngine for GroupWriterEngine {
     fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
         count(&self.counters.groups, 1);
         self.job_count = 0;
-        let queries = plan_queries(plans);
+        // Without round trips, a job reads only what it needs.
+        let queries = if self.is_remote { plan_queries(plans) } else { Vec::new() };
         loop {
             match self.begin_transaction(queries.clone()) {
                 Ok(()) => break,
@@ -286,8 +291,10 @@ impl GroupEngine for GroupWriterEngine {
     }
 
     fn extend_group(&mut self, plans: &[&ReadPlan]) {
-        // An error fails the group, which reports it.
-        let _ = self.transaction.prefetch(plan_queries(plans));
+        if self.is_remote {
+            // An error fails the group, which reports it.
+            let _ = self.transaction.prefetch(plan_queries(plans));
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -301,8 +308,10 @@ impl GroupEngine for GroupWriterEngine {
             Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
             Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
             None if self.transaction.has_changes() => {
-                let row = self.server_key().with(&[group[..].into(), self.last_time.0.into()]);
-                self.transaction.put(&SERVER_GROUPS, row);
+                if self.is_remote {
+                    let row = self.server_key().with(&[group[..].into(), self.last_time.0.into()]);
+                    self.transaction.put(&SERVER_GROUPS, row);
+                }
                 self.transaction.commit()
             }
             None => {

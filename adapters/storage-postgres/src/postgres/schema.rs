@@ -18,7 +18,6 @@ use super::connect_options::PostgresConfig;
 use super::connector::SessionKind;
 use super::errors::{DatabaseError, LOSSY, NextStep};
 use super::pool::ConnectionPool;
-use super::rows::row_checksum;
 use super::statements::SqlStatement;
 use reqlore_row_store::METADATA_FORMAT;
 use reqlore_row_store::StoreRow;
@@ -196,7 +195,7 @@ fn render_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
         metadata_format: METADATA_FORMAT,
     };
     let id = format!("{:032x}", u128::from_be_bytes(store_id));
-    let checksum = row_checksum(&STORE, &row.encode());
+    let checksum = STORE.checksum(&row.encode());
     let mut steps = Vec::new();
     for step in text.split(";\n") {
         if !step.trim().is_empty() {
