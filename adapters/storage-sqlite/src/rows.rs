@@ -107,7 +107,7 @@ fn decode(
     row: &Row<'_>,
     buffer: &mut RowBuffer,
 ) -> Result<TableRow, QueryError> {
-    let damaged = || QueryError::damaged(&format!("a row of table {}", table.name));
+    let damaged = || QueryError::damaged(&name_row(table, row));
     for (at, column) in columns.iter().enumerate() {
         let value = match row.get_ref(at + 1)? {
             ValueRef::Null => Value::Null,
@@ -229,7 +229,7 @@ pub(crate) fn find_damaged_rows(
             Ok(_) => {}
             Err(error) if error.is_damage() => {
                 buffer = RowBuffer::default();
-                damage.push(format!("{} of table {}", name_row(table, row)?, table.name));
+                damage.push(name_row(table, row));
             }
             Err(error) => return Err(error),
         }
@@ -238,15 +238,17 @@ pub(crate) fn find_damaged_rows(
 }
 
 /// Names a row by its key, for a report.
-fn name_row(table: &Table, row: &Row<'_>) -> rusqlite::Result<String> {
+fn name_row(table: &Table, row: &Row<'_>) -> String {
     let mut name = "row".to_owned();
     for column in 1..=table.key_width {
-        name += &match row.get_ref(column)? {
-            ValueRef::Integer(number) => format!(" {number}"),
+        name += &match row.get_ref(column) {
+            Ok(ValueRef::Integer(number)) => format!(" {number}"),
             // The bytes may be anything, so they are printed escaped.
-            ValueRef::Text(bytes) => format!(" {:.100}", bytes.escape_ascii().to_string()),
+            Ok(ValueRef::Text(bytes)) if !bytes.is_empty() => {
+                format!(" {:.100}", bytes.escape_ascii().to_string())
+            }
             _ => continue,
         };
     }
-    Ok(name)
+    format!("{name} of table {}", table.name)
 }

@@ -1,6 +1,16 @@
 //! The contract suite and the rules of the seam on real files, and tests of what only this driver
 //! does.
 
+mod change_history;
+mod corruption;
+mod damage;
+mod earlier_texts;
+mod loss;
+mod opening;
+mod plans;
+mod sharing;
+mod team;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,11 +89,6 @@ fn connect(file: &Path) -> Connection {
 
 fn run_sql(file: &Path, statements: &str) {
     connect(file).execute_batch(statements).unwrap();
-}
-
-fn count(file: &Path, table: &str) -> usize {
-    let select = format!("SELECT count(*) FROM {table}");
-    connect(file).query_one(&select, [], |row| row.get(0)).unwrap()
 }
 
 /// Changes all rows of a table, with valid checksums.
