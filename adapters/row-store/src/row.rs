@@ -137,13 +137,16 @@ impl TableRow {
 
     /// The first values.
     pub fn prefix(&self, width: usize) -> RowKey {
+        Self(self.0.slice(..self.prefix_bytes(width).len()))
+    }
+
+    /// The first values, encoded.
+    pub fn prefix_bytes(&self, width: usize) -> &[u8] {
         let mut values = self.values();
         if let Some(last) = width.checked_sub(1) {
             values.nth(last);
-        } else {
-            return Self(Bytes::new());
         }
-        Self(self.0.slice(..self.0.len() - values.rest.len()))
+        &self.0[..self.0.len() - values.rest.len()]
     }
 
     /// The values of these columns.
@@ -299,7 +302,14 @@ impl RowQuery {
     pub fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
         let position = |name: &&str| self.table.index_of(name);
         let columns: Vec<_> = self.columns.iter().filter_map(position).collect();
-        let tuples = HashSet::<&TableRow>::from_iter(&self.tuples);
+        let leads = columns.iter().copied().eq(0..columns.len());
+        let tuples = HashSet::<&[u8]>::from_iter(self.tuples.iter().map(TableRow::as_bytes));
+        let is_wanted = |row: &TableRow| match &*self.tuples {
+            [] => false,
+            [tuple] if leads => row.starts_with(tuple),
+            _ if leads => tuples.contains(row.prefix_bytes(columns.len())),
+            _ => tuples.contains(row.select(&columns).as_bytes()),
+        };
         let range = self.range.as_ref().map(|(column, range)| {
             (self.table.index_of(column), range.start.value(0)..range.end.value(0))
         });
@@ -309,7 +319,7 @@ impl RowQuery {
                 column.is_some_and(|column| range.contains(&row.value(column)))
             });
             let has_value = not_null.is_none_or(|column| row.value(column) != Value::Null);
-            if !tuples.contains(&row.select(&columns)) || !is_in_range || !has_value {
+            if !is_wanted(row) || !is_in_range || !has_value {
                 return Err(damaged(&format!("an index of table {}", self.table.name)));
             }
         }

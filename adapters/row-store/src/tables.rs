@@ -88,7 +88,7 @@ impl Table {
     pub fn checksum(&self, row: &TableRow) -> i64 {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(self.name.as_bytes());
-        hasher.update(row.prefix(self.narrow_columns().len()).as_bytes());
+        hasher.update(row.prefix_bytes(self.narrow_columns().len()));
         hasher.finalize().into()
     }
 

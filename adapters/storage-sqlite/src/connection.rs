@@ -21,6 +21,8 @@ use crate::statements::QueryPlan;
 
 /// Size of the page cache: enough for the inner pages of some hundred thousand documents.
 pub(crate) const CACHE_KIB: i64 = 16 * 1024;
+/// Some for each table, and some for each kind of list.
+const CACHED_STATEMENTS: usize = 256;
 /// Maximum number of connections that stay open between reads.
 const MAX_IDLE_CONNECTIONS: usize = 4;
 /// Maximum number of large reads that run at the same time.
@@ -85,6 +87,7 @@ impl Connector {
         // The file may belong to another program, so closing it must not add or remove a file.
         keep_log_on_close(&connection, has_log)?;
         configure(&connection, CACHE_KIB)?;
+        connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         // A reader of the log opens the file for writing, so this protects the data.
         connection.pragma_update(None, "query_only", purpose == ConnectionUse::Read)?;
         Ok(connection)

@@ -1,7 +1,7 @@
 //! Runs queries and changes on a connection.
 
 use reqlore_domain::ports::documents::StoreError;
-use reqlore_row_store::row::{RowBuffer, RowChange, RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, Table};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, Row, ToSql};
@@ -134,37 +134,34 @@ pub(crate) fn apply(
     table: &'static Table,
     changes: &[RowChange],
 ) -> Result<(), QueryError> {
-    let mut last = None;
+    let (mut last, mut insert) = (None, None);
     for change in changes {
-        let key = match change {
+        let (RowChange::Insert(row)
+        | RowChange::Update { row, .. }
+        | RowChange::Delete { key: row, .. }) = change;
+        let key = row.prefix_bytes(table.key_width);
+        if last.replace(key) == Some(key) {
+            return Err(StoreError::Internal(format!("{}: a key twice", table.name)).into());
+        }
+        match change {
             RowChange::Insert(row) => {
-                insert(connection, table, row)?;
-                row.prefix(table.key_width)
+                check_values(table, row)?;
+                let insert = match &mut insert {
+                    Some(insert) => insert,
+                    none => none.insert(connection.prepare_cached(insert_text(table))?),
+                };
+                let checksum = Value::Integer(table.checksum(row));
+                bind(insert, 1, row.values().chain([checksum]))?;
+                insert.raw_execute()?;
             }
-            RowChange::Update { row, before } => {
-                update(connection, table, row, before)?;
-                row.prefix(table.key_width)
-            }
+            RowChange::Update { row, before } => update(connection, table, row, before)?,
             RowChange::Delete { key, .. } => {
                 let mut delete = connection.prepare_cached(&delete_text(table))?;
                 bind(&mut delete, 1, key.values())?;
                 delete.raw_execute()?;
-                key.clone()
             }
-        };
-        if last.replace(key.clone()) == Some(key) {
-            return Err(StoreError::Internal(format!("{}: a key twice", table.name)).into());
         }
     }
-    Ok(())
-}
-
-fn insert(connection: &Connection, table: &Table, row: &TableRow) -> Result<(), QueryError> {
-    check_values(table, row)?;
-    let mut insert = connection.prepare_cached(&insert_text(table))?;
-    let checksum = Value::Integer(table.checksum(row));
-    bind(&mut insert, 1, row.values().chain([checksum]))?;
-    insert.raw_execute()?;
     Ok(())
 }
 
@@ -188,8 +185,8 @@ fn update(
     }
     values.push(Value::Integer(table.checksum(row)));
     let mut update = connection.prepare_cached(&update_text(table, &changed))?;
-    let key: RowKey = row.prefix(table.key_width);
-    bind(&mut update, 1, values.into_iter().chain(key.values()))?;
+    values.extend(row.values().take(table.key_width));
+    bind(&mut update, 1, values.into_iter())?;
     match update.raw_execute()? {
         1 => Ok(()),
         _ => Err(QueryError::damaged(&format!("a row of table {}", table.name))),

@@ -1,9 +1,13 @@
 //! SQL text of queries and changes, generic over the tables.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use reqlore_row_store::row::RowQuery;
-use reqlore_row_store::tables::{Column, ColumnType, Index, Table};
+use reqlore_row_store::tables::{Column, ColumnType, Index, TABLES, Table};
+
+use crate::commit_count::COMMIT_COUNTER;
 
 /// How a query finds its rows. Chosen here, because SQLite has no statistics and would prefer an
 /// index in the order of the result to one with all compared columns.
@@ -110,7 +114,16 @@ fn names(columns: &[Column]) -> Vec<&'static str> {
 }
 
 /// The parameters are all columns and the checksum.
-pub(crate) fn insert_text(table: &Table) -> String {
+pub(crate) fn insert_text(table: &'static Table) -> &'static str {
+    // The longest text, and that of most changes.
+    static TEXTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
+        let tables = TABLES.into_iter().chain([&COMMIT_COUNTER]);
+        tables.map(|table| (table.name, new_insert_text(table))).collect()
+    });
+    TEXTS.get(table.name).map_or("", String::as_str)
+}
+
+fn new_insert_text(table: &Table) -> String {
     let mut columns = names(table.columns);
     columns.push("checksum");
     let numbers: Vec<_> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
