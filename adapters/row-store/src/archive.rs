@@ -23,7 +23,7 @@ use crate::read::{read_all, read_one};
 use crate::records::{
     DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, decode_audit_row,
     decode_token, decode_user, document_key, encode_audit_row, encode_token, encode_user, integer,
-    join_parts, project_key, rows_by_text,
+    join_parts, project_key, rows_of,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{
@@ -149,12 +149,12 @@ impl SnapshotReader {
                 self.next_list();
                 continue;
             }
-            let parts = self.read_one(RowQuery::keys(&BODIES, keys)).await?;
-            let mut bodies = rows_by_text(&BODIES, parts);
+            let mut bodies = self.read_one(RowQuery::keys(&BODIES, keys)).await?;
+            bodies.sort_unstable();
             let mut batch = Vec::with_capacity(records.len());
             for (id, number, present) in records {
-                let parts = bodies.remove(&document_key(&project, &id)).unwrap_or_default();
-                let body = verified_body(&id, present.version, join_parts(&parts)?)?;
+                let parts = rows_of(&bodies, &document_key(&project, &id));
+                let body = verified_body(&id, present.version, join_parts(parts)?)?;
                 let version = present.version;
                 batch.push(ArchiveRecord::Document(DocumentRecord {
                     project: project.clone(),

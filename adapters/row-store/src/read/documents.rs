@@ -13,8 +13,7 @@ use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::error::damaged;
 use crate::records::{
-    DocumentRow, PresentRow, RowReader, document_key, join_parts, key_text, parse_kind,
-    project_key, rows_by_text,
+    DocumentRow, RowReader, document_key, join_parts, key_text, parse_kind, project_key, rows_of,
 };
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{BODIES, DOCUMENTS, LINKS};
@@ -35,21 +34,18 @@ pub(crate) async fn documents(
     }
     let [rows, bodies] = document_queries(project, ids);
     let mut results = read_all(source, vec![rows.narrow(), bodies]).await?;
-    let bodies = rows_by_text(&BODIES, results.pop().unwrap_or_default());
-    let mut rows = HashMap::with_capacity(ids.len());
-    for row in results.pop().unwrap_or_default() {
-        rows.insert(row.prefix(DOCUMENTS.key_width), row);
-    }
+    results.iter_mut().for_each(|rows| rows.sort_unstable());
+    let bodies = results.pop().unwrap_or_default();
+    let rows = results.pop().unwrap_or_default();
     let mut documents = Vec::with_capacity(ids.len());
     for id in ids {
         let key = document_key(project, id);
-        let row = rows.get(&key).map(DocumentRow::decode).transpose()?;
-        let Some(PresentRow { version, .. }) = row.and_then(|row| row.present) else {
+        let version = rows_of(&rows, &key).first().map(DocumentRow::decode_version).transpose()?;
+        let Some(version) = version.flatten() else {
             documents.push(None);
             continue;
         };
-        let parts = bodies.get(&key).map_or(&[][..], Vec::as_slice);
-        let body = verified_body(id, version, join_parts(parts)?)?;
+        let body = verified_body(id, version, join_parts(rows_of(&bodies, &key))?)?;
         documents.push(Some(Document { id: id.clone(), version, body }));
     }
     Ok(documents)
@@ -87,13 +83,14 @@ pub(crate) async fn versions(
         return Ok(Vec::new());
     }
     let [query, _] = document_queries(project, ids);
-    let mut found = HashMap::with_capacity(ids.len());
-    for row in read_one(source, query.narrow()).await? {
-        let present = DocumentRow::decode(&row)?.present;
-        found.insert(row.prefix(DOCUMENTS.key_width), present.map(|row| row.version));
+    let mut rows = read_one(source, query.narrow()).await?;
+    rows.sort_unstable();
+    let mut versions = Vec::with_capacity(ids.len());
+    for id in ids {
+        let row = rows_of(&rows, &document_key(project, id)).first();
+        versions.push(row.map(DocumentRow::decode_version).transpose()?.flatten());
     }
-    let version_of = |id| found.get(&document_key(project, id)).copied().flatten();
-    Ok(ids.iter().map(version_of).collect())
+    Ok(versions)
 }
 
 /// The metadata in rows of `documents`, without deleted documents.
