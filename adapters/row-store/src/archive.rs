@@ -14,18 +14,15 @@ use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::database::{Database, RowSource};
-use crate::derived::DerivedColumns;
 use crate::error::{damaged, refused};
 use crate::read::documents::{AFTER_TEXTS, document_id, metas_of_kind, verified_body};
 use crate::read::history::{text_query, verified_text};
-use crate::read::team::audit_query;
-use crate::read::{read_all, read_one};
+use crate::read::{read_all, read_one, team};
 use crate::records::{
-    DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, decode_audit_row,
-    decode_token, decode_user, document_key, encode_audit_row, encode_token, encode_user, integer,
-    join_parts, project_key, rows_of,
+    DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, document_key,
+    encode_audit_row, encode_token, encode_user, integer, join_parts, project_key, rows_of,
 };
-use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::row::{RowAddress, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{
     AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TOKENS, Table, USERS,
 };
@@ -247,26 +244,16 @@ impl SnapshotReader {
     }
 
     async fn identities(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        let queries = vec![
-            RowQuery::all(&USERS).sorted_by(&["key"]),
-            RowQuery::all(&TOKENS).sorted_by(&["created", "id"]),
-        ];
-        let mut results = read_all(&*self.snapshot, queries).await?;
-        let mut all = IdentityRecords::default();
-        for row in results.pop().unwrap_or_default() {
-            all.tokens.push(decode_token(&row)?);
-        }
-        all.tokens.retain(|token| !token.is_session());
-        for row in results.pop().unwrap_or_default() {
-            all.users.push(decode_user(&row)?);
-        }
+        let all = IdentityRecords {
+            users: team::users(&*self.snapshot).await?,
+            tokens: team::tokens(&*self.snapshot).await?,
+        };
         Ok(all.into_records().collect())
     }
 
     async fn next_rows(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let mut records = Vec::new();
-        for row in self.read_one(audit_query(self.next_row, BATCH_RECORDS)).await? {
-            let row = decode_audit_row(&row)?;
+        for row in team::audit_rows(&*self.snapshot, self.next_row, BATCH_RECORDS).await? {
             self.next_row = row.number + 1;
             records.push(ArchiveRecord::AuditRow(row));
         }
@@ -347,7 +334,7 @@ impl RecordWriter for ImportWriter {
     async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let records: Arc<[ArchiveRecord]> = records.into();
         // A transaction of some databases has at most 3,000 rows, and a document has some ten.
-        let parts = if self.store.database.is_remote() {
+        let parts = if self.store.database.has_server() {
             chunk_ranges(&records)
         } else {
             std::iter::once(0..records.len()).collect()
@@ -389,13 +376,13 @@ fn chunk_ranges(records: &[ArchiveRecord]) -> Vec<std::ops::Range<usize>> {
 impl GroupWriterEngine {
     fn put_records(&mut self, records: &[ArchiveRecord]) -> StoreResult<()> {
         let mut revisions = std::collections::HashMap::new();
-        let mut keys = Vec::new();
+        let mut rows: Vec<RowAddress> = Vec::new();
         for record in records {
             if let ArchiveRecord::Document(record) = record {
-                keys.push(document_key(&record.project, &record.document.id));
+                rows.push((&DOCUMENTS, document_key(&record.project, &record.document.id)));
             }
         }
-        self.transaction.load(&DOCUMENTS, keys)?;
+        self.transaction.load(rows)?;
         for record in records {
             match record {
                 ArchiveRecord::Document(record) => {
@@ -469,9 +456,8 @@ impl GroupWriterEngine {
             Some(row) if row.present.is_some() => Ok(()),
             _ => {
                 let revision = self.project_row(project)?.revision;
-                let row = DocumentRow { revision, number: entry.number, present: None };
-                self.transaction
-                    .put(&DOCUMENTS, row.encode(project, id, &DerivedColumns::default()));
+                let row = DocumentRow::encode_deleted(&key, revision, entry.number);
+                self.transaction.put(&DOCUMENTS, row);
                 Ok(())
             }
         }

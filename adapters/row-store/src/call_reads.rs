@@ -11,14 +11,11 @@ use reqlore_domain::ports::documents::StoreResult;
 
 use crate::database::{Database, RowSource, WriteSession};
 use crate::row::{RowKey, RowQuery, TableRow};
-use crate::tables::{
-    BODIES, COUNTS, DIAGNOSTICS, DOCUMENTS, ENTITY_WORDS, ITEM_COUNTS, LINKS, PROJECTS, Table,
-    UNTAGGED,
-};
+use crate::tables::{BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, LINKS, PROJECTS, Table};
 
 /// Tables with rows that change only with the row of their project.
-static CACHED_TABLES: [&Table; 8] =
-    [&DOCUMENTS, &BODIES, &LINKS, &DIAGNOSTICS, &ITEM_COUNTS, &COUNTS, &UNTAGGED, &ENTITY_WORDS];
+static CACHED_TABLES: [&Table; 6] =
+    [&DOCUMENTS, &BODIES, &LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
 /// Maximum size of the cache. When it is full, it starts again.
 const CACHE_BYTES: usize = 32 << 20;
 /// Larger results are not kept: they belong to an export or a new search index.

@@ -40,8 +40,8 @@ pub trait Database: RowSource + fmt::Debug + 'static {
         DatabaseStatistics::default()
     }
 
-    /// False if a query needs no round trip and a commit always has an answer, as in a file.
-    fn is_remote(&self) -> bool {
+    /// False for a file of this process: the answer of a commit cannot be lost.
+    fn has_server(&self) -> bool {
         true
     }
 
@@ -85,6 +85,9 @@ pub trait WriteSession: Send {
 
     /// Undoes the transaction, if there is one. If the connection is lost, the database does it.
     fn roll_back(&mut self);
+
+    /// True if each read costs a round trip: reading more at once than is needed is faster.
+    fn is_remote(&self) -> bool;
 
     /// False after the connection was lost, until the next transaction begins.
     fn is_connected(&self) -> bool;

@@ -22,77 +22,77 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::damaged;
 use crate::records::{integer, key_text, project_key};
-use crate::row::{RowKey, TableRow, Value};
-use crate::tables::{COUNTS, DIAGNOSTICS, ENTITY_WORDS, ITEM_COUNTS, LINKS, Table, UNTAGGED};
+use crate::row::{RowAddress, RowKey, TableRow, Value};
+use crate::tables::{COUNTS, FIELD_VALUES, ITEM_COUNTS, LINKS, Table};
 
 /// How an error names damaged metadata.
 const METADATA: &str = "document metadata";
 /// The format of metadata and lists in the database.
 pub const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
 
+/// Counters. The last two are also fields.
 pub(crate) const ENTITIES: &str = "entities";
-pub(crate) const UNTAGGED_ENTITIES: &str = "untagged";
-pub(crate) const DIAGNOSED: &str = "diagnostics";
+pub(crate) const UNTAGGED: &str = "untagged";
+pub(crate) const DIAGNOSTICS: &str = "diagnostics";
 /// Begins the counter of a tag.
 pub(crate) const TAG_PREFIX: &str = "tag:";
+/// The field of the words by which entities are found.
+pub(crate) const WORDS: &str = "words";
 
 /// Keys without further columns, and counts, that a document contributes.
 #[derive(Default)]
 pub(crate) struct ListRows {
-    pub(crate) keys: BTreeSet<(&'static str, RowKey)>,
-    pub(crate) counts: BTreeMap<(&'static str, RowKey), i64>,
+    pub(crate) keys: BTreeSet<RowAddress>,
+    pub(crate) counts: BTreeMap<RowAddress, i64>,
 }
 
-/// The tables of [`ListRows::keys`], and then those of [`ListRows::counts`].
-pub(crate) static LIST_TABLES: [&Table; 6] =
-    [&LINKS, &DIAGNOSTICS, &UNTAGGED, &ENTITY_WORDS, &ITEM_COUNTS, &COUNTS];
-pub(crate) const KEY_TABLES: usize = 4;
+/// The tables of [`ListRows`].
+pub(crate) static LIST_TABLES: [&Table; 4] = [&LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
 
 impl ListRows {
     pub(crate) fn of_document(project: &ProjectKey, meta: &DocumentMeta) -> Self {
         let mut rows = Self::default();
-        let project = project_key(project);
-        let (kind, name) = (meta.id.kind.name(), meta.id.name.as_str());
+        let (kind, name) = (meta.id.kind, meta.id.name.as_str());
+        let field = |field: &str, value: &str| {
+            field_key(project, kind, field).with(&[value.into(), name.into()])
+        };
+        let counter =
+            |counter: &str, kind: &str| project_key(project).with(&[counter.into(), kind.into()]);
         for (relation, target) in meta.links() {
             let (target, relation) = (key_text(&target), key_text(relation));
-            let key = [(&*target).into(), kind.into(), name.into(), (&*relation).into()];
-            rows.keys.insert((LINKS.name, project.with(&key)));
+            let key = [(&*target).into(), kind.name().into(), name.into(), (&*relation).into()];
+            rows.keys.insert((&LINKS, project_key(project).with(&key)));
         }
         if meta.diagnostic.is_some() {
-            rows.keys.insert((DIAGNOSTICS.name, project.with(&[kind.into(), name.into()])));
-            rows.count(project.with(&[DIAGNOSED.into(), kind.into()]));
+            rows.keys.insert((&FIELD_VALUES, field(DIAGNOSTICS, "")));
+            rows.count(&COUNTS, counter(DIAGNOSTICS, kind.name()));
         }
         if let Some(position) = ItemPage::position(meta)
             && let Some(item) = &meta.item
-            && let DocumentKind::Item(_) = meta.id.kind
+            && let DocumentKind::Item(_) = kind
         {
-            let status = item.status.map_or("", |status| status.name());
-            let requirement_type = item.requirement_type.map_or("", |one| one.name());
-            let (priority, ..) = position.1;
-            let key = project.with(&[
-                kind.into(),
-                status.into(),
-                requirement_type.into(),
-                i64::from(priority).into(),
-            ]);
-            *rows.counts.entry((ITEM_COUNTS.name, key)).or_default() += 1;
+            let status = item.status.map_or("", Status::name).into();
+            let requirement_type = item.requirement_type.map_or("", RequirementType::name).into();
+            let priority = i64::from(position.1.0).into();
+            let group = [kind.name().into(), status, requirement_type, priority];
+            rows.count(&ITEM_COUNTS, project_key(project).with(&group));
         }
-        let Some(entity) = entity_of(meta) else { return rows };
-        let entity_kind = key_text(&entity.kind);
-        let entity_kind = Value::Text(&entity_kind);
-        rows.count(project.with(&[ENTITIES.into(), entity_kind]));
+        let Some(entity) = meta.entity.as_deref().filter(|_| kind == DocumentKind::Entity) else {
+            return rows;
+        };
+        let entity_kind = &*key_text(&entity.kind);
+        rows.count(&COUNTS, counter(ENTITIES, entity_kind));
         let tags: BTreeSet<&str> = entity.tags.iter().map(String::as_str).collect();
         for tag in &tags {
-            let counter = format!("{TAG_PREFIX}{tag}");
-            rows.count(project.with(&[(&*key_text(&counter)).into(), entity_kind]));
+            let tag = format!("{TAG_PREFIX}{tag}");
+            rows.count(&COUNTS, counter(&key_text(&tag), entity_kind));
         }
         if tags.is_empty() {
-            rows.keys.insert((UNTAGGED.name, project.with(&[entity_kind, name.into()])));
-            rows.count(project.with(&[UNTAGGED_ENTITIES.into(), entity_kind]));
+            rows.keys.insert((&FIELD_VALUES, field(UNTAGGED, entity_kind)));
+            rows.count(&COUNTS, counter(UNTAGGED, entity_kind));
         }
         for word in entity_words(meta) {
-            let key = project.with(&[(&*key_text(&word)).into(), name.into()]);
-            rows.keys.insert((ENTITY_WORDS.name, key));
+            rows.keys.insert((&FIELD_VALUES, field(WORDS, &key_text(&word))));
         }
         rows
     }
@@ -106,57 +106,47 @@ impl ListRows {
     }
 
     /// All rows of a table, sorted.
-    pub(crate) fn rows_of(&self, table: &Table) -> Vec<TableRow> {
+    pub(crate) fn rows_of(&self, table: &'static Table) -> Vec<TableRow> {
         let mut rows = Vec::new();
-        for (name, key) in &self.keys {
-            if *name == table.name {
+        for (of_table, key) in &self.keys {
+            if *of_table == table {
                 rows.push(key.clone());
             }
         }
-        for ((name, key), number) in &self.counts {
-            if *name == table.name {
+        for ((of_table, key), number) in &self.counts {
+            if *of_table == table {
                 rows.push(key.with(&[integer(*number)]));
             }
         }
         rows
     }
 
-    fn count(&mut self, key: RowKey) {
-        *self.counts.entry((COUNTS.name, key)).or_default() += 1;
+    fn count(&mut self, table: &'static Table, key: RowKey) {
+        *self.counts.entry((table, key)).or_default() += 1;
     }
 }
 
-/// The entity of a document, unless it is a tombstone.
-pub(crate) fn entity_of(meta: &DocumentMeta) -> Option<&Entity> {
-    meta.entity.as_deref().filter(|_| meta.id.kind == DocumentKind::Entity)
+/// The beginning of the rows of a field in the index of field values.
+pub(crate) fn field_key(project: &ProjectKey, kind: DocumentKind, field: &str) -> RowKey {
+    project_key(project).with(&[kind.name().into(), field.into()])
 }
 
-/// The columns that derive from the metadata: the reference, and what lists of items select and
-/// sort by.
-#[derive(Default)]
-pub(crate) struct DerivedColumns {
-    pub(crate) reference: Option<String>,
-    pub(crate) position: Option<Vec<u8>>,
-    pub(crate) status: Option<&'static str>,
-    pub(crate) requirement_type: Option<&'static str>,
-    pub(crate) parent: Option<String>,
-}
-
-impl DerivedColumns {
-    pub(crate) fn of(meta: &DocumentMeta) -> Self {
-        let reference = meta.reference().map(|reference| key_text(&reference).into_owned());
-        let mut columns = Self { reference, ..Self::default() };
-        if let Some(position) = ItemPage::position(meta)
-            && let Some(item) = &meta.item
-        {
-            columns.position = Some(ItemPage::position_key(&position));
-            columns.status = Some(item.status.map_or("", Status::name));
-            columns.requirement_type =
-                Some(item.requirement_type.map_or("", RequirementType::name));
-            columns.parent = Some(item.parent.map(|one| one.to_string()).unwrap_or_default());
-        }
-        columns
-    }
+/// The columns that derive from the metadata: reference, position, status, type and parent. Lists
+/// of items select and sort by them.
+pub(crate) fn derived_columns(meta: &DocumentMeta) -> TableRow {
+    let reference = meta.reference();
+    let reference = reference.as_deref().map(key_text);
+    let reference = Value::from(reference.as_deref());
+    let Some((position, item)) = ItemPage::position(meta).zip(meta.item.as_deref()) else {
+        return TableRow::of(&[reference, Value::Null, Value::Null, Value::Null, Value::Null]);
+    };
+    TableRow::of(&[
+        reference,
+        ItemPage::position_key(&position)[..].into(),
+        item.status.map_or("", Status::name).into(),
+        item.requirement_type.map_or("", RequirementType::name).into(),
+        (&item.parent.map(|one| one.to_string()).unwrap_or_default()).into(),
+    ])
 }
 
 /// Stored metadata of a document, without what its row has. Names stand for the values of

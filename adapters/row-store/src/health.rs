@@ -26,7 +26,7 @@ impl StorageHealth for RowStore {
     }
 
     fn database_statistics(&self) -> Option<DatabaseStatistics> {
-        if !self.database.is_remote() {
+        if !self.database.has_server() {
             return None;
         }
         let connections = self.database.connection_statistics();

@@ -49,7 +49,7 @@ use database::{Database, RowSource};
 pub use derived::METADATA_FORMAT;
 use read::{changes, documents, entities, history, items, team};
 pub use records::StoreRow;
-use writer::{GroupWriterEngine, MetadataUpdate, ReadPlan, STEP_ROWS};
+use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl RowStore {
     /// Like [`Self::start`], for a driver that has read the row of `store`.
     pub fn start_with(database: Arc<dyn Database>, row: &StoreRow) -> StoreResult<Self> {
         row.check_usable()?;
-        Self::start_writer(database, MetadataUpdate::None)
+        Self::start_writer(database, false)
     }
 
     /// Like [`Self::start`], but updates metadata of an older format.
@@ -81,7 +81,7 @@ impl RowStore {
         if row.metadata_format >= METADATA_FORMAT {
             row.check_usable()?;
         }
-        let store = Self::start_writer(database, MetadataUpdate::Server)?;
+        let store = Self::start_writer(database, true)?;
         if row.metadata_format < METADATA_FORMAT {
             // Another server may be updating it now, so the next group tries again.
             if let Err(error) = store.write(|_| Ok(())).await {
@@ -93,14 +93,19 @@ impl RowStore {
 
     /// Starts the writer for a server whose database cannot be reached now. Calls fail until it can.
     pub fn start_disconnected(database: Arc<dyn Database>) -> StoreResult<Self> {
-        Self::start_writer(database, MetadataUpdate::Server)
+        Self::start_writer(database, true)
     }
 
-    fn start_writer(database: Arc<dyn Database>, update: MetadataUpdate) -> StoreResult<Self> {
+    fn start_writer(database: Arc<dyn Database>, may_update_metadata: bool) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
         let session = database.open_session();
-        let is_remote = database.is_remote();
-        let engine = GroupWriterEngine::new(session, is_remote, update, Arc::clone(&counters))?;
+        let has_server = database.has_server();
+        let engine = GroupWriterEngine::new(
+            session,
+            has_server,
+            may_update_metadata,
+            Arc::clone(&counters),
+        )?;
         let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
@@ -138,7 +143,7 @@ fn noted<T>(source: &(impl RowSource + ?Sized), outcome: StoreResult<T>) -> Stor
 #[async_trait]
 impl DocumentRepository for RowStore {
     fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
-        if !self.database.is_remote() {
+        if !self.database.has_server() {
             return None;
         }
         let database = CallDatabase::new(Arc::clone(&self.database), Arc::clone(&self.cache));

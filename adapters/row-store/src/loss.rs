@@ -16,7 +16,7 @@ use crate::database::{RowSource, WriteSession};
 use crate::read::read_one;
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::IDEMPOTENCY;
-use crate::writer::{GroupWriterEngine, MetadataUpdate, ReadPlan, random};
+use crate::writer::{GroupWriterEngine, ReadPlan, random};
 
 /// Accepts that a database lost commits: raises its sequences above every number that its content
 /// or `lost` mentions, appends an audit row with the loss, and gives it a new ID. No other process
@@ -34,7 +34,7 @@ pub fn accept_loss(
         return Err(StoreError::Internal("the session is used".to_owned()));
     };
     let session = session.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut engine = GroupWriterEngine::new(session, false, MetadataUpdate::None, Arc::default())?;
+    let mut engine = GroupWriterEngine::new(session, false, false, Arc::default())?;
     engine.begin_group(&[&ReadPlan::default()])?;
     let raised = engine.run_job(|engine| engine.raise_and_audit(loss, known, context));
     match engine.finish_group()? {

@@ -16,7 +16,7 @@ use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::derived::{DerivedColumns, METADATA_FORMAT, decode_meta};
+use crate::derived::{METADATA_FORMAT, decode_meta};
 use crate::error::{damaged, refused, unavailable};
 use crate::row::{RowKey, TableRow, Value, Values};
 
@@ -100,6 +100,13 @@ impl<'a> RowReader<'a> {
         fixed.ok_or_else(|| damaged(self.object))
     }
 
+    /// Kind and name of a document.
+    pub(crate) fn document_id(&mut self) -> StoreResult<DocumentId> {
+        let kind = DocumentKind::from_name(self.text()?);
+        let kind = kind.ok_or_else(|| damaged("a document's kind"))?;
+        Ok(DocumentId { kind, name: self.text()?.to_owned() })
+    }
+
     pub(crate) fn origin(&mut self) -> StoreResult<ChangeOrigin> {
         let mut text = || self.optional_text().map(|text| text.map(str::to_owned));
         Ok(ChangeOrigin { user: text()?, tool: text()?, reason: text()? })
@@ -140,10 +147,6 @@ pub(crate) fn check_name(id: &DocumentId) -> StoreResult<()> {
     }
     let reason = format!("its name is longer than {MAX_NAME_BYTES} bytes; choose a shorter one");
     Err(StoreError::Refused { place: id.to_string(), reason })
-}
-
-pub(crate) fn parse_kind(name: &str) -> StoreResult<DocumentKind> {
-    DocumentKind::from_name(name).ok_or_else(|| damaged("a document's kind"))
 }
 
 /// A row of `projects`.
@@ -197,6 +200,23 @@ impl PresentRow {
     pub(crate) fn meta(&self, id: DocumentId) -> StoreResult<DocumentMeta> {
         decode_meta(&self.meta, id, self.version)
     }
+
+    /// `derived` are the columns of the metadata.
+    pub(crate) fn encode(
+        &self,
+        key: &RowKey,
+        (revision, number): (u64, u64),
+        derived: &TableRow,
+    ) -> TableRow {
+        let (version, ChangeOrigin { user, tool, reason }) =
+            (self.version.to_string(), &self.origin);
+        let mut values = vec![integer(revision), integer(number), (&version).into()];
+        values.extend([self.modified.0.into(), integer(self.parts), self.path.as_deref().into()]);
+        values.extend(derived.values());
+        values.extend([user, tool, reason].map(|text| Value::from(text.as_deref())));
+        values.push(self.meta[..].into());
+        key.with(&values)
+    }
 }
 
 /// The position of the revision in a row of `documents`.
@@ -232,38 +252,9 @@ impl DocumentRow {
         Ok(Self { revision, number, present })
     }
 
-    /// `derived` are the columns of the metadata of a present document.
-    pub(crate) fn encode(
-        &self,
-        project: &ProjectKey,
-        id: &DocumentId,
-        derived: &DerivedColumns,
-    ) -> TableRow {
-        let key = document_key(project, id);
-        let numbers = [integer(self.revision), integer(self.number)];
-        let Some(PresentRow { version, modified, parts, meta, path, origin }) = &self.present
-        else {
-            return key.with(&numbers).with(&[Value::Null; VALUES_OF_PRESENT]);
-        };
-        let DerivedColumns { reference, position, status, requirement_type, parent } = derived;
-        let [revision, number] = numbers;
-        key.with(&[
-            revision,
-            number,
-            (&version.to_string()).into(),
-            modified.0.into(),
-            integer(*parts),
-            path.as_deref().into(),
-            reference.as_deref().into(),
-            position.as_deref().into(),
-            (*status).into(),
-            (*requirement_type).into(),
-            parent.as_deref().into(),
-            origin.user.as_deref().into(),
-            origin.tool.as_deref().into(),
-            origin.reason.as_deref().into(),
-            meta[..].into(),
-        ])
+    /// The row of a deleted document.
+    pub(crate) fn encode_deleted(key: &RowKey, revision: u64, number: u64) -> TableRow {
+        key.with(&[integer(revision), integer(number)]).with(&[Value::Null; VALUES_OF_PRESENT])
     }
 }
 
@@ -357,8 +348,7 @@ impl EntryRow {
 
     pub(crate) fn decode(row: &TableRow) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, "an entry of the history").after(1);
-        let id = DocumentId { kind: parse_kind(reader.text()?)?, name: reader.text()?.to_owned() };
-        let number = reader.number()?;
+        let (id, number) = (reader.document_id()?, reader.number()?);
         reader.skip(1);
         let hash = match reader.optional_binary()? {
             None => None,

@@ -99,6 +99,9 @@ pub struct TableRow(Bytes);
 /// The values of the key columns of a row, or of the first of them.
 pub type RowKey = TableRow;
 
+/// The table and the key of a row.
+pub type RowAddress = (&'static Table, RowKey);
+
 impl TableRow {
     pub fn of(values: &[Value<'_>]) -> Self {
         Self(Bytes::new()).with(values)
@@ -106,13 +109,13 @@ impl TableRow {
 
     /// This row with further values.
     pub fn with(&self, values: &[Value<'_>]) -> Self {
-        const OVERHEAD: usize = 9;
-        let content = |value: &Value<'_>| match value {
-            Value::Null | Value::Integer(_) => 0,
-            Value::Text(text) => text.len(),
-            Value::Binary(binary) => binary.len(),
+        let size = |value: &Value<'_>| match value {
+            Value::Null => 1,
+            Value::Integer(_) => 9,
+            Value::Text(text) => 5 + text.len(),
+            Value::Binary(binary) => 5 + binary.len(),
         };
-        let size = values.iter().map(|value| OVERHEAD + content(value)).sum::<usize>();
+        let size = values.iter().map(size).sum::<usize>();
         let mut bytes = Vec::with_capacity(self.0.len() + size);
         bytes.extend_from_slice(&self.0);
         for value in values {
@@ -150,7 +153,7 @@ impl TableRow {
     }
 
     /// The values of these columns.
-    fn select(&self, columns: &[usize]) -> Self {
+    pub fn select(&self, columns: &[usize]) -> Self {
         if columns.iter().copied().eq(0..columns.len()) {
             return self.prefix(columns.len());
         }
@@ -241,12 +244,18 @@ pub struct RowQuery {
 }
 
 impl RowQuery {
-    /// All rows with these values.
-    pub fn equal(table: &'static Table, columns: &[&'static str], values: &[Value<'_>]) -> Self {
+    /// The rows that have the values of one of these tuples in these columns.
+    pub fn any_of(
+        table: &'static Table,
+        columns: &[&'static str],
+        mut tuples: Vec<TableRow>,
+    ) -> Self {
+        tuples.sort_unstable();
+        tuples.dedup();
         Self {
             table,
             columns: columns.to_vec(),
-            tuples: vec![TableRow::of(values)],
+            tuples,
             range: None,
             not_null: None,
             order: Vec::new(),
@@ -261,16 +270,20 @@ impl RowQuery {
         let width = keys.first().map_or(0, |key| key.values().count());
         let mut columns = Vec::with_capacity(width);
         columns.extend(table.columns.iter().take(width).map(|column| column.name));
-        Self { tuples: keys, ..Self::equal(table, &columns, &[]) }
+        Self::any_of(table, &columns, keys)
     }
 
     /// All rows of a table.
     pub fn all(table: &'static Table) -> Self {
-        Self::equal(table, &[], &[])
+        Self::any_of(table, &[], vec![TableRow::of(&[])])
     }
 
     pub fn sorted_by(self, order: &[&'static str]) -> Self {
         Self { order: order.to_vec(), ..self }
+    }
+
+    pub fn descending(self) -> Self {
+        Self { is_descending: true, ..self }
     }
 
     pub fn limited_to(self, limit: usize) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! Each row has one more column, `checksum`, over all of these.
 
+use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use ColumnType::{Binary, Integer, Text};
@@ -23,8 +24,8 @@ pub struct Table {
 pub struct Index {
     pub name: &'static str,
     pub columns: &'static [&'static str],
-    /// Each query that uses the index implies that this column is not null. An index may leave out
-    /// the other rows.
+    /// The index has only rows in which this column is not null: each query that uses it compares
+    /// the column.
     pub condition: Option<&'static str>,
 }
 
@@ -66,6 +67,18 @@ impl PartialEq for Table {
 
 impl Eq for Table {}
 
+impl PartialOrd for Table {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Table {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.name.cmp(other.name)
+    }
+}
+
 impl Hash for Table {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.name.hash(state);
@@ -77,6 +90,14 @@ impl ColumnType {
 }
 
 impl Table {
+    const fn with_columns(self, columns: &'static [Column]) -> Self {
+        Self { columns, ..self }
+    }
+
+    const fn with_indexes(self, indexes: &'static [Index]) -> Self {
+        Self { indexes, ..self }
+    }
+
     /// The columns without the wide ones.
     pub fn narrow_columns(&self) -> &'static [Column] {
         let wide = self.columns.iter().filter(|column| column.is_wide).count();
@@ -96,6 +117,10 @@ impl Table {
     pub fn index_of(&self, column: &str) -> Option<usize> {
         self.columns.iter().position(|one| one.name == column)
     }
+}
+
+const fn table(name: &'static str, key_width: usize) -> Table {
+    Table { name, columns: &[], key_width, indexes: &[] }
 }
 
 const fn column(name: &'static str, kind: ColumnType) -> Column {
@@ -123,78 +148,49 @@ const KIND: Column = column("kind", Text);
 const NAME: Column = column("name", Text);
 
 /// One row: what is in the database. `state` is `complete`, or `filling` during an import.
-pub static STORE: Table = Table {
-    name: "store",
-    key_width: 1,
-    indexes: &[],
-    columns: &[
-        column("id", Integer),
-        column("state", Text),
-        column("store_id", Binary),
-        // A new random number with every change of users or tokens.
-        column("epoch", Integer),
-        // The newest row of the audit log.
-        column("audit_number", Integer),
-        column("audit_hash", Binary),
-        // The `DocumentMeta::FORMAT` of all metadata and lists.
-        column("metadata_format", Integer),
-    ],
-};
+pub static STORE: Table = table("store", 1).with_columns(&[
+    column("id", Integer),
+    column("state", Text),
+    column("store_id", Binary),
+    // A new random number with every change of users or tokens.
+    column("epoch", Integer),
+    // The newest row of the audit log.
+    column("audit_number", Integer),
+    column("audit_hash", Binary),
+    // The `DocumentMeta::FORMAT` of all metadata and lists.
+    column("metadata_format", Integer),
+]);
 
 /// The last group that each server committed, and the time of its newest change, or 0.
-pub static SERVER_GROUPS: Table = Table {
-    name: "server_groups",
-    key_width: 1,
-    indexes: &[],
-    columns: &[column("server", Binary), column("group_id", Binary), column("at", Integer)],
-};
+pub static SERVER_GROUPS: Table = table("server_groups", 1).with_columns(&[
+    column("server", Binary),
+    column("group_id", Binary),
+    column("at", Integer),
+]);
 
-pub static PROJECTS: Table = Table {
-    name: "projects",
-    key_width: 1,
-    indexes: &[],
-    columns: &[
-        PROJECT,
-        column("revision", Integer),
-        // Changes and writers before this revision may be removed.
-        column("complete_from", Integer),
-        // The writer of the revision.
-        column("writer", Integer),
-    ],
-};
+pub static PROJECTS: Table = table("projects", 1).with_columns(&[
+    PROJECT,
+    column("revision", Integer),
+    // Changes and writers before this revision may be removed.
+    column("complete_from", Integer),
+    // The writer of the revision.
+    column("writer", Integer),
+]);
 
 /// The writer of the revisions from the first one on, up to the next row.
-pub static WRITERS: Table = Table {
-    name: "writers",
-    key_width: 2,
-    indexes: &[],
-    columns: &[PROJECT, column("first_revision", Integer), column("writer", Integer)],
-};
+pub static WRITERS: Table = table("writers", 2).with_columns(&[
+    PROJECT,
+    column("first_revision", Integer),
+    column("writer", Integer),
+]);
 
 /// The highest number that an item of a kind ever had.
-pub static SEQUENCES: Table = Table {
-    name: "sequences",
-    key_width: 2,
-    indexes: &[],
-    columns: &[PROJECT, KIND, column("highest", Integer)],
-};
+pub static SEQUENCES: Table =
+    table("sequences", 2).with_columns(&[PROJECT, KIND, column("highest", Integer)]);
 
 /// Documents, also deleted ones, which have no version and no other value after it.
-pub static DOCUMENTS: Table = Table {
-    name: "documents",
-    key_width: 3,
-    indexes: &[
-        index("documents_by_revision", &["project", "revision"], None),
-        index("documents_by_reference", &["project", "kind", "reference"], Some("reference")),
-        index("documents_by_position", &["project", "kind", "position"], Some("position")),
-        index(
-            "documents_by_group",
-            &["project", "kind", "status", "type", "position"],
-            Some("position"),
-        ),
-        index("documents_by_parent", &["project", "kind", "parent", "position"], Some("parent")),
-    ],
-    columns: &[
+pub static DOCUMENTS: Table = table("documents", 3)
+    .with_columns(&[
         PROJECT,
         KIND,
         NAME,
@@ -217,38 +213,41 @@ pub static DOCUMENTS: Table = Table {
         nullable("reason", Text),
         // The encoded metadata.
         wide("meta", Binary),
-    ],
-};
+    ])
+    .with_indexes(&[
+        index("documents_by_revision", &["project", "revision"], None),
+        index("documents_by_reference", &["project", "kind", "reference"], Some("reference")),
+        index("documents_by_position", &["project", "kind", "position"], Some("position")),
+        index(
+            "documents_by_group",
+            &["project", "kind", "status", "type", "position"],
+            Some("position"),
+        ),
+        index("documents_by_parent", &["project", "kind", "parent", "position"], Some("parent")),
+    ]);
 
 /// Texts of documents, in parts.
-pub static BODIES: Table = Table {
-    name: "bodies",
-    key_width: 4,
-    indexes: &[],
-    columns: &[PROJECT, KIND, NAME, column("part", Integer), column("bytes", Binary)],
-};
+pub static BODIES: Table = table("bodies", 4).with_columns(&[
+    PROJECT,
+    KIND,
+    NAME,
+    column("part", Integer),
+    column("bytes", Binary),
+]);
 
 /// Earlier texts of documents, in parts.
-pub static TEXTS: Table = Table {
-    name: "texts",
-    key_width: 5,
-    indexes: &[],
-    columns: &[
-        PROJECT,
-        KIND,
-        NAME,
-        column("hash", Binary),
-        column("part", Integer),
-        column("bytes", Binary),
-    ],
-};
+pub static TEXTS: Table = table("texts", 5).with_columns(&[
+    PROJECT,
+    KIND,
+    NAME,
+    column("hash", Binary),
+    column("part", Integer),
+    column("bytes", Binary),
+]);
 
 /// Entries of the history that a later change ended.
-pub static HISTORY: Table = Table {
-    name: "history",
-    key_width: 4,
-    indexes: &[index("history_by_end", &["ended"], None)],
-    columns: &[
+pub static HISTORY: Table = table("history", 4)
+    .with_columns(&[
         PROJECT,
         KIND,
         NAME,
@@ -265,100 +264,77 @@ pub static HISTORY: Table = Table {
         nullable("reason", Text),
         // 1 if the text was erased.
         column("purged", Integer),
-    ],
-};
+    ])
+    .with_indexes(&[index("history_by_end", &["ended"], None)]);
 
-pub static LINKS: Table = Table {
-    name: "links",
-    key_width: 5,
-    indexes: &[],
-    columns: &[PROJECT, column("target", Text), KIND, NAME, column("relation", Text)],
-};
+pub static LINKS: Table = table("links", 5).with_columns(&[
+    PROJECT,
+    column("target", Text),
+    KIND,
+    NAME,
+    column("relation", Text),
+]);
 
-/// Documents with a diagnostic.
-pub static DIAGNOSTICS: Table =
-    Table { name: "diagnostics", key_width: 3, indexes: &[], columns: &[PROJECT, KIND, NAME] };
+/// Index of documents by the values of fields, also of fields that the metadata only implies:
+/// `diagnostics` without a value, `untagged` with the kind of an entity, and `words` by which
+/// entities are found.
+pub static FIELD_VALUES: Table = table("field_values", 5).with_columns(&[
+    PROJECT,
+    KIND,
+    column("field", Text),
+    column("value", Text),
+    NAME,
+]);
 
 /// Number of listed items in each group. `status` and `type` are empty for items without.
-pub static ITEM_COUNTS: Table = Table {
-    name: "item_counts",
-    key_width: 5,
-    indexes: &[],
-    columns: &[
-        PROJECT,
-        KIND,
-        column("status", Text),
-        column("type", Text),
-        column("priority", Integer),
-        column("number", Integer),
-    ],
-};
+pub static ITEM_COUNTS: Table = table("item_counts", 5).with_columns(&[
+    PROJECT,
+    KIND,
+    column("status", Text),
+    column("type", Text),
+    column("priority", Integer),
+    column("number", Integer),
+]);
 
 /// Counts of a project by kind, so that no answer counts rows. Counters: `entities`,
 /// `untagged` and `tag:NAME` by the kind of entity, `diagnostics` by the kind of document.
-pub static COUNTS: Table = Table {
-    name: "counts",
-    key_width: 3,
-    indexes: &[],
-    columns: &[PROJECT, column("counter", Text), KIND, column("number", Integer)],
-};
-
-/// Entities without tags. `kind` is that of the entity.
-pub static UNTAGGED: Table =
-    Table { name: "untagged", key_width: 3, indexes: &[], columns: &[PROJECT, KIND, NAME] };
-
-/// The words by which entities are found.
-pub static ENTITY_WORDS: Table = Table {
-    name: "entity_words",
-    key_width: 3,
-    indexes: &[],
-    columns: &[PROJECT, column("word", Text), NAME],
-};
+pub static COUNTS: Table = table("counts", 3).with_columns(&[
+    PROJECT,
+    column("counter", Text),
+    KIND,
+    column("number", Integer),
+]);
 
 /// Users as JSON, by their name in lower case.
-pub static USERS: Table = Table {
-    name: "users",
-    key_width: 1,
-    indexes: &[],
-    columns: &[column("key", Text), column("text", Text)],
-};
+pub static USERS: Table =
+    table("users", 1).with_columns(&[column("key", Text), column("text", Text)]);
 
 /// Tokens as JSON. The last use is not in the text.
-pub static TOKENS: Table = Table {
-    name: "tokens",
-    key_width: 1,
-    indexes: &[],
-    columns: &[
-        column("id", Text),
-        column("owner", Text),
-        column("created", Integer),
-        nullable("used", Integer),
-        column("text", Text),
-    ],
-};
+pub static TOKENS: Table = table("tokens", 1).with_columns(&[
+    column("id", Text),
+    column("owner", Text),
+    column("created", Integer),
+    nullable("used", Integer),
+    column("text", Text),
+]);
 
-pub static AUDIT: Table = Table {
-    name: "audit",
-    key_width: 1,
-    indexes: &[],
-    columns: &[column("number", Integer), column("hash", Binary), column("text", Text)],
-};
+pub static AUDIT: Table = table("audit", 1).with_columns(&[
+    column("number", Integer),
+    column("hash", Binary),
+    column("text", Text),
+]);
 
 /// Idempotency records as JSON, and the response of their write.
-pub static IDEMPOTENCY: Table = Table {
-    name: "idempotency",
-    key_width: 1,
-    indexes: &[index("idempotency_by_age", &["at"], None)],
-    columns: &[
+pub static IDEMPOTENCY: Table = table("idempotency", 1)
+    .with_columns(&[
         column("key", Text),
         column("at", Integer),
         column("record", Text),
         nullable("response", Text),
-    ],
-};
+    ])
+    .with_indexes(&[index("idempotency_by_age", &["at"], None)]);
 
-/// All tables, in the order in which a group writes them.
-pub static TABLES: [&Table; 19] = [
+pub static TABLES: [&Table; 17] = [
     &STORE,
     &SERVER_GROUPS,
     &PROJECTS,
@@ -369,11 +345,9 @@ pub static TABLES: [&Table; 19] = [
     &TEXTS,
     &HISTORY,
     &LINKS,
-    &DIAGNOSTICS,
+    &FIELD_VALUES,
     &ITEM_COUNTS,
     &COUNTS,
-    &UNTAGGED,
-    &ENTITY_WORDS,
     &USERS,
     &TOKENS,
     &AUDIT,

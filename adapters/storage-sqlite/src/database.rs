@@ -95,7 +95,7 @@ impl Database for SqliteDatabase {
         Ok(Box::new(SqliteSnapshot { connection, files: Arc::clone(&self.files) }))
     }
 
-    fn is_remote(&self) -> bool {
+    fn has_server(&self) -> bool {
         false
     }
 

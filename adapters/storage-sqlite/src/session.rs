@@ -178,6 +178,10 @@ impl WriteSession for SqliteSession {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     fn is_connected(&self) -> bool {
         true
     }

@@ -11,9 +11,6 @@ use crate::records::{ProjectRow, RowReader, StoreRow, integer, project_key};
 use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, PROJECTS, STORE, WRITERS};
 
-/// The order of changes.
-const ORDER: [&str; 3] = ["revision", "kind", "name"];
-
 pub(crate) async fn changes_since(
     source: &dyn RowSource,
     project: &ProjectKey,
@@ -26,8 +23,8 @@ pub(crate) async fn changes_since(
     ];
     if let Some(ChangePosition { revision: Revision(first), .. }) = since {
         queries.push(writer_query(project, first));
-        let changes = revisions(project, integer(first.saturating_add(1)));
-        queries.push(changes.sorted_by(&ORDER).limited_to(limit.saturating_add(1)));
+        let changes = revisions(project, first.saturating_add(1), u64::MAX);
+        queries.push(changes.limited_to(limit.saturating_add(1)));
     }
     let mut results = read_all(source, queries).await?.into_iter();
     let mut next = || results.next().unwrap_or_default();
@@ -51,8 +48,7 @@ pub(crate) async fn changes_since(
     }
     // The page ends with the last revision in it, which may have more changes.
     let last = revision_of(&rows[rows.len() - 1])?;
-    let of_last = revisions(project, integer(last));
-    let queries = vec![writer_query(project, last), of_last.up_to(last).sorted_by(&ORDER)];
+    let queries = vec![writer_query(project, last), revisions(project, last, last)];
     let mut results = read_all(source, queries).await?;
     let of_last = results.pop().unwrap_or_default();
     let writer_id = decode_writer(&results.pop().unwrap_or_default())?;
@@ -68,31 +64,22 @@ pub(crate) async fn changes_since(
     Ok(ChangePage::Since { ids, position, has_more: last < row.revision })
 }
 
-/// Documents with changes from this revision on.
-fn revisions(project: &ProjectKey, first: Value<'_>) -> RowQuery {
+/// Documents with changes in these revisions, in the order of changes.
+fn revisions(project: &ProjectKey, first: u64, last: u64) -> RowQuery {
     RowQuery::keys(&DOCUMENTS, vec![project_key(project)])
-        .within("revision", first..Value::Integer(i64::MAX))
+        .within("revision", integer(first)..integer(last.saturating_add(1)))
+        .sorted_by(&["revision", "kind", "name"])
         .narrow()
-}
-
-impl RowQuery {
-    /// Ends the range after this number.
-    fn up_to(mut self, last: u64) -> Self {
-        if let Some((_, range)) = &mut self.range {
-            range.end = TableRow::of(&[integer(last.saturating_add(1))]);
-        }
-        self
-    }
 }
 
 /// The writer of a revision: the last row that begins with it or before.
 fn writer_query(project: &ProjectKey, revision: u64) -> RowQuery {
     let end = integer(revision.saturating_add(1));
-    let query = RowQuery::keys(&WRITERS, vec![project_key(project)])
+    RowQuery::keys(&WRITERS, vec![project_key(project)])
         .within("first_revision", Value::Integer(0)..end)
         .sorted_by(&["first_revision"])
-        .limited_to(1);
-    RowQuery { is_descending: true, ..query }
+        .descending()
+        .limited_to(1)
 }
 
 /// 0 for a revision without a writer.

@@ -1,7 +1,7 @@
 //! Documents, their metadata and their links.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,10 +13,10 @@ use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::error::damaged;
 use crate::records::{
-    DocumentRow, RowReader, document_key, join_parts, key_text, parse_kind, project_key, rows_of,
+    DocumentRow, RowReader, document_key, join_parts, key_text, project_key, rows_of,
 };
-use crate::row::{RowQuery, TableRow, Value};
-use crate::tables::{BODIES, DOCUMENTS, LINKS};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::tables::{BODIES, DOCUMENTS, FIELD_VALUES, LINKS};
 
 /// After every text: no text begins with two of the last characters.
 pub(crate) const AFTER_TEXTS: &str = "\u{10ffff}\u{10ffff}";
@@ -32,14 +32,14 @@ pub(crate) async fn documents(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let [rows, bodies] = document_queries(project, ids);
-    let mut results = read_all(source, vec![rows.narrow(), bodies]).await?;
+    let keys = document_keys(project, ids);
+    let rows = RowQuery::keys(&DOCUMENTS, keys.clone()).narrow();
+    let mut results = read_all(source, vec![rows, RowQuery::keys(&BODIES, keys.clone())]).await?;
     results.iter_mut().for_each(|rows| rows.sort_unstable());
     let bodies = results.pop().unwrap_or_default();
     let rows = results.pop().unwrap_or_default();
     let mut documents = Vec::with_capacity(ids.len());
-    for id in ids {
-        let key = document_key(project, id);
+    for (id, key) in ids.iter().zip(keys) {
         let version = rows_of(&rows, &key).first().map(DocumentRow::decode_version).transpose()?;
         let Some(version) = version.flatten() else {
             documents.push(None);
@@ -51,13 +51,8 @@ pub(crate) async fn documents(
     Ok(documents)
 }
 
-/// The queries for documents and for their texts.
-pub(crate) fn document_queries(project: &ProjectKey, ids: &[DocumentId]) -> [RowQuery; 2] {
-    let mut keys = Vec::with_capacity(ids.len());
-    keys.extend(ids.iter().map(|id| document_key(project, id)));
-    keys.sort();
-    keys.dedup();
-    [RowQuery::keys(&DOCUMENTS, keys.clone()), RowQuery::keys(&BODIES, keys)]
+pub(crate) fn document_keys(project: &ProjectKey, ids: &[DocumentId]) -> Vec<RowKey> {
+    ids.iter().map(|id| document_key(project, id)).collect()
 }
 
 /// Checks a text against the version of its document.
@@ -67,11 +62,7 @@ pub(crate) fn verified_body(id: &DocumentId, version: Version, body: Bytes) -> S
 
 /// The document of a row whose key begins with project, kind and name.
 pub(crate) fn document_id(row: &TableRow) -> StoreResult<DocumentId> {
-    read_id(RowReader::new(row, "a document's row").after(1))
-}
-
-fn read_id(mut reader: RowReader<'_>) -> StoreResult<DocumentId> {
-    Ok(DocumentId { kind: parse_kind(reader.text()?)?, name: reader.text()?.to_owned() })
+    RowReader::new(row, "a document's row").after(1).document_id()
 }
 
 pub(crate) async fn versions(
@@ -79,15 +70,12 @@ pub(crate) async fn versions(
     project: &ProjectKey,
     ids: &[DocumentId],
 ) -> StoreResult<Vec<Option<Version>>> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let [query, _] = document_queries(project, ids);
-    let mut rows = read_one(source, query.narrow()).await?;
+    let keys = document_keys(project, ids);
+    let mut rows = read_one(source, RowQuery::keys(&DOCUMENTS, keys.clone()).narrow()).await?;
     rows.sort_unstable();
     let mut versions = Vec::with_capacity(ids.len());
-    for id in ids {
-        let row = rows_of(&rows, &document_key(project, id)).first();
+    for key in keys {
+        let row = rows_of(&rows, &key).first();
         versions.push(row.map(DocumentRow::decode_version).transpose()?.flatten());
     }
     Ok(versions)
@@ -104,6 +92,22 @@ pub(crate) fn decode_metas<'a>(
         }
     }
     Ok(metadata)
+}
+
+/// The metadata of the documents of rows of `field_values`, in their order.
+pub(crate) async fn metas_of_values(
+    source: &dyn RowSource,
+    rows: &[TableRow],
+) -> StoreResult<Vec<Arc<DocumentMeta>>> {
+    let mut keys = Vec::with_capacity(rows.len());
+    keys.extend(rows.iter().map(|row| row.select(&[0, 1, FIELD_VALUES.key_width - 1])));
+    let rows = read_one(source, RowQuery::keys(&DOCUMENTS, keys.clone())).await?;
+    let mut found = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let meta = decode_metas([row])?.pop();
+        found.extend(meta.map(|meta| (row.prefix(DOCUMENTS.key_width), meta)));
+    }
+    Ok(keys.iter().filter_map(|key| found.get(key).cloned()).collect())
 }
 
 /// All present documents of a kind.
@@ -156,10 +160,7 @@ pub(crate) async fn lookup(
     let by = |column: &'static str, word: fn(&str) -> Cow<'_, str>| {
         let columns = &["project", "kind", column];
         let tuple = |text: &String| of_kind.with(&[Value::Text(&word(text))]);
-        let mut tuples: Vec<_> = words.iter().map(tuple).collect();
-        tuples.sort();
-        tuples.dedup();
-        RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, &[]) }
+        RowQuery::any_of(&DOCUMENTS, columns, words.iter().map(tuple).collect())
     };
     let queries = vec![by("name", |text| text.into()), by("reference", key_text)];
     let found = decode_metas(&read_all(source, queries).await?.concat())?;
@@ -185,43 +186,35 @@ pub(crate) async fn backlinks(
         return Ok(Vec::new());
     }
     let found = read_one(source, links_query(project, &links.targets)).await?;
-    let mut rows = Vec::new();
-    if let Some(query) = documents_of(project, &found, links)? {
-        rows = read_one(source, query).await?;
-    }
+    let rows = read_one(source, documents_of(project, &found, links)?).await?;
     decode_backlinks(&found, &rows, links)
 }
 
 /// The links to these targets.
 pub(crate) fn links_query(project: &ProjectKey, targets: &[String]) -> RowQuery {
-    let mut keys = BTreeSet::new();
-    for target in targets {
-        keys.insert(project_key(project).with(&[Value::Text(&key_text(target))]));
-    }
-    RowQuery::keys(&LINKS, keys.into_iter().collect())
+    let key = |target: &String| project_key(project).with(&[Value::Text(&key_text(target))]);
+    RowQuery::keys(&LINKS, targets.iter().map(key).collect())
 }
 
 /// The document that contains a link.
 fn linking_document(link: &TableRow) -> StoreResult<DocumentId> {
-    read_id(RowReader::new(link, "a link").after(LINK_TARGET + 1))
+    RowReader::new(link, "a link").after(LINK_TARGET + 1).document_id()
 }
 
-/// The query for the documents of these links; `None` if there are none.
+/// The query for the documents of these links.
 pub(crate) fn documents_of(
     project: &ProjectKey,
     found: &[TableRow],
     links: &BacklinkQuery,
-) -> StoreResult<Option<RowQuery>> {
-    let mut ids = BTreeSet::new();
+) -> StoreResult<RowQuery> {
+    let mut keys = Vec::new();
     for row in found {
         let id = linking_document(row)?;
         if links.kinds.contains(&id.kind) {
-            ids.insert(id);
+            keys.push(document_key(project, &id));
         }
     }
-    let ids: Vec<DocumentId> = ids.into_iter().collect();
-    let [query, _] = document_queries(project, &ids);
-    Ok((!ids.is_empty()).then_some(query))
+    Ok(RowQuery::keys(&DOCUMENTS, keys))
 }
 
 /// Returns for each target the documents that link to it.

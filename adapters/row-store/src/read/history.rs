@@ -27,12 +27,10 @@ pub(crate) async fn history_page(
         .within("number", Value::Integer(0)..integer(before))
         .sorted_by(&["number"])
         // One entry beyond the limit shows whether there is another page.
-        .limited_to(limit.saturating_add(1));
-    let queries = vec![
-        RowQuery::keys(&DOCUMENTS, vec![key]).narrow(),
-        RowQuery { is_descending: true, ..past },
-    ];
-    let mut results = read_all(source, queries).await?;
+        .limited_to(limit.saturating_add(1))
+        .descending();
+    let present = RowQuery::keys(&DOCUMENTS, vec![key]).narrow();
+    let mut results = read_all(source, vec![present, past]).await?;
     let past = results.pop().unwrap_or_default();
     let mut entries = Vec::new();
     for row in results.pop().unwrap_or_default() {
@@ -58,8 +56,9 @@ pub(crate) async fn recent_changes(
             .within(time, since.0.into()..i64::MAX.into())
             .sorted_by(&[time])
             .limited_to(limit)
+            .descending()
             .narrow();
-        queries.push(RowQuery { is_descending: true, ..query });
+        queries.push(query);
     }
     let mut results = read_all(source, queries).await?;
     let mut changes = Vec::new();
@@ -88,9 +87,11 @@ pub(crate) async fn document_at(
     }
     let values = document_key(project, id).with(&[(&version.to_string()).into(), integer(0)]);
     let columns = &["project", "kind", "name", "version", "purged"];
-    let query = RowQuery::equal(&HISTORY, columns, &[]).sorted_by(&["number"]).limited_to(1);
-    // The newest entry wins if two texts share the version.
-    let query = RowQuery { tuples: vec![values], is_descending: true, ..query };
+    let query = RowQuery::any_of(&HISTORY, columns, vec![values])
+        .sorted_by(&["number"])
+        // The newest entry wins if two texts share the version.
+        .descending()
+        .limited_to(1);
     let Some(row) = read_one(source, query).await?.pop() else { return Ok(None) };
     let Some(hash) = EntryRow::decode(&row)?.hash else { return Ok(None) };
     let rows = read_one(source, text_query(project, id, hash)).await?;

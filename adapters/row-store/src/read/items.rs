@@ -11,14 +11,14 @@ use reqlore_domain::ports::item_list::{
 };
 use reqlore_domain::project_key::ProjectKey;
 
-use super::documents::{decode_metas, document_id, document_queries};
+use super::documents::{decode_metas, metas_of_values};
 use super::{read_all, read_one};
 use crate::database::RowSource;
-use crate::derived::DIAGNOSED;
+use crate::derived::{DIAGNOSTICS, field_key};
 use crate::error::damaged;
 use crate::records::{RowReader, project_key};
 use crate::row::{RowKey, RowQuery, TableRow};
-use crate::tables::{COUNTS, DIAGNOSTICS, DOCUMENTS, ITEM_COUNTS};
+use crate::tables::{COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS};
 
 /// Maximum number of parents whose children are usually on one page.
 const FEW_PARENTS: usize = 8;
@@ -85,8 +85,9 @@ pub(crate) async fn items(
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
     page.metadata = if is_narrow {
-        let mut listed =
-            listed_metadata(source, project, found.iter().map(|item| item.row)).await?;
+        let mut keys = Vec::with_capacity(found.len());
+        keys.extend(found.iter().map(|item| item.row.prefix(DOCUMENTS.key_width)));
+        let mut listed = decode_metas(&read_one(source, RowQuery::keys(&DOCUMENTS, keys)).await?)?;
         listed.sort_by_cached_key(|meta| ItemPage::position(meta));
         listed
     } else {
@@ -114,12 +115,11 @@ fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
     }
     let Range { start, end } = query.position_keys();
     let first = |columns: &[&'static str], values| {
-        let query = RowQuery::equal(&DOCUMENTS, columns, &[])
+        RowQuery::any_of(&DOCUMENTS, columns, vec![values])
             .within("position", start[..].into()..end[..].into())
             .sorted_by(&["position"])
             // One more, to find out whether there are more.
-            .limited_to(query.limit.saturating_add(1));
-        RowQuery { tuples: vec![values], ..query }
+            .limited_to(query.limit.saturating_add(1))
     };
     if status.is_none() && requirement_type.is_none() {
         queries.push(first(&["project", "kind"], key));
@@ -176,10 +176,7 @@ fn children(project: &ProjectKey, kind: ItemKind, parents: &[Reference]) -> RowQ
     for parent in parents {
         tuples.push(kind_key(project, kind).with(&[(&parent.to_string()).into()]));
     }
-    tuples.sort();
-    tuples.dedup();
-    let columns = &["project", "kind", "parent"];
-    RowQuery { tuples, ..RowQuery::equal(&DOCUMENTS, columns, &[]) }
+    RowQuery::any_of(&DOCUMENTS, &["project", "kind", "parent"], tuples)
 }
 
 pub(crate) async fn child_statuses(
@@ -207,16 +204,16 @@ pub(crate) async fn diagnostics(
     kind: DocumentKind,
     limit: usize,
 ) -> StoreResult<DiagnosticList> {
-    let key = project_key(project).with(&[DIAGNOSED.into(), kind.name().into()]);
-    let names = project_key(project).with(&[kind.name().into()]);
+    let key = project_key(project).with(&[DIAGNOSTICS.into(), kind.name().into()]);
+    let names = field_key(project, kind, DIAGNOSTICS);
     let queries = vec![
         RowQuery::keys(&COUNTS, vec![key]),
-        RowQuery::keys(&DIAGNOSTICS, vec![names]).sorted_by(&["name"]).limited_to(limit),
+        RowQuery::keys(&FIELD_VALUES, vec![names]).sorted_by(&["name"]).limited_to(limit),
     ];
     let mut results = read_all(source, queries).await?;
     let rows = results.pop().unwrap_or_default();
     let total = sum_counts(&results.pop().unwrap_or_default())?;
-    let metadata = listed_metadata(source, project, &rows).await?;
+    let metadata = metas_of_values(source, &rows).await?;
     Ok(DiagnosticList { metadata, total, unread: Vec::new() })
 }
 
@@ -227,23 +224,4 @@ pub(crate) fn sum_counts(rows: &[TableRow]) -> StoreResult<usize> {
         total += RowReader::new(row, "a count").after(COUNTS.key_width).number::<usize>()?;
     }
     Ok(total)
-}
-
-/// Reads the metadata of the documents of a list, in the order of their names.
-async fn listed_metadata(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    rows: impl IntoIterator<Item = &TableRow>,
-) -> StoreResult<Vec<std::sync::Arc<reqlore_domain::document::DocumentMeta>>> {
-    let mut ids = Vec::new();
-    for row in rows {
-        ids.push(document_id(row)?);
-    }
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let [query, _] = document_queries(project, &ids);
-    let mut metadata = decode_metas(&read_one(source, query).await?)?;
-    metadata.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-    Ok(metadata)
 }

@@ -24,10 +24,13 @@ pub(crate) async fn read_all(
     Ok(results)
 }
 
-/// Runs one query.
+/// Runs one query, unless it can have no rows.
 pub(crate) async fn read_one(
     source: &dyn RowSource,
     query: RowQuery,
 ) -> StoreResult<Vec<TableRow>> {
+    if query.tuples.is_empty() {
+        return Ok(Vec::new());
+    }
     Ok(read_all(source, vec![query]).await?.pop().unwrap_or_default())
 }

@@ -9,7 +9,7 @@ use super::read_one;
 use crate::database::RowSource;
 use crate::error::damaged;
 use crate::records::{decode_audit_row, decode_record, decode_token, decode_user, integer};
-use crate::row::{RowQuery, Value};
+use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, IDEMPOTENCY, TOKENS, USERS};
 
 pub(crate) async fn users(source: &dyn RowSource) -> StoreResult<Vec<User>> {
@@ -32,10 +32,10 @@ pub(crate) async fn token_owner(
     source: &dyn RowSource,
     id: &TokenId,
 ) -> StoreResult<Option<TokenOwner>> {
-    let query = RowQuery::equal(&TOKENS, &["id"], &[id.as_str().into()]);
+    let query = RowQuery::keys(&TOKENS, vec![TableRow::of(&[id.as_str().into()])]);
     let Some(row) = read_one(source, query).await?.pop() else { return Ok(None) };
     let token = decode_token(&row)?;
-    let query = RowQuery::equal(&USERS, &["key"], &[(&token.user.key()).into()]);
+    let query = RowQuery::keys(&USERS, vec![TableRow::of(&[(&token.user.key()).into()])]);
     // Users are never deleted.
     let Some(row) = read_one(source, query).await?.pop() else {
         return Err(damaged(&format!("the user of token {}", id.as_str())));
@@ -48,7 +48,10 @@ pub(crate) async fn audit_rows(
     from: u64,
     limit: usize,
 ) -> StoreResult<Vec<AuditRow>> {
-    let query = audit_query(from, limit);
+    let query = RowQuery::all(&AUDIT)
+        .within("number", integer(from)..Value::Integer(i64::MAX))
+        .sorted_by(&["number"])
+        .limited_to(limit);
     let mut rows: Vec<AuditRow> = Vec::new();
     for row in read_one(source, query).await? {
         let row = decode_audit_row(&row)?;
@@ -61,17 +64,10 @@ pub(crate) async fn audit_rows(
     Ok(rows)
 }
 
-pub(crate) fn audit_query(from: u64, limit: usize) -> RowQuery {
-    RowQuery::all(&AUDIT)
-        .within("number", integer(from)..Value::Integer(i64::MAX))
-        .sorted_by(&["number"])
-        .limited_to(limit)
-}
-
 pub(crate) async fn find_record(
     source: &dyn RowSource,
     key: &str,
 ) -> StoreResult<Option<IdempotencyRecord>> {
-    let query = RowQuery::equal(&IDEMPOTENCY, &["key"], &[key.into()]);
+    let query = RowQuery::keys(&IDEMPOTENCY, vec![TableRow::of(&[key.into()])]);
     read_one(source, query).await?.first().map(decode_record).transpose()
 }

@@ -419,6 +419,10 @@ impl WriteSession for FaultySession {
         self.end();
     }
 
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+
     fn is_connected(&self) -> bool {
         self.is_connected
     }

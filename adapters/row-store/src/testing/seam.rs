@@ -260,7 +260,7 @@ fn random_query(random: &mut SeededRandom, tables: [&'static Table; 3]) -> RowQu
         tuples.push(TableRow::of(&tuple));
     }
     let is_plain = tuples.len() > 1;
-    let mut query = RowQuery::equal(table, &[], &[]);
+    let mut query = RowQuery::all(table);
     query.columns = columns.iter().map(|column| names[*column]).collect();
     query.tuples = tuples;
     if is_plain {

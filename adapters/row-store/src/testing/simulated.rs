@@ -31,6 +31,8 @@ pub struct SimulatedDatabase {
     /// Replaces waiting on `writer_ended`.
     wait_turn: Option<WaitTurn>,
     random: Mutex<SeededRandom>,
+    /// Each second seed, because the writer then reads other rows.
+    is_remote: bool,
     myself: std::sync::Weak<Self>,
 }
 
@@ -71,6 +73,7 @@ impl SimulatedDatabase {
             writer_ended: Condvar::new(),
             wait_turn,
             random: Mutex::new(random),
+            is_remote: seed.is_multiple_of(2),
             myself: myself.clone(),
         })
     }
@@ -265,6 +268,10 @@ impl WriteSession for SimulatedSession {
             self.database.lock().is_locked = false;
             self.database.writer_ended.notify_one();
         }
+    }
+
+    fn is_remote(&self) -> bool {
+        self.database.is_remote
     }
 
     fn is_connected(&self) -> bool {

@@ -17,9 +17,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
 
-use crate::derived::{DerivedColumns, encode_meta};
+use crate::derived::{derived_columns, encode_meta};
 use crate::read::documents::{
-    decode_backlinks, document_id, documents_of, links_query, metas_of_kind,
+    decode_backlinks, decode_metas, documents_of, links_query, metas_of_kind, verified_body,
 };
 use crate::records::{
     DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
@@ -79,22 +79,17 @@ impl GroupWriterEngine {
     }
 
     fn read_snapshot(&mut self, project: &ProjectKey, reads: &ReadSet) -> StoreResult<Snapshot> {
-        let mut keys = Vec::with_capacity(reads.documents.len());
-        keys.extend(reads.documents.iter().map(|id| document_key(project, id)));
-        self.transaction.load(&DOCUMENTS, keys)?;
+        let rows = reads.documents.iter().map(|id| (&DOCUMENTS as _, document_key(project, id)));
+        self.transaction.load(rows)?;
         let mut documents = Vec::with_capacity(reads.documents.len());
         for id in &reads.documents {
             documents.push(self.document(project, id)?);
         }
         let mut titles = BTreeMap::new();
         if let Some(kind) = reads.titles_of {
-            let query = metas_of_kind(project, kind);
-            let rows = self.transaction.select(std::slice::from_ref(&query))?;
-            for row in rows.into_iter().flatten() {
-                if let Some(present) = DocumentRow::decode(&row)?.present {
-                    let meta = present.meta(document_id(&row)?)?;
-                    titles.insert(meta.id.name, meta.title);
-                }
+            let rows = self.transaction.select_one(metas_of_kind(project, kind))?;
+            for meta in decode_metas(&rows)? {
+                titles.insert(meta.id.name.clone(), meta.title.clone());
             }
         }
         let mut next_numbers = Vec::with_capacity(reads.sequences.len());
@@ -113,13 +108,8 @@ impl GroupWriterEngine {
         if links.targets.is_empty() {
             return Ok(Vec::new());
         }
-        let query = links_query(project, &links.targets);
-        let found = self.transaction.select(&[query])?.pop().unwrap_or_default();
-        let sources = documents_of(project, &found, links)?;
-        let mut rows = Vec::new();
-        if let Some(query) = sources {
-            rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
-        }
+        let found = self.transaction.select_one(links_query(project, &links.targets))?;
+        let rows = self.transaction.select_one(documents_of(project, &found, links)?)?;
         decode_backlinks(&found, &rows, links)
     }
 
@@ -149,13 +139,13 @@ impl GroupWriterEngine {
         version: Version,
         parts: usize,
     ) -> StoreResult<Bytes> {
-        let keys = body_keys(&document_key(project, id), parts);
-        self.transaction.load(&BODIES, keys.clone())?;
-        let mut parts = Vec::with_capacity(keys.len());
-        for key in keys {
-            parts.extend(self.transaction.row(&BODIES, &key)?);
+        let key = document_key(project, id);
+        self.transaction.load(body_keys(&key, parts).map(|key| (&BODIES as _, key)))?;
+        let mut rows = Vec::with_capacity(parts);
+        for key in body_keys(&key, parts) {
+            rows.extend(self.transaction.row(&BODIES, &key)?);
         }
-        crate::read::documents::verified_body(id, version, join_parts(&parts)?)
+        verified_body(id, version, join_parts(&rows)?)
     }
 
     /// Increments the revision of a project as this writer.
@@ -185,11 +175,11 @@ impl GroupWriterEngine {
             .within("first_revision", Value::Integer(0)..integer(last))
             .sorted_by(&["first_revision"])
             .limited_to(PRUNE_LIMIT);
-        let mut old = self.transaction.select(&[query])?.pop().unwrap_or_default();
+        let mut old = self.transaction.select_one(query)?;
         // It covers the revisions up to the next row, which are still logged.
         let Some(covering) = old.pop() else { return Ok(()) };
         for row in old {
-            self.transaction.delete_row(&WRITERS, row);
+            self.transaction.delete(&WRITERS, row.prefix(WRITERS.key_width));
         }
         let first = RowReader::new(&covering, "a writer").after(1).number()?;
         row.complete_from = row.complete_from.max(first);
@@ -255,9 +245,9 @@ impl GroupWriterEngine {
                     }
                     self.replace_lists(project, Some(&old.meta(id.clone())?), None)?;
                 }
-                let row = DocumentRow { revision, number, present: None };
-                self.transaction
-                    .put(&DOCUMENTS, row.encode(project, id, &DerivedColumns::default()));
+                let key = document_key(project, id);
+                let row = DocumentRow::encode_deleted(&key, revision, number);
+                self.transaction.put(&DOCUMENTS, row);
                 Ok(())
             }
         }
@@ -282,7 +272,7 @@ impl GroupWriterEngine {
     pub(crate) fn put_document(
         &mut self,
         project: &ProjectKey,
-        (revision, number): (u64, u64),
+        written: (u64, u64),
         document: &Document,
         (modified, path): (Timestamp, Option<Arc<str>>),
         origin: ChangeOrigin,
@@ -297,17 +287,16 @@ impl GroupWriterEngine {
             self.transaction.put(&BODIES, part);
         }
         let old_parts = old.map_or(0, |old| old.parts);
-        for key in body_keys(&key, old_parts).into_iter().skip(count) {
+        for key in body_keys(&key, old_parts).skip(count) {
             self.transaction.delete(&BODIES, key);
         }
         let version = document.version;
         let old_meta = old.map(|old| old.meta(id.clone())).transpose()?;
         self.replace_lists(project, old_meta.as_ref(), Some(&meta))?;
-        let derived = DerivedColumns::of(&meta);
+        let derived = derived_columns(&meta);
         let meta = encode_meta(&meta)?;
         let present = PresentRow { version, modified, parts: count, meta, path, origin };
-        let row = DocumentRow { revision, number, present: Some(present) };
-        self.transaction.put(&DOCUMENTS, row.encode(project, id, &derived));
+        self.transaction.put(&DOCUMENTS, present.encode(&key, written, &derived));
         Ok(())
     }
 
@@ -367,6 +356,6 @@ impl GroupWriterEngine {
     }
 }
 
-pub(crate) fn body_keys(document: &RowKey, parts: usize) -> Vec<RowKey> {
-    (0..parts).map(|part| document.with(&[integer(part)])).collect()
+pub(crate) fn body_keys(document: &RowKey, parts: usize) -> impl Iterator<Item = RowKey> {
+    (0..parts).map(|part| document.with(&[integer(part)]))
 }

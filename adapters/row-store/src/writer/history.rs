@@ -47,7 +47,7 @@ impl GroupWriterEngine {
         let key = document_key(project, id);
         let query = RowQuery::keys(&HISTORY, vec![key.clone()]);
         let mut erased = 0;
-        for row in self.transaction.select(&[query])?.into_iter().flatten() {
+        for row in self.transaction.select_one(query)? {
             let entry = EntryRow::decode(&row)?;
             let Some(hash) = entry.hash else { continue };
             // The present text stays readable, even if it is also an earlier text.
@@ -61,7 +61,7 @@ impl GroupWriterEngine {
             let EntryRow { number, at, ended, origin, .. } = entry;
             let purged = PastContent::Purged(hash);
             let entry = PastEntry { number, at, ended, origin, content: purged };
-            self.transaction.replace(&HISTORY, row, encode_entry(&key, &entry));
+            self.transaction.put(&HISTORY, encode_entry(&key, &entry));
             erased += 1;
         }
         if erased == 0 {
@@ -80,13 +80,13 @@ impl GroupWriterEngine {
                 not_null: Some("response"),
                 ..RowQuery::all(&IDEMPOTENCY).limited_to(STEP_ROWS)
             };
-            let rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
+            let rows = self.transaction.select_one(query)?;
             if rows.is_empty() {
                 return Ok(());
             }
             for row in rows {
                 let erased = row.prefix(IDEMPOTENCY.columns.len() - 1).with(&[Value::Null]);
-                self.transaction.replace(&IDEMPOTENCY, row, erased);
+                self.transaction.put(&IDEMPOTENCY, erased);
             }
         }
     }
@@ -97,12 +97,12 @@ impl GroupWriterEngine {
             .within("ended", Value::Integer(i64::MIN)..ended_before.0.into())
             .sorted_by(&["ended", "number"])
             .limited_to(STEP_ROWS);
-        let rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
+        let rows = self.transaction.select_one(query)?;
         let (count, mut documents, mut texts) = (rows.len(), BTreeSet::new(), Vec::new());
         for row in rows {
             let document = row.prefix(DOCUMENTS.key_width);
             let entry = EntryRow::decode(&row)?;
-            self.transaction.delete_row(&HISTORY, row);
+            self.transaction.delete(&HISTORY, row.prefix(HISTORY.key_width));
             match entry.hash {
                 Some(hash) => texts.push((document.clone(), hash, entry.parts)),
                 None => self.forget_deletion(&document, entry.number)?,
@@ -115,7 +115,7 @@ impl GroupWriterEngine {
         // Another entry may have the same text.
         let query = RowQuery::keys(&HISTORY, documents.into_iter().collect());
         let mut kept = BTreeSet::new();
-        for row in self.transaction.select(&[query])?.into_iter().flatten() {
+        for row in self.transaction.select_one(query)? {
             let document = row.prefix(DOCUMENTS.key_width);
             kept.extend(EntryRow::decode(&row)?.hash.map(|hash| (document, hash)));
         }
@@ -150,5 +150,5 @@ impl GroupWriterEngine {
 }
 
 fn text_keys(document: &RowKey, hash: TextHash, parts: usize) -> Vec<RowKey> {
-    body_keys(&document.with(&[hash.0[..].into()]), parts)
+    body_keys(&document.with(&[hash.0[..].into()]), parts).collect()
 }

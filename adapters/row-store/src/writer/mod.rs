@@ -16,7 +16,6 @@ pub(crate) use history::STEP_ROWS;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{CommitRequest, StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -27,11 +26,11 @@ use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
 use crate::derived::METADATA_FORMAT;
 use crate::error::{busy, unavailable};
 use crate::records::{RowReader, StoreRow, document_key, project_key};
-use crate::row::{RowKey, RowQuery, TableRow};
+use crate::row::{RowAddress, RowKey, RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
 use crate::tables::{SERVER_GROUPS, STORE};
 use commit::body_keys;
-use transaction::GroupTransaction;
+use transaction::{GroupTransaction, key_queries};
 
 /// Maximum time for the attempts of a group. A failover takes a few seconds.
 const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
@@ -42,10 +41,8 @@ const MAX_BACKOFF: Duration = Duration::from_millis(500);
 /// The first reads of a job.
 #[derive(Debug, Default)]
 pub(crate) struct ReadPlan {
-    project: Option<ProjectKey>,
-    documents: Vec<RowKey>,
-    sequences: Vec<RowKey>,
-    idempotency_key: Option<String>,
+    /// Rows by their keys, or by beginnings of keys.
+    rows: Vec<RowAddress>,
     is_import: bool,
 }
 
@@ -56,18 +53,23 @@ impl ReadPlan {
     }
 
     pub(crate) fn of_commit(project: &ProjectKey, commit: &CommitRequest) -> Self {
-        let reads = &commit.read_set;
-        let document = |id: &DocumentId| document_key(project, id);
-        let sequence = |kind: &reqlore_domain::backlog::ItemKind| {
-            project_key(project).with(&[kind.name().into()])
-        };
-        Self {
-            project: Some(project.clone()),
-            documents: reads.documents.iter().map(document).collect(),
-            sequences: reads.sequences.iter().map(sequence).collect(),
-            idempotency_key: commit.context.idempotency_key.as_ref().map(|one| one.key.clone()),
-            is_import: false,
+        let (reads, project_key) = (&commit.read_set, project_key(project));
+        let mut rows: Vec<RowAddress> = Vec::new();
+        for id in &reads.documents {
+            let key = document_key(project, id);
+            // Only the first part: the sizes of the texts are not known yet.
+            rows.extend(body_keys(&key, 1).map(|key| (&BODIES as _, key)));
+            rows.push((&DOCUMENTS, key));
         }
+        for kind in &reads.sequences {
+            rows.push((&SEQUENCES, project_key.with(&[kind.name().into()])));
+        }
+        if let Some(key) = &commit.context.idempotency_key {
+            rows.push((&IDEMPOTENCY, TableRow::of(&[(&key.key).into()])));
+        }
+        rows.push((&PROJECTS, project_key.clone()));
+        rows.push((&ITEM_COUNTS, project_key));
+        Self { rows, is_import: false }
     }
 }
 
@@ -97,14 +99,6 @@ impl RetryBackoff {
     }
 }
 
-/// The right of a writer to update metadata of an older format: servers of older versions cannot
-/// use it afterwards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MetadataUpdate {
-    None,
-    Server,
-}
-
 /// The engine of the writer.
 #[derive(Debug)]
 pub(crate) struct GroupWriterEngine {
@@ -114,9 +108,10 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
-    /// See [`Database::is_remote`](crate::database::Database::is_remote).
-    is_remote: bool,
-    metadata_update: MetadataUpdate,
+    /// See [`Database::has_server`](crate::database::Database::has_server).
+    has_server: bool,
+    /// It may update metadata of an older format: servers of older versions cannot use it afterwards.
+    may_update_metadata: bool,
     /// Jobs of the current group.
     job_count: u64,
     /// The newest time of a change by this writer.
@@ -131,16 +126,16 @@ pub(crate) struct GroupWriterEngine {
 impl GroupWriterEngine {
     pub(crate) fn new(
         session: Box<dyn WriteSession>,
-        is_remote: bool,
-        metadata_update: MetadataUpdate,
+        has_server: bool,
+        may_update_metadata: bool,
         counters: Arc<WriterCounters>,
     ) -> StoreResult<Self> {
         Ok(Self {
             transaction: GroupTransaction::new(session),
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
-            is_remote,
-            metadata_update,
+            has_server,
+            may_update_metadata,
             job_count: 0,
             last_time: Timestamp::default(),
             backoff: None,
@@ -167,7 +162,7 @@ impl GroupWriterEngine {
 
     fn begin_transaction(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
         self.transaction.begin(queries)?;
-        if self.transaction.was_interrupted() {
+        if self.transaction.session.was_interrupted() {
             let id = random().map_err(SessionError::Failed)?;
             self.writer_id = u64::from_be_bytes(id);
         }
@@ -178,7 +173,7 @@ impl GroupWriterEngine {
     fn back_off(&mut self, reason: &str) -> StoreResult<()> {
         count(&self.counters.retries, 1);
         let mut backoff = self.backoff.take().unwrap_or_else(RetryBackoff::begin);
-        let is_connected = self.transaction.is_connected();
+        let is_connected = self.transaction.session.is_connected();
         // While the database is down, callers should not wait for each group.
         if backoff.is_over() || (self.is_down && !is_connected) {
             self.is_down = !is_connected;
@@ -188,7 +183,7 @@ impl GroupWriterEngine {
             return Err(if is_connected { busy(&message) } else { unavailable(message) });
         }
         tracing::debug!(reason, "a group of commits is repeated");
-        self.transaction.wait(backoff.next_backoff());
+        self.transaction.session.wait(backoff.next_backoff());
         self.backoff = Some(backoff);
         Ok(())
     }
@@ -197,7 +192,7 @@ impl GroupWriterEngine {
     fn check_usable(&mut self) -> StoreResult<()> {
         let row = self.store_row()?;
         row.check_complete()?;
-        if row.metadata_format < METADATA_FORMAT && self.metadata_update == MetadataUpdate::Server {
+        if row.metadata_format < METADATA_FORMAT && self.may_update_metadata {
             return self.rebuild_metadata(row);
         }
         row.check_usable()
@@ -227,7 +222,7 @@ impl GroupWriterEngine {
                          idempotency key",
                     ));
                 }
-                Err(_) => self.transaction.wait(backoff.next_backoff()),
+                Err(_) => self.transaction.session.wait(backoff.next_backoff()),
             }
         }
     }
@@ -255,6 +250,13 @@ impl GroupWriterEngine {
         }
     }
 
+    /// The rows that the jobs of a group need, usually.
+    fn planned_rows(&self, plans: &[&ReadPlan]) -> Vec<RowAddress> {
+        // A local database reads the rows that are needed one by one.
+        let plans = if self.transaction.session.is_remote() { plans } else { &[] };
+        plans.iter().flat_map(|plan| plan.rows.iter().cloned()).collect()
+    }
+
     fn server_key(&self) -> RowKey {
         TableRow::of(&[self.server[..].into()])
     }
@@ -271,8 +273,9 @@ impl GroupEngine for GroupWriterEngine {
     fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
         count(&self.counters.groups, 1);
         self.job_count = 0;
-        // Without round trips, a job reads only what it needs.
-        let queries = if self.is_remote { plan_queries(plans) } else { Vec::new() };
+        let mut rows = self.planned_rows(plans);
+        rows.push((&STORE, StoreRow::key()));
+        let queries = key_queries(rows);
         loop {
             match self.begin_transaction(queries.clone()) {
                 Ok(()) => break,
@@ -291,10 +294,8 @@ impl GroupEngine for GroupWriterEngine {
     }
 
     fn extend_group(&mut self, plans: &[&ReadPlan]) {
-        if self.is_remote {
-            // An error fails the group, which reports it.
-            let _ = self.transaction.prefetch(plan_queries(plans));
-        }
+        // An error fails the group, which reports it.
+        let _ = self.transaction.load(self.planned_rows(plans));
     }
 
     fn is_full(&self) -> bool {
@@ -308,7 +309,7 @@ impl GroupEngine for GroupWriterEngine {
             Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
             Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
             None if self.transaction.has_changes() => {
-                if self.is_remote {
+                if self.has_server {
                     let row = self.server_key().with(&[group[..].into(), self.last_time.0.into()]);
                     self.transaction.put(&SERVER_GROUPS, row);
                 }
@@ -346,37 +347,6 @@ impl GroupEngine for GroupWriterEngine {
         self.transaction.roll_back();
         self.backoff = None;
     }
-}
-
-/// The queries that read everything the jobs of a group need, usually.
-fn plan_queries(plans: &[&ReadPlan]) -> Vec<RowQuery> {
-    let mut projects: Vec<RowKey> = Vec::new();
-    let (mut documents, mut bodies) = (Vec::new(), Vec::new());
-    let (mut sequences, mut records) = (Vec::new(), Vec::new());
-    for plan in plans {
-        projects.extend(plan.project.as_ref().map(project_key));
-        documents.extend(plan.documents.iter().cloned());
-        bodies.extend(plan.documents.iter().flat_map(|key| body_keys(key, 1)));
-        sequences.extend(plan.sequences.iter().cloned());
-        records.extend(plan.idempotency_key.as_deref().map(|key| TableRow::of(&[key.into()])));
-    }
-    let mut queries = vec![RowQuery::keys(&STORE, vec![StoreRow::key()])];
-    for (table, mut keys) in [
-        (&PROJECTS, projects.clone()),
-        (&ITEM_COUNTS, projects),
-        (&DOCUMENTS, documents),
-        // Only the first parts: the sizes of the texts are not known yet.
-        (&BODIES, bodies),
-        (&SEQUENCES, sequences),
-        (&IDEMPOTENCY, records),
-    ] {
-        keys.sort();
-        keys.dedup();
-        if !keys.is_empty() {
-            queries.push(RowQuery::keys(table, keys));
-        }
-    }
-    queries
 }
 
 pub(crate) fn random<const N: usize>() -> StoreResult<[u8; N]> {

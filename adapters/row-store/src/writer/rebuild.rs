@@ -4,7 +4,7 @@ use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta}
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::derived::{DerivedColumns, LIST_TABLES, METADATA_FORMAT, encode_meta};
+use crate::derived::{LIST_TABLES, METADATA_FORMAT, derived_columns, encode_meta};
 use crate::read::documents::{document_id, documents_after};
 use crate::records::{DocumentRow, RowReader, StoreRow};
 use crate::row::{RowQuery, TableRow};
@@ -22,7 +22,7 @@ impl GroupWriterEngine {
         for table in LIST_TABLES {
             loop {
                 let some = RowQuery::all(table).limited_to(STEP_ROWS);
-                let rows = self.select_one(some)?;
+                let rows = self.transaction.select_one(some)?;
                 for row in &rows {
                     self.transaction.delete(table, row.prefix(table.key_width));
                 }
@@ -33,7 +33,7 @@ impl GroupWriterEngine {
                 }
             }
         }
-        for row in self.select_one(RowQuery::all(&PROJECTS))? {
+        for row in self.transaction.select_one(RowQuery::all(&PROJECTS))? {
             let project = ProjectKey::new(RowReader::new(&row, "a project").text()?);
             for kind in DocumentKind::ALL {
                 self.rebuild_kind(&project, kind)?;
@@ -48,15 +48,15 @@ impl GroupWriterEngine {
         let mut last: Option<String> = None;
         loop {
             let batch = documents_after(project, kind, last.as_deref());
-            let rows = self.select_one(batch.limited_to(BATCH_DOCUMENTS))?;
+            let rows = self.transaction.select_one(batch.limited_to(BATCH_DOCUMENTS))?;
             if rows.is_empty() {
                 return Ok(());
             }
-            let mut first_parts = Vec::with_capacity(rows.len());
-            for row in &rows {
-                first_parts.extend(body_keys(&row.prefix(DOCUMENTS.key_width), 1));
-            }
-            self.transaction.load(&BODIES, first_parts)?;
+            let first_parts = rows.iter().flat_map(|row| {
+                let key = row.prefix(DOCUMENTS.key_width);
+                body_keys(&key, 1).map(|key| (&BODIES as _, key)).collect::<Vec<_>>()
+            });
+            self.transaction.load(first_parts)?;
             for row in rows {
                 let id = document_id(&row)?;
                 last = Some(id.name.clone());
@@ -79,20 +79,16 @@ impl GroupWriterEngine {
         id: &DocumentId,
         row: &TableRow,
     ) -> StoreResult<()> {
-        let before = row;
-        let mut row = DocumentRow::decode(before)?;
-        let Some(present) = &mut row.present else { return Ok(()) };
+        let key = row.prefix(DOCUMENTS.key_width);
+        let DocumentRow { revision, number, present } = DocumentRow::decode(row)?;
+        let Some(mut present) = present else { return Ok(()) };
         let version = present.version;
         let body = self.body(project, id, version, present.parts)?;
         let document = Document { id: id.clone(), version, body };
         let meta = DocumentMeta::from_document(&document, present.modified);
         present.meta = encode_meta(&meta)?;
-        let row = row.encode(project, id, &DerivedColumns::of(&meta));
-        self.transaction.replace(&DOCUMENTS, before.clone(), row);
+        let row = present.encode(&key, (revision, number), &derived_columns(&meta));
+        self.transaction.put(&DOCUMENTS, row);
         self.replace_lists(project, None, Some(&meta))
-    }
-
-    fn select_one(&mut self, query: RowQuery) -> StoreResult<Vec<TableRow>> {
-        Ok(self.transaction.select(&[query])?.pop().unwrap_or_default())
     }
 }

@@ -60,8 +60,8 @@ impl GroupWriterEngine {
 
     /// Records last uses. A stored later time is kept.
     pub(crate) fn record_uses(&mut self, uses: &[(TokenId, Timestamp)]) -> StoreResult<()> {
-        let keys = uses.iter().map(|(id, _)| TableRow::of(&[id.as_str().into()])).collect();
-        self.transaction.load(&TOKENS, keys)?;
+        let key = |(id, _): &(TokenId, _)| TableRow::of(&[id.as_str().into()]);
+        self.transaction.load(uses.iter().map(|one| (&TOKENS as _, key(one))))?;
         for (id, at) in uses {
             let Some(token) = self.token(id)? else { continue };
             if token.last_used_at < Some(*at) {
@@ -90,7 +90,7 @@ impl GroupWriterEngine {
     ) -> StoreResult<usize> {
         let query = RowQuery::all(&AUDIT).sorted_by(&["number"]).limited_to(STEP_ROWS);
         let mut old = Vec::new();
-        for row in self.transaction.select(&[query])?.into_iter().flatten() {
+        for row in self.transaction.select_one(query)? {
             let row = decode_audit_row(&row)?;
             match row.parse_event() {
                 Some(event) if event.at < older_than => old.push(row.number),
@@ -131,17 +131,17 @@ impl GroupWriterEngine {
         let groups = RowQuery::all(&SERVER_GROUPS)
             .within("at", Value::Integer(1)..before.0.into())
             .limited_to(STEP_ROWS);
-        for row in self.transaction.select(&[groups])?.into_iter().flatten() {
-            self.transaction.delete_row(&SERVER_GROUPS, row);
+        for row in self.transaction.select_one(groups)? {
+            self.transaction.delete(&SERVER_GROUPS, row.prefix(SERVER_GROUPS.key_width));
         }
         let query = RowQuery::all(&IDEMPOTENCY)
             .within("at", Value::Integer(i64::MIN)..before.0.into())
             .sorted_by(&["at"])
             .limited_to(STEP_ROWS);
-        let rows = self.transaction.select(&[query])?.pop().unwrap_or_default();
+        let rows = self.transaction.select_one(query)?;
         let count = rows.len();
         for row in rows {
-            self.transaction.delete_row(&IDEMPOTENCY, row);
+            self.transaction.delete(&IDEMPOTENCY, row.prefix(IDEMPOTENCY.key_width));
         }
         Ok(count)
     }

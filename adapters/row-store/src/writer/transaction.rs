@@ -4,33 +4,29 @@
 //! round trips does not grow with the group.
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use crate::database::{CommitOutcome, SessionError, WriteSession};
-use crate::row::{RowChange, RowKey, RowQuery, TableRow};
-use crate::tables::{TABLES, Table};
+use crate::row::{RowAddress, RowChange, RowKey, RowQuery, TableRow};
+use crate::tables::Table;
 
 /// A group ends with the job that reaches one of these, because databases limit transactions, and
 /// writers of all servers wait for it.
 const FULL_CHANGES: usize = 1_000;
 const FULL_BYTES: usize = 4 << 20;
 
-/// A row by its table and key.
-type RowAddress = (&'static str, RowKey);
-
 /// The state of a row before a job changed it: the known row, and true if it was changed already.
 type RowBefore = (RowAddress, Option<Option<TableRow>>, bool);
 
 pub(crate) struct GroupTransaction {
-    session: Box<dyn WriteSession>,
+    pub(crate) session: Box<dyn WriteSession>,
     /// Rows as they are after the pending changes; `None` for a missing row.
     known: HashMap<RowAddress, Option<TableRow>>,
     /// Beginnings of keys of which all rows are known.
     known_prefixes: Vec<RowAddress>,
     /// Changed rows as the database has them, `None` for a missing or unknown one.
-    pending: BTreeMap<&'static str, BTreeMap<RowKey, Option<TableRow>>>,
+    pending: BTreeMap<RowAddress, Option<TableRow>>,
     /// Undoes the changes of the current job, the last one first.
     undo: Vec<RowBefore>,
     /// The current job wrote rows to the database, so it cannot be undone alone.
@@ -70,38 +66,43 @@ impl GroupTransaction {
     pub(crate) fn begin(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
         self.forget();
         let results = self.session.begin(&queries)?;
-        for (query, rows) in queries.into_iter().zip(results) {
-            if let Err(error) = query.check_rows(&rows) {
-                self.session.roll_back();
-                return Err(SessionError::Failed(error));
-            }
-            self.remember(query, rows);
-        }
+        self.know_rows(&queries, &results).inspect_err(|_| self.session.roll_back())?;
+        self.know_keys(queries);
         Ok(())
     }
 
-    fn remember(&mut self, query: RowQuery, rows: Vec<TableRow>) {
-        let table = query.table;
-        let is_whole_key = query.columns.len() == table.key_width;
-        for tuple in query.tuples {
-            if is_whole_key {
-                self.known.entry((table.name, tuple)).or_default();
-            } else {
-                self.known_prefixes.push((table.name, tuple));
+    /// Remembers which rows have been read.
+    fn know_keys(&mut self, queries: Vec<RowQuery>) {
+        for query in queries {
+            let is_whole_key = query.columns.len() == query.table.key_width;
+            for tuple in query.tuples {
+                if is_whole_key {
+                    self.known.entry((query.table, tuple)).or_default();
+                } else {
+                    self.known_prefixes.push((query.table, tuple));
+                }
             }
-        }
-        for row in rows {
-            self.know(table, row);
         }
     }
 
-    /// Remembers a row of the database.
-    fn know(&mut self, table: &'static Table, row: TableRow) {
-        let key = row.prefix(table.key_width);
-        // A pending change is newer.
-        if !self.pending.get(table.name).is_some_and(|pending| pending.contains_key(&key)) {
-            self.known.insert((table.name, key), Some(row));
+    /// Checks and remembers rows of the database.
+    fn know_rows(
+        &mut self,
+        queries: &[RowQuery],
+        results: &[Vec<TableRow>],
+    ) -> Result<(), SessionError> {
+        for (query, rows) in queries.iter().zip(results) {
+            query.check_rows(rows).map_err(SessionError::Failed)?;
+            for row in rows {
+                let address = (query.table, row.prefix(query.table.key_width));
+                let is_whole = query.wanted.len() == query.table.columns.len();
+                // A pending change is newer.
+                if is_whole && !self.pending.contains_key(&address) {
+                    self.known.insert(address, Some(row.clone()));
+                }
+            }
         }
+        Ok(())
     }
 
     /// Forgets the rows that were read and written, to limit the memory of a large job.
@@ -126,44 +127,33 @@ impl GroupTransaction {
         table: &'static Table,
         key: &RowKey,
     ) -> StoreResult<Option<TableRow>> {
-        self.load(table, vec![key.clone()])?;
-        Ok(self.known.get(&(table.name, key.clone())).cloned().flatten())
+        let address = (table, key.clone());
+        self.load([address.clone()])?;
+        Ok(self.known.get(&address).cloned().flatten())
     }
 
-    /// Reads those of these rows that are not known yet, in one round trip.
-    pub(crate) fn load(&mut self, table: &'static Table, mut keys: Vec<RowKey>) -> StoreResult<()> {
-        keys.retain(|key| !self.is_known(table, key));
-        if keys.is_empty() {
-            return Ok(());
-        }
-        keys.sort();
-        keys.dedup();
-        // A row with a pending change is known, so the database has the newest state of the others.
-        self.prefetch(vec![RowQuery::keys(table, keys)])
-    }
-
-    /// Reads what is not known yet, in one round trip.
-    pub(crate) fn prefetch(&mut self, mut queries: Vec<RowQuery>) -> StoreResult<()> {
-        for query in &mut queries {
-            let table = query.table;
-            query.tuples.retain(|tuple| !self.is_known(table, tuple));
-        }
-        queries.retain(|query| !query.tuples.is_empty());
+    /// Reads those of these rows that are not known yet, in one round trip. A beginning of a key
+    /// stands for all rows that have it.
+    pub(crate) fn load(
+        &mut self,
+        addresses: impl IntoIterator<Item = RowAddress>,
+    ) -> StoreResult<()> {
+        let unknown = addresses.into_iter().filter(|address| !self.is_known(address));
+        let queries = key_queries(unknown);
         if queries.is_empty() {
             return Ok(());
         }
-        let results = self.run(&queries)?;
-        for (query, rows) in queries.into_iter().zip(results) {
-            self.remember(query, rows);
-        }
+        // A row with a pending change is known, so the database has the newest state of the others.
+        self.run(&queries)?;
+        self.know_keys(queries);
         Ok(())
     }
 
-    fn is_known(&self, table: &'static Table, key: &RowKey) -> bool {
-        let is_prefix =
-            |(name, prefix): &RowAddress| *name == table.name && key.starts_with(prefix);
-        self.known.contains_key(&(table.name, key.clone()))
-            || self.known_prefixes.iter().any(is_prefix)
+    fn is_known(&self, address: &RowAddress) -> bool {
+        let (table, key) = address;
+        let has_prefix =
+            |(of_table, prefix): &RowAddress| of_table == table && key.starts_with(prefix);
+        self.known.contains_key(address) || self.known_prefixes.iter().any(has_prefix)
     }
 
     /// Runs queries that see all changes of the group so far, in one round trip.
@@ -172,12 +162,18 @@ impl GroupTransaction {
         self.run(queries)
     }
 
+    /// Runs one query, unless it can have no rows.
+    pub(crate) fn select_one(&mut self, query: RowQuery) -> StoreResult<Vec<TableRow>> {
+        if query.tuples.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.select(&[query])?.pop().unwrap_or_default())
+    }
+
     fn run(&mut self, queries: &[RowQuery]) -> StoreResult<Vec<Vec<TableRow>>> {
         self.check_failure()?;
         let results = self.session.read(queries).map_err(|error| self.fail(error))?;
-        for (query, rows) in queries.iter().zip(&results) {
-            query.check_rows(rows).map_err(|error| self.fail(SessionError::Failed(error)))?;
-        }
+        self.know_rows(queries, &results).map_err(|error| self.fail(error))?;
         Ok(results)
     }
 
@@ -189,28 +185,14 @@ impl GroupTransaction {
         self.change(table, key, None);
     }
 
-    /// Replaces a row that a query returned.
-    pub(crate) fn replace(&mut self, table: &'static Table, before: TableRow, row: TableRow) {
-        self.know(table, before);
-        self.put(table, row);
-    }
-
-    /// Deletes a row that a query returned.
-    pub(crate) fn delete_row(&mut self, table: &'static Table, before: TableRow) {
-        let key = before.prefix(table.key_width);
-        self.know(table, before);
-        self.delete(table, key);
-    }
-
     fn change(&mut self, table: &'static Table, key: RowKey, row: Option<TableRow>) {
         self.change_count += 1;
         self.change_bytes += row.as_ref().map_or(0, |row| row.as_bytes().len());
-        let address = (table.name, key);
+        let address = (table, key);
         let row_before = self.known.insert(address.clone(), row);
-        let pending = self.pending.entry(table.name).or_default();
-        let is_changed = pending.contains_key(&address.1);
+        let is_changed = self.pending.contains_key(&address);
         if !is_changed {
-            pending.insert(address.1.clone(), row_before.clone().flatten());
+            self.pending.insert(address.clone(), row_before.clone().flatten());
         }
         self.undo.push((address, row_before, is_changed));
     }
@@ -225,8 +207,8 @@ impl GroupTransaction {
     pub(crate) fn end_job<T>(&mut self, outcome: &StoreResult<T>) {
         let Err(error) = outcome else { return };
         for (address, row_before, was_changed) in self.undo.drain(..).rev() {
-            if !was_changed && let Some(pending) = self.pending.get_mut(address.0) {
-                pending.remove(&address.1);
+            if !was_changed {
+                self.pending.remove(&address);
             }
             match row_before {
                 Some(row) => self.known.insert(address, row),
@@ -241,17 +223,13 @@ impl GroupTransaction {
     /// Writes the pending changes, in one round trip.
     pub(crate) fn flush(&mut self) -> StoreResult<()> {
         self.check_failure()?;
-        let mut changes = Vec::new();
-        // In the order of the tables.
-        for table in TABLES {
-            if let Some(pending) = self.pending.remove(table.name)
-                && !pending.is_empty()
-            {
-                let mut of_table = Vec::with_capacity(pending.len());
-                for (key, before) in pending {
-                    of_table.push(self.change_of((table.name, key), before));
-                }
-                changes.push((table, of_table));
+        let mut changes: Vec<(&'static Table, Vec<RowChange>)> = Vec::new();
+        for (address, before) in std::mem::take(&mut self.pending) {
+            let table = address.0;
+            let change = self.change_of(address, before);
+            match changes.last_mut() {
+                Some((last, of_table)) if *last == table => of_table.push(change),
+                _ => changes.push((table, vec![change])),
             }
         }
         if changes.is_empty() {
@@ -278,7 +256,7 @@ impl GroupTransaction {
     }
 
     pub(crate) fn has_changes(&self) -> bool {
-        self.has_writes || self.pending.values().any(|pending| !pending.is_empty())
+        self.has_writes || !self.pending.is_empty()
     }
 
     /// Writes the pending changes and commits.
@@ -298,21 +276,6 @@ impl GroupTransaction {
         self.forget();
     }
 
-    /// False after the connection was lost.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.session.is_connected()
-    }
-
-    /// True if the connection was lost since the last call.
-    pub(crate) fn was_interrupted(&mut self) -> bool {
-        self.session.was_interrupted()
-    }
-
-    /// Waits before the transaction is repeated.
-    pub(crate) fn wait(&mut self, pause: Duration) {
-        self.session.wait(pause);
-    }
-
     fn check_failure(&self) -> StoreResult<()> {
         match &self.failure {
             None => Ok(()),
@@ -326,4 +289,13 @@ impl GroupTransaction {
         self.failure = Some(error);
         for_job
     }
+}
+
+/// Queries for rows by their keys or by beginnings of keys, which have one length for each table.
+pub(crate) fn key_queries(addresses: impl IntoIterator<Item = RowAddress>) -> Vec<RowQuery> {
+    let mut by_table = BTreeMap::<&'static Table, Vec<RowKey>>::new();
+    for (table, key) in addresses {
+        by_table.entry(table).or_default().push(key);
+    }
+    by_table.into_iter().map(|(table, keys)| RowQuery::keys(table, keys)).collect()
 }

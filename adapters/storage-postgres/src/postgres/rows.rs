@@ -1,12 +1,15 @@
 //! Values of rows as the database stores them: escaped texts and checksums.
 
 use std::borrow::Cow;
+use std::error::Error;
 
+use bytes::BytesMut;
 use tokio_postgres::Row;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::errors::DatabaseError;
 use super::statements::sql_type;
-use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow};
+use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, ColumnType, Table};
 
 /// Escapes NUL, which PostgreSQL cannot store in a text. The order of texts stays the same.
@@ -15,6 +18,32 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.replace('\u{1}', "\u{1}1").replace('\0', "\u{1}0"))
+}
+
+/// A value of a row as a parameter of a statement.
+#[derive(Debug)]
+pub(crate) struct SqlValue<'a>(pub(crate) Value<'a>);
+
+impl ToSql for SqlValue<'_> {
+    /// Fails if the column has another type.
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self.0 {
+            Value::Null => Ok(IsNull::Yes),
+            Value::Integer(number) => number.to_sql_checked(kind, out),
+            Value::Text(text) => (&*escape(text)).to_sql_checked(kind, out),
+            Value::Binary(bytes) => bytes.to_sql_checked(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::INT8, Type::TEXT, Type::BYTEA].contains(kind)
+    }
+
+    to_sql_checked!();
 }
 
 fn unescape(text: &str) -> Cow<'_, str> {

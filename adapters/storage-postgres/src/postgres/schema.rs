@@ -5,6 +5,7 @@
 //! keeps the value of such a column: the later version must store `checksum` with it, and ignore it
 //! if they differ.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,18 +19,25 @@ use super::connect_options::PostgresConfig;
 use super::connector::SessionKind;
 use super::errors::{DatabaseError, LOSSY, NextStep};
 use super::pool::ConnectionPool;
-use super::statements::SqlStatement;
+use super::statements::{SqlStatement, names};
 use reqlore_row_store::METADATA_FORMAT;
 use reqlore_row_store::StoreRow;
 use reqlore_row_store::error::{refused, unavailable};
-use reqlore_row_store::tables::STORE;
+use reqlore_row_store::row::{TableRow, Value};
+use reqlore_row_store::tables::{ColumnType, Index, STORE, TABLES, Table};
 
-/// One statement per step, separated by `;` at the end of a line. The first steps create the
-/// tables of this module. A published file never changes. Version 1 was not released.
-const VERSION_2: &str = include_str!("migrations/0002.sql");
-const BOOKKEEPING_STEPS: usize = 3;
-/// The newest version that this Reqlore knows.
+/// The newest version that this Reqlore knows. Version 1 was not released.
 const LATEST_VERSION: i64 = 2;
+/// The tables of this module.
+const BOOKKEEPING: [&str; 4] = [
+    "leases (name TEXT COLLATE \"C\" NOT NULL, holder TEXT COLLATE \"C\" NOT NULL, \
+     expires BIGINT NOT NULL, PRIMARY KEY (name))",
+    "migrations (version BIGINT NOT NULL, step BIGINT NOT NULL, \
+     statement TEXT COLLATE \"C\" NOT NULL, PRIMARY KEY (version, step))",
+    "schema_version (id BIGINT NOT NULL, version BIGINT NOT NULL, \
+     min_server_version BIGINT NOT NULL, PRIMARY KEY (id))",
+    "group_lock (id BIGINT NOT NULL, turn BIGINT NOT NULL, PRIMARY KEY (id))",
+];
 
 const LEASE_MILLISECONDS: i64 = 30_000;
 const LEASE_RENEWAL: Duration = Duration::from_secs(10);
@@ -62,10 +70,12 @@ const RECORD_STEP: &str = "INSERT INTO migrations (version, step, statement) VAL
 /// Interval of schema checks by reads. A writer checks in each transaction.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Statements that lead from one version of the schema to the next. Each can be repeated. If one
+/// Statements that lead from one version of the schema to a later one. Each can be repeated. If one
 /// removes something, the first raises `min_server_version`, so that older servers stop before.
 #[derive(Debug, Clone)]
 pub(crate) struct Migration {
+    /// 0 for an empty database, which gets the newest version at once.
+    pub(crate) from: i64,
     pub(crate) version: i64,
     /// The last one writes `schema_version`: the new version, and the oldest version of a server
     /// that can work with it.
@@ -181,31 +191,73 @@ pub(crate) fn migrations() -> StoreResult<Vec<Migration>> {
     for random in [&mut store_id[..], &mut epoch] {
         getrandom::fill(random).map_err(|error| StoreError::Internal(error.to_string()))?;
     }
-    let epoch = i64::from_le_bytes(epoch) & i64::MAX;
-    Ok(vec![Migration { version: LATEST_VERSION, steps: render_steps(VERSION_2, store_id, epoch) }])
-}
-
-/// Splits a file into its statements and completes the row that identifies the database.
-fn render_steps(text: &str, store_id: [u8; 16], epoch: i64) -> Vec<String> {
     let row = StoreRow {
         state: StoreRow::COMPLETE.to_owned(),
         store_id,
-        epoch,
+        epoch: i64::from_le_bytes(epoch) & i64::MAX,
         newest_audit: ChainHead::default(),
         metadata_format: METADATA_FORMAT,
     };
-    let id = format!("{:032x}", u128::from_be_bytes(store_id));
-    let checksum = STORE.checksum(&row.encode());
+    Ok(vec![Migration { from: 0, version: LATEST_VERSION, steps: creation_steps(&row.encode()) }])
+}
+
+/// The statements that create the tables with this row of `store`.
+fn creation_steps(store: &TableRow) -> Vec<String> {
     let mut steps = Vec::new();
-    for step in text.split(";\n") {
-        if !step.trim().is_empty() {
-            let step = step.trim().replace("{store_id}", &id);
-            let step = step.replace("{epoch}", &epoch.to_string());
-            let step = step.replace("{metadata_format}", &METADATA_FORMAT.to_string());
-            steps.push(step.replace("{checksum}", &checksum.to_string()));
-        }
+    for table in BOOKKEEPING {
+        steps.push(format!("CREATE TABLE IF NOT EXISTS {table}"));
     }
+    steps.extend(TABLES.iter().map(|table| create_table(table)));
+    for table in TABLES {
+        steps.extend(table.indexes.iter().map(|index| create_index(table, index)));
+    }
+    let mut values = Vec::new();
+    for value in store.values() {
+        values.push(match value {
+            Value::Null => "NULL".to_owned(),
+            Value::Integer(number) => number.to_string(),
+            Value::Text(text) => format!("'{text}'"),
+            Value::Binary(bytes) => format!("'\\x{:x}'", store.share(bytes)),
+        });
+    }
+    let columns = names(STORE.columns).join(", ");
+    let (values, checksum) = (values.join(", "), STORE.checksum(store));
+    steps.push(
+        "INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING".to_owned(),
+    );
+    steps.push(format!(
+        "INSERT INTO store ({columns}, checksum) VALUES ({values}, {checksum}) \
+         ON CONFLICT (id) DO NOTHING"
+    ));
+    steps.push(format!(
+        "INSERT INTO schema_version (id, version, min_server_version) \
+         VALUES (1, {LATEST_VERSION}, {LATEST_VERSION}) ON CONFLICT (id) DO UPDATE \
+         SET version = excluded.version, min_server_version = excluded.min_server_version"
+    ));
     steps
+}
+
+fn create_table(table: &Table) -> String {
+    let mut text = format!("CREATE TABLE IF NOT EXISTS {} (\n", table.name);
+    for column in table.columns {
+        let kind = match column.kind {
+            ColumnType::Integer => "BIGINT",
+            ColumnType::Text => "TEXT COLLATE \"C\"",
+            ColumnType::Binary => "BYTEA",
+        };
+        let null = if column.is_nullable { "" } else { " NOT NULL" };
+        let _ = writeln!(text, "    {} {kind}{null},", column.name);
+    }
+    let key = names(&table.columns[..table.key_width]).join(", ");
+    let _ = write!(text, "    checksum BIGINT NOT NULL,\n    PRIMARY KEY ({key})\n)");
+    text
+}
+
+fn create_index(table: &Table, index: &Index) -> String {
+    let Index { name, columns, condition } = index;
+    let condition = condition.map(|column| format!(" WHERE {column} IS NOT NULL"));
+    let (columns, condition) = (columns.join(", "), condition.unwrap_or_default());
+    format!("CREATE INDEX IF NOT EXISTS {name} ON {} ({columns}){condition}", table.name)
 }
 
 /// Inspects the schema and changes nothing. Fails if only a newer Reqlore can work with it.
@@ -226,12 +278,6 @@ pub(crate) async fn read_schema_status(
             ))));
         }
     }
-    if version > 0 && migrations.first().is_some_and(|first| version < first.version) {
-        return Err(DatabaseError::report(refused(format!(
-            "has schema {version} of a build before the first release; back it up with that build \
-             and restore it into a new database"
-        ))));
-    }
     let mut done = Vec::new();
     if version < latest {
         for row in rows_or_none(&client, READ_STEPS).await? {
@@ -239,13 +285,21 @@ pub(crate) async fn read_schema_status(
         }
     }
     let mut pending = Vec::new();
-    for migration in migrations.iter().filter(|migration| migration.version > version) {
+    let mut reached = version;
+    while let Some(migration) = migrations.iter().find(|migration| migration.from == reached) {
+        reached = migration.version;
         for (step, text) in (1..).zip(&migration.steps) {
             if !done.contains(&(migration.version, step)) {
                 let text = text.clone();
                 pending.push(PendingStatement { version: migration.version, step, text });
             }
         }
+    }
+    if reached < latest {
+        return Err(DatabaseError::report(refused(format!(
+            "has schema {version} of a build before the first release; back it up with that build \
+             and restore it into a new database"
+        ))));
     }
     Ok(SchemaStatus { version, latest, pending })
 }
@@ -281,7 +335,7 @@ pub(crate) async fn migrate(
         let client = pool.connect(SessionKind::Migration).await?;
         if (version, first.step) == (0, 1) {
             check_encoding(&client).await?;
-            for step in pending.iter().take(BOOKKEEPING_STEPS) {
+            for step in pending.iter().take(BOOKKEEPING.len()) {
                 run_step(pool, &client, &step.text, None)
                     .await
                     .map_err(explain_missing_privilege)?;

@@ -513,6 +513,10 @@ impl WriteSession for PostgresSession {
         self.block_on(async |session| session.end_transaction().await);
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn is_connected(&self) -> bool {
         self.connection.is_some()
     }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use tokio_postgres::types::ToSql;
 
 use super::errors::DatabaseError;
-use super::rows::{UnionLayout, escape};
+use super::rows::{SqlValue, UnionLayout};
 use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, ColumnType, Table};
 
@@ -33,23 +33,17 @@ impl<'a> SqlStatement<'a> {
     /// its answer arrives at once.
     pub(crate) fn select(queries: &'a [RowQuery]) -> Result<Self, DatabaseError> {
         let layout = UnionLayout::new(queries);
-        let mut select = SelectText::default();
+        let (mut text, mut parameters) = (String::new(), Vec::new());
         for (number, query) in queries.iter().enumerate() {
-            if number > 0 {
-                select.text.push_str(" UNION ALL ");
-            }
-            if queries.len() > 1 {
-                select.text.push('(');
-            }
+            let separator = if number > 0 { " UNION ALL " } else { "" };
             let columns = layout.columns(query.wanted).join(", ");
-            let _ =
-                write!(select.text, "SELECT {number}::bigint, {columns} FROM {}", query.table.name);
-            select.restrict(query)?;
-            if queries.len() > 1 {
-                select.text.push(')');
-            }
+            let (table, rest) = (query.table.name, restrictions(query, &mut parameters)?);
+            let select = format!("SELECT {number}::bigint, {columns} FROM {table}{rest}");
+            let _ = match queries {
+                [_] => write!(text, "{select}"),
+                _ => write!(text, "{separator}({select})"),
+            };
         }
-        let SelectText { text, parameters, .. } = select;
         Ok(Self { text: text.into(), parameters, queries })
     }
 
@@ -77,67 +71,51 @@ impl<'a> SqlStatement<'a> {
     }
 }
 
-#[derive(Default)]
-struct SelectText<'a> {
-    text: String,
-    parameters: Vec<Parameter<'a>>,
-    /// `WHERE` or `AND`.
-    conjunction: &'static str,
+/// The conditions, the order and the limit of a query.
+fn restrictions<'a>(
+    query: &'a RowQuery,
+    parameters: &mut Vec<Parameter<'a>>,
+) -> Result<String, DatabaseError> {
+    let mut conditions = Vec::new();
+    let mut compare = |column: &str, operator, value: Value<'a>| {
+        parameters.push(Box::new(SqlValue(value)));
+        conditions.push(format!("{column} {operator} ${}", parameters.len()));
+    };
+    if let [tuple] = &*query.tuples {
+        for (column, value) in query.columns.iter().zip(tuple.values()) {
+            compare(column, "=", value);
+        }
+    }
+    if let Some((column, range)) = &query.range {
+        compare(column, ">=", range.start.value(0));
+        compare(column, "<", range.end.value(0));
+    }
+    match &*query.tuples {
+        [] => conditions.push("FALSE".to_owned()),
+        [_] => {}
+        tuples => {
+            let tuples: Vec<_> = tuples.iter().collect();
+            conditions.push(is_in(parameters, query.table, &query.columns, &tuples)?);
+        }
+    }
+    conditions.extend(query.not_null.map(|column| format!("{column} IS NOT NULL")));
+    let mut text = String::new();
+    if !conditions.is_empty() {
+        let _ = write!(text, " WHERE {}", conditions.join(" AND "));
+    }
+    if !query.order.is_empty() {
+        let direction = if query.is_descending { " DESC" } else { "" };
+        let order = query.order.join(&format!("{direction}, "));
+        let _ = write!(text, " ORDER BY {order}{direction}");
+    }
+    if let Some(limit) = query.limit {
+        parameters.push(Box::new(i64::try_from(limit).unwrap_or(i64::MAX)));
+        let _ = write!(text, " LIMIT ${}", parameters.len());
+    }
+    Ok(text)
 }
 
-impl<'a> SelectText<'a> {
-    /// Adds the conditions, the order and the limit of a query.
-    fn restrict(&mut self, query: &'a RowQuery) -> Result<(), DatabaseError> {
-        self.conjunction = "WHERE";
-        match query.tuples.as_slice() {
-            [] => self.condition("FALSE"),
-            [tuple] => {
-                for (column, value) in query.columns.iter().zip(tuple.values()) {
-                    self.compare(column, "=", scalar(value));
-                }
-            }
-            tuples => {
-                let tuples: Vec<_> = tuples.iter().collect();
-                let condition = is_in(&mut self.parameters, query.table, &query.columns, &tuples)?;
-                self.condition(&condition);
-            }
-        }
-        if let Some((column, range)) = &query.range {
-            self.compare(column, ">=", scalar(range.start.value(0)));
-            self.compare(column, "<", scalar(range.end.value(0)));
-        }
-        if let Some(column) = query.not_null {
-            self.condition(&format!("{column} IS NOT NULL"));
-        }
-        let mut word = " ORDER BY ";
-        for column in &query.order {
-            self.text.push_str(word);
-            self.text.push_str(column);
-            if query.is_descending {
-                self.text.push_str(" DESC");
-            }
-            word = ", ";
-        }
-        if let Some(limit) = query.limit {
-            self.parameters.push(Box::new(i64::try_from(limit).unwrap_or(i64::MAX)));
-            let _ = write!(self.text, " LIMIT ${}", self.parameters.len());
-        }
-        Ok(())
-    }
-
-    fn condition(&mut self, condition: &str) {
-        let _ = write!(self.text, " {} {condition}", self.conjunction);
-        self.conjunction = "AND";
-    }
-
-    fn compare(&mut self, column: &str, operator: &str, value: Parameter<'a>) {
-        self.parameters.push(value);
-        let number = self.parameters.len();
-        self.condition(&format!("{column} {operator} ${number}"));
-    }
-}
-
-fn names(columns: &[Column]) -> Vec<&'static str> {
+pub(crate) fn names(columns: &[Column]) -> Vec<&'static str> {
     let mut names = Vec::with_capacity(columns.len());
     names.extend(columns.iter().map(|column| column.name));
     names
@@ -191,55 +169,6 @@ fn is_in<'a>(
     Ok(format!("({columns}) IN (SELECT * FROM unnest({arrays}))"))
 }
 
-fn scalar(value: Value<'_>) -> Parameter<'_> {
-    match value {
-        // No comparison with null is true.
-        Value::Null => Box::new(None::<i64>),
-        Value::Integer(number) => Box::new(number),
-        Value::Text(text) => Box::new(escape(text)),
-        Value::Binary(bytes) => Box::new(bytes),
-    }
-}
-
-/// The values of one column.
-enum ColumnArray<'a> {
-    Integers(Vec<Option<i64>>),
-    Texts(Vec<Option<Cow<'a, str>>>),
-    Binaries(Vec<Option<&'a [u8]>>),
-}
-
-impl<'a> ColumnArray<'a> {
-    fn new(kind: ColumnType, capacity: usize) -> Self {
-        match kind {
-            ColumnType::Integer => Self::Integers(Vec::with_capacity(capacity)),
-            ColumnType::Text => Self::Texts(Vec::with_capacity(capacity)),
-            ColumnType::Binary => Self::Binaries(Vec::with_capacity(capacity)),
-        }
-    }
-
-    /// Returns false if the value does not fit the column.
-    fn push(&mut self, value: Value<'a>) -> bool {
-        match (self, value) {
-            (Self::Integers(values), Value::Integer(number)) => values.push(Some(number)),
-            (Self::Texts(values), Value::Text(text)) => values.push(Some(escape(text))),
-            (Self::Binaries(values), Value::Binary(bytes)) => values.push(Some(bytes)),
-            (Self::Integers(values), Value::Null) => values.push(None),
-            (Self::Texts(values), Value::Null) => values.push(None),
-            (Self::Binaries(values), Value::Null) => values.push(None),
-            _ => return false,
-        }
-        true
-    }
-
-    fn into_parameter(self) -> Parameter<'a> {
-        match self {
-            Self::Integers(values) => Box::new(values),
-            Self::Texts(values) => Box::new(values),
-            Self::Binaries(values) => Box::new(values),
-        }
-    }
-}
-
 /// Adds one array per column.
 fn push_arrays<'a>(
     parameters: &mut Vec<Parameter<'a>>,
@@ -247,19 +176,18 @@ fn push_arrays<'a>(
     columns: &[&str],
     tuples: &[&'a TableRow],
 ) -> Result<(), DatabaseError> {
-    let mut arrays = Vec::with_capacity(columns.len());
-    for name in columns {
-        arrays.push(ColumnArray::new(column_of(table, name)?.kind, tuples.len()));
-    }
+    let mut arrays: Vec<_> = columns.iter().map(|_| Vec::with_capacity(tuples.len())).collect();
     for tuple in tuples {
-        let mut values = tuple.values();
-        for (array, name) in arrays.iter_mut().zip(columns) {
-            if !values.next().is_some_and(|value| array.push(value)) {
-                return Err(mismatch(table, name));
-            }
+        for (array, value) in arrays.iter_mut().zip(tuple.values()) {
+            array.push(SqlValue(value));
         }
     }
-    parameters.extend(arrays.into_iter().map(ColumnArray::into_parameter));
+    for (array, column) in arrays.into_iter().zip(columns) {
+        if array.len() < tuples.len() {
+            return Err(mismatch(table, column));
+        }
+        parameters.push(Box::new(array));
+    }
     Ok(())
 }
 
@@ -276,5 +204,5 @@ fn column_of<'t>(table: &'t Table, name: &str) -> Result<&'t Column, DatabaseErr
 }
 
 fn mismatch(table: &Table, column: &str) -> DatabaseError {
-    DatabaseError::internal(format!("table {}: a value does not fit column {column}", table.name))
+    DatabaseError::internal(format!("table {}: no value for column {column}", table.name))
 }

@@ -52,7 +52,7 @@ impl Database for RecordingDatabase {
         Ok(Box::new(Recording(self.1.clone(), self.0.begin_snapshot().await?)))
     }
 
-    fn is_remote(&self) -> bool {
+    fn has_server(&self) -> bool {
         false
     }
 
@@ -85,6 +85,10 @@ impl WriteSession for Recording<dyn WriteSession> {
 
     fn roll_back(&mut self) {
         self.1.roll_back();
+    }
+
+    fn is_remote(&self) -> bool {
+        self.1.is_remote()
     }
 
     fn is_connected(&self) -> bool {

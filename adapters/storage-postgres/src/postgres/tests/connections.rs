@@ -15,7 +15,7 @@ use crate::postgres::connector::SessionKind;
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::session::PostgresDatabase;
 use reqlore_row_store::database::RowSource;
-use reqlore_row_store::row::{RowQuery, Value};
+use reqlore_row_store::row::{RowQuery, TableRow, Value};
 use reqlore_row_store::tables::STORE;
 
 /// The smallest runtime that a caller may have: without a timer and without sockets.
@@ -231,7 +231,7 @@ fn running_server_notices_settings_that_lose_writes() {
     let config = parse(&cluster.url("postgres"));
     let database = PostgresDatabase::of_config(config).unwrap();
     let read = || {
-        let query = RowQuery::equal(&STORE, &["id"], &[Value::Integer(1)]);
+        let query = RowQuery::any_of(&STORE, &["id"], vec![TableRow::of(&[Value::Integer(1)])]);
         let rows = small_runtime().block_on(database.read(vec![query]));
         rows.err().map(|error| error.to_string()).unwrap_or_default()
     };

@@ -3,6 +3,7 @@
 mod connect_options;
 mod connections;
 mod failures;
+mod plans;
 mod schema;
 mod seam;
 mod session;

@@ -2,11 +2,8 @@
 
 use std::thread;
 
-use tokio_postgres::SimpleQueryMessage;
-
 use super::support::{TestServer, commit, key_of, put, row_of};
 use crate::postgres::session::WriteIsolation;
-use crate::postgres::statements::SqlStatement;
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
@@ -66,7 +63,10 @@ fn query_conditions_select_sort_and_limit_rows() {
     let all = server.read(RowQuery::all(&LINKS).sorted_by(&["project", "target"]));
     // By bytes, not by the order of a language.
     assert_eq!(all, [&rows[3], &rows[0], &rows[1], &rows[2], &rows[4]].map(Clone::clone));
-    let of_a = || RowQuery::equal(&LINKS, &["project"], &["a".into()]).sorted_by(&["target"]);
+    let of_a = || {
+        RowQuery::any_of(&LINKS, &["project"], vec![TableRow::of(&["a".into()])])
+            .sorted_by(&["target"])
+    };
     assert_eq!(server.read(of_a().limited_to(2)), rows[..2]);
     let descending = RowQuery { is_descending: true, ..of_a().limited_to(2) };
     assert_eq!(server.read(descending), [rows[2].clone(), rows[1].clone()]);
@@ -94,7 +94,7 @@ fn texts_with_nul_are_stored_and_sorted() {
     server.put(&USERS, rows.clone());
     assert_eq!(server.read(RowQuery::all(&USERS).sorted_by(&["key"])), rows);
     for row in &rows {
-        let one = RowQuery::equal(&USERS, &["key"], &[row.value(0)]);
+        let one = RowQuery::any_of(&USERS, &["key"], vec![TableRow::of(&[row.value(0)])]);
         assert_eq!(server.read(one), std::slice::from_ref(row));
     }
     let range = RowQuery::all(&USERS).within("key", "\0a".into().."\u{1}\0".into());
@@ -122,7 +122,8 @@ fn writers_lose_no_change_at_any_isolation() {
     const ROUNDS: i64 = 20;
     let server = TestServer::new();
     for (project, isolation) in [("a", ReadCommitted), ("b", RepeatableRead), ("c", Serializable)] {
-        let row = || RowQuery::equal(&PROJECTS, &["project"], &[project.into()]);
+        let row =
+            || RowQuery::any_of(&PROJECTS, &["project"], vec![TableRow::of(&[project.into()])]);
         let database = server.open_with(isolation);
         let mut conflicts = 0;
         thread::scope(|scope| {
@@ -257,63 +258,6 @@ fn limits_of_the_database_are_named() {
     let SessionError::Failed(error) = error else { panic!("{error:?}") };
     let message = error.to_string();
     assert!(message.contains("a change of this size") && message.contains("maximum"), "{message}");
-}
-
-/// The plan that a connection keeps for any parameters.
-fn generic_plan(server: &TestServer, sql: &SqlStatement<'_>) -> String {
-    let nulls = vec!["NULL"; sql.parameters.len()].join(", ");
-    let script = [
-        "SET plan_cache_mode = force_generic_plan".to_owned(),
-        format!("PREPARE one AS {}", sql.text),
-        format!("EXPLAIN EXECUTE one ({nulls})"),
-        "DEALLOCATE one".to_owned(),
-    ];
-    let client = server.runtime.block_on(server.pool.get()).unwrap();
-    let mut plan = String::new();
-    for statement in script {
-        for message in server.runtime.block_on(client.simple_query(&statement)).unwrap() {
-            if let SimpleQueryMessage::Row(row) = message {
-                plan.push_str(row.get(0).unwrap());
-                plan.push('\n');
-            }
-        }
-    }
-    plan
-}
-
-#[test]
-fn lookups_use_the_primary_key_of_an_analyzed_table() {
-    let server = TestServer::new();
-    for count in [0, 5, 2000] {
-        for table in TABLES {
-            let mut rows = Vec::new();
-            rows.extend((0..count).map(|seed| row_of(table, 10 * seed + 1)));
-            // In sessions that are too short to analyze the table.
-            for part in rows.chunks(400) {
-                server.put(table, part.to_vec());
-            }
-            // With statistics of a few rows, PostgreSQL may take an index on project and kind.
-            if count > 0 {
-                server.database.query(&format!("ANALYZE {}", table.name)).unwrap();
-            }
-            let keys = vec![key_of(table, &row_of(table, 1)), key_of(table, &row_of(table, 2))];
-            let one = RowQuery::keys(table, keys[..1].to_vec());
-            let many = RowQuery::keys(table, keys.clone());
-            let all_keys: Vec<_> = keys.iter().collect();
-            for sql in [
-                SqlStatement::select(std::slice::from_ref(&one)).unwrap(),
-                SqlStatement::select(std::slice::from_ref(&many)).unwrap(),
-                SqlStatement::delete(table, &all_keys).unwrap(),
-            ] {
-                let plan = generic_plan(&server, &sql);
-                assert!(!plan.contains("Seq Scan"), "{count} {plan}");
-                if count == 2000 {
-                    let key = format!("{}_pkey", table.name);
-                    assert!(plan.contains(&key) && plan.contains("Index Cond"), "{plan}");
-                }
-            }
-        }
-    }
 }
 
 #[test]

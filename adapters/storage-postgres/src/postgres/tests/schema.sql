@@ -1,29 +1,10 @@
-CREATE TABLE IF NOT EXISTS leases (
-    name TEXT COLLATE "C" NOT NULL,
-    holder TEXT COLLATE "C" NOT NULL,
-    expires BIGINT NOT NULL,
-    PRIMARY KEY (name)
-);
+CREATE TABLE IF NOT EXISTS leases (name TEXT COLLATE "C" NOT NULL, holder TEXT COLLATE "C" NOT NULL, expires BIGINT NOT NULL, PRIMARY KEY (name));
 
-CREATE TABLE IF NOT EXISTS migrations (
-    version BIGINT NOT NULL,
-    step BIGINT NOT NULL,
-    statement TEXT COLLATE "C" NOT NULL,
-    PRIMARY KEY (version, step)
-);
+CREATE TABLE IF NOT EXISTS migrations (version BIGINT NOT NULL, step BIGINT NOT NULL, statement TEXT COLLATE "C" NOT NULL, PRIMARY KEY (version, step));
 
-CREATE TABLE IF NOT EXISTS schema_version (
-    id BIGINT NOT NULL,
-    version BIGINT NOT NULL,
-    min_server_version BIGINT NOT NULL,
-    PRIMARY KEY (id)
-);
+CREATE TABLE IF NOT EXISTS schema_version (id BIGINT NOT NULL, version BIGINT NOT NULL, min_server_version BIGINT NOT NULL, PRIMARY KEY (id));
 
-CREATE TABLE IF NOT EXISTS group_lock (
-    id BIGINT NOT NULL,
-    turn BIGINT NOT NULL,
-    PRIMARY KEY (id)
-);
+CREATE TABLE IF NOT EXISTS group_lock (id BIGINT NOT NULL, turn BIGINT NOT NULL, PRIMARY KEY (id));
 
 CREATE TABLE IF NOT EXISTS store (
     id BIGINT NOT NULL,
@@ -142,12 +123,14 @@ CREATE TABLE IF NOT EXISTS links (
     PRIMARY KEY (project, target, kind, name, relation)
 );
 
-CREATE TABLE IF NOT EXISTS diagnostics (
+CREATE TABLE IF NOT EXISTS field_values (
     project TEXT COLLATE "C" NOT NULL,
     kind TEXT COLLATE "C" NOT NULL,
+    field TEXT COLLATE "C" NOT NULL,
+    value TEXT COLLATE "C" NOT NULL,
     name TEXT COLLATE "C" NOT NULL,
     checksum BIGINT NOT NULL,
-    PRIMARY KEY (project, kind, name)
+    PRIMARY KEY (project, kind, field, value, name)
 );
 
 CREATE TABLE IF NOT EXISTS item_counts (
@@ -168,22 +151,6 @@ CREATE TABLE IF NOT EXISTS counts (
     number BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
     PRIMARY KEY (project, counter, kind)
-);
-
-CREATE TABLE IF NOT EXISTS untagged (
-    project TEXT COLLATE "C" NOT NULL,
-    kind TEXT COLLATE "C" NOT NULL,
-    name TEXT COLLATE "C" NOT NULL,
-    checksum BIGINT NOT NULL,
-    PRIMARY KEY (project, kind, name)
-);
-
-CREATE TABLE IF NOT EXISTS entity_words (
-    project TEXT COLLATE "C" NOT NULL,
-    word TEXT COLLATE "C" NOT NULL,
-    name TEXT COLLATE "C" NOT NULL,
-    checksum BIGINT NOT NULL,
-    PRIMARY KEY (project, word, name)
 );
 
 CREATE TABLE IF NOT EXISTS users (
@@ -222,13 +189,13 @@ CREATE TABLE IF NOT EXISTS idempotency (
 
 CREATE INDEX IF NOT EXISTS documents_by_revision ON documents (project, revision);
 
-CREATE INDEX IF NOT EXISTS documents_by_reference ON documents (project, kind, reference);
+CREATE INDEX IF NOT EXISTS documents_by_reference ON documents (project, kind, reference) WHERE reference IS NOT NULL;
 
-CREATE INDEX IF NOT EXISTS documents_by_position ON documents (project, kind, position);
+CREATE INDEX IF NOT EXISTS documents_by_position ON documents (project, kind, position) WHERE position IS NOT NULL;
 
-CREATE INDEX IF NOT EXISTS documents_by_group ON documents (project, kind, status, type, position);
+CREATE INDEX IF NOT EXISTS documents_by_group ON documents (project, kind, status, type, position) WHERE position IS NOT NULL;
 
-CREATE INDEX IF NOT EXISTS documents_by_parent ON documents (project, kind, parent, position);
+CREATE INDEX IF NOT EXISTS documents_by_parent ON documents (project, kind, parent, position) WHERE parent IS NOT NULL;
 
 CREATE INDEX IF NOT EXISTS history_by_end ON history (ended);
 
@@ -236,13 +203,7 @@ CREATE INDEX IF NOT EXISTS idempotency_by_age ON idempotency (at);
 
 INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING;
 
-INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, metadata_format,
-    checksum)
-    VALUES (1, 'complete', '\x{store_id}', {epoch}, 0,
-    '\x0000000000000000000000000000000000000000000000000000000000000000', {metadata_format},
-    {checksum})
-    ON CONFLICT (id) DO NOTHING;
+INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, metadata_format, checksum) VALUES …
 
-INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 2, 2)
-    ON CONFLICT (id) DO UPDATE SET version = excluded.version,
-    min_server_version = excluded.min_server_version;
+INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 2, 2) ON CONFLICT (id) DO UPDATE SET version = excluded.version, min_server_version = excluded.min_server_version;
+
