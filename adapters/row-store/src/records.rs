@@ -237,6 +237,14 @@ impl DocumentRow {
         read_version(&mut RowReader::new(row, "a document's row").after(REVISION + 2))
     }
 
+    /// The version and the encoded metadata of a document that exists.
+    pub(crate) fn decode_meta(row: &TableRow) -> StoreResult<Option<(Version, &[u8])>> {
+        let Some(version) = Self::decode_version(row)? else { return Ok(None) };
+        let mut reader = RowReader::new(row, "a document's row").after(REVISION + 2);
+        reader.skip(VALUES_OF_PRESENT - 1);
+        Ok(Some((version, reader.wide_binary()?.unwrap_or_default())))
+    }
+
     pub(crate) fn decode(row: &TableRow) -> StoreResult<Self> {
         let mut reader = RowReader::new(row, "a document's row").after(REVISION);
         let (revision, number) = (reader.number()?, reader.number()?);

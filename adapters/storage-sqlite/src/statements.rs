@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use reqlore_row_store::row::RowQuery;
-use reqlore_row_store::tables::{Column, ColumnType, Index, TABLES, Table};
+use reqlore_row_store::tables::{
+    BODIES, Column, ColumnType, DOCUMENTS, Index, TABLES, TEXTS, Table,
+};
 
 use crate::commit_count::COMMIT_COUNTER;
 
@@ -186,10 +188,10 @@ pub(crate) fn create_text(table: &Table) -> String {
     text
 }
 
-/// True if the rows are in the tree of the key. An integer is the row ID itself, and rows with wide
-/// columns would fill the inner pages of the tree.
+/// True if the rows are in the tree of the key. An integer is the row ID itself, and large rows
+/// would fill the inner pages of the tree.
 fn is_clustered(table: &Table) -> bool {
     let has_row_id = table.key_width == 1 && table.columns[0].kind == ColumnType::Integer;
-    let is_wide = table.columns.iter().any(|column| column.is_wide);
-    !has_row_id && !is_wide
+    let is_large = [&DOCUMENTS, &BODIES, &TEXTS].contains(&table);
+    !has_row_id && !is_large
 }

@@ -11,9 +11,10 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::{read_all, read_one};
 use crate::database::RowSource;
+use crate::derived::decode_meta;
 use crate::error::damaged;
 use crate::records::{
-    DocumentRow, RowReader, document_key, join_parts, key_text, project_key, rows_of,
+    DocumentRow, PART_BYTES, RowReader, document_key, join_parts, key_text, project_key, rows_of,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{BODIES, DOCUMENTS, FIELD_VALUES, LINKS};
@@ -32,6 +33,41 @@ pub(crate) async fn documents(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
+    let keys = document_keys(project, ids);
+    let mut bodies = read_one(source, RowQuery::keys(&BODIES, keys.clone())).await?;
+    bodies.sort_unstable();
+    let (mut documents, mut rest) = (Vec::with_capacity(ids.len()), Vec::new());
+    for (id, key) in ids.iter().zip(keys) {
+        // A text in one part is complete, and its row is verified.
+        let body = match rows_of(&bodies, &key) {
+            [only] => Some(join_parts(std::slice::from_ref(only))?),
+            _ => None,
+        };
+        match body.filter(|body| body.len() < PART_BYTES) {
+            Some(body) => documents.push(Some(Document::new(id.clone(), body))),
+            None => {
+                rest.push((documents.len(), id.clone()));
+                documents.push(None);
+            }
+        }
+    }
+    if !rest.is_empty() {
+        let (places, ids): (Vec<usize>, Vec<DocumentId>) = rest.into_iter().unzip();
+        for (place, document) in
+            places.into_iter().zip(long_documents(source, project, &ids).await?)
+        {
+            documents[place] = document;
+        }
+    }
+    Ok(documents)
+}
+
+/// Documents with long texts, and missing ones: their rows say which parts they have.
+async fn long_documents(
+    source: &dyn RowSource,
+    project: &ProjectKey,
+    ids: &[DocumentId],
+) -> StoreResult<Vec<Option<Document>>> {
     let keys = document_keys(project, ids);
     let rows = RowQuery::keys(&DOCUMENTS, keys.clone()).narrow();
     let mut results = read_all(source, vec![rows, RowQuery::keys(&BODIES, keys.clone())]).await?;
@@ -87,8 +123,8 @@ pub(crate) fn decode_metas<'a>(
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
     let mut metadata = Vec::new();
     for row in rows {
-        if let Some(present) = DocumentRow::decode(row)?.present {
-            metadata.push(Arc::new(present.meta(document_id(row)?)?));
+        if let Some((version, meta)) = DocumentRow::decode_meta(row)? {
+            metadata.push(Arc::new(decode_meta(meta, document_id(row)?, version)?));
         }
     }
     Ok(metadata)
