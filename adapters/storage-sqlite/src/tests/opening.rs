@@ -183,6 +183,8 @@ fn database_that_changed_its_format_is_not_written() {
     let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);
+        // Waits for the check at the start.
+        s.store.rows(1, 1).await.unwrap();
         run_sql(&file, "UPDATE documents SET modified = 1; PRAGMA user_version = 99");
         let (_, message) = error_text(
             s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,

@@ -1,4 +1,4 @@
-//! SQLite runs each query of the store as the driver plans it, whatever it knows about the data.
+//! SQLite runs each query of the store as the driver plans it, without statistics of the data.
 
 use std::sync::{Arc, Mutex};
 
