@@ -33,6 +33,7 @@ use crate::docsets::LoadedConfig;
 use crate::empty_answer::missing_reason;
 use crate::sections::stored_section;
 use crate::transaction::get_one;
+use crate::write_guard::{SINCE_SHOWN, name_change};
 use crate::{ToolContext, links};
 
 /// Before the key of a section, or of a section and a requirement, in an exact ID.
@@ -187,13 +188,19 @@ pub(crate) async fn name_right_tool(
     mut error: Error,
 ) -> Error {
     let (Some(field), Some(reference)) = (&error.field, &error.reference) else { return error };
+    let is_unseen = error.message.contains(SINCE_SHOWN);
     // An unknown docset is "not found", as its name has no form of its own.
-    if error.kind != ErrorKind::InvalidArgument && field != "docset" {
+    if error.kind != ErrorKind::InvalidArgument && field != "docset" && !is_unseen {
         return error;
     }
     // A failure here must not replace the error of the call itself.
     let Ok(space) = AddressSpace::of_caller(context, caller).await else { return error };
-    let Ok(Some(Address { target, .. })) = space.find(reference).await else { return error };
+    let Ok(Some(address)) = space.find(reference).await else { return error };
+    if is_unseen {
+        name_change(&context.ports, &address, &mut error).await;
+        return error;
+    }
+    let Address { target, .. } = address;
     // `apply_changes` names the item of an entry by `changes[0].update`.
     let (is_updated, is_deleted) = (field.ends_with("].update"), field.ends_with("].delete"));
     let is_own_item = is_updated

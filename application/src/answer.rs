@@ -12,6 +12,8 @@ use reqlore_domain::untrusted_text::{encode_json, encode_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::write_guard::{CallGuard, FieldValue};
+
 /// A value that a tool answers with.
 ///
 /// Implementations encode hidden characters of names, but not of stored texts.
@@ -53,6 +55,8 @@ pub(crate) enum NoteStyle {
 pub(crate) struct ToolAnswer {
     answer: Box<dyn Answer>,
     notes: Vec<String>,
+    /// Values that the whole answer shows besides those in its data.
+    shown: Vec<FieldValue>,
 }
 
 /// Maximum size of an answer in tokens; a token is four bytes of UTF-8.
@@ -79,7 +83,7 @@ pub(crate) enum SizeLimit {
 
 impl ToolAnswer {
     pub(crate) fn new(answer: impl Answer + 'static) -> Self {
-        Self { answer: Box::new(answer), notes: Vec::new() }
+        Self { answer: Box::new(answer), notes: Vec::new(), shown: Vec::new() }
     }
 
     pub(crate) fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
@@ -91,6 +95,11 @@ impl ToolAnswer {
         }
     }
 
+    /// Adds values that the answer shows unless a limit cuts it.
+    pub(crate) fn add_shown(&mut self, values: Vec<FieldValue>) {
+        self.shown.extend(values);
+    }
+
     /// Text and data, to be stored for retries in any format.
     pub(crate) fn render_stored(&self, limit: SizeLimit) -> Result<ToolReply> {
         let text = self.render(AnswerFormat::Text, limit)?.text;
@@ -98,15 +107,16 @@ impl ToolAnswer {
     }
 
     pub(crate) fn render(&self, format: AnswerFormat, limit: SizeLimit) -> Result<ToolReply> {
-        self.render_shown(format, limit, &mut |_| {})
+        self.render_shown(format, limit, None)
     }
 
-    /// Renders the most parts that fit the limit, and visits their data.
+    /// Renders the most parts that fit the limit. The write guard of the caller notes what they
+    /// show.
     pub(crate) fn render_shown(
         &self,
         format: AnswerFormat,
         limit: SizeLimit,
-        visit: &mut dyn FnMut(&Value),
+        shown_to: Option<(&CallGuard, &ToolSpec)>,
     ) -> Result<ToolReply> {
         let all = self.answer.part_count();
         let (max_text, max_data) = match (limit, format) {
@@ -142,9 +152,15 @@ impl ToolAnswer {
                 text.truncate(end);
             }
         }
-        match format {
-            AnswerFormat::Text => self.answer.visit_data(shown, visit)?,
-            AnswerFormat::Both => visit(&data),
+        if let Some((guard, spec)) = shown_to {
+            let note = &mut |data: &Value| guard.note_answer(spec, format, data);
+            match format {
+                AnswerFormat::Text => self.answer.visit_data(shown, note)?,
+                AnswerFormat::Both => note(&data),
+            }
+            if shown == all {
+                guard.note_values(&self.shown);
+            }
         }
         Ok(ToolReply { text, data: Arc::new(data) })
     }

@@ -33,7 +33,7 @@ use crate::answer::ToolAnswer;
 use crate::pending_unlinks::PendingUnlinks;
 use crate::sections::rule_change::{RenumberedRule, RuleEdits, WrittenRule};
 use crate::tool::Tool;
-use crate::write_guard::{CallGuard, FieldValue};
+use crate::write_guard::CallGuard;
 
 /// A tool that changes items or entities.
 pub(crate) trait WriteTool: Send + Sync {
@@ -179,8 +179,6 @@ pub(crate) struct ChangeEffects {
     pub(crate) deleted: Vec<String>,
     /// Items that lost a relationship to a deleted one.
     pub(crate) unlinked: Vec<String>,
-    /// The names of the fields that an update sets.
-    pub(crate) written: Vec<&'static str>,
     /// As stored.
     pub(crate) rule_text: Option<String>,
 }
@@ -263,21 +261,17 @@ impl<'a> CommitState<'a> {
     }
 
     /// Refuses the current change, unless it has a version, if it replaces what its caller was not
-    /// shown. `new` has the fields that it sets; `None` for a deletion.
+    /// shown. `new` is `None` for a deletion.
     pub(crate) fn check_shown(
         &mut self,
         if_version: Option<VersionPrefix>,
         current: &Document,
-        old: &[FieldValue],
-        new: Option<&[(&'static str, String)]>,
+        new: Option<&Document>,
     ) -> Result<()> {
-        let note = match if_version {
-            None => self.guard.check(current, old, new)?,
-            Some(_) => None,
-        };
-        let effects = self.effects.entry(self.entry).or_default();
-        effects.notes.extend(note);
-        effects.written.extend(new.into_iter().flatten().map(|(name, _)| *name));
+        if if_version.is_none() {
+            let note = self.guard.check(current, new)?;
+            self.effects.entry(self.entry).or_default().notes.extend(note);
+        }
         Ok(())
     }
 

@@ -123,8 +123,7 @@ impl Application {
             let limit = answer::take_size_limit(&mut call, spec)?;
             let mut answer = run_tool(context, spec, &**handler, call).instrument(span).await?;
             answer.add_notes(notes);
-            let note = &mut |data: &_| guard.note_answer(spec, format, data);
-            return answer.render_shown(format, limit, note);
+            return answer.render_shown(format, limit, guard.is_on().then_some((&guard, spec)));
         };
         let store = &*ports.idempotency;
         // A retry waits for the first attempt, so that it finds the stored response.

@@ -7,26 +7,31 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
+use reqlore_domain::backlog::ItemMeta;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{CallChannel, Caller, TokenId};
+use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::service::{AnswerFormat, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
+use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::Value;
 
 pub(crate) use self::field_values::FieldValue;
-use self::field_values::{FieldCollector, RULE_TEXT, document_values, hash_of, hash_text};
-use crate::ToolContext;
+use self::field_values::{ABSENT, FieldCollector, hash_of};
+use crate::address::Address;
 use crate::backlog::item_lookup::document_text;
+use crate::history::get_history::VersionRecord;
 use crate::sections::rule_change::RenumberedRule;
 use crate::transaction::shorten_current;
+use crate::{ApplicationPorts, ToolContext};
 
 const MAX_CALLERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Of each caller, and of documents whose last writer is known.
-const MAX_ITEMS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+const MAX_GROUPS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 /// How long a token is remembered. A local connection ends with its process.
 const TOKEN_SECONDS: i64 = 3_600;
 
@@ -35,14 +40,14 @@ pub(crate) struct WriteGuard(Option<Mutex<GuardMemory>>);
 
 struct GuardMemory {
     /// `None` is the local connection.
-    callers: LruCache<Option<TokenId>, ShownItems>,
+    callers: LruCache<Option<TokenId>, ShownGroups>,
     /// The last writes by this server, by the hash of project and document.
     writes: LruCache<u64, LastWrite>,
 }
 
-/// Hashes of the values that a caller was last shown, each with its time in seconds; by item and
-/// name of the field, which are hashes too.
-type ShownItems = LruCache<u64, HashMap<u64, (u64, i64)>>;
+/// Hashes of the values that a caller was last shown, each with its time in seconds; by
+/// [`FieldValue::group`] and [`FieldValue::key`].
+type ShownGroups = LruCache<u64, HashMap<u64, (u64, i64)>>;
 
 struct LastWrite {
     version: Version,
@@ -55,7 +60,7 @@ impl WriteGuard {
     pub(crate) fn new(is_on: bool) -> Self {
         let new_memory = || GuardMemory {
             callers: LruCache::new(MAX_CALLERS),
-            writes: LruCache::new(MAX_ITEMS),
+            writes: LruCache::new(MAX_GROUPS),
         };
         Self(is_on.then(|| Mutex::new(new_memory())))
     }
@@ -68,12 +73,18 @@ pub(crate) struct CallGuard {
     caller: Arc<Caller>,
     project: ProjectKey,
     at: Timestamp,
+    parsed: ParsedValues,
 }
+
+/// The values of the documents of a call, by ID and version: a check and the note of a write parse
+/// the same ones.
+type ParsedValues = Arc<Mutex<HashMap<(DocumentId, Version), Arc<[FieldValue]>>>>;
 
 impl CallGuard {
     pub(crate) fn new(context: &ToolContext, caller: &Arc<Caller>, project: &ProjectKey) -> Self {
         let (guard, caller) = (Arc::clone(&context.guard), Arc::clone(caller));
-        Self { guard, caller, project: project.clone(), at: context.ports.clock.now() }
+        let (project, at) = (project.clone(), context.ports.clock.now());
+        Self { guard, caller, project, at, parsed: Arc::default() }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -86,10 +97,10 @@ impl CallGuard {
         act(&mut memory.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs `act` with the items of the caller.
-    fn with_items<T: Default>(&self, act: impl FnOnce(&mut ShownItems) -> T) -> T {
+    /// Runs `act` with the values of the caller.
+    fn with_groups<T: Default>(&self, act: impl FnOnce(&mut ShownGroups) -> T) -> T {
         self.with_memory(|memory| {
-            let new_caller = || LruCache::new(MAX_ITEMS);
+            let new_caller = || LruCache::new(MAX_GROUPS);
             act(memory.callers.get_or_insert_mut(self.caller.token.clone(), new_caller))
         })
     }
@@ -98,152 +109,197 @@ impl CallGuard {
     pub(crate) fn note_answer(&self, spec: &ToolSpec, format: AnswerFormat, data: &Value) {
         let is_text = format == AnswerFormat::Text;
         self.note_data(data, |key| match spec.name {
-            // Earlier texts, and changes that may only be planned.
-            "get_history" | "apply_changes" => false,
-            // The index spells other values in its own way.
-            name if name.contains("search") => key == "title",
             "get_user_story_requirements" => key != "tags" || !is_text,
             // The commit notes what the caller wrote.
-            name if spec.may_change && is_text => key == "title" && name.contains("update"),
+            name if spec.may_change && is_text => key == "title" && name.starts_with("update_"),
             _ => true,
         });
     }
 
     /// Notes the values in data, under the keys that the caller sees.
     pub(crate) fn note_data(&self, data: &Value, shows: impl Fn(&str) -> bool) {
-        if self.is_on() && !data.is_null() {
-            let values = FieldCollector::new(data, &shows).collect(&self.project, data);
-            self.with_items(|items| values.iter().for_each(|value| self.note(items, value)));
+        if self.is_on() {
+            let mut collector = FieldCollector::new(data, &shows);
+            collector.add(self.project.as_str(), data);
+            self.note_values(&collector.values);
         }
     }
 
-    fn note(&self, items: &mut ShownItems, value: &FieldValue) {
-        let fields = items.get_or_insert_mut(value.item(), HashMap::new);
-        fields.insert(hash_of(&*value.name), (value.hash(), self.at.seconds()));
+    pub(crate) fn note_values(&self, values: &[FieldValue]) {
+        self.with_groups(|groups| {
+            for value in values {
+                let shown = groups.get_or_insert_mut(value.group, HashMap::new);
+                if value.key == hash_of(ABSENT) {
+                    shown.clear();
+                }
+                shown.insert(value.key, (value.hash(), self.at.seconds()));
+            }
+        });
     }
 
     /// The hash of the value that the caller was last shown.
-    fn shown(&self, items: &mut ShownItems, value: &FieldValue) -> Option<u64> {
-        let (hash, at_seconds) = *items.get(&value.item())?.get(&hash_of(&*value.name))?;
+    fn shown(&self, groups: &mut ShownGroups, value: &FieldValue) -> Option<u64> {
+        let shown = groups.get(&value.group)?;
+        let (hash, at_seconds) = *shown.get(&value.key).or(shown.get(&hash_of(ABSENT)))?;
         let is_valid =
             self.caller.token.is_none() || at_seconds + TOKEN_SECONDS >= self.at.seconds();
         is_valid.then_some(hash)
     }
 
-    /// Notes the fields of a document that the caller wrote; all without `names`.
-    pub(crate) fn note_written(&self, document: &Document, tool: &str, names: Option<&[&str]>) {
-        if self.is_on() {
-            let mut values = self.values(document);
-            values.retain(|value| names.is_none_or(|names| names.contains(&&*value.name)));
-            self.note_values(&document.id, Some(document.version), tool, &values);
-        }
-    }
-
-    /// Notes what an undo restored: the values that differ from those that it replaced.
-    pub(crate) fn note_restored(&self, document: &Document, replaced: Option<&Document>) {
-        if self.is_on() {
-            let replaced = replaced.map(|replaced| self.values(replaced)).unwrap_or_default();
-            let key = |value: &FieldValue| (value.item(), hash_of(&*value.name), value.hash());
-            let replaced: Vec<_> = replaced.iter().map(key).collect();
-            let mut values = self.values(document);
-            values.retain(|value| !replaced.contains(&key(value)));
-            self.note_values(&document.id, Some(document.version), "undo", &values);
-        }
-    }
-
-    /// Notes the text of a rule that the caller wrote. `version` is that of a changed section.
-    pub(crate) fn note_rule(
+    /// Notes the fields of a document that a commit of the caller changed.
+    pub(crate) fn note_written(
         &self,
-        address: &str,
-        text: String,
-        version: Option<Version>,
+        before: Option<&Document>,
+        after: Option<&Document>,
         tool: &str,
     ) {
-        let section = address.rsplit_once(':').map_or(address, |(section, _)| section);
-        let values = [self.rule(address, text)];
-        self.note_values(&DocumentId::section(section), version, tool, &values);
-    }
-
-    fn note_values(
-        &self,
-        document: &DocumentId,
-        version: Option<Version>,
-        tool: &str,
-        values: &[FieldValue],
-    ) {
-        if let Some(version) = version {
-            let user = encode_line(&self.caller.name).into_owned();
-            let at = self.at.whole_seconds().to_rfc3339();
-            let origin = format!("{user} changed at {at} with {tool}");
-            let write = LastWrite { version, token: self.caller.token.clone(), origin };
-            self.with_memory(|memory| memory.writes.put(self.document_key(document), write));
-        }
-        self.with_items(|items| values.iter().for_each(|value| self.note(items, value)));
-    }
-
-    /// Moves what is known of renumbered rules to their new addresses.
-    pub(crate) fn move_rules(&self, renumbered: &[RenumberedRule]) {
-        let key = |address: &str| hash_of(&(self.project.as_str(), address));
-        self.with_items(|items| {
-            let known: Vec<_> =
-                renumbered.iter().map(|rule| items.get(&key(&rule.from)).cloned()).collect();
-            for (rule, fields) in renumbered.iter().zip(known) {
-                items.put(key(&rule.to), fields.unwrap_or_default());
+        if self.is_on() {
+            self.note_values(&self.different_values(after, before));
+            if let Some(Document { id, version, .. }) = after {
+                self.note_write(id, *version, tool);
             }
-        });
+        }
     }
 
-    pub(crate) fn rule(&self, address: &str, text: String) -> FieldValue {
-        FieldValue::new(self.project.as_str(), address, RULE_TEXT, text)
+    /// Notes the caller as the last one who wrote a document.
+    pub(crate) fn note_write(&self, document: &DocumentId, version: Version, tool: &str) {
+        let user = encode_line(&self.caller.name).into_owned();
+        let at = self.at.whole_seconds().to_rfc3339();
+        let origin = format!("{user} changed at {at} with {tool}");
+        let write = LastWrite { version, token: self.caller.token.clone(), origin };
+        self.with_memory(|memory| memory.writes.put(self.document_key(document), write));
     }
 
     fn document_key(&self, document: &DocumentId) -> u64 {
         hash_of(&(self.project.as_str(), document))
     }
 
-    pub(crate) fn values(&self, document: &Document) -> Vec<FieldValue> {
-        document_values(self.item_project(&document.id), document)
+    /// Notes the text of a rule that the caller wrote; empty if it was deleted.
+    pub(crate) fn note_rule(&self, address: &str, text: String) {
+        self.note_values(&[self.rule(address, text)]);
     }
 
-    /// Answers show entities without their project, but their IDs are random.
-    pub(crate) fn item_project(&self, document: &DocumentId) -> &ProjectKey {
-        let is_entity = document.kind == DocumentKind::Entity;
-        if is_entity { &self.caller.project } else { &self.project }
+    /// Moves what is known of renumbered rules to their new addresses.
+    pub(crate) fn move_rules(&self, renumbered: &[RenumberedRule]) {
+        let rule = |address: &str| self.rule(address, String::new());
+        self.with_groups(|groups| {
+            let mut moved = Vec::with_capacity(renumbered.len());
+            for RenumberedRule { from, to } in renumbered {
+                let from = rule(from);
+                let known = groups.get(&from.group).and_then(|shown| shown.get(&from.key).copied());
+                moved.push((rule(to), known));
+            }
+            for (to, known) in moved {
+                let Some(shown) = groups.get_mut(&to.group) else { continue };
+                match known {
+                    Some(known) => shown.insert(to.key, known),
+                    None => shown.remove(&to.key),
+                };
+            }
+        });
+    }
+
+    fn rule(&self, address: &str, text: String) -> FieldValue {
+        let (section, index) = address.rsplit_once(':').unwrap_or((address, ABSENT));
+        FieldValue::rule(self.project.as_str(), section, index, text)
+    }
+
+    pub(crate) fn values(&self, document: &Document) -> Arc<[FieldValue]> {
+        // Answers show entities without their project, but their IDs are random.
+        let is_entity = document.id.kind == DocumentKind::Entity;
+        let project = if is_entity { &self.caller.project } else { &self.project };
+        self.values_or(document, || FieldValue::of_document(project.as_str(), document))
+    }
+
+    /// Adds a parsed item, so that the guard need not parse it again.
+    pub(crate) fn add_parsed(&self, document: &Document, item: &ItemMeta) {
+        if let (true, Ok(text)) = (self.is_on(), document.text()) {
+            let id = item.display_name(&document.id.name).into_owned();
+            let parse = || FieldValue::of_item(self.project.as_str(), &id, item.clone(), text);
+            self.values_or(document, parse);
+        }
+    }
+
+    fn values_or(
+        &self,
+        document: &Document,
+        parse: impl FnOnce() -> Vec<FieldValue>,
+    ) -> Arc<[FieldValue]> {
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = parsed.entry((document.id.clone(), document.version));
+        Arc::clone(values.or_insert_with(|| parse().into()))
+    }
+
+    /// The values of a document that `other` has not.
+    fn different_values(
+        &self,
+        document: Option<&Document>,
+        other: Option<&Document>,
+    ) -> Vec<FieldValue> {
+        let values_of =
+            |one: Option<&Document>| one.map(|one| self.values(one)).unwrap_or_default();
+        let by_key = |values: &[FieldValue]| -> HashMap<_, _> {
+            values.iter().map(|value| ((value.group, value.key), value.hash())).collect()
+        };
+        let (values, others) = (values_of(document), values_of(other));
+        let (hashes, other_hashes) = (by_key(&values), by_key(&others));
+        let mut different = Vec::new();
+        for value in &*values {
+            if other_hashes.get(&(value.group, value.key)) != Some(&value.hash()) {
+                different.push(value.clone());
+            }
+        }
+        for other in &*others {
+            let is_absent = !hashes.contains_key(&(other.group, other.key));
+            if is_absent && !other.text.trim_end().is_empty() {
+                different.push(FieldValue { text: String::new(), ..other.clone() });
+            }
+        }
+        different
+    }
+
+    /// Refuses to replace fields, or to delete a document, if one of them is not as it was last
+    /// shown to the caller. Returns a note about fields that the caller was never shown.
+    pub(crate) fn check(
+        &self,
+        current: &Document,
+        new: Option<&Document>,
+    ) -> Result<Option<String>> {
+        if !self.is_on() {
+            return Ok(None);
+        }
+        let old = self.different_values(Some(current), new);
+        self.check_values(&current.id, Some(current.version), old, new.is_none())
     }
 
     /// [`Self::check`] of a rule that gets a new text, or is deleted without one.
     pub(crate) fn check_rule(
         &self,
-        section: &Document,
+        (key, section): (&SectionKey, Option<&Document>),
         index: &str,
         new: Option<&str>,
     ) -> Result<Option<String>> {
-        let rules = Section::parse(document_text(section)?);
-        let Some(rule) = rules.find(index).filter(|_| self.is_on()) else { return Ok(None) };
-        let address = format!("{}:{}", section.id.name, rule.index);
-        let new = new.map(|new| [(RULE_TEXT, new.to_owned())]);
-        let old = self.rule(&address, rules.text(rule));
-        self.check(section, &[old], new.as_ref().map(|new| &new[..]))
+        let rules = Section::parse(section.map_or(Ok(""), document_text)?);
+        let rule = rules.find(index);
+        let address = format!("{key}:{}", rule.map_or(index, |rule| rule.index));
+        let old = self.rule(&address, rule.map(|rule| rules.text(rule)).unwrap_or_default());
+        let is_same = new == Some(&*old.text);
+        let (id, version) = (DocumentId::section(key.as_str()), section.map(|one| one.version));
+        let old = if is_same { Vec::new() } else { vec![old] };
+        self.check_values(&id, version, old, new.is_none())
     }
 
-    /// Refuses to replace fields, or to delete them, if one is not as it was last shown to the
-    /// caller. Returns a note about fields that the caller was never shown.
-    pub(crate) fn check(
+    fn check_values(
         &self,
-        current: &Document,
-        old: &[FieldValue],
-        new: Option<&[(&'static str, String)]>,
+        document: &DocumentId,
+        version: Option<Version>,
+        old: Vec<FieldValue>,
+        is_deletion: bool,
     ) -> Result<Option<String>> {
         let (mut changed, mut unseen) = (Vec::new(), Vec::new());
-        self.with_items(|items| {
+        self.with_groups(|groups| {
             for value in old {
-                if let Some(new) = new {
-                    let text = new.iter().find(|(name, _)| *name == value.name);
-                    if text.is_none_or(|(name, text)| hash_text(name, text) == value.hash()) {
-                        continue;
-                    }
-                }
-                match self.shown(items, value) {
+                match self.shown(groups, &value) {
                     Some(shown) if shown != value.hash() => changed.push(value),
                     None if !value.text.is_empty() => unseen.push(value),
                     _ => {}
@@ -251,15 +307,15 @@ impl CallGuard {
             }
         });
         if !changed.is_empty() {
-            return Err(changed_error(current, &changed, new.is_none()));
+            return Err(changed_error(&changed, is_deletion, version));
         }
         // A command is a process of its own. A deletion says what it deletes.
-        if unseen.is_empty() || new.is_none() || self.caller.channel == CallChannel::Cli {
+        if unseen.is_empty() || is_deletion || self.caller.channel == CallChannel::Cli {
             return Ok(None);
         }
         let label = label(&unseen);
-        Ok(self.with_memory(|memory| match memory.writes.get(&self.document_key(&current.id)) {
-            Some(write) if write.version == current.version => {
+        Ok(self.with_memory(|memory| match memory.writes.get(&self.document_key(document)) {
+            Some(write) if Some(write.version) == version => {
                 let is_own = write.token == self.caller.token;
                 (!is_own).then(|| format!("replaced {label}, which {}", write.origin))
             }
@@ -271,30 +327,49 @@ impl CallGuard {
     }
 }
 
-fn label(values: &[&FieldValue]) -> String {
+fn label(values: &[FieldValue]) -> String {
     let names: Vec<&str> = values.iter().map(|value| &*value.name).collect();
     format!("{} of {}", names.join(", "), encode_id(values.first().map_or("", |value| &value.id)))
 }
 
-fn changed_error(current: &Document, changed: &[&FieldValue], is_deletion: bool) -> Error {
-    let version = current.version.to_string();
-    let mut texts = Vec::new();
-    for value in changed {
-        texts.push(format!("Current {}:\n{}", value.name, value.text));
+/// Adds time and user of the last change to a refusal, if the history has them.
+pub(crate) async fn name_change(ports: &ApplicationPorts, at: &Address, error: &mut Error) {
+    let query = HistoryQuery { after: None, limit: 1 };
+    let history = ports.history.history(&at.project, &at.target.document_id(), &query).await;
+    let Some(newest) = history.ok().and_then(|mut page| page.entries.pop()) else { return };
+    let change = VersionRecord::from(&newest).line(None);
+    // Another change may have followed since.
+    if error.message.contains(&change[..8]) {
+        let named = format!("{SINCE_SHOWN} ({change})");
+        error.message = error.message.replacen(SINCE_SHOWN, &named, 1);
     }
-    let (label, version) = (label(changed), &version[..8]);
-    let advice = if is_deletion {
+}
+
+/// Marks the refusals of the guard.
+pub(crate) const SINCE_SHOWN: &str = "changed since it was last shown to you";
+
+fn changed_error(changed: &[FieldValue], is_deletion: bool, version: Option<Version>) -> Error {
+    let mut texts = Vec::new();
+    for FieldValue { name, text, .. } in changed {
+        let text = if text.is_empty() { "(none)" } else { text };
+        texts.push(format!("Current {name}:\n{text}"));
+    }
+    let advice = match version.map(|version| version.to_string()) {
+        None => "Read the section, then send the call again to write the rule again".to_owned(),
         // A cascade names the item at its top.
-        format!(
-            "It is at version {version}. To delete it all the same, send the call again with \
-             if_version: the version of the item that the call names"
-        )
-    } else {
-        format!("Send the call again with both changes merged, with if_version: {version}")
+        Some(version) if is_deletion => format!(
+            "It is at version {}. To delete it all the same, send the call again with \
+             if_version: the version of the item that the call names",
+            &version[..8]
+        ),
+        Some(version) => format!(
+            "Send the call again with both changes merged, with if_version: {}",
+            &version[..8]
+        ),
     };
     let message = format!(
-        "Conflict: {label} changed since it was last shown to you. Nothing was changed. {advice}. \
-         {}",
+        "Conflict: {} {SINCE_SHOWN}. Nothing was changed. {advice}. {}",
+        label(changed),
         shorten_current(&texts.join("\n"))
     );
     let error = Error::new(ErrorKind::Conflict, message).field("if_version");

@@ -56,7 +56,7 @@ impl WriteProject {
         projects
     }
 
-    fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 

@@ -86,7 +86,8 @@ fn history_on_files_is_that_of_their_git_repository() {
     run_git(root, &["add", "--all"]);
     run_git(root, &["commit", "--message", "Close the shop"]);
     let listed = server.data("get_history", json!({ "reference": "EP-001" }));
-    assert_eq!(versions(&listed), ["deleted", older]);
+    assert_eq!(versions(&listed), ["deleted", newer, older]);
+    assert_eq!(listed["versions"][0]["reason"], "Close the shop");
     assert!(server.end().1.success());
 }
 

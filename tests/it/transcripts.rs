@@ -30,7 +30,7 @@ use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress};
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
-use reqlore_storage_fs::{ConfiguredProjects, FsProjects, FsStore};
+use reqlore_storage_fs::{ConfiguredProjects, FsStore};
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use reqlore_storage_postgres::{PasswordSources, PostgresConfig};
 use reqlore_storage_sled::SledStore;
@@ -49,11 +49,6 @@ macro_rules! transcripts {
             #[test]
             fn transcripts_over_pipes_on_files() {
                 super::check(stringify!($name), true, super::transcripts_over_pipes_on_files);
-            }
-
-            #[test]
-            fn transcripts_in_process_on_files() {
-                super::check(stringify!($name), true, super::transcripts_in_process_on_files);
             }
 
             #[test]
@@ -319,24 +314,11 @@ fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
         projects: Arc::new(ConfiguredProjects::new(&files)),
         ..memory_ports(search_index())
     };
-    play_in_process(steps, ports, project.path(), EditTarget::Storage)
-}
-
-fn transcripts_in_process_on_files(steps: &[Step]) -> Vec<Value> {
-    let project = crate::client::project();
-    let files = fs_config(project.path());
-    let store = Arc::new(FsStore::new(&files));
-    let ports = ApplicationPorts {
-        documents: store.clone(),
-        history: store,
-        projects: Arc::new(FsProjects::new(&files)),
-        ..memory_ports(search_index())
-    };
-    play_in_process(steps, ports, project.path(), EditTarget::Files)
+    play_in_process(steps, ports, project.path())
 }
 
 fn transcripts_in_process_in_memory(steps: &[Step]) -> Vec<Value> {
-    play_in_process(steps, memory_ports(search_index()), Path::new("/project"), EditTarget::Storage)
+    play_in_process(steps, memory_ports(search_index()), Path::new("/project"))
 }
 
 pub(crate) fn fs_config(root: &Path) -> reqlore_storage_fs::Config {
@@ -368,13 +350,6 @@ pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
         progress: Arc::new(NoProgress),
         settings: ApplicationSettings::default(),
     }
-}
-
-/// Target of an edit: files on disk or documents in the storage.
-#[derive(Clone, Copy)]
-enum EditTarget {
-    Files,
-    Storage,
 }
 
 pub(crate) fn write_file(root: &Path, path: &str, text: &str) {
@@ -443,12 +418,7 @@ fn search_index() -> Arc<dyn SearchIndex> {
     Arc::new(LocalSearchIndex::new(SearchConfig { embedders, ..SearchConfig::default() }))
 }
 
-fn play_in_process(
-    steps: &[Step],
-    ports: ApplicationPorts,
-    folder: &Path,
-    writer: EditTarget,
-) -> Vec<Value> {
+fn play_in_process(steps: &[Step], ports: ApplicationPorts, folder: &Path) -> Vec<Value> {
     let mut placeholders = Placeholders::new(folder);
     let store = Arc::clone(&ports.documents);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -464,13 +434,9 @@ fn play_in_process(
         let mut lines = BufReader::new(read).lines();
         let mut answers = Vec::new();
         for step in steps {
-            let request = match (step, writer) {
-                (Step::Send(request), _) => request,
-                (Step::Write { path, text }, EditTarget::Files) => {
-                    write_file(folder, path, text);
-                    continue;
-                }
-                (Step::Write { path, text }, EditTarget::Storage) => {
+            let request = match step {
+                Step::Send(request) => request,
+                Step::Write { path, text } => {
                     commit_document(&*store, path, text).await;
                     continue;
                 }

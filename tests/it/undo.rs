@@ -1,8 +1,11 @@
 //! `reqlore undo` and `reqlore restore-item` of the real program.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::commands_write::WriteProject;
+use crate::git_merges::run_git;
 
 /// The documents of the project as a user sees them.
 fn shown(project: &WriteProject) -> Vec<Value> {
@@ -84,6 +87,58 @@ fn check_undo(project: &WriteProject) {
         let (code, output) = project.run(arguments);
         assert!(code != 0 && output.contains(expected), "{arguments:?}: {output}");
     }
+}
+
+#[test]
+fn undo_works_after_a_commit_and_a_discard() {
+    let project = WriteProject::local("fs").with_items();
+    let root = project.root();
+    run_git(&root, &["init", "--quiet"]);
+    let commit = |subject: &str| {
+        run_git(&root, &["add", "--all"]);
+        run_git(&root, &["commit", "--quiet", "--message", subject]);
+    };
+    project.run_ok(&["add", "story", "Refund", "--in", "EP-001"]);
+    project.run_ok(&["add", "requirement", "Refund", "--in", "US-002"]);
+    project.run_ok(&["link", "REQ-002", "depends_on", "REQ-001"]);
+    let before = shown(&project);
+    commit("plan");
+    project.run_ok(&["delete", "EP-001", "--cascade", "--yes"]);
+    let deleted = shown(&project);
+    // The last call as a whole, then the deletion of one item with all that went with it.
+    for undo in [&["undo"][..], &["undo", "EP-001"]] {
+        commit("delete");
+        project.run_ok(undo);
+        assert_eq!(shown(&project), before, "{undo:?}");
+        commit("undo");
+        project.run_ok(&["undo"]);
+        assert_eq!(shown(&project), deleted, "{undo:?}");
+    }
+    let (code, refused) = project.run(&["undo", "US-001"]);
+    assert!(code != 0 && refused.contains("`reqlore undo EP-001` restores it first"), "{refused}");
+    // As committed.
+    project.run_ok(&["undo", "EP-001"]);
+
+    // Texts that Git discards before a commit.
+    project.run_ok(&["set", "REQ-001", "title=Discarded"]);
+    project.run_ok(&["add", "epic", "Never committed"]);
+    run_git(&root, &["checkout", "--quiet", "."]);
+    run_git(&root, &["clean", "--quiet", "--force", "-d", "--exclude=.reqlore/local"]);
+    assert_eq!(shown(&project), before);
+    let listed = project.json(&["history", "REQ-001"]);
+    assert_eq!(listed["versions"][0]["reason"], "checkout of the committed text", "{listed}");
+    assert_eq!(listed["versions"][1]["tool"], "update_requirement", "{listed}");
+    let version = listed["versions"][1]["version"].as_str().unwrap();
+    project.run_ok(&["restore-item", "REQ-001", "--version", version]);
+    assert_eq!(project.json(&["show", "REQ-001"])["item"]["title"], "Discarded");
+    project.run_ok(&["undo", "EP-002"]);
+    assert_eq!(project.json(&["show", "EP-002"])["item"]["title"], "Never committed");
+
+    let history = root.join(".reqlore/local/history");
+    fs::remove_file(&history).unwrap();
+    fs::create_dir(&history).unwrap();
+    let listed = project.run_ok(&["history", "REQ-001"]);
+    assert!(listed.contains("Note: The local history cannot be used"), "{listed}");
 }
 
 #[test]

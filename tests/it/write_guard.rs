@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::client::{Server, project, reqlore, text};
+use crate::crash::SeededRandom;
 use crate::http::{Client, TestTeam};
 
 /// Calls a tool. Returns the text of its answer, or the message of its error.
@@ -113,6 +114,54 @@ fn write_guard_of_two_processes_on_one_folder_loses_no_text() {
         let decision = create(&mut on_stdio(&mut ann));
         let lost = lost_texts(&decision, on_stdio(&mut ann), on_stdio(&mut bob));
         assert_eq!(lost, 0, "{storage}");
+    }
+}
+
+/// Two callers, then all, read and write the description of one story at random. A model says which
+/// write is refused. Returns the number of refusals.
+fn play_model(mut callers: Vec<Caller<'_>>, random: &mut SeededRandom) -> usize {
+    create(&mut callers[0]);
+    let mut current = "Old.".to_owned();
+    let mut shown: Vec<Option<String>> = vec![None; callers.len()];
+    shown[0] = Some(current.clone());
+    let mut refused = 0;
+    for step in 0..60 {
+        let caller = random.below(if step < 20 { 2 } else { callers.len() });
+        let call = &mut callers[caller];
+        if random.below(3) == 0 {
+            let text = call("get_item", json!({ "reference": "US-001" })).unwrap();
+            assert!(text.contains(&current), "{text}");
+            shown[caller] = Some(current.clone());
+            continue;
+        }
+        let text = format!("Text {step} of caller {caller}.");
+        let write = json!({ "user_story": "US-001", "description": text });
+        let is_stale = shown[caller].as_ref().is_some_and(|shown| *shown != current);
+        match call("update_user_story", write) {
+            Ok(_) => {
+                assert!(!is_stale, "step {step}: {current:?} is lost");
+                (current, shown[caller]) = (text.clone(), Some(text));
+            }
+            Err(message) => {
+                assert!(is_stale && message.contains(&current), "step {step}: {message}");
+                refused += 1;
+            }
+        }
+    }
+    refused
+}
+
+#[test]
+fn write_guard_loses_no_random_edit_on_any_storage() {
+    let mut random = SeededRandom(0x5EED);
+    for storage in ["fs", "sqlite", "sled", "postgres"] {
+        let team = TestTeam::new(storage);
+        team.user("ann", "user");
+        let tokens = [(); 4].map(|()| team.token("ann", ""));
+        let server = team.serve();
+        let mut clients = tokens.map(|token| server.client(&token));
+        let refused = play_model(clients.iter_mut().map(over_http).collect(), &mut random);
+        assert!(refused > 5, "{storage}: {refused}");
     }
 }
 

@@ -15,7 +15,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::database::{Database, RowSource};
 use crate::error::{damaged, refused};
-use crate::read::documents::{AFTER_TEXTS, document_id, metas_of_kind, verified_body};
+use crate::read::documents::{document_id, documents_after, names_after, verified_body};
 use crate::read::history::{text_query, verified_text};
 use crate::read::{read_all, read_one, team};
 use crate::records::{
@@ -111,6 +111,14 @@ impl SnapshotReader {
         Some((self.projects.get(project)?.clone(), *DocumentKind::ALL.get(kind)?))
     }
 
+    /// The name of the last document.
+    fn last_name(&self) -> Option<&str> {
+        match self.last_key.as_ref()?.value(DOCUMENTS.key_width - 1) {
+            Value::Text(name) => Some(name),
+            _ => None,
+        }
+    }
+
     fn next_list(&mut self) {
         self.last_key = None;
         self.list.1 += 1;
@@ -121,13 +129,8 @@ impl SnapshotReader {
 
     async fn next_documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         while let Some((project, kind)) = self.current_list() {
-            let first = self.last_key.as_ref().map(after_name).unwrap_or_default();
-            let query = metas_of_kind(&project, kind)
-                .within("name", Value::Text(&first)..AFTER_TEXTS.into())
-                .sorted_by(&["name"])
-                .limited_to(BATCH_RECORDS)
-                .narrow();
-            let rows = self.read_one(query).await?;
+            let query = documents_after(&project, kind, self.last_name());
+            let rows = self.read_one(query.limited_to(BATCH_RECORDS).narrow()).await?;
             let mut records = Vec::new();
             let (mut keys, mut parts) = (Vec::new(), 0);
             for row in rows {
@@ -220,7 +223,6 @@ impl SnapshotReader {
         project: &ProjectKey,
         kind: DocumentKind,
     ) -> StoreResult<Option<Vec<TableRow>>> {
-        let mut first = String::new();
         if let Some(last) = &self.last_key {
             let document = last.prefix(DOCUMENTS.key_width);
             let number = RowReader::new(last, "a key").after(DOCUMENTS.key_width).integer()?;
@@ -228,15 +230,13 @@ impl SnapshotReader {
                 .within("number", integer(number.saturating_add(1))..Value::Integer(i64::MAX))
                 .sorted_by(&["number"])
                 .limited_to(BATCH_RECORDS);
-            first = after_name(last);
             let rows = self.read_one(query).await?;
             if !rows.is_empty() {
                 return Ok(Some(rows));
             }
         }
         let of_kind = project_key(project).with(&[kind.name().into()]);
-        let query = RowQuery::keys(&HISTORY, vec![of_kind])
-            .within("name", Value::Text(&first)..AFTER_TEXTS.into())
+        let query = names_after(RowQuery::keys(&HISTORY, vec![of_kind]), self.last_name())
             .sorted_by(&["name", "number"])
             .limited_to(BATCH_RECORDS);
         let rows = self.read_one(query).await?;
@@ -258,14 +258,6 @@ impl SnapshotReader {
             records.push(ArchiveRecord::AuditRow(row));
         }
         Ok(records)
-    }
-}
-
-/// The next name in the order of bytes after that of a document's key.
-fn after_name(key: &RowKey) -> String {
-    match key.value(DOCUMENTS.key_width - 1) {
-        Value::Text(name) => format!("{name}\0"),
-        _ => String::new(),
     }
 }
 

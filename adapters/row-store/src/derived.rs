@@ -1,4 +1,5 @@
-//! What derives from a document: its stored metadata, the columns and rows of lists, and counts.
+//! Values that derive from a document: its stored metadata, the columns and rows of lists, and
+//! counts.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -332,8 +332,7 @@ impl ChangePlan for ItemDeletion {
             }
             let document = item_lookup::require_document(state.document(id), affected.reference)?;
             let document = &document.clone();
-            let old = state.guard.values(document);
-            state.check_shown(self.if_version, document, &old, None)?;
+            state.check_shown(self.if_version, document, None)?;
             let text = item_lookup::document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, self.at, &self.user);

@@ -23,6 +23,7 @@ use crate::entry_line::{RULE, priority_label, tag_list};
 use crate::links::LinkList;
 use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::write_guard::FieldValue;
 
 pub(crate) struct GetItem;
 
@@ -141,8 +142,16 @@ impl Tool for GetItem {
             }
             _ => ItemDetails::of_other(context, &address).await?,
         };
-        let details = ItemAnswer::new(details, arguments.show.unwrap_or_default());
-        let mut answer = ToolAnswer::new(details);
+        let show = arguments.show.unwrap_or_default();
+        let entity = match &address.target {
+            AddressTarget::Entity(meta) => meta.entity.as_ref(),
+            _ => None,
+        };
+        // The data lacks empty fields, and may spell links in another way.
+        let project = call.caller.project.as_str();
+        let shown = entity.map(|entity| FieldValue::of_metadata(project, entity, &show));
+        let mut answer = ToolAnswer::new(ItemAnswer::new(details, show));
+        answer.add_shown(shown.unwrap_or_default());
         answer.add_notes(warnings.into_list());
         Ok(answer)
     }

@@ -137,9 +137,14 @@ pub(crate) fn written_record(
     document: &Document,
     kind: ItemKind,
     at: Timestamp,
+    parsed: Option<(Version, ItemMeta)>,
 ) -> Result<ItemRecord> {
     let (name, text) = (&document.id.name, item_lookup::document_text(document)?);
-    let (item, _) = ItemMeta::parse(kind, name, text, at);
+    let item = match parsed {
+        Some((version, item)) if version == document.version => item,
+        // A later change of the commit may have added a relationship.
+        _ => ItemMeta::parse(kind, name, text, at).0,
+    };
     Ok(ItemRecord::new(project, &item, name, document.version, ItemMeta::description(text)))
 }
 

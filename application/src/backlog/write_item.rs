@@ -8,7 +8,7 @@ use reqlore_domain::backlog::{
     ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType, Status,
 };
 use reqlore_domain::bounded_types::truncate_echo;
-use reqlore_domain::document::{Document, DocumentId, DocumentMeta, VersionPrefix};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::User;
 use reqlore_domain::ports::documents::ReadSet;
@@ -28,7 +28,6 @@ use crate::change::{
 };
 use crate::tool::{nothing_to_change_error, write_tool};
 use crate::transaction::check_version;
-use crate::write_guard::FieldValue;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key
 // in each of nine tools would cost models too many tokens. (A doc comment would enter the schema.)
@@ -222,11 +221,13 @@ impl ChangePlan for CreationPlan {
         // Two Git branches may issue the same number; the suffix keeps their files apart.
         let suffix = uid.get(uid.len().saturating_sub(SUFFIX_CHARS)..).unwrap_or(uid);
         // As in lists: acceptance criteria have the title of their first line.
-        let title = ItemMeta::parse(kind, "", &text, at).0.title;
-        let document = Document::new(reference.document_id(&title, suffix), text.into());
-        let id = document.id.clone();
+        let (mut item, _) = ItemMeta::parse(kind, "", &text, at);
+        item.reference = Some(reference);
+        let document = Document::new(reference.document_id(&item.title, suffix), text.into());
+        state.guard.add_parsed(&document, &item);
+        let (id, parsed) = (document.id.clone(), Some((document.version, item)));
         state.create(document)?;
-        Ok(Some(item_decision(Action::Create, id, kind, &self.project, at)))
+        Ok(Some(item_decision(Action::Create, id, kind, &self.project, at, parsed)))
     }
 }
 
@@ -237,6 +238,7 @@ fn item_decision(
     kind: ItemKind,
     project: &ProjectKey,
     at: Timestamp,
+    parsed: Option<(Version, ItemMeta)>,
 ) -> Decision {
     let project = project.clone();
     let outcome = match action {
@@ -245,7 +247,7 @@ fn item_decision(
         _ => "Updated",
     };
     let render = move |document: &Document| {
-        let record = item_view::written_record(&project, document, kind, at)?;
+        let record = item_view::written_record(&project, document, kind, at, parsed)?;
         reply(item_view::outcome_line(outcome, kind, &record), &record)
     };
     Decision { action, id, render: Box::new(render) }
@@ -352,6 +354,25 @@ impl UpdatePlan {
     }
 }
 
+impl UpdatePlan {
+    /// Stages the edited item. Returns it parsed, because both the guard and the reply need that.
+    fn put(
+        &self,
+        state: &mut CommitState<'_>,
+        (current, item): (&Document, &ItemMeta),
+        edited: Document,
+    ) -> Result<(Version, ItemMeta)> {
+        let (kind, name) = (item.kind, &*edited.id.name);
+        let (new, _) = ItemMeta::parse(kind, name, item_lookup::document_text(&edited)?, self.at);
+        state.guard.add_parsed(current, item);
+        state.guard.add_parsed(&edited, &new);
+        state.check_shown(self.if_version, current, Some(&edited))?;
+        let version = edited.version;
+        state.put(edited);
+        Ok((version, new))
+    }
+}
+
 impl ChangePlan for UpdatePlan {
     fn read_set(&self) -> ReadSet {
         let items = std::iter::once(&self.item).chain(&self.linked);
@@ -402,17 +423,22 @@ impl ChangePlan for UpdatePlan {
             (_, Some(_)) => Action::Relate,
             (_, None) => Action::Update,
         };
-        if let Some(edited) = edited {
-            let (text, new) = (item_lookup::document_text(document)?, edited_fields(&item_edit));
-            let old = FieldValue::of_item(&self.project, &item, document, text);
-            state.check_shown(self.if_version, document, &old, Some(&new))?;
-            state.put(edited);
-        }
+        let parsed = match edited {
+            Some(edited) => Some(self.put(state, (document, &item), edited)?),
+            None => None,
+        };
         if let Some(story) = self.done_story() {
             state.report_done_story(story);
         }
         let Some(relationship) = relationship else {
-            return Ok(Some(item_decision(action, id, reference.kind, &self.project, self.at)));
+            return Ok(Some(item_decision(
+                action,
+                id,
+                reference.kind,
+                &self.project,
+                self.at,
+                parsed,
+            )));
         };
         let (project, at) = (self.project.clone(), self.at);
         let outcome = match self.effect {
@@ -420,27 +446,11 @@ impl ChangePlan for UpdatePlan {
             _ => "Relationship created",
         };
         let render = move |document: &Document| {
-            let record = item_view::written_record(&project, document, reference.kind, at)?;
+            let record = item_view::written_record(&project, document, reference.kind, at, parsed)?;
             relationship.reply(outcome, &record)
         };
         Ok(Some(Decision { action, id, render: Box::new(render) }))
     }
-}
-
-/// The names and values of the fields that an edit sets, for the write guard.
-fn edited_fields(edit: &ItemEdit) -> Vec<(&'static str, String)> {
-    let ItemEdit { title, description, status, priority, requirement_type, .. } = edit;
-    let fields = [
-        ("title", title.clone()),
-        ("description", description.clone()),
-        ("status", status.map(|status| status.name().to_owned())),
-        ("priority", priority.map(|priority| priority.number().to_string())),
-        ("type", requirement_type.map(|kind| kind.name().to_owned())),
-        ("parent", edit.parent.as_ref().map(|parent| parent.reference.to_string())),
-        ("assignee", edit.assignee.clone().map(Option::unwrap_or_default)),
-        ("tags", edit.tags.as_ref().map(|tags| tags.join(", "))),
-    ];
-    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// Returns the edited document; `None` if the edit has no effect.

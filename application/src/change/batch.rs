@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 
-use super::{Action, Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContext};
+use super::{Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContext};
 use crate::ToolContext;
 use crate::read_versions::ReadVersions;
 use crate::sections::rule_change::RenumberedRule;
@@ -122,13 +122,21 @@ impl ChangeBatch {
                 if is_dry_run {
                     check_merged(snapshot, &changes)?;
                 }
+                let mut written = Vec::new();
+                for change in &changes {
+                    if let DocumentChange::Put { document } = change {
+                        let position = reads.positions.get(&document.id);
+                        let before = position.and_then(|at| snapshot.documents.get(*at).cloned());
+                        written.push((before.flatten(), document.clone()));
+                    }
+                }
                 if is_dry_run || has_errors {
                     // After all decisions, so that a dry run reports the errors of a real one.
                     changes.clear();
                 }
-                Ok((changes, (result, versions)))
+                Ok((changes, (result, versions, written)))
             };
-            let ((result, reads), _) =
+            let ((result, reads, written), _) =
                 commit_decision(&context.ports, &project, read_set, write.clone(), decide).await?;
             match result {
                 DecisionResult::Outdated => {}
@@ -141,7 +149,7 @@ impl ChangeBatch {
                 }
                 DecisionResult::Decided(mut outcomes, renumbered) => {
                     if !self.is_dry_run {
-                        note_shown(&guard, spec.name, &outcomes, &renumbered);
+                        note_written(&guard, spec.name, &written, &outcomes, &renumbered);
                     }
                     for (outcome, change) in outcomes.iter_mut().zip(&self.changes) {
                         outcome.effects.notes.splice(0..0, change.notes());
@@ -197,24 +205,34 @@ impl ChangeBatch {
     }
 }
 
-/// Notes what the caller wrote.
-fn note_shown(
+/// Notes what the caller wrote. Rules are noted one by one, because others of their section may
+/// have changes that the caller was not shown.
+fn note_written(
     guard: &CallGuard,
     tool: &str,
+    documents: &[(Option<Document>, Document)],
     outcomes: &[ChangeOutcome],
     renumbered: &[RenumberedRule],
 ) {
-    guard.move_rules(renumbered);
-    for ChangeOutcome { action, document, effects, rule, .. } in outcomes {
-        match (action, rule, &effects.rule_text) {
-            (_, Some(rule), Some(text)) => {
-                let version = rule.version.filter(|_| *action != Action::Keep);
-                guard.note_rule(&rule.address, text.clone(), version, tool);
-            }
-            (Action::Create, ..) => guard.note_written(document, tool, None),
-            (Action::Update, ..) => guard.note_written(document, tool, Some(&effects.written)),
-            _ => {}
+    for (before, document) in documents {
+        if document.id.kind == DocumentKind::Section {
+            guard.note_write(&document.id, document.version, tool);
+        } else {
+            guard.note_written(before.as_ref(), Some(document), tool);
         }
+    }
+    let mut written = Vec::new();
+    for ChangeOutcome { rule, effects, .. } in outcomes {
+        match (rule, &effects.rule_text) {
+            (Some(rule), Some(text)) => written.push((&rule.address, text)),
+            // First, because another rule may have its address afterwards.
+            (Some(deleted), None) => guard.note_rule(&deleted.address, String::new()),
+            (None, _) => {}
+        }
+    }
+    guard.move_rules(renumbered);
+    for (address, text) in written {
+        guard.note_rule(address, text.clone());
     }
 }
 

@@ -20,6 +20,7 @@ use crate::backlog::item_lookup::document_text;
 use crate::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
 use crate::show_keys::{EntryKeys, ShowKeys};
 use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::write_guard::CallGuard;
 
 pub(crate) struct GetHistory;
 
@@ -56,7 +57,7 @@ struct HistoryAnswer {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct VersionRecord {
+pub(crate) struct VersionRecord {
     /// Null for a deletion.
     #[schemars(required, extend("type" = ["string", "null"]))]
     version: Option<String>,
@@ -97,7 +98,12 @@ impl Tool for GetHistory {
             (None, None) => list_versions(context, spec, target, &arguments).await,
             (Some(version), None) => {
                 let found = find_version(&context.ports, &target, Some(version), "version").await?;
-                show_version(target, &found)
+                let guard = CallGuard::new(context, &call.caller, &target.project);
+                let mut answer = show_version(target, &found)?;
+                if found.is_present {
+                    answer.add_shown(guard.values(&found.document).to_vec());
+                }
+                Ok(answer)
             }
             (version, Some(other)) => {
                 let ports = &context.ports;
@@ -219,7 +225,7 @@ impl HistoryPosition {
 }
 
 /// The keys of [`VersionRecord`].
-pub(super) struct VersionKeys;
+pub(crate) struct VersionKeys;
 
 impl EntryKeys for VersionKeys {
     const KEYS: &'static [&'static str] = &["at", "user", "tool", "reason"];
@@ -281,7 +287,7 @@ impl VersionRecord {
     }
 
     /// `3f9a1c20 2026-11-23T10:00:00Z ann, update_requirement: reason`
-    pub(super) fn line(&self, show: Option<&ShowKeys<VersionKeys>>) -> String {
+    pub(crate) fn line(&self, show: Option<&ShowKeys<VersionKeys>>) -> String {
         let has = |key| show.is_none_or(|show| show.has(key));
         let version = self.version.as_deref().map_or("deleted", |version| &version[..8]);
         let mut line = version.to_owned();

@@ -1,5 +1,6 @@
 //! Earlier versions of documents in all toolsets: finding the document, its versions and texts.
 
+mod changed_document;
 pub(crate) mod get_history;
 pub mod purge;
 mod rule_undo;
@@ -17,6 +18,7 @@ use reqlore_domain::knowledge::{EntityKind, is_entity_id};
 use reqlore_domain::ports::history::{HistoryEntry, HistoryNote, HistoryQuery};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
 use crate::{ApplicationPorts, ToolContext};
@@ -42,6 +44,8 @@ pub(crate) struct HistoryTarget {
 pub(crate) struct VersionText {
     /// Position in the history; 0 is the newest version.
     age: usize,
+    /// True if the document has this text.
+    is_present: bool,
     version: Version,
     /// `None` if the storage has the text, but does not list it.
     entry: Option<HistoryEntry>,
@@ -138,7 +142,7 @@ async fn find_deleted(
     Ok(None)
 }
 
-/// The reference and the document of a deleted item. It has the name of its tombstone.
+/// The reference and the document of a deleted item, which has the name of its tombstone.
 async fn deleted_item(
     ports: &ApplicationPorts,
     project: &ProjectKey,
@@ -150,10 +154,17 @@ async fn deleted_item(
         };
         let names = [reference.to_string()];
         let found = ports.documents.lookup(project, DocumentKind::Deleted, &names).await?;
+        if let Some(tombstone) = found.into_iter().flatten().next() {
+            let id = DocumentId { kind: DocumentKind::Item(kind), name: tombstone.id.name.clone() };
+            return Ok(Some((reference, id)));
+        }
+        // Git may have removed the file of an item that was never committed.
+        let since = Timestamp(i64::MIN);
+        let recent = ports.history.recent_changes(project, since, MAX_SEARCHED).await?;
+        let mut ids = recent.into_iter().map(|recent| recent.id);
+        let id = ids.find(|id| Reference::from_document(id) == Some(reference));
         // A text can be a reference of one kind only.
-        let Some(tombstone) = found.into_iter().flatten().next() else { break };
-        let id = DocumentId { kind: DocumentKind::Item(kind), name: tombstone.id.name.clone() };
-        return Ok(Some((reference, id)));
+        return Ok(id.map(|id| (reference, id)));
     }
     Ok(None)
 }
@@ -183,7 +194,8 @@ pub(crate) async fn find_version(
     let matches = |version: &Version| prefix.is_none_or(|prefix| prefix.matches(*version));
     let present = ports.documents.versions(project, std::slice::from_ref(id)).await?;
     // If Git converts the file, its own version is not in the list.
-    let mut found = present.into_iter().flatten().find(matches).map(|version| (version, None));
+    let present = present.into_iter().flatten().next();
+    let mut found = present.filter(matches).map(|version| (version, None));
     let mut age = 0;
     let mut query = HistoryQuery { after: None, limit: FIRST_PAGE };
     let notes = loop {
@@ -222,7 +234,8 @@ pub(crate) async fn find_version(
         let message = format!("{field}: version {version} of {name} has no text; it was erased");
         return Err(Error::new(ErrorKind::NotFound, message).field(field).reference(name));
     };
-    Ok(VersionText { age, version, entry, document })
+    let is_present = present == Some(version);
+    Ok(VersionText { age, is_present, version, entry, document })
 }
 
 fn ambiguous_version(
@@ -262,6 +275,10 @@ fn note_text(note: HistoryNote) -> &'static str {
         HistoryNote::Unreadable => {
             "Git could not read the history, and the log of the server says why: only the latest \
              changes on this machine are known."
+        }
+        HistoryNote::LocalBlocked => {
+            "The local history cannot be used, so changes before a commit are missing: remove \
+             .reqlore/local/history, or give it to this user."
         }
     }
 }

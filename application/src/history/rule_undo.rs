@@ -7,7 +7,8 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::sections::requirement_index::RequirementIndex;
 use reqlore_domain::untrusted_text::encode_id;
 
-use super::undo::{ChangedDocument, Restoration, read_text};
+use super::changed_document::{ChangedDocument, read_text};
+use super::undo::Restoration;
 use super::{FIRST_PAGE, HistoryTarget, find_version};
 use crate::ApplicationPorts;
 use crate::sections::editable_text;

@@ -2,19 +2,16 @@
 //! versions. The tool of the commands `undo` and `restore-item`, which no list names.
 //! An undo is a change like any other. The history of the storage has all texts that it needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{self, Reference};
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::bounded_types::BoundedString;
-use reqlore_domain::document::{
-    Document, DocumentId, DocumentKind, DocumentMeta, Version, VersionPrefix,
-};
+use reqlore_domain::document::{DocumentId, DocumentKind, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge;
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, Snapshot};
-use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery};
+use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery, RecentChange};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
@@ -25,12 +22,15 @@ use reqlore_domain::untrusted_text::encode_id;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::changed_document::{
+    ChangedDocument, document_names, is_list, keep_related, metadata, newer_change_error,
+    tombstone_of, unknown_version_error, version_of,
+};
 use super::get_history::VersionRecord;
 use super::rule_undo::restore_rule;
-use super::{FIRST_PAGE, HistoryTarget, find_target, find_version};
+use super::{HistoryTarget, find_target, find_version};
 use crate::answer::{ToolAnswer, reply};
 use crate::backlog::delete_item::{depends_on, link_kinds, list_reasons};
-use crate::backlog::item_lookup::document_text;
 use crate::sections::{rule_change, section_list_change};
 use crate::tool::{Tool, decode_arguments, write_tool};
 use crate::transaction::{
@@ -109,106 +109,10 @@ impl Tool for UndoTool {
                 return Err(error.field("version"));
             }
         };
-        restoration.remove_tombstones(&context.ports).await?;
+        restoration.add_tombstones(&context.ports, &write).await?;
         let guard = CallGuard::new(context, &call.caller, &restoration.project);
         restoration.commit(&context.ports, &guard, write, dry_run).await
     }
-}
-
-/// A document and its states before and after the change to undo.
-pub(super) struct ChangedDocument {
-    id: DocumentId,
-    /// The ID as answers print it.
-    name: String,
-    before: Option<Document>,
-    after: Option<Document>,
-    /// The history has no entry before the change.
-    is_first: bool,
-    /// The reason why the document cannot be restored.
-    problem: Option<Error>,
-}
-
-impl ChangedDocument {
-    pub(super) fn new(id: DocumentId, before: Option<Document>, after: Option<Document>) -> Self {
-        let document = before.as_ref().or(after.as_ref());
-        let name = document.and_then(|document| document_names(document).into_iter().next());
-        let reference = Reference::from_document(&id).map(|reference| reference.to_string());
-        let name = name.or(reference).unwrap_or_else(|| id.to_string());
-        Self { id, name, before, after, is_first: false, problem: None }
-    }
-
-    pub(super) fn named(self, name: String) -> Self {
-        Self { name, ..self }
-    }
-
-    /// Reads the states around a change, whose commit need not be the newest one.
-    async fn read(
-        ports: &ApplicationPorts,
-        project: &ProjectKey,
-        id: &DocumentId,
-        (change, commit): (&HistoryEntry, &[DocumentId]),
-    ) -> Result<Self> {
-        let query = HistoryQuery { after: None, limit: FIRST_PAGE };
-        let entries = ports.history.history(project, id, &query).await?.entries;
-        let position = entries.iter().position(|entry| entry.is_of_commit(change));
-        let position = position.unwrap_or(entries.len());
-        let (mut states, mut problem) = ([None, None], None);
-        for (state, entry) in states.iter_mut().zip(&entries[position..]) {
-            match read_text(ports, project, id, entry).await {
-                Ok(text) => *state = text,
-                Err(error) => problem = Some(error),
-            }
-        }
-        let [after, before] = states;
-        let is_first = entries.len() == position + 1;
-        let changed = Self { is_first, ..Self::new(id.clone(), before, after) };
-        if position == entries.len() && !entries.is_empty() {
-            problem = Some(committed_error(&changed.name, &entries[0]));
-        } else if position > 0 || entries.is_empty() {
-            problem = Some(newer_change_error(&changed.name, entries.first()));
-        } else if is_first && !changed.is_created(change, commit) {
-            problem = Some(unknown_version_error(&changed.name));
-        }
-        Ok(Self { problem, ..changed })
-    }
-
-    /// True if the change created the document: its earlier versions may also be unknown.
-    fn is_created(&self, change: &HistoryEntry, commit: &[DocumentId]) -> bool {
-        match self.id.kind {
-            DocumentKind::Deleted => true,
-            // The list of sections names a new one.
-            DocumentKind::Section => commit.contains(&DocumentId::instructions()),
-            _ => {
-                let time = format!("\ncreated_at: {}\n", change.at.to_rfc3339());
-                let text = self.after.as_ref().and_then(|document| document.text().ok());
-                change.origin.tool.is_some() && text.is_some_and(|text| text.contains(&time))
-            }
-        }
-    }
-
-    /// True if the document, which is no tombstone, is deleted again.
-    fn is_deleted(&self) -> bool {
-        self.before.is_none() && self.id.kind != DocumentKind::Deleted
-    }
-}
-
-/// The text after a change; `None` after a deletion.
-pub(super) async fn read_text(
-    ports: &ApplicationPorts,
-    project: &ProjectKey,
-    id: &DocumentId,
-    entry: &HistoryEntry,
-) -> Result<Option<Document>> {
-    let Some(version) = entry.version else { return Ok(None) };
-    let found = ports.history.document_at(project, id, version).await?;
-    if found.is_some() {
-        return Ok(found);
-    }
-    let message = format!(
-        "{id}: version {version} was erased or is no longer in the history; `reqlore restore-item` \
-         restores another one"
-    );
-    Err(Error::new(ErrorKind::Refused, message).reference(id.to_string()))
 }
 
 /// The documents that a commit restores to their state before a change.
@@ -280,35 +184,46 @@ impl Restoration {
         change: HistoryEntry,
         root: Option<DocumentId>,
     ) -> Result<Self> {
-        let mut recent = ports.history.recent_changes(&project, change.at, MAX_CHANGES).await?;
-        let is_cut = recent.len() == MAX_CHANGES;
-        recent.retain(|recent| recent.entry.is_of_commit(&change));
-        let commit: Vec<DocumentId> = recent.into_iter().map(|recent| recent.id).collect();
-        let commit_of = (&change, &*commit);
-        let (mut documents, mut others) = (Vec::new(), commit.clone());
-        if let Some(id) = &root {
-            let first = ChangedDocument::read(ports, &project, id, commit_of).await?;
-            let is_edit = first.is_first || first.before.is_some() == first.after.is_some();
-            let is_section = id.kind == DocumentKind::Section;
-            others.retain(|other| other != id && (!is_edit || (is_section && is_list(other))));
-            documents.push(first);
+        // The commits of Git contain earlier changes.
+        let is_recorded = change.origin.tool.is_some();
+        let since = if is_recorded { change.at } else { Timestamp(i64::MIN) };
+        let recent = ports.history.recent_changes(&project, since, MAX_CHANGES).await?;
+        let mut newest = BTreeMap::new();
+        for RecentChange { id, entry } in &recent {
+            newest.entry(id).or_insert(entry);
         }
-        if is_cut && !others.is_empty() {
+        let known = root.as_ref().and_then(|id| newest.get(id));
+        let known = known.filter(|known| known.version == change.version);
+        let change = known.map_or(change, |known| HistoryEntry::clone(known));
+        let is_of_commit = |recent: &&RecentChange| recent.entry.is_of_commit(&change);
+        if recent.len() == MAX_CHANGES && recent.last().as_ref().is_some_and(is_of_commit) {
             let message = format!(
                 "{MAX_CHANGES} changes followed; `reqlore restore-item` restores single documents"
             );
             return Err(Error::new(ErrorKind::Refused, message));
         }
-        for id in &others {
-            documents.push(ChangedDocument::read(ports, &project, id, commit_of).await?);
+        let commit: Vec<RecentChange> = recent.iter().filter(is_of_commit).cloned().collect();
+        let (mut documents, mut is_edit) = (Vec::new(), false);
+        if let Some(id) = &root {
+            let around = (&change, &*commit);
+            let root = RecentChange { id: id.clone(), entry: change.clone() };
+            let first = ChangedDocument::read(ports, &project, &root, around).await?;
+            is_edit = first.is_first || first.before.is_some() == first.after.is_some();
+            documents.push(first);
+        }
+        for recent in commit.iter().filter(|recent| root.as_ref() != Some(&recent.id)) {
+            if !is_edit || is_list(&recent.id) {
+                let around = (newest[&recent.id], &*commit);
+                documents.push(ChangedDocument::read(ports, &project, recent, around).await?);
+            }
         }
         if root.is_some() {
             keep_related(&mut documents);
         }
         let sections = documents.iter().filter(|one| one.id.kind == DocumentKind::Section).count();
-        let in_commit = commit.iter().filter(|id| id.kind == DocumentKind::Section).count();
+        let in_commit = commit.iter().filter(|one| one.id.kind == DocumentKind::Section).count();
         documents.retain(|one| {
-            // Unless another section changed the list, too: then only the entry is restored.
+            // The entries of other sections stay, and so does a list that the change created.
             let is_whole = one.problem.is_none() && one.before.is_some() && sections == in_commit;
             is_whole || !is_list(&one.id)
         });
@@ -320,25 +235,70 @@ impl Restoration {
             }
             return Err(error);
         }
-        let is_alone = root.is_some_and(|id| !commit.contains(&id)) && change.version.is_none();
+        let is_alone = root.is_some() && commit.is_empty() && change.version.is_none();
         let note = is_alone.then(|| {
             let name = &documents[0].name;
             format!("The history does not say what else was deleted with {name}.")
         });
-        Ok(Self { project, undone: Some(change), documents, note })
+        let restoration = Self { project, undone: Some(change), documents, note };
+        restoration.check_parents(ports).await?;
+        Ok(restoration)
     }
 
-    /// Removes the tombstones of restored documents that the change itself did not write.
-    async fn remove_tombstones(&mut self, ports: &ApplicationPorts) -> Result<()> {
-        let restored = self.documents.iter().filter(|changed| changed.after.is_none());
-        let mut tombstones: Vec<DocumentId> =
-            restored.map(|changed| changed.id.tombstone()).collect();
-        tombstones.retain(|id| self.documents.iter().all(|changed| changed.id != *id));
-        let present = ports.documents.get(&self.project, &tombstones).await?;
-        for document in present.into_iter().flatten() {
-            let id = document.id.clone();
-            self.documents.push(ChangedDocument::new(id, None, Some(document)));
+    /// Refuses to restore an item whose parent stays deleted.
+    async fn check_parents(&self, ports: &ApplicationPorts) -> Result<()> {
+        for changed in &self.documents {
+            let (Some(before), None) = (&changed.before, &changed.after) else { continue };
+            let (DocumentKind::Item(_), Some(item)) = (changed.id.kind, metadata(before).item)
+            else {
+                continue;
+            };
+            let Some(parent) = item.parent else { continue };
+            let words = [parent.to_string()];
+            let is_restored = |one: &ChangedDocument| one.before.is_some() && one.name == words[0];
+            let kind = DocumentKind::Item(parent.kind);
+            if !self.documents.iter().any(is_restored)
+                && ports.documents.lookup(&self.project, kind, &words).await?.concat().is_empty()
+            {
+                let name = encode_id(&changed.name);
+                let message = format!(
+                    "{name} belongs to {parent}, which is deleted. Nothing was changed; \
+                     `reqlore undo {parent}` restores it first"
+                );
+                return Err(Error::new(ErrorKind::Refused, message).reference(&changed.name));
+            }
         }
+        Ok(())
+    }
+
+    /// Removes the tombstones of restored documents, and adds those of deleted ones, if the change
+    /// itself did not write them.
+    async fn add_tombstones(
+        &mut self,
+        ports: &ApplicationPorts,
+        write: &WriteContext,
+    ) -> Result<()> {
+        let written: BTreeSet<_> =
+            self.documents.iter().map(|changed| changed.id.clone()).collect();
+        let mut tombstones = Vec::new();
+        for changed in &self.documents {
+            let id = changed.id.tombstone();
+            if written.contains(&id) {
+                continue;
+            }
+            let [before, after] = match (&changed.before, &changed.after) {
+                (Some(_), None) => [None, get_one(&*ports.documents, &self.project, &id).await?],
+                // A number is not issued again, also if no earlier deletion is restored.
+                (None, Some(document)) if changed.is_deleted() => {
+                    [tombstone_of(document, write)?, None]
+                }
+                _ => continue,
+            };
+            if before.is_some() || after.is_some() {
+                tombstones.push(ChangedDocument::new(id, before, after));
+            }
+        }
+        self.documents.extend(tombstones);
         Ok(())
     }
 
@@ -361,7 +321,10 @@ impl Restoration {
         }
         let deleted = self.documents.iter().filter(|changed| changed.is_deleted());
         let texts = deleted.filter_map(|changed| changed.after.as_ref());
-        let backlinks = BacklinkQuery { kinds, targets: texts.flat_map(document_names).collect() };
+        let backlinks = BacklinkQuery {
+            kinds,
+            targets: texts.map(metadata).flat_map(|meta| document_names(&meta)).collect(),
+        };
         ReadSet { documents, titles_of, backlinks, ..ReadSet::default() }
     }
 
@@ -418,36 +381,23 @@ impl Restoration {
                 titles.insert(section.id.name.clone(), None);
             }
         }
-        let last = self.sections().last().map(|last| (last.id.name.clone(), last.before.is_some()));
-        let key =
-            last.and_then(|(name, remains)| Some((SectionKey::try_from(name).ok()?, remains)));
         let is_restored = self.documents.iter().any(|changed| is_list(&changed.id));
-        let Some((key, remains)) = key.filter(|_| !is_restored) else { return Ok(None) };
+        let last = self.sections().last().filter(|_| !is_restored);
+        let Some(last) = last else { return Ok(None) };
+        let Ok(key) = SectionKey::try_from(last.id.name.clone()) else { return Ok(None) };
         let agents = snapshot.documents.get(self.documents.len()).cloned().flatten();
         let documents = vec![agents, None];
         let snapshot = Snapshot { documents, titles, ..Snapshot::default() };
-        Ok(section_list_change(&snapshot, &key, remains)?.0)
+        Ok(section_list_change(&snapshot, &key, last.before.is_some())?.0)
     }
 
     async fn commit(
-        mut self,
+        self,
         ports: &ApplicationPorts,
         guard: &CallGuard,
         mut write: WriteContext,
         is_dry_run: bool,
     ) -> Result<ToolAnswer> {
-        // A number is not issued again, also if no earlier deletion is restored.
-        let mut tombstones = Vec::new();
-        for changed in self.documents.iter().filter(|changed| changed.is_deleted()) {
-            let id = changed.id.tombstone();
-            if let Some(document) = &changed.after
-                && self.documents.iter().all(|other| other.id != id)
-                && let Some(tombstone) = tombstone_of(document, &write)?
-            {
-                tombstones.push(ChangedDocument::new(id, Some(tombstone), None));
-            }
-        }
-        self.documents.extend(tombstones);
         let names = self.shown().map(|changed| encode_id(&changed.name).into_owned()).collect();
         let verb = if self.undone.is_some() { "undo a change of" } else { "restore" };
         write.reason = format!("{verb} {}", list_reasons(names));
@@ -470,9 +420,7 @@ impl Restoration {
             return Err(newer_change_error(&id.to_string(), newest.as_ref()));
         }
         for changed in restoration.documents.iter().filter(|_| !is_dry_run) {
-            if let Some(restored) = &changed.before {
-                guard.note_restored(restored, changed.after.as_ref());
-            }
+            guard.note_written(changed.after.as_ref(), changed.before.as_ref(), "undo");
         }
         restoration.render(is_dry_run)
     }
@@ -500,100 +448,6 @@ impl Restoration {
         answer.add_notes(self.note.clone());
         Ok(answer)
     }
-}
-
-fn is_list(id: &DocumentId) -> bool {
-    id.kind == DocumentKind::Instructions
-}
-
-fn version_of(document: Option<&Document>) -> Option<Version> {
-    document.map(|document| document.version)
-}
-
-fn metadata(document: &Document) -> DocumentMeta {
-    DocumentMeta::from_document(document, Timestamp::default())
-}
-
-/// The names that links use, the ID first.
-fn document_names(document: &Document) -> Vec<String> {
-    let meta = metadata(document);
-    let reference = meta.reference().map(Into::into);
-    let name = if is_list(&meta.id) { meta.id.to_string() } else { meta.id.name.clone() };
-    reference.into_iter().chain([name]).collect()
-}
-
-/// The tombstone of an item or entity; `None` for other documents.
-fn tombstone_of(document: &Document, write: &WriteContext) -> Result<Option<Document>> {
-    let (at, by) = (write.at.whole_seconds(), &*write.caller.name);
-    let (meta, text) = (metadata(document), document_text(document)?);
-    let body = match (&meta.item, &meta.entity) {
-        (Some(item), _) => backlog::tombstone_text(item, text, at, by),
-        (_, Some(entity)) => knowledge::tombstone_text(entity, text, at, by),
-        _ => return Ok(None),
-    };
-    Ok(Some(Document::new(document.id.tombstone(), body.into())))
-}
-
-/// Keeps the first document, and those that its deletion or restoration took along: children,
-/// documents that lost or regained links, tombstones, and the list of sections.
-fn keep_related(changes: &mut Vec<ChangedDocument>) {
-    let Some(root) = changes.first() else { return };
-    let (root, is_deletion) = (root.id.clone(), root.after.is_none());
-    let (mut related, mut names) = (BTreeSet::new(), Vec::new());
-    if root.kind == DocumentKind::Section {
-        related.insert(DocumentId::instructions());
-    }
-    let mut count = usize::MAX;
-    // Again for children that are in front of their parents.
-    while count != related.len() {
-        count = related.len();
-        for changed in &*changes {
-            let mut states = [changed.before.as_ref(), changed.after.as_ref()];
-            if !is_deletion {
-                states.reverse();
-            }
-            // The deleted documents exist in the first state only.
-            let [Some(with), without] = states else { continue };
-            let (meta, without) = (metadata(with), without.map(metadata));
-            let kept = without.as_ref().map(DocumentMeta::links).unwrap_or_default();
-            let parent = meta.item.as_ref().and_then(|item| item.parent);
-            let is_lost = meta.links().iter().any(|(_, target)| {
-                let is_parent = parent.is_some_and(|parent| *target == parent.to_string());
-                names.iter().any(|name: &String| name == target)
-                    && (is_parent || without.is_some())
-                    && kept.iter().all(|(_, kept)| kept != target)
-            });
-            if (is_lost || changed.id == root)
-                && related.insert(changed.id.clone())
-                && without.is_none()
-            {
-                names.extend(document_names(with));
-                related.insert(changed.id.tombstone());
-            }
-        }
-    }
-    changes.retain(|changed| related.contains(&changed.id));
-}
-
-fn unknown_version_error(name: &str) -> Error {
-    let message = format!("{}: no version before its last change is known", encode_id(name));
-    Error::new(ErrorKind::Refused, message).reference(name)
-}
-
-/// The history lists a Git commit in place of the changes that it contains.
-fn committed_error(name: &str, newest: &HistoryEntry) -> Error {
-    let (shown, change) = (encode_id(name), VersionRecord::from(newest).line(None));
-    let message = format!(
-        "{shown} changed since, or the change is part of a Git commit: {change}. Nothing was \
-         changed; `reqlore undo {shown}` restores the state before that"
-    );
-    Error::new(ErrorKind::Conflict, message).reference(name)
-}
-
-fn newer_change_error(name: &str, newer: Option<&HistoryEntry>) -> Error {
-    let change = newer.map(|newer| VersionRecord::from(newer).line(None)).unwrap_or_default();
-    let message = format!("{} changed since: {change}. Nothing was changed", encode_id(name));
-    Error::new(ErrorKind::Conflict, message).reference(name)
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl ChangePlan for EntityDeletion {
             return Err(error.field("reference").reference(reference));
         };
         check_version(self.if_version, &document, reference)?;
-        state.check_shown(self.if_version, &document, &state.guard.values(&document), None)?;
+        state.check_shown(self.if_version, &document, None)?;
         let text = document_text(&document)?;
         let (entity, _) = Entity::parse(&id.name, text);
         let tombstone = knowledge::tombstone_text(&entity, text, self.at, &self.user);

@@ -28,7 +28,6 @@ use crate::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
 };
 use crate::transaction::check_version;
-use crate::write_guard::FieldValue;
 
 /// Relation names and their targets.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -436,19 +435,10 @@ impl ChangePlan for UpdatePlan {
             return Ok(Some(entity_decision(Action::Keep, id, &self.project)));
         };
         let edited = Document::new(id.clone(), edited.into());
-        let old = FieldValue::of_entity(state.guard.item_project(&id).as_str(), entity, text);
-        state.check_shown(self.if_version, &document, &old, Some(&edited_fields(edit)))?;
+        state.check_shown(self.if_version, &document, Some(&edited))?;
         state.put(edited);
         Ok(Some(entity_decision(Action::Update, id, &self.project)))
     }
-}
-
-/// The names and values of the fields that an edit sets, for the write guard.
-fn edited_fields(edit: EntityEdit) -> Vec<(&'static str, String)> {
-    let tags = edit.tags.map(|tags| tags.join(", "));
-    let fields =
-        [("title", edit.title), ("body", edit.body), ("status", edit.status), ("tags", tags)];
-    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 #[cfg(test)]

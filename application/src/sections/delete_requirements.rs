@@ -80,9 +80,11 @@ Returns the deleted requirement text, or an error if not found.",
         super::read_documents(ports, &project, None, write_context.clone()).await?;
         let read_set = super::write_read_set(&key);
         let guard = CallGuard::new(context, &call.caller, &project);
-        let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, &guard);
+        let shown = guard.clone();
+        let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, &shown);
         let ((deleted, version, note), _) =
             commit_decision(ports, &project, read_set, write_context, decide).await?;
+        guard.note_rule(&format!("{key}:{}", deleted.index), String::new());
         let details = DeletedRequirement {
             project: project.to_string(),
             section: key.as_str().to_owned(),
@@ -115,8 +117,8 @@ impl Arguments {
     ) -> Result<(Vec<DocumentChange>, SectionDeletion)> {
         let (_, section) = super::snapshot_documents(snapshot);
         let key = &self.section;
-        let index = Some(self.index.as_str());
-        super::check_version(self.if_version, section, key, index, Some((guard, None)))?;
+        let index = self.index.as_str();
+        super::check_version(self.if_version, section, key, Some(index))?;
         let Some(document) = section else {
             let keys: Vec<&str> = snapshot.titles.keys().map(String::as_str).collect();
             let message = SECTION_NOT_FOUND;
@@ -127,9 +129,12 @@ impl Arguments {
             let requirements = section.requirements();
             let indices: Vec<&str> =
                 requirements.iter().map(|requirement| requirement.index).collect();
-            let (message, index) = (REQUIREMENT_NOT_FOUND, self.index.as_str());
+            let message = REQUIREMENT_NOT_FOUND;
             return Err(not_found_error(message, "index", index, "rules", &indices));
         };
+        if self.if_version.is_none() {
+            guard.check_rule((key, Some(document)), index, None)?;
+        }
         let id = DocumentId::section(key.as_str());
         let body = deleted.body.take().map(Bytes::from);
         let remains = body.is_some();

@@ -27,7 +27,6 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use crate::ApplicationPorts;
 use crate::answer::text_borders;
 use crate::transaction::{check_text_merged, commit_decision};
-use crate::write_guard::CallGuard;
 
 pub(crate) type ProjectRoot = BoundedString<1_000>;
 pub(crate) type OperationDescription = BoundedString<10_000>;
@@ -229,21 +228,16 @@ fn check_new_section(key: &SectionKey, titles: &SectionTitles) -> Result<()> {
 }
 
 /// Returns a conflict with the current rule if the section is not at the expected version. `index`
-/// is `None` for a new rule. Without a version, the write guard checks the rule that gets a new
-/// text, or none because it is deleted. Returns its note.
+/// is `None` for a new rule.
 fn check_version(
     expected: Option<VersionPrefix>,
     section: Option<&Document>,
     key: &SectionKey,
     index: Option<&str>,
-    replaced_by: Option<(&CallGuard, Option<&str>)>,
-) -> Result<Option<String>> {
-    let Some(expected) = expected else {
-        let (Some(document), Some((guard, text))) = (section, replaced_by) else { return Ok(None) };
-        return guard.check_rule(document, index.unwrap_or_default(), text);
-    };
+) -> Result<()> {
+    let Some(expected) = expected else { return Ok(()) };
     if section.is_some_and(|document| expected.matches(document.version)) {
-        return Ok(None);
+        return Ok(());
     }
     let message = match section {
         None => format!(

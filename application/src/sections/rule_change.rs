@@ -251,21 +251,21 @@ impl RuleEdits {
             return Err(Error::new(ErrorKind::Internal, "A section has no edits."));
         };
         let original = edits.original.as_ref();
-        let replaced_by = match &change.edit {
-            RuleEdit::Create(..) => None,
-            RuleEdit::Update(_, text) => Some((state.guard, Some(text.as_str()))),
-            RuleEdit::Delete(_) => Some((state.guard, None)),
-        };
-        let (version, index) = (change.if_version, change.index());
-        let note = super::check_version(version, original, key, index, replaced_by)?;
-        if let Some(note) = note {
-            state.add_note(note);
-        }
+        super::check_version(change.if_version, original, key, change.index())?;
         if let (None, None, RuleEdit::Create(..)) = (original, &current, &change.edit) {
             super::check_new_section(key, titles)?;
         }
         let source = current.as_ref().map_or(Ok(""), super::editable_text)?;
         let outcome = edits.edit(change, source, columns, titles, entry)?;
+        if let (None, RuleEdit::Update(index, _) | RuleEdit::Delete(index)) =
+            (change.if_version, &change.edit)
+        {
+            let rule = (key, edits.original.as_ref());
+            let new = outcome.text.as_deref();
+            if let Some(note) = state.guard.check_rule(rule, index.as_str(), new)? {
+                state.add_note(note);
+            }
+        }
         if let Some(text) = outcome.text {
             state.report_rule(text);
         }

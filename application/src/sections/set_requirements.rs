@@ -137,8 +137,10 @@ Returns the added/modified requirement (text or index may be adjusted according 
         }
         guard.move_rules(&moved);
         let address = format!("{key}:{}", set.index);
-        let written = Some(version).filter(|_| !committed.versions.is_empty());
-        guard.note_rule(&address, set.text.clone(), written, spec.name);
+        guard.note_rule(&address, set.text.clone());
+        if !committed.versions.is_empty() {
+            guard.note_write(&DocumentId::section(key.as_str()), version, spec.name);
+        }
         let result = SetResult {
             project: project.to_string(),
             section: key.as_str().to_owned(),
@@ -176,15 +178,19 @@ impl Arguments {
             IndexArgument::New => self.before.as_ref(),
         };
         let index = index.map(RequirementIndex::as_str);
-        let is_new = matches!(self.index, IndexArgument::New);
-        let replaced_by = Some((guard, Some(self.text.as_str()))).filter(|_| !is_new);
-        let replaced = super::check_version(self.if_version, section, key, index, replaced_by)?;
+        super::check_version(self.if_version, section, key, index)?;
         // An existing section keeps its key, even if new ones may not be named like it.
         if section.is_none() {
             super::check_new_section(key, &snapshot.titles)?;
         }
         let source = section.map_or(Ok(""), super::editable_text)?;
         let mut set = self.edit(&Section::parse(source), columns)?;
+        let replaced = match (&self.index, self.if_version) {
+            (IndexArgument::At(index), None) => {
+                guard.check_rule((key, section), index.as_str(), Some(&set.text))?
+            }
+            _ => None,
+        };
         let id = DocumentId::section(key.as_str());
         let mut changes = Vec::new();
         // The body is moved, because a section may be large.

@@ -2,19 +2,20 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use reqlore_domain::backlog::{ItemMeta, RequirementType, Status};
+use reqlore_domain::backlog::{ItemMeta, Reference, RequirementType, Status};
 use reqlore_domain::document::{Document, DocumentKind};
 use reqlore_domain::front_matter;
-use reqlore_domain::knowledge::Entity;
-use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::sections::{Requirement, Section};
+use reqlore_domain::knowledge::{Entity, EntityLink};
+use reqlore_domain::name_form::fold_name;
+use reqlore_domain::sections::Section;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
 
 use crate::document_label::SECTION_REQUIREMENT;
+use crate::show_keys::{EntryKeys, ShowKeys};
 
-/// The name of the only field of a rule, whose ID is such as `checkout:3`.
-pub(super) const RULE_TEXT: &str = "text";
+/// The key of the value that stands for all absent ones of its group.
+pub(super) const ABSENT: &str = "";
 
 pub(super) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -22,88 +23,123 @@ pub(super) fn hash_of(value: &(impl Hash + ?Sized)) -> u64 {
     hasher.finish()
 }
 
-/// Wrapping changes the white space of rules.
-pub(super) fn hash_text(name: &str, text: &str) -> u64 {
-    match name {
-        RULE_TEXT => hash_of(&text.split_whitespace().collect::<Vec<_>>()),
-        _ => hash_of(text.trim()),
-    }
-}
-
-/// A field of an item, an entity or a rule.
+/// A field of an item or entity, the targets of a relation, or the text of a rule.
+#[derive(Clone)]
 pub(crate) struct FieldValue {
-    project: String,
+    /// Identifies the values that are shown together: the fields of an item, the links of an
+    /// entity, or the rules of a section.
+    pub(super) group: u64,
+    /// Identifies the value in its group.
+    pub(super) key: u64,
     /// As answers print it.
     pub(super) id: String,
     pub(super) name: String,
+    /// Empty if it is absent.
     pub(super) text: String,
 }
 
 impl FieldValue {
-    pub(super) fn new(project: &str, id: &str, name: &str, text: String) -> Self {
-        Self { project: project.to_owned(), id: id.to_owned(), name: name.to_owned(), text }
+    fn field(project: &str, id: &str, name: &str, text: String) -> Self {
+        let (group, key) = (hash_of(&(project, id)), hash_of(name));
+        Self { group, key, id: id.to_owned(), name: name.to_owned(), text }
     }
 
-    pub(crate) fn of_item(
-        project: &ProjectKey,
-        item: &ItemMeta,
-        document: &Document,
-        text: &str,
-    ) -> Vec<Self> {
-        let id = item.display_name(&document.id.name);
+    pub(super) fn rule(project: &str, section: &str, index: &str, text: String) -> Self {
+        let group = hash_of(&(project, fold_name(section), "rules"));
+        let (id, name) = (format!("{section}:{index}"), "text".to_owned());
+        Self { group, key: hash_of(index), id, name, text }
+    }
+
+    fn of_rules(project: &str, section: &str, text: &str, is_whole: bool) -> Vec<Self> {
+        let absent = is_whole.then(|| Self::rule(project, section, ABSENT, String::new()));
+        let mut values = Vec::from_iter(absent);
+        let rules = Section::parse(text);
+        // An index names the first rule that has it, and the last value of a key is noted.
+        for rule in rules.requirements().iter().rev() {
+            values.push(Self::rule(project, section, rule.index, rules.text(rule)));
+        }
+        values
+    }
+
+    /// The links of an entity, sorted by relation.
+    fn of_links(project: &str, id: &str, links: &[EntityLink]) -> Vec<Self> {
+        let group = hash_of(&(project, id, "links"));
+        let of_relation = |relation: &str| {
+            let (key, name) = (hash_of(relation), format!("links.{relation}"));
+            Self { group, key, id: id.to_owned(), name, text: String::new() }
+        };
+        let mut values = vec![of_relation(ABSENT)];
+        for EntityLink { relation, attribute, target, .. } in links {
+            let same = values.pop_if(|last| last.key == hash_of(&**relation));
+            let mut value = same.unwrap_or_else(|| of_relation(relation));
+            let separator = if value.text.is_empty() { "" } else { ", " };
+            value.text.extend([separator, target]);
+            if let Some(attribute) = attribute {
+                value.text.extend([" (", attribute, ")"]);
+            }
+            values.push(value);
+        }
+        values
+    }
+
+    pub(super) fn of_item(project: &str, id: &str, item: ItemMeta, text: &str) -> Vec<Self> {
         let fields = [
-            ("title", item.title.clone()),
-            ("description", ItemMeta::description(text).replace("\r\n", "\n")),
+            ("title", item.title),
+            ("description", ItemMeta::description(text).to_owned()),
             ("status", item.status.map_or("", Status::name).to_owned()),
             ("priority", item.priority.map(|value| value.number().to_string()).unwrap_or_default()),
             ("type", item.requirement_type.map_or("", RequirementType::name).to_owned()),
             ("parent", item.parent.map(|parent| parent.to_string()).unwrap_or_default()),
-            ("assignee", item.assignee.clone().unwrap_or_default()),
+            ("assignee", item.assignee.unwrap_or_default()),
             ("tags", item.tags.join(", ")),
         ];
-        fields.map(|(name, text)| Self::new(project.as_str(), &id, name, text)).into()
+        fields.map(|(name, text)| Self::field(project, id, name, text)).into()
     }
 
-    pub(crate) fn of_entity(project: &str, entity: Entity, text: &str) -> Vec<Self> {
+    fn of_entity(project: &str, entity: Entity, text: &str) -> Vec<Self> {
+        let links = Self::of_links(project, &entity.id, &entity.links);
         let fields = [
             ("title", entity.title),
             ("status", entity.status.unwrap_or_default()),
             ("tags", entity.tags.join(", ")),
             ("body", front_matter::body(text).to_owned()),
         ];
-        fields.map(|(name, text)| Self::new(project, &entity.id, name, text)).into()
+        let fields = fields.map(|(name, text)| Self::field(project, &entity.id, name, text));
+        fields.into_iter().chain(links).collect()
     }
 
-    /// Identifies the item.
-    pub(super) fn item(&self) -> u64 {
-        hash_of(&(&self.project, &self.id))
+    /// The fields of an entity that `show` has, except the body.
+    pub(crate) fn of_metadata<Keys: EntryKeys>(
+        project: &str,
+        entity: &Entity,
+        show: &ShowKeys<Keys>,
+    ) -> Vec<Self> {
+        let mut values = Self::of_entity(project, entity.clone(), "");
+        values.retain(|value| {
+            let key = value.name.split('.').next().unwrap_or_default();
+            key != "body" && show.has(key)
+        });
+        values
     }
 
+    /// The fields of an item or entity, or the rules of a section.
+    pub(super) fn of_document(project: &str, document: &Document) -> Vec<Self> {
+        let (name, Ok(text)) = (&*document.id.name, document.text()) else { return Vec::new() };
+        match document.id.kind {
+            DocumentKind::Item(kind) => {
+                let (item, _) = ItemMeta::parse(kind, name, text, Timestamp::default());
+                let id = item.display_name(name).into_owned();
+                Self::of_item(project, &id, item, text)
+            }
+            DocumentKind::Entity => Self::of_entity(project, Entity::parse(name, text).0, text),
+            DocumentKind::Section => Self::of_rules(project, name, text, true),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Answers leave out white space at the end, and may have other line ends.
     pub(super) fn hash(&self) -> u64 {
-        hash_text(&self.name, &self.text)
-    }
-}
-
-/// The fields of an item or entity, or the rules of a section.
-pub(super) fn document_values(project: &ProjectKey, document: &Document) -> Vec<FieldValue> {
-    let (name, Ok(text)) = (&*document.id.name, document.text()) else { return Vec::new() };
-    match document.id.kind {
-        DocumentKind::Item(kind) => {
-            let (item, _) = ItemMeta::parse(kind, name, text, Timestamp::default());
-            FieldValue::of_item(project, &item, document, text)
-        }
-        DocumentKind::Entity => {
-            FieldValue::of_entity(project.as_str(), Entity::parse(name, text).0, text)
-        }
-        DocumentKind::Section => {
-            let section = Section::parse(text);
-            let of_rule = |rule: &Requirement<'_>| {
-                let address = format!("{name}:{}", rule.index);
-                FieldValue::new(project.as_str(), &address, RULE_TEXT, section.text(rule))
-            };
-            section.requirements().iter().map(of_rule).collect()
-        }
-        _ => Vec::new(),
+        hash_of(&*self.text.trim_end().replace("\r\n", "\n"))
     }
 }
 
@@ -112,7 +148,7 @@ pub(super) struct FieldCollector<'a> {
     shows: &'a dyn Fn(&str) -> bool,
     /// The reports of the answer about texts that it cuts.
     cut: String,
-    values: Vec<FieldValue>,
+    pub(super) values: Vec<FieldValue>,
 }
 
 impl<'a> FieldCollector<'a> {
@@ -122,19 +158,19 @@ impl<'a> FieldCollector<'a> {
         Self { shows, cut, values: Vec::new() }
     }
 
-    pub(super) fn collect(mut self, project: &ProjectKey, data: &Value) -> Vec<FieldValue> {
-        self.add(project.as_str(), data);
-        self.values
-    }
-
-    fn add(&mut self, project: &str, data: &Value) {
+    pub(super) fn add(&mut self, project: &str, data: &Value) {
         match data {
             Value::Array(list) => list.iter().for_each(|data| self.add(project, data)),
             Value::Object(object) => {
                 let text = |key| object.get(key).and_then(Value::as_str);
+                let has = |key| object.contains_key(key);
                 let project = text("project").unwrap_or(project);
                 match (text("section"), text("text"), text("reference_id").or(text("id"))) {
-                    (Some(section), Some(rules), _) => self.add_rules(project, section, rules),
+                    // A written rule has no count, and chosen rules have the total.
+                    (Some(section), Some(rules), _) if has("count") => {
+                        let rules = FieldValue::of_rules(project, section, rules, !has("total"));
+                        self.values.extend(rules);
+                    }
                     (_, _, Some(id)) => {
                         let kind = text("kind").unwrap_or_default();
                         for (key, value) in object {
@@ -150,9 +186,11 @@ impl<'a> FieldCollector<'a> {
     }
 
     fn add_field(&mut self, project: &str, (id, kind): (&str, &str), key: &str, value: &Value) {
+        let item = Reference::parse(id);
         let name = match key {
-            "title" | "description" | "status" | "priority" | "tags" | "body" | "raw" => key,
-            "text" => "body",
+            "title" | "description" | "status" | "priority" | "tags" | "raw" => key,
+            "text" | "body" if item.is_some() => "description",
+            "text" | "body" => "body",
             "type_name" => "type",
             "epic" | "user_story" | "parent" => "parent",
             "assignee_username" => "assignee",
@@ -164,32 +202,26 @@ impl<'a> FieldCollector<'a> {
             return;
         }
         let text = text_of(value);
-        match (kind, name) {
-            ("section", "body" | "raw") => self.add_rules(project, id, &text),
-            (SECTION_REQUIREMENT, "body") => self.push(project, id, RULE_TEXT, text),
-            (SECTION_REQUIREMENT, "raw") => {
-                let section = id.rsplit_once(':').map_or(id, |(section, _)| section);
-                self.add_rules(project, section, &text);
+        self.values.extend(match (kind, name, item) {
+            ("section", "body" | "raw", _) => FieldValue::of_rules(project, id, &text, true),
+            (SECTION_REQUIREMENT, "body" | "raw", _) => {
+                let (section, index) = id.rsplit_once(':').unwrap_or((id, ABSENT));
+                if name == "raw" {
+                    FieldValue::of_rules(project, section, &text, false)
+                } else {
+                    vec![FieldValue::rule(project, section, index, text)]
+                }
             }
-            (_, "raw") => {
+            (_, "raw", Some(Reference { kind, .. })) => {
+                let (item, _) = ItemMeta::parse(kind, id, &text, Timestamp::default());
+                FieldValue::of_item(project, id, item, &text)
+            }
+            (_, "raw", None) => {
                 let entity = Entity { id: id.to_owned(), ..Entity::parse(id, &text).0 };
-                self.values.extend(FieldValue::of_entity(project, entity, &text));
+                FieldValue::of_entity(project, entity, &text)
             }
-            _ => self.push(project, id, name, text),
-        }
-    }
-
-    fn add_rules(&mut self, project: &str, section: &str, text: &str) {
-        let rules = Section::parse(text);
-        // The last one is noted, and an index names the first rule that has it.
-        for rule in rules.requirements().iter().rev() {
-            let address = format!("{section}:{}", rule.index);
-            self.push(project, &address, RULE_TEXT, rules.text(rule));
-        }
-    }
-
-    fn push(&mut self, project: &str, id: &str, name: &str, text: String) {
-        self.values.push(FieldValue::new(project, id, name, text));
+            _ => vec![FieldValue::field(project, id, name, text)],
+        });
     }
 }
 

@@ -65,14 +65,14 @@ impl Client {
 
 const DECISION: &str = "---\nid: dec-000001\ntitle: t0\nstatus: proposed\n---\nt0\n";
 
-/// A story, a decision and a rule, whose texts are `t0`.
+/// A story, a decision and a rule, whose values are 0.
 async fn project() -> TestApplication {
     let testing = TestApplication::new();
     testing.data("create_epic", json!({ "title": "Epic", "priority": 1 })).await;
     let story = json!({ "epic": "EP-001", "title": "t0", "description": "t0", "priority": 2 });
     testing.data("create_user_story", story).await;
     testing.write_entity("decisions/dec-000001", DECISION).await;
-    testing.write(DocumentId::section("general"), "**1.** t0\n").await;
+    testing.write(DocumentId::section("general"), "**1.** t0\n\n**2.** Other.\n").await;
     testing
 }
 
@@ -91,33 +91,53 @@ fn read_story() -> Value {
 }
 
 /// The fields of the model: the tool that sets each, its argument, and the ID of its item.
-const FIELDS: [(&str, &str, &str); 6] = [
+const FIELDS: [(&str, &str, &str); 7] = [
     ("update_user_story", "title", "US-001"),
     ("update_user_story", "description", "US-001"),
     ("update_user_story", "status", "US-001"),
     ("ixchel_update", "title", "dec-000001"),
     ("ixchel_update", "body", "dec-000001"),
     ("reqlix_set_requirements", "text", "general:1"),
+    ("ixchel_update", "links", "dec-000001"),
 ];
 const STATUS: usize = 2;
+const RULE: usize = 5;
+const LINKS: usize = 6;
 const TITLE: [usize; 2] = [0, 3];
+/// The value of a rule that does not exist.
+const DELETED: usize = 3;
 
+/// The value as a refusal shows it. Long texts differ in their indentation alone.
 fn value_text(field: usize, value: usize) -> String {
     match field {
         STATUS => ["Backlog", "Draft", "Done"][value].to_owned(),
-        _ => format!("t{value}"),
+        LINKS => ["(none)", "EP-001", "US-001"][value].to_owned(),
+        0 | 3 => format!("t{value}"),
+        _ => ["t0", "```\na\n```", "```\n  a\n```", "(none)"][value].to_owned(),
     }
 }
 
 fn write_call(field: usize, value: usize) -> (&'static str, Value) {
     let (tool, argument, id) = FIELDS[field];
-    let value = value_text(field, value);
     let arguments = match tool {
-        "update_user_story" => story(argument, &value),
-        "ixchel_update" => json!({ "id": id, argument: value }),
-        _ => rule(&value),
+        "update_user_story" => story(argument, &value_text(field, value)),
+        "ixchel_update" => json!({ "id": id, argument: value_of(field, value) }),
+        _ if value == DELETED => {
+            return ("reqlix_delete_requirements", json!({ "section": "general", "index": "1" }));
+        }
+        _ => rule(&value_text(field, value)),
     };
     (tool, arguments)
+}
+
+/// The value as an argument.
+fn value_of(field: usize, value: usize) -> Value {
+    let text = value_text(field, value);
+    match field {
+        LINKS if value == 0 => json!({ "depends_on": [] }),
+        LINKS => json!({ "depends_on": [text] }),
+        _ => json!(text),
+    }
 }
 
 /// The fields of a read, and its call.
@@ -130,13 +150,16 @@ fn read_call(read: usize) -> (Vec<usize>, &'static str, Value) {
         2 => (vec![0, 2], "list_items", json!({ "kind": "user_story" })),
         3 => (vec![0], "list_items", titles),
         4 => (vec![0, 2], "epic_hierarchy", json!({ "epic": "EP-001" })),
-        5 => (vec![3, 4], "ixchel_show", json!({ "id": "dec-000001" })),
+        5 => (vec![3, 4, LINKS], "ixchel_show", json!({ "id": "dec-000001" })),
         6 => (vec![3], "list_items", json!({ "kind": "decision" })),
         7 => (vec![3, 4], "ixchel_context", json!({ "id": "dec-000001" })),
         8 => (vec![5], "reqlix_get_requirements", rules),
         9 => (vec![5], "get_item", json!({ "reference": "general:1" })),
         10 => (vec![5], "get_item", json!({ "reference": "general" })),
-        _ => (vec![3, 4], "get_item", json!({ "reference": "dec-000001" })),
+        11 => (vec![LINKS], "get_item", json!({ "reference": "dec-000001", "show": ["links"] })),
+        12 => (vec![0, 1, 2], "get_history", read_story()),
+        13 => (vec![3, 4, LINKS], "get_history", json!({ "reference": "dec-000001" })),
+        _ => (vec![3, 4, LINKS], "get_item", json!({ "reference": "dec-000001" })),
     }
 }
 
@@ -162,8 +185,8 @@ enum Step {
 }
 
 fn steps(callers: usize) -> impl Strategy<Value = Vec<Step>> {
-    let (caller, field, value) = (0..callers, 0..FIELDS.len(), 0..3_usize);
-    let read = (caller.clone(), 0..12_usize, any::<bool>())
+    let (caller, field, value) = (0..callers, 0..FIELDS.len(), 0..=DELETED);
+    let read = (caller.clone(), 0..15_usize, any::<bool>())
         .prop_map(|(caller, read, both)| Step::Read { caller, read, both });
     let write = (caller, field.clone(), value.clone(), any::<bool>(), any::<bool>()).prop_map(
         |(caller, field, value, both, in_batch)| Step::Write {
@@ -201,7 +224,19 @@ impl Model {
 
 fn batch(field: usize, value: usize) -> Value {
     let (_, argument, id) = FIELDS[field];
-    json!({ "changes": [{ "update": id, argument: value_text(field, value) }] })
+    if value == DELETED {
+        return json!({ "changes": [{ "delete": id }] });
+    }
+    json!({ "changes": [{ "update": id, argument: value_of(field, value) }] })
+}
+
+/// The arguments of a read; for `get_history` those that return the newest text.
+async fn newest_version(testing: &TestApplication, tool: &str, mut arguments: Value) -> Value {
+    if tool == "get_history" {
+        let versions = testing.data(tool, arguments.clone()).await["versions"].take();
+        arguments["version"] = versions[0]["version"].clone();
+    }
+    arguments
 }
 
 async fn play(callers: usize, steps: &[Step]) -> Result<(), TestCaseError> {
@@ -218,9 +253,14 @@ async fn play(callers: usize, steps: &[Step]) -> Result<(), TestCaseError> {
                 let (fields, tool, arguments) = read_call(read);
                 let format = if both { AnswerFormat::Both } else { AnswerFormat::Text };
                 let client = Client { format, ..clients[caller].clone() };
-                client.text(tool, arguments).await;
-                model.show(caller, &fields);
+                let arguments = newest_version(&testing, tool, arguments).await;
+                // A deleted rule is not found.
+                if client.call(tool, arguments).await.is_ok() {
+                    model.show(caller, &fields);
+                }
             }
+            Step::Edit { field, value } | Step::Write { field, value, .. }
+                if value == DELETED && (field != RULE || model.values[RULE] == DELETED) => {}
             Step::Edit { field, value } => {
                 let (tool, arguments) = write_call(field, value);
                 testing.call(tool, arguments).await.unwrap();
@@ -229,6 +269,7 @@ async fn play(callers: usize, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Write { caller, field, value, both, in_batch } => {
                 let format = if both { AnswerFormat::Both } else { AnswerFormat::Text };
                 let client = Client { format, ..clients[caller].clone() };
+                let in_batch = in_batch && model.values[field] != DELETED;
                 let (tool, arguments) = if in_batch {
                     ("apply_changes", batch(field, value))
                 } else {
@@ -245,14 +286,14 @@ async fn play(callers: usize, steps: &[Step]) -> Result<(), TestCaseError> {
                 let is_kept = model.values[field] == value;
                 model.values[field] = value;
                 // The answer shows the rule.
-                if !is_kept || field == 5 {
+                if !is_kept || field == RULE {
                     model.show(caller, &[field]);
                 }
                 // The answer of a single tool shows further fields of the item.
                 if !in_batch && field <= STATUS {
                     let shown: &[usize] = if both { &[0, 1, 2] } else { &TITLE[..1] };
                     model.show(caller, shown);
-                } else if !in_batch && (field == 3 || field == 4) {
+                } else if !in_batch && both && tool == "ixchel_update" {
                     model.show(caller, &TITLE[1..]);
                 }
             }
@@ -260,7 +301,7 @@ async fn play(callers: usize, steps: &[Step]) -> Result<(), TestCaseError> {
     }
     let text = Client::local(&testing).text("get_item", read_story()).await;
     prop_assert!(text.contains(&format!("US-001: t{}", model.values[0])), "{text}");
-    prop_assert!(text.contains(&format!("\nt{}", model.values[1])), "{text}");
+    prop_assert!(text.contains(&value_text(1, model.values[1])), "{text}");
     Ok(())
 }
 
@@ -296,8 +337,9 @@ async fn stale_write_is_refused_with_the_text_and_the_next_call() {
     let error = bob.refusal("update_user_story", story("description", "Bob's text.")).await;
     let version = error.message.split("if_version: ").nth(1).unwrap()[..8].to_owned();
     let expected = format!(
-        "Conflict: description of US-001 changed since it was last shown to you. Nothing was \
-         changed. Send the call again with both changes merged, with if_version: {version}. \
+        "Conflict: description of US-001 changed since it was last shown to you ({version} \
+         1970-01-01T00:00:00Z tester, update_user_story: update US-001). Nothing was changed. \
+         Send the call again with both changes merged, with if_version: {version}. \
          Current description:\nAnn's text."
     );
     assert_eq!(error.message, expected);
@@ -409,6 +451,64 @@ async fn own_renumbering_is_no_change_of_others() {
     bob.text("reqlix_set_requirements", insert("Before.")).await;
     // Now another rule has this index.
     ann.refusal("reqlix_set_requirements", second).await;
+}
+
+#[tokio::test]
+async fn links_are_guarded_by_relation() {
+    let testing = project().await;
+    let [ann, bob] = [Client::local(&testing), Client::local(&testing)];
+    let link = |relation: &str, ids: &[&str]| {
+        let links = json!({ relation: ids });
+        json!({ "id": "dec-000001", "links": links })
+    };
+    for client in [&ann, &bob] {
+        client.text("get_item", json!({ "reference": "dec-000001" })).await;
+    }
+    ann.text("ixchel_update", link("depends_on", &["US-001"])).await;
+    // Another relation is unchanged.
+    bob.text("ixchel_update", link("implements", &["EP-001"])).await;
+    let error = bob.refusal("ixchel_update", link("depends_on", &["EP-001"])).await;
+    assert!(error.message.contains("Current links.depends_on:\nUS-001"), "{error}");
+    // The answer showed that there are no tags.
+    ann.text("ixchel_update", json!({ "id": "dec-000001", "tags": ["ann"] })).await;
+    bob.refusal("ixchel_update", json!({ "id": "dec-000001", "tags": ["bob"] })).await;
+    // The link that ann's own deletion removes is no change of others.
+    ann.text("delete_item", json!({ "reference": "US-001", "cascade": true })).await;
+    ann.text("ixchel_update", link("depends_on", &["EP-001"])).await;
+}
+
+#[tokio::test]
+async fn search_hits_count_as_shown() {
+    let testing = project().await;
+    let [ann, bob] = [Client::local(&testing), Client::local(&testing)];
+    let text = ann.text("search_global", json!({ "query": "t0" })).await;
+    assert!(text.contains("US-001") && text.contains("Backlog"), "{text}");
+    bob.text("update_user_story", story("status", "Draft")).await;
+    ann.refusal("update_user_story", story("status", "Done")).await;
+    ann.text("search_global", json!({ "query": "t0" })).await;
+    ann.text("update_user_story", story("status", "Done")).await;
+}
+
+#[tokio::test]
+async fn rule_of_a_deleted_section_is_written_after_a_read() {
+    let testing = project().await;
+    let [ann, bob] = [Client::local(&testing), Client::local(&testing)];
+    let get = json!({ "section": "general" });
+    ann.text("reqlix_get_requirements", get.clone()).await;
+    for index in ["1", "2"] {
+        let delete = json!({ "section": "general", "index": index });
+        bob.text("reqlix_delete_requirements", delete).await;
+    }
+    let error = ann.refusal("reqlix_set_requirements", rule("New.")).await;
+    let advice = "Read the section, then send the call again to write the rule again. Current \
+                  text:\n(none)";
+    assert!(error.message.ends_with(advice), "{error}");
+    ann.text("reqlix_get_requirements", get).await;
+    ann.text("reqlix_set_requirements", rule("New.")).await;
+    // A caller that was never shown the section writes, too.
+    let other = Client::local(&testing);
+    other.text("reqlix_delete_requirements", json!({ "section": "general", "index": "1" })).await;
+    other.text("reqlix_set_requirements", rule("Again.")).await;
 }
 
 #[tokio::test]

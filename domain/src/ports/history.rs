@@ -1,7 +1,7 @@
 //! Port of a storage for the earlier versions of documents.
 //!
 //! Databases keep them in their own tables, written in the transaction of the change. Files have
-//! the history of their Git repository, and a record of the changes that are not committed yet.
+//! the history of their Git repository, and a record of the latest changes on the machine.
 //!
 //! A name in parentheses is the case of the contract suite that checks the rule.
 
@@ -202,6 +202,8 @@ pub enum HistoryNote {
     Truncated,
     /// Git failed otherwise; the log has the reason.
     Unreadable,
+    /// The local history cannot be read or written.
+    LocalBlocked,
 }
 
 /// The number and origin of the present version.

@@ -158,11 +158,14 @@ pub(crate) fn documents_after(
     kind: DocumentKind,
     last: Option<&str>,
 ) -> RowQuery {
+    names_after(metas_of_kind(project, kind), last).sorted_by(&["name"])
+}
+
+/// Selects the rows with names after the last one of a page.
+pub(crate) fn names_after(query: RowQuery, last: Option<&str>) -> RowQuery {
     // The next name in the order of bytes.
     let first = last.map(|name| format!("{name}\0")).unwrap_or_default();
-    metas_of_kind(project, kind)
-        .within("name", Value::Text(&first)..AFTER_TEXTS.into())
-        .sorted_by(&["name"])
+    query.within("name", Value::Text(&first)..AFTER_TEXTS.into())
 }
 
 pub(crate) async fn metadata_page(

@@ -1,7 +1,8 @@
 //! Three servers on one simulated database with faults: clients with random operations, and checks
 //! of every answer.
 //!
-//! `REQLORE_SIMULATION_SEED` runs one seed, `REQLORE_SIMULATION_COUNT` sets the number of seeds.
+//! `REQLORE_SIMULATION_SEED` runs one seed. `REQLORE_SIMULATION_COUNT` sets the number of seeds, from
+//! that one on.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -207,8 +208,8 @@ fn servers_with_faults_keep_every_promise() {
         std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap())
     };
     let only = number("REQLORE_SIMULATION_SEED");
-    let first = only.unwrap_or(1);
-    let count = if only.is_some() { 1 } else { number("REQLORE_SIMULATION_COUNT").unwrap_or(1000) };
+    let (first, usual_count) = only.map_or((1, 1000), |seed| (seed, 1));
+    let count = number("REQLORE_SIMULATION_COUNT").unwrap_or(usual_count);
     let next = AtomicU64::new(first);
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

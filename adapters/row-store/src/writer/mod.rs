@@ -110,7 +110,8 @@ pub(crate) struct GroupWriterEngine {
     pub(crate) writer_id: u64,
     /// See [`Database::has_server`](crate::database::Database::has_server).
     has_server: bool,
-    /// It may update metadata of an older format: servers of older versions cannot use it afterwards.
+    /// It may update metadata of an older format, which servers of older versions cannot use
+    /// afterwards.
     may_update_metadata: bool,
     /// Jobs of the current group.
     job_count: u64,

@@ -1,4 +1,4 @@
-//! Local history: the latest changes on this machine, kept in `.reqlore/local` until Git has them.
+//! Local history: the latest changes on this machine, kept in `.reqlore/local`.
 //!
 //! The identity of the file stands before each record, and no author of a text knows it. So damage
 //! ends at the next record, and a copied file has none. Nothing is synced: a power cut may lose the
@@ -17,6 +17,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::private_file::{PrivateFile, local_folder, writable_local_folder};
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::merged_entries::{EntrySource, ListedEntry};
 use crate::layout::ProjectRoot;
 use crate::local::file_identity;
 use crate::read_file::FileStamp;
@@ -29,9 +30,6 @@ const OLDER_NAME: &str = "history.old";
 const TEMP_NAME: &str = "history.new";
 /// Maximum size of each of the two files.
 const MAX_FILE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 16 << 20 };
-
-/// The end of the key of a state that no change made.
-pub(super) const BEFORE_CHANGE: &str = ".before";
 
 /// A change of one document.
 #[derive(Serialize, Deserialize)]
@@ -136,9 +134,14 @@ fn encode(file: &Metadata, changes: &[RecordedChange<'_>]) -> io::Result<Vec<u8>
     Ok(bytes)
 }
 
-/// The files of a project, the older one first.
+/// The files of a project.
 #[derive(Default)]
-pub(super) struct LocalHistory(Vec<RecordFile>);
+pub(super) struct LocalHistory {
+    /// The older one first.
+    files: Vec<RecordFile>,
+    /// Something that is not a file of this user is in the place of one.
+    pub(super) is_blocked: bool,
+}
 
 struct RecordFile {
     name: &'static str,
@@ -168,41 +171,45 @@ impl RecordFile {
 impl LocalHistory {
     /// Reads the files. One that cannot be trusted or read has no records.
     pub(super) fn read(root: &ProjectRoot) -> Self {
-        let mut files: Vec<RecordFile> = Vec::new();
-        let Ok(Some(local)) = local_folder(&root.dir) else { return Self::default() };
+        let mut history = Self::default();
+        let local = match local_folder(&root.dir) {
+            Ok(Some(local)) => local,
+            local => return Self { is_blocked: local.is_err(), ..history },
+        };
         // The current one first: a writer may rename it in between.
         for name in [FILE_NAME, OLDER_NAME] {
-            let Ok(Some((file, metadata))) = PrivateFile::new(&local, name).open() else {
-                continue;
-            };
+            let opened = PrivateFile::new(&local, name).open();
+            history.is_blocked |= opened.is_err();
+            let Ok(Some((file, metadata))) = opened else { continue };
             let (identity, mut bytes) = (file_identity(&metadata), Vec::new());
             let read = file.take(2 * MAX_FILE_BYTES as u64).read_to_end(&mut bytes);
-            if read.is_ok() && files.iter().all(|file| file.identity != identity) {
-                files.insert(0, RecordFile { name, identity, bytes });
+            if read.is_ok() && history.files.iter().all(|file| file.identity != identity) {
+                history.files.insert(0, RecordFile { name, identity, bytes });
             }
         }
-        Self(files)
+        history
     }
 
     /// The changes of all documents, oldest first.
     fn changes(&self) -> Vec<RecordedChange<'_>> {
-        self.0.iter().flat_map(RecordFile::changes).collect()
+        self.files.iter().flat_map(RecordFile::changes).collect()
     }
 
-    /// The entries of a document with their keys, newest first. A state before a change that no
-    /// record has is a hand edit.
-    pub(super) fn entries(&self, id: &DocumentId) -> Vec<(String, HistoryEntry)> {
-        let mut entries: Vec<(String, HistoryEntry)> = Vec::new();
+    /// The entries of a document, newest first. A state before a change that no record has is an
+    /// edit by hand or a checkout.
+    pub(super) fn entries(&self, id: &DocumentId) -> Vec<ListedEntry> {
+        let mut entries: Vec<ListedEntry> = Vec::new();
         for change in self.changes() {
             if !change.is_of(id) {
                 continue;
             }
-            let last = entries.last().and_then(|(_, entry)| entry.version);
+            let last = entries.last().and_then(|last| last.entry.version);
             if last != version_of(change.before) {
                 let entry = entry_of(change.before, change.before_at, ChangeOrigin::default());
-                entries.push((format!("{}{BEFORE_CHANGE}", entries.len()), entry));
+                entries.push(ListedEntry { entry, source: EntrySource::FoundState, commit: None });
             }
-            entries.push((format!("{}.after", entries.len()), change.entry()));
+            let source = EntrySource::Change;
+            entries.push(ListedEntry { entry: change.entry(), source, commit: None });
         }
         entries.reverse();
         entries
@@ -235,7 +242,7 @@ impl LocalHistory {
         is_purged: impl Fn(Version) -> bool,
     ) -> StoreResult<()> {
         let local = writable_local_folder(&root.dir)?;
-        for file in &self.0 {
+        for file in &self.files {
             let mut changes = file.changes();
             for change in changes.iter_mut().filter(|change| change.is_of(id)) {
                 for (version, text) in [&mut change.before, &mut change.after].into_iter().flatten()

@@ -4,6 +4,7 @@
 //! comparison may start a program of the repository.
 
 pub(crate) mod local_history;
+mod merged_entries;
 mod repository;
 
 use std::collections::HashSet;
@@ -29,7 +30,8 @@ use crate::layout::ProjectTree;
 use crate::list_files;
 use crate::lock::ProjectLock;
 use crate::store_inner::StoreInner;
-use local_history::{BEFORE_CHANGE, LocalHistory};
+use local_history::LocalHistory;
+use merged_entries::{EntrySource, ListedEntry, merge_commits};
 use repository::{CommittedFile, FileCommit, GitRepository, GitResult, MAX_COMMITS, parse_commit};
 
 /// Maximum histories that are read at the same time; each starts several processes.
@@ -113,40 +115,59 @@ fn list_versions(
     id: &DocumentId,
     query: &HistoryQuery,
 ) -> StoreResult<HistoryPage> {
-    let mut entries = LocalHistory::read(&store.open_root(project)?).entries(id);
+    let history = LocalHistory::read(&store.open_root(project)?);
+    let local = history.entries(id);
     let present = PresentFile::read(store, project, id)?;
-    let after = query.after.as_deref();
-    // The key of a local entry has a dot, and the name of a commit has none.
-    let commit = after.filter(|after| !after.contains('.'));
-    let mut notes = Vec::new();
-    let committed = match committed_page(store, project, &present, commit, query.limit, &mut notes)
-    {
-        Ok(page) => page.ok_or_else(invalid_history_cursor)?,
-        Err(_) if commit.is_some() => return Err(invalid_history_cursor()),
-        Err(note) => {
-            notes.push(note);
-            CommittedPage::default()
-        }
+    let (count, commit) = match query.after.as_deref() {
+        None => (local.len(), None),
+        Some(after) => parse_position(after, local.len()).ok_or_else(invalid_history_cursor)?,
     };
-    if commit.is_some() {
-        entries.clear();
-    } else {
-        present.retain_uncommitted(&mut entries, committed.head);
+    let mut notes = Vec::new();
+    notes.extend(history.is_blocked.then_some(HistoryNote::LocalBlocked));
+    let committed = match commit {
+        // Only local entries follow.
+        Some("") => CommittedPage::default(),
+        _ => match committed_page(store, project, &present, commit, query.limit, &mut notes) {
+            Ok(page) => page.ok_or_else(invalid_history_cursor)?,
+            Err(_) if commit.is_some() => return Err(invalid_history_cursor()),
+            Err(note) => {
+                notes.push(note);
+                CommittedPage::default()
+            }
+        },
+    };
+    let CommittedPage { is_known, is_committed, entries: commits, next } = committed;
+    let skipped = local.len() - count;
+    let is_inside = match skipped.checked_sub(1) {
+        None => local.first().is_some_and(|first| first.entry.version == present.version()),
+        Some(last) => local[last].source == EntrySource::Change,
+    };
+    let rest = local.into_iter().skip(skipped).collect();
+    let mut entries = merge_commits(rest, commits, is_inside, next.is_none());
+    if query.after.is_none() {
+        present.add_to(&mut entries, is_committed);
+        let is_converted = notes.contains(&HistoryNote::FiltersChangeBytes);
+        if is_known && !is_committed && !entries.is_empty() && !is_converted {
+            push_note(&mut notes, HistoryNote::Uncommitted);
+        }
     }
-    let is_converted = notes.contains(&HistoryNote::FiltersChangeBytes);
-    if committed.is_known && after.is_none() && !entries.is_empty() && !is_converted {
-        push_note(&mut notes, HistoryNote::Uncommitted);
-    }
-    if let Some(key) = after.filter(|_| commit.is_none()) {
-        let position = entries.iter().position(|(found, _)| found == key);
-        // Git may have got the entries since.
-        entries.drain(..position.ok_or_else(invalid_history_cursor)?);
-    }
-    entries.extend(committed.entries);
-    // Named by its first entry, so that later changes do not move the page.
-    let next = entries.get(query.limit).map(|(key, _)| key.clone()).or(committed.next);
-    let entries = entries.into_iter().take(query.limit).map(|(_, entry)| entry).collect();
+    let following = entries.split_off(query.limit.min(entries.len()));
+    let next_commit = following.iter().find_map(|entry| entry.commit.clone()).or(next);
+    let is_local = |entry: &&ListedEntry| entry.source != EntrySource::Git;
+    let count = count - entries.iter().filter(is_local).count();
+    let has_next = count > 0 || next_commit.is_some();
+    // Both numbers stay the same when changes are added.
+    let next = has_next.then(|| format!("{count}.{}", next_commit.unwrap_or_default()));
+    let entries = entries.into_iter().map(|listed| listed.entry).collect();
     Ok(HistoryPage { entries, next, notes })
+}
+
+/// Parses the start of a page: the number of local entries from there on, at most `max_count`, and
+/// the first commit.
+fn parse_position(after: &str, max_count: usize) -> Option<(usize, Option<&str>)> {
+    let (count, commit) = after.split_once('.')?;
+    let count = count.parse().ok().filter(|count| *count <= max_count)?;
+    Some((count, Some(commit)))
 }
 
 /// Finds the text of a version: in the present file, the local history, then in Git.
@@ -179,14 +200,14 @@ fn purge(
     lock: &ProjectLock,
 ) -> StoreResult<u64> {
     let present = PresentFile::read(store, project, id)?;
-    let present_version = present.document.as_ref().map(|document| document.version);
+    let present_version = present.version();
     check_purge(id, present_version, version)?;
     let is_purged = |found: Version| {
         Some(found) != present_version && version.is_none_or(|version| version == found)
     };
     let history = LocalHistory::read(&lock.root);
-    let is_erased = |(_, entry): &(_, HistoryEntry)| entry.version.is_some_and(is_purged);
-    let erased = history.entries(id).iter().filter(|entry| is_erased(entry)).count();
+    let is_erased = |entry: &HistoryEntry| entry.version.is_some_and(is_purged);
+    let erased = history.entries(id).iter().filter(|listed| is_erased(&listed.entry)).count();
     if erased > 0 {
         history.purge(&lock.root, id, is_purged)?;
         let target = AuditTarget { name: id.to_string(), before: version, after: version };
@@ -194,7 +215,9 @@ fn purge(
     }
     let has_committed_text =
         match committed_page(store, project, &present, None, MAX_COMMITS, &mut Vec::new()) {
-            Ok(page) => page.is_some_and(|page| page.entries.iter().any(is_erased)),
+            Ok(page) => {
+                page.is_some_and(|page| page.entries.iter().any(|(_, entry)| is_erased(entry)))
+            }
             // A repository that Git cannot read may have the text.
             Err(_) => lock.root.is_in_git_repository(),
         };
@@ -211,8 +234,8 @@ fn purge(
 struct CommittedPage {
     /// Git answered.
     is_known: bool,
-    /// The version in the current commit, and the time of the last commit that changed it.
-    head: Option<(Option<Version>, Timestamp)>,
+    /// The present state is that of the current commit.
+    is_committed: bool,
     /// With the commits as keys.
     entries: Vec<(String, HistoryEntry)>,
     /// The commit with which the next page begins.
@@ -244,7 +267,8 @@ fn committed_page(
     page.next = rest.get(revisions.len()).map(|revision| revision.commit.clone());
     page.entries = read_entries(&repository, revisions, notes)?;
     if start.is_none() && !matches!(head, CommittedFile::TooLarge(_)) {
-        page.head = page.entries.first().map(|(_, entry)| (entry.version, entry.at));
+        let head = page.entries.first().map(|(_, entry)| entry.version);
+        page.is_committed = head == Some(present.version());
         present.detect_conversion(&repository, &mut page, notes)?;
     }
     Ok(Some(page))
@@ -410,50 +434,38 @@ impl PresentFile {
         self.document.is_some() || self.deletion.is_some()
     }
 
+    fn version(&self) -> Option<Version> {
+        self.document.as_ref().map(|document| document.version)
+    }
+
     fn entry(&self) -> HistoryEntry {
         let (at, user) = match self.deletion.clone() {
             Some(deletion) => (deletion.at, deletion.by),
             None => (self.changed_at, None),
         };
         HistoryEntry {
-            version: self.document.as_ref().map(|document| document.version),
+            version: self.version(),
             at,
             origin: ChangeOrigin { user, ..ChangeOrigin::default() },
             is_purged: false,
         }
     }
 
-    /// Adds the present state if no entry has it, and removes the entries that Git has. They are
-    /// newest first. `head` is the version in the current commit, and its time.
-    fn retain_uncommitted(
-        &self,
-        entries: &mut Vec<(String, HistoryEntry)>,
-        head: Option<(Option<Version>, Timestamp)>,
-    ) {
-        let entry = self.entry();
-        let is_committed = head.is_some_and(|(head, _)| head == entry.version);
-        let is_recorded = match entries.first() {
-            Some((_, last)) => last.version == entry.version,
-            None => is_committed || head.is_none() && !self.is_known(),
+    /// Adds the present state if the first entry does not have it.
+    fn add_to(&self, entries: &mut Vec<ListedEntry>, is_committed: bool) {
+        let is_listed = match entries.first() {
+            // A commit may have the same text with other line ends.
+            Some(first) if first.source == EntrySource::Git && is_committed => true,
+            Some(first) => first.entry.version == self.version(),
+            None => !self.is_known(),
         };
-        if is_committed && !is_recorded {
-            // A checkout or a reset wrote the file.
-            entries.clear();
-        } else if !is_recorded {
-            entries.insert(0, (".".to_owned(), entry));
+        if !is_listed {
+            let mut entry = self.entry();
+            if is_committed {
+                entry.origin.reason = Some("checkout of the committed text".to_owned());
+            }
+            entries.insert(0, ListedEntry { entry, source: EntrySource::Git, commit: None });
         }
-        let Some((head, committed_at)) = head else { return };
-        // Git has the time in seconds, and a change of the same second may be later.
-        let is_after = |entry: &HistoryEntry| entry.at.seconds() >= committed_at.seconds();
-        // A state that no change made is one that Git checked out.
-        let is_written_by_git = |(key, entry): &(String, HistoryEntry)| {
-            entry.version == head && (key.ends_with(BEFORE_CHANGE) || !is_after(entry))
-        };
-        let commit = entries.iter().position(is_written_by_git);
-        let commit = commit.or_else(|| entries.iter().rposition(|(_, e)| e.version == head));
-        let later = entries.iter().take_while(|(_, entry)| is_after(entry)).count();
-        let is_edited = !is_committed && !entries.is_empty();
-        entries.truncate(commit.unwrap_or(later.max(usize::from(is_edited))));
     }
 
     /// Notes a conversion by Git. Git itself does not compare, because that may start a filter of
@@ -464,17 +476,13 @@ impl PresentFile {
         page: &mut CommittedPage,
         notes: &mut Vec<HistoryNote>,
     ) -> GitResult<()> {
-        let (Some(document), Some((Some(head), _))) = (&self.document, &mut page.head) else {
+        let head = page.entries.first().and_then(|(_, entry)| entry.version);
+        let (Some(document), Some(head), false) = (&self.document, head, page.is_committed) else {
             return Ok(());
         };
-        if *head == document.version {
-            return Ok(());
-        }
         let has_line_ends_only =
-            Version::of_bytes(&without_carriage_returns(&document.body)) == *head;
-        if has_line_ends_only {
-            *head = document.version;
-        }
+            Version::of_bytes(&without_carriage_returns(&document.body)) == head;
+        page.is_committed = has_line_ends_only;
         if has_line_ends_only || repository.is_converted(&self.paths[0])? {
             push_note(notes, HistoryNote::FiltersChangeBytes);
         }

@@ -9,7 +9,7 @@ use reqlore_contract::audit::verified_rows;
 use reqlore_domain::document::Version;
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::history::{DocumentHistory, HistoryNote};
+use reqlore_domain::ports::history::{DocumentHistory, HistoryNote, HistoryPage};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::timestamp::Timestamp;
 
@@ -21,6 +21,11 @@ use super::*;
 const HISTORY: &str = ".reqlore/local/history";
 /// The time of the first commit of [`GitProject`] is long before.
 const NOW: i64 = 1_900_000_000;
+
+/// The number of minutes after the first commit, for a commit after this second.
+fn minute_after(second: i64) -> i64 {
+    (NOW + second - 1_700_000_000) / 60 + 1
+}
 
 /// A change by a user at this second after [`NOW`].
 async fn change(store: &FsStore, user: &str, second: i64, changes: Vec<DocumentChange>) {
@@ -137,14 +142,13 @@ async fn git_takes_over_at_the_commit() {
     git.write(EPIC, "hand");
     put_text(&store, 4, "four").await;
     assert_eq!(shown(&store).await[..2], by([("four", "ann"), ("hand", "")]));
-    git.commits = (NOW + 5 - 1_700_000_000) / 60;
+    git.commits = minute_after(5);
     git.commit("second");
-    assert_eq!(shown(&store).await, by([("four", "Ada"), ("one", "Ada")]));
-    for text in ["two", "three", "hand"] {
-        assert_eq!(text_at(&store, &epic(), text).await.as_deref(), Some(text));
-    }
+    // Texts between two commits stay in their place.
+    let between = [("hand", ""), ("one", "ann"), ("three", "ann"), ("two", "ann"), ("one", "Ada")];
+    assert_eq!(shown(&store).await, [by([("four", "Ada")]), by(between)].concat());
     change(&store, "bob", 9_000, vec![DocumentChange::Delete { id: epic() }]).await;
-    assert_eq!(shown(&store).await, by([("-", "bob"), ("four", "Ada"), ("one", "Ada")]));
+    assert_eq!(shown(&store).await[..3], by([("-", "bob"), ("four", "Ada"), ("hand", "")]));
     git.commits += 1_000;
     git.commit("delete");
     assert_eq!(shown(&store).await[..2], by([("-", "Ada"), ("four", "Ada")]));
@@ -153,24 +157,67 @@ async fn git_takes_over_at_the_commit() {
 }
 
 #[tokio::test]
-async fn branch_switch_hides_changes_of_the_other_branch() {
+async fn discarded_texts_are_listed_by_time() {
     let mut git = GitProject::new();
     git.write(EPIC, "main");
     git.commit("main");
     git.run(&["checkout", "--quiet", "-b", "side"]);
     let store = git.store();
     put_text(&store, 1, "side").await;
+    git.commits = minute_after(1);
     git.commit("side");
     git.run(&["checkout", "--quiet", "main"]);
-    assert_eq!(shown(&store).await, by([("main", "Ada")]));
+    let side = by([("main", ""), ("side", "ann"), ("main", "Ada")]);
+    assert_eq!(shown(&store).await, side);
+    let checkout = history(&store, &epic()).await;
+    assert_eq!(checkout.notes, []);
+    let reason = checkout.entries[0].origin.reason.as_deref();
+    assert_eq!(reason, Some("checkout of the committed text"));
     put_text(&store, 2, "next").await;
-    assert_eq!(shown(&store).await, by([("next", "ann"), ("main", "Ada")]));
-    // The text that Git throws away is still there.
+    assert_eq!(shown(&store).await, [by([("next", "ann")]), side.clone()].concat());
     git.run(&["reset", "--quiet", "--hard"]);
-    assert_eq!(shown(&store).await, by([("main", "Ada")]));
-    assert_eq!(text_at(&store, &epic(), "next").await.as_deref(), Some("next"));
-    git.run(&["checkout", "--quiet", "side"]);
-    assert_eq!(shown(&store).await, by([("side", "Ada"), ("main", "Ada")]));
+    let discarded = [by([("main", ""), ("next", "ann")]), side].concat();
+    assert_eq!(shown(&store).await, discarded);
+    // Commits of others are newer than all of it.
+    git.commits += 60;
+    for text in ["pulled", "side"] {
+        git.write(EPIC, text);
+        git.commit(text);
+    }
+    let pulled = by([("side", "Ada"), ("pulled", "Ada"), ("next", "ann")]);
+    assert_eq!(shown(&store).await[..3], pulled);
+    // A file that Git removed before its commit.
+    put_text(&store, 9_000, "last").await;
+    git.run(&["rm", "--quiet", "--force", EPIC]);
+    assert_eq!(shown(&store).await[..2], by([("-", ""), ("last", "ann")]));
+}
+
+#[tokio::test]
+async fn commit_of_an_older_text_separates_no_change() {
+    let mut git = GitProject::new();
+    let store = git.store();
+    put_text(&store, 1, "one").await;
+    git.run(&["add", "--all"]);
+    put_text(&store, 2, "two").await;
+    put_text(&store, 3, "three").await;
+    git.commits = minute_after(3);
+    git.run(&["commit", "--quiet", "--message", "staged"]);
+    // A branch with another text, which is older than the last change.
+    let branch = git.run(&["commit-tree", "-p", "HEAD", "-m", "x", "HEAD^{tree}"]);
+    git.run(&["merge", "--quiet", "--no-edit", branch.trim()]);
+    let expected = [("three", "ann"), ("two", "ann"), ("one", "Ada")];
+    assert_eq!(shown(&store).await, by(expected));
+    assert_eq!(git.history().await.notes, [HistoryNote::Uncommitted]);
+    let (mut after, mut found) = (None, Vec::new());
+    loop {
+        let page = store.history(&PROJECT(), &epic(), &query(1, after)).await.unwrap();
+        found.extend(versions(&page.entries));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, ["three", "two", "one"].map(version));
 }
 
 #[tokio::test]
@@ -194,12 +241,13 @@ async fn local_pages_neither_skip_nor_repeat() {
     }
     assert_eq!(found, ["five", "four", "three", "two", "one"].map(version));
     // Between two local entries, Git gets them.
+    let all = history(&store, &epic()).await.entries;
     let page = store.history(&PROJECT(), &epic(), &query(1, None)).await.unwrap();
     git.commits = 10_000_000;
     git.commit("all");
-    let outcome = store.history(&PROJECT(), &epic(), &query(1, page.next)).await;
-    assert!(outcome.unwrap_err().to_string().contains("start again"));
-    for unknown in ["x", "99.after"] {
+    let page = store.history(&PROJECT(), &epic(), &query(1, page.next)).await.unwrap();
+    assert_eq!(page.entries, all[1..2]);
+    for unknown in ["x", "99.", "1.x", "-1.", "x."] {
         let query = query(1, Some(unknown.to_owned()));
         assert!(store.history(&PROJECT(), &epic(), &query).await.is_err(), "{unknown}");
     }
@@ -324,10 +372,15 @@ async fn special_file_in_its_place_stops_no_write() {
             }
         }
         let store = project.store();
-        assert_eq!(history(&store, &epic()).await.entries.len(), second.min(1), "{place}");
+        let page = history(&store, &epic()).await;
+        assert_eq!(page.entries.len(), second.min(1), "{place}");
+        let is_open = *place == "unreadable" && rustix::process::geteuid().is_root();
+        assert_eq!(page.notes.contains(&HistoryNote::LocalBlocked), !is_open, "{place}");
         put_text(&store, 1, &format!("text {place}")).await;
-        let newest = history(&store, &epic()).await.entries.remove(0);
+        let HistoryPage { entries, notes, .. } = history(&store, &epic()).await;
+        let newest = &entries[0];
         assert_eq!(newest.version, version(&format!("text {place}")));
+        assert_eq!(notes.contains(&HistoryNote::LocalBlocked), *place == "folder");
         assert_eq!(newest.origin.user.is_some(), *place != "folder", "{place}");
         assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
         fs::remove_dir_all(&local).unwrap();
@@ -370,16 +423,19 @@ async fn purge_erases_uncommitted_texts_and_names_git() {
     assert_eq!(text_at(&store, &epic(), "two").await.as_deref(), Some("two"));
     let rows = verified_rows(&store).await;
     assert_eq!((rows.len(), rows[0].parse_event().unwrap().targets[0].after), (1, one));
+    git.commits = minute_after(4);
     git.commit("four");
-    put_text(&store, 5, "five").await;
+    put_text(&store, 1_000, "five").await;
     // Git has the fourth text.
     let outcome = store.purge_history(&PROJECT(), &epic(), None, context()).await;
     check_refused(outcome, "EP-001", "are in Git");
     assert!(!local_bytes(&git.project).contains("secret"));
     assert_eq!(text_at(&store, &epic(), "four").await.as_deref(), Some("four"));
     let page = git.history().await;
-    assert_eq!(page.entries.iter().filter(|entry| entry.is_purged).count(), 0);
-    assert_eq!(versions(&page.entries), ["five", "four"].map(version));
+    let all = ["five", "four", "secret three", "two", "secret one"].map(version);
+    assert_eq!(versions(&page.entries), all);
+    let purged = page.entries.iter().map(|entry| entry.is_purged);
+    assert_eq!(purged.collect::<Vec<_>>(), [false, false, true, true, true]);
     // A version that Git does not have.
     let two = Some(Version::of_bytes(b"two"));
     assert_eq!(store.purge_history(&PROJECT(), &epic(), two, context()).await.unwrap(), 1);

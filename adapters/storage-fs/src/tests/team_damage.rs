@@ -328,6 +328,21 @@ fn changed_column_of_any_team_table_is_refused() {
 }
 
 #[test]
+fn team_database_of_another_format_is_refused() {
+    let fixture = Fixture::new(true);
+    for version in [1, 99] {
+        let connection = TeamConnection::open(fixture.project.path(TEAM)).unwrap();
+        keep_log_on_close(&connection, true).unwrap();
+        connection.pragma_update(None, "user_version", version).unwrap();
+        drop(connection);
+        let error = read_all(&fixture.project.store()).unwrap_err();
+        check_way_out("another format", &error);
+        assert!(error.to_string().contains(&format!("(format {version}, supported: ")), "{error}");
+        fixture.reset();
+    }
+}
+
+#[test]
 fn missing_team_file_is_refused_until_it_is_back() {
     let fixture = Fixture::new(false);
     for (name, (path, _)) in FILES.iter().zip(&fixture.files) {

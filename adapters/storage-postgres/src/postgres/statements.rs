@@ -33,17 +33,16 @@ impl<'a> SqlStatement<'a> {
     /// its answer arrives at once.
     pub(crate) fn select(queries: &'a [RowQuery]) -> Result<Self, DatabaseError> {
         let layout = UnionLayout::new(queries);
-        let (mut text, mut parameters) = (String::new(), Vec::new());
+        let (mut selects, mut parameters) = (Vec::with_capacity(queries.len()), Vec::new());
         for (number, query) in queries.iter().enumerate() {
-            let separator = if number > 0 { " UNION ALL " } else { "" };
             let columns = layout.columns(query.wanted).join(", ");
             let (table, rest) = (query.table.name, restrictions(query, &mut parameters)?);
-            let select = format!("SELECT {number}::bigint, {columns} FROM {table}{rest}");
-            let _ = match queries {
-                [_] => write!(text, "{select}"),
-                _ => write!(text, "{separator}({select})"),
-            };
+            selects.push(format!("SELECT {number}::bigint, {columns} FROM {table}{rest}"));
         }
+        let text = match &*selects {
+            [only] => only.clone(),
+            _ => format!("({})", selects.join(") UNION ALL (")),
+        };
         Ok(Self { text: text.into(), parameters, queries })
     }
 

@@ -1,4 +1,4 @@
-//! Tests of `undo` on the memory store, by several users.
+//! Tests of `undo` by several users, on the memory store, and with random changes on all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
+use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::service::{
     AnswerFormat, ApplicationService, NoProgress, ToolCall, ToolReply, ToolService,
 };
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_storage_memory::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::test_support::{TestApplication, item_id, write_context};
@@ -31,16 +33,23 @@ type Documents = BTreeMap<DocumentId, String>;
 
 /// Users who change one project.
 struct TestUsers {
+    clock: Arc<StepClock>,
     testing: TestApplication,
     application: Application,
 }
 
 impl TestUsers {
     fn new() -> Self {
-        let testing = TestApplication::new();
+        Self::on(MemoryStore::default())
+    }
+
+    fn on(store: impl Store + 'static) -> Self {
+        let store = Arc::new(store);
+        let testing =
+            TestApplication { store: store.clone(), history: store, ..TestApplication::new() };
         let clock = Arc::new(StepClock(AtomicI64::new(1_700_000_000_000_000_007)));
-        let application = Application::new(ApplicationPorts { clock, ..testing.ports() });
-        Self { testing, application }
+        let ports = ApplicationPorts { clock: clock.clone(), ..testing.ports() };
+        Self { clock, testing, application: Application::new(ports) }
     }
 
     async fn call(&self, user: &str, tool: &str, mut arguments: Value) -> Result<ToolReply> {
@@ -335,6 +344,31 @@ async fn restore_brings_back_any_version_of_the_item_alone() {
     let refused =
         users.refused("ann", json!({ "reference": "EP-002", "version": "12345678" })).await;
     assert!(refused.message.contains("has no version 12345678"), "{refused}");
+}
+
+#[tokio::test]
+async fn undo_of_a_child_names_its_deleted_parent() {
+    let users = backlog().await;
+    let before = users.documents().await;
+    users.done("bob", "delete_item", json!({ "reference": "EP-001", "cascade": true })).await;
+    for (child, parent) in [("US-001", "EP-001"), ("AC-001", "US-001")] {
+        let refused = users.refused("ann", reference(child)).await;
+        let expected = format!(
+            "{child} belongs to {parent}, which is deleted. Nothing was changed; \
+             `reqlore undo {parent}` restores it first"
+        );
+        assert_eq!(refused.message, expected);
+    }
+    users.undo("ann", reference("EP-001")).await;
+    assert_eq!(users.documents().await, before);
+    // Two deletions are undone one after the other.
+    for id in ["US-001", "EP-001"] {
+        users.done("bob", "delete_item", json!({ "reference": id, "cascade": true })).await;
+    }
+    users.refused("ann", reference("US-001")).await;
+    users.undo("ann", reference("EP-001")).await;
+    users.undo("ann", reference("US-001")).await;
+    assert_eq!(users.documents().await, before);
 }
 
 async fn newest_version(users: &TestUsers, id: &str) -> String {

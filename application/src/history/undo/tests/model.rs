@@ -1,6 +1,14 @@
 //! Random changes and undos by two users, compared with a model: a log of commits with the bytes of
 //! all documents before and after each.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use reqlore_git_runner::GitEnvironment;
+use reqlore_storage_fs::{Config, FsStore};
+use reqlore_storage_sled::{SledConfig, SledStore};
+use reqlore_storage_sqlite::{SqliteConfig, SqliteStore};
+
 use super::*;
 
 /// Reproducible random numbers (xorshift64).
@@ -84,6 +92,20 @@ impl Model {
             }
             restored.insert(id.clone(), before);
         }
+        for id in &selected {
+            let [before, after] = &states[id];
+            let is_alive = |parent: &str| {
+                let mut alive = self.documents.keys().filter(|id| id.kind != DocumentKind::Deleted);
+                alive.any(|id| reference_of(id) == parent)
+                    || restored
+                        .iter()
+                        .any(|(id, text)| text.is_some() && reference_of(id) == parent)
+            };
+            let parent = before.as_ref().filter(|_| after.is_none()).and_then(|text| parent(text));
+            if id.kind != DocumentKind::Deleted && parent.is_some_and(|parent| !is_alive(parent)) {
+                return ExpectedUndo::Refused("which is deleted");
+            }
+        }
         let deleted = selected
             .iter()
             .filter(|id| id.kind != DocumentKind::Deleted && states[*id][0].is_none());
@@ -119,7 +141,7 @@ impl Model {
                     one_pair[1 - side].is_none()
                         && mentions(with, reference)
                         && without.as_ref().is_none_or(|without| !mentions(without, reference))
-                        && (without.is_some() || is_child(with, reference))
+                        && (without.is_some() || parent(with) == Some(reference))
                 };
                 if id.kind != DocumentKind::Deleted && gone.iter().any(is_link) {
                     related.insert(id.clone());
@@ -143,11 +165,9 @@ fn mentions(text: &str, reference: &str) -> bool {
     text.contains(reference)
 }
 
-fn is_child(text: &str, reference: &str) -> bool {
+fn parent(text: &str) -> Option<&str> {
     let mut lines = text.lines();
-    lines.any(|line| {
-        line.contains(reference) && ["epic:", "user_story:"].iter().any(|key| line.starts_with(key))
-    })
+    lines.find_map(|line| line.strip_prefix("epic: ").or(line.strip_prefix("user_story: ")))
 }
 
 /// A random call of a tool. Many are refused.
@@ -160,7 +180,7 @@ fn random_call(random: &mut Random, ids: &[String]) -> (&'static str, Value) {
     };
     let (epic, story, source, target) = (of("EP"), of("US"), of("REQ"), of("REQ"));
     let update = |id: &str| json!({ "update": id, "title": title });
-    match random.below(10) {
+    match if ids.is_empty() { 0 } else { random.below(10) } {
         0 => ("create_epic", json!({ "title": title, "priority": 1 })),
         1 => ("create_user_story", json!({ "epic": epic, "title": title, "priority": 1 })),
         2 | 3 => (
@@ -186,12 +206,17 @@ fn random_call(random: &mut Random, ids: &[String]) -> (&'static str, Value) {
     }
 }
 
-async fn run(seed: u64) -> [usize; 2] {
-    let users = TestUsers::new();
-    let mut random = Random(seed);
+/// Runs random steps. Commits the files of a repository now and then.
+async fn run(users: &TestUsers, seed: u64, steps: usize, repository: Option<&Path>) -> [usize; 2] {
+    let mut random = Random(seed * 0x9E37_79B9);
     let mut model = Model::default();
     let mut counts = [0, 0];
-    for step in 0..100 {
+    for step in 0..steps {
+        if let Some(folder) = repository.filter(|_| random.below(3) == 0) {
+            let now = users.clock.now().seconds();
+            git(folder, now, &["add", "--all"]);
+            git(folder, now, &["commit", "--quiet", "--allow-empty", "--message", "x"]);
+        }
         let user = ["ann", "bob"][random.below(2)];
         let known: Vec<DocumentId> =
             model.commits.iter().flat_map(|commit| commit.states.keys().cloned()).collect();
@@ -242,12 +267,60 @@ async fn run(seed: u64) -> [usize; 2] {
     counts
 }
 
+fn git(folder: &Path, now: i64, arguments: &[&str]) {
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=Ada", "-c", "user.email=a@example.org"]).args(arguments);
+    git.current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null");
+    git.env("GIT_COMMITTER_DATE", format!("{now} +0000"));
+    assert!(git.status().unwrap().success(), "git {arguments:?}");
+}
+
 #[tokio::test]
 async fn random_changes_and_undos_equal_the_model() {
     let mut totals = [0, 0];
-    for seed in 1..=8 {
-        let counts = run(seed * 0x9E37_79B9).await;
+    for seed in 1..=6 {
+        let counts = run(&TestUsers::new(), seed, 100, None).await;
         totals = [totals[0] + counts[0], totals[1] + counts[1]];
     }
-    assert!(totals[0] > 80 && totals[1] > 40, "undone and refused: {totals:?}");
+    assert!(totals[0] > 60 && totals[1] > 30, "undone and refused: {totals:?}");
+}
+
+/// A step takes longer than in memory.
+async fn check_steps(store: impl Store + 'static, repository: Option<&Path>) {
+    let counts = run(&TestUsers::on(store), 9, 50, repository).await;
+    assert!(counts[0] > 5 && counts[1] > 3, "undone and refused: {counts:?}");
+}
+
+#[tokio::test]
+async fn random_undos_equal_the_model_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("reqlore.db");
+    check_steps(SqliteStore::open(&SqliteConfig { file }).unwrap(), None).await;
+}
+
+#[tokio::test]
+async fn random_undos_equal_the_model_on_sled() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = SledConfig { folder: folder.path().join("sled") };
+    check_steps(SledStore::open(&config).unwrap(), None).await;
+}
+
+#[tokio::test]
+async fn random_undos_equal_the_model_on_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    git(&root, 0, &["init", "--quiet"]);
+    let path = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).to_vec();
+    let programs = path.iter().map(|folder| folder.join("git")).filter(|git| git.is_file());
+    let config = Config {
+        root: root.clone(),
+        documents: root.clone(),
+        requirements_directory: None,
+        projects: BTreeMap::new(),
+        roots: Vec::new(),
+        home: None,
+        cache: None,
+        git: GitEnvironment { programs: programs.collect(), path, variables: Vec::new() },
+    };
+    check_steps(FsStore::open(&config).unwrap(), Some(&root)).await;
 }
