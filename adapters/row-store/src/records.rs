@@ -50,7 +50,7 @@ impl<'a> RowReader<'a> {
     }
 
     pub(crate) fn skip(&mut self, count: usize) {
-        self.values.by_ref().take(count).for_each(drop);
+        self.values.skip_values(count);
     }
 
     pub(crate) fn optional_text(&mut self) -> StoreResult<Option<&'a str>> {

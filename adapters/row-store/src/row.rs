@@ -38,6 +38,19 @@ impl<'a> Value<'a> {
         bytes.put_slice(content);
     }
 
+    /// The bytes after the first of these encoded values.
+    fn skip_first(bytes: &[u8]) -> Option<&[u8]> {
+        let (kind, rest) = bytes.split_first()?;
+        match kind {
+            b'n' => Some(rest),
+            b'i' => rest.get(8..),
+            _ => {
+                let (length, rest) = rest.split_first_chunk()?;
+                rest.get(u32::from_be_bytes(*length) as usize..)
+            }
+        }
+    }
+
     /// The first of these encoded values, and the bytes after it.
     fn split_first(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (kind, rest) = bytes.split_first()?;
@@ -135,7 +148,9 @@ impl TableRow {
 
     /// The value of a column; null after the last one.
     pub fn value(&self, column: usize) -> Value<'_> {
-        self.values().nth(column).unwrap_or_default()
+        let mut values = self.values();
+        values.skip_values(column);
+        values.next().unwrap_or_default()
     }
 
     /// The first values.
@@ -146,9 +161,7 @@ impl TableRow {
     /// The first values, encoded.
     pub fn prefix_bytes(&self, width: usize) -> &[u8] {
         let mut values = self.values();
-        if let Some(last) = width.checked_sub(1) {
-            values.nth(last);
-        }
+        values.skip_values(width);
         &self.0[..self.0.len() - values.rest.len()]
     }
 
@@ -190,6 +203,15 @@ impl fmt::Debug for TableRow {
 #[derive(Debug, Clone)]
 pub struct Values<'a> {
     rest: &'a [u8],
+}
+
+impl Values<'_> {
+    /// Skips values without reading them.
+    pub fn skip_values(&mut self, count: usize) {
+        for _ in 0..count {
+            self.rest = Value::skip_first(self.rest).unwrap_or_default();
+        }
+    }
 }
 
 impl<'a> Iterator for Values<'a> {

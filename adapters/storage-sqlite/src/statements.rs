@@ -31,8 +31,9 @@ fn fit<'a>(query: &RowQuery, index: impl Iterator<Item = &'a str> + Clone) -> Fi
     let rest = || index.clone().skip(compared);
     let has_range = query.range.as_ref().is_some_and(|(column, _)| rest().next() == Some(*column));
     let mut order = query.order.iter().filter(|name| !query.columns.contains(name)).copied();
-    let mut following = rest();
-    (compared, has_range, order.all(|name| following.next() == Some(name)))
+    // SQLite sorts rows with the same first value by the rest, and stops at the limit.
+    let is_ordered = order.next().is_none_or(|name| rest().next() == Some(name));
+    (compared, has_range, is_ordered)
 }
 
 impl QueryPlan {
