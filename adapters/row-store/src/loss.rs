@@ -19,17 +19,17 @@ use crate::tables::IDEMPOTENCY;
 use crate::writer::{GroupWriterEngine, ReadPlan, random};
 
 /// Accepts that a database lost commits: raises its sequences above every number that its content
-/// or `lost` mentions, appends an audit row with the loss, and gives it a new ID. No other process
+/// or `issued` mentions, appends an audit row with the loss, and gives it a new ID. No other process
 /// may have it open.
 pub fn accept_loss(
     session: Box<dyn WriteSession>,
     loss: String,
-    lost: impl Iterator<Item = Reference>,
+    issued: impl Iterator<Item = Reference>,
     context: WriteContext,
 ) -> StoreResult<AcceptedLoss> {
     let session = Arc::new(Mutex::new(session));
     let mut known = known_references(&session)?;
-    lost.for_each(|reference| known.add_unscoped(reference));
+    issued.for_each(|reference| known.add_unscoped(reference));
     let Some(session) = Arc::into_inner(session) else {
         return Err(StoreError::Internal("the session is used".to_owned()));
     };
@@ -56,7 +56,9 @@ fn known_references(session: &Arc<Mutex<Box<dyn WriteSession>>>) -> StoreResult<
             if records.is_empty() {
                 break;
             }
-            records.iter().for_each(|record| known.add_record(record));
+            for record in &records {
+                known.add_record(record);
+            }
         }
         for row in read_one(&*reader.snapshot, RowQuery::all(&IDEMPOTENCY)).await? {
             for value in row.values() {

@@ -338,7 +338,7 @@ impl RowQuery {
         let position = |name: &&str| self.table.index_of(name);
         let columns: Vec<_> = self.columns.iter().filter_map(position).collect();
         let leads = columns.iter().copied().eq(0..columns.len());
-        let tuples = HashSet::<&[u8]>::from_iter(self.tuples.iter().map(TableRow::as_bytes));
+        let tuples: HashSet<&[u8]> = self.tuples.iter().map(TableRow::as_bytes).collect();
         let is_wanted = |row: &TableRow| match &*self.tuples {
             [] => false,
             [tuple] if leads => row.starts_with(tuple),

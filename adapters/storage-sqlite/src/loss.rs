@@ -144,7 +144,7 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
         text += "; the numbers of lost items are unknown and may be issued again";
     }
     // The side file also has the numbers of lost commits.
-    let lost = recorded.into_iter().flat_map(CommitCount::references);
+    let issued = recorded.into_iter().flat_map(CommitCount::references);
     let session = SqliteSession::exclusive(connector, connection)?;
-    Ok(reqlore_row_store::loss::accept_loss(Box::new(session), text, lost, context)?)
+    Ok(reqlore_row_store::loss::accept_loss(Box::new(session), text, issued, context)?)
 }

@@ -236,16 +236,16 @@ pub(crate) fn find_damaged_rows(
 
 /// Names a row by its key, for a report.
 fn name_row(table: &Table, row: &Row<'_>) -> String {
-    let mut name = "row".to_owned();
+    let mut words = vec!["row".to_owned()];
     for column in 1..=table.key_width {
-        name += &match row.get_ref(column) {
-            Ok(ValueRef::Integer(number)) => format!(" {number}"),
+        match row.get_ref(column) {
+            Ok(ValueRef::Integer(number)) => words.push(number.to_string()),
             // The bytes may be anything, so they are printed escaped.
             Ok(ValueRef::Text(bytes)) if !bytes.is_empty() => {
-                format!(" {:.100}", bytes.escape_ascii().to_string())
+                words.push(format!("{:.100}", bytes.escape_ascii().to_string()));
             }
-            _ => continue,
-        };
+            _ => {}
+        }
     }
-    format!("{name} of table {}", table.name)
+    format!("{} of table {}", words.join(" "), table.name)
 }

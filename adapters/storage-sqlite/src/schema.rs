@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use reqlore_domain::audit_log::ChainHead;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_row_store::row::{RowChange, RowQuery};
 use reqlore_row_store::tables::{STORE, TABLES};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
@@ -23,7 +24,7 @@ use crate::{loss, rows};
 
 /// The tables (hundreds) and the metadata in them.
 pub(crate) const FORMAT: FileFormat =
-    FileFormat { application_id: *b"Rqlr", version: 700 + METADATA_FORMAT as u32 };
+    FileFormat { application_id: *b"Rqlr", version: 700 + DocumentMeta::FORMAT };
 
 const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
                              BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END";

@@ -26,27 +26,27 @@ pub(crate) struct QueryPlan {
 /// then the order.
 type Fit = (usize, bool, bool);
 
-fn fit<'a>(query: &RowQuery, index: impl Iterator<Item = &'a str> + Clone) -> Fit {
-    let compared = index.clone().take_while(|name| query.columns.contains(name)).count();
-    let rest = || index.clone().skip(compared);
-    let has_range = query.range.as_ref().is_some_and(|(column, _)| rest().next() == Some(*column));
-    let mut order = query.order.iter().filter(|name| !query.columns.contains(name)).copied();
+fn fit(query: &RowQuery, index: &[&str]) -> Fit {
+    let compared = index.iter().take_while(|name| query.columns.contains(name)).count();
+    let next = index.get(compared);
+    let has_range = query.range.as_ref().is_some_and(|(column, _)| next == Some(column));
+    let mut order = query.order.iter().filter(|name| !query.columns.contains(name));
     // SQLite sorts rows with the same first value by the rest, and stops at the limit.
-    let is_ordered = order.next().is_none_or(|name| rest().next() == Some(name));
+    let is_ordered = order.next().is_none_or(|name| next == Some(name));
     (compared, has_range, is_ordered)
 }
 
 impl QueryPlan {
     pub(crate) fn of(query: &RowQuery) -> Self {
         let table = query.table;
-        let key = table.columns[..table.key_width].iter().map(|column| column.name);
-        let (mut best, mut index) = (fit(query, key), None);
+        let key = names(&table.columns[..table.key_width]);
+        let (mut best, mut index) = (fit(query, &key), None);
         for one in table.indexes {
             let is_implied = one.condition.is_none_or(|condition| {
                 let has_range = query.range.as_ref().is_some_and(|(name, _)| *name == condition);
                 query.columns.contains(&condition) || query.not_null == Some(condition) || has_range
             });
-            let fit = fit(query, one.columns.iter().copied());
+            let fit = fit(query, one.columns);
             if is_implied && fit > best {
                 (best, index) = (fit, Some(one));
             }

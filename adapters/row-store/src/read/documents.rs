@@ -43,13 +43,11 @@ pub(crate) async fn documents(
             [only] => Some(join_parts(std::slice::from_ref(only))?),
             _ => None,
         };
-        match body.filter(|body| body.len() < PART_BYTES) {
-            Some(body) => documents.push(Some(Document::new(id.clone(), body))),
-            None => {
-                rest.push((documents.len(), id.clone()));
-                documents.push(None);
-            }
+        let body = body.filter(|body| body.len() < PART_BYTES);
+        if body.is_none() {
+            rest.push((documents.len(), id.clone()));
         }
+        documents.push(body.map(|body| Document::new(id.clone(), body)));
     }
     if !rest.is_empty() {
         let (places, ids): (Vec<usize>, Vec<DocumentId>) = rest.into_iter().unzip();
@@ -71,7 +69,9 @@ async fn long_documents(
     let keys = document_keys(project, ids);
     let rows = RowQuery::keys(&DOCUMENTS, keys.clone()).narrow();
     let mut results = read_all(source, vec![rows, RowQuery::keys(&BODIES, keys.clone())]).await?;
-    results.iter_mut().for_each(|rows| rows.sort_unstable());
+    for rows in &mut results {
+        rows.sort_unstable();
+    }
     let bodies = results.pop().unwrap_or_default();
     let rows = results.pop().unwrap_or_default();
     let mut documents = Vec::with_capacity(ids.len());
