@@ -1,5 +1,5 @@
-//! Document store on rows and transactions: everything that documents, history, lists, users, tokens
-//! and audit rows mean in a database. A driver implements [`database::Database`].
+//! Document store on rows and transactions: everything that documents, history, lists, users,
+//! tokens and audit rows mean in a database. A driver implements [`database::Database`].
 //!
 //! One thread of each server writes groups of commits; reads run concurrently. No server keeps
 //! state that another one needs.
@@ -91,7 +91,8 @@ impl RowStore {
         Ok(store)
     }
 
-    /// Starts the writer for a server whose database cannot be reached now. Calls fail until it can.
+    /// Starts the writer for a server whose database cannot be reached now. Calls fail until it
+    /// can.
     pub fn start_disconnected(database: Arc<dyn Database>) -> StoreResult<Self> {
         Self::start_writer(database, true)
     }

@@ -19,8 +19,8 @@ use crate::tables::IDEMPOTENCY;
 use crate::writer::{GroupWriterEngine, ReadPlan, random};
 
 /// Accepts that a database lost commits: raises its sequences above every number that its content
-/// or `issued` mentions, appends an audit row with the loss, and gives it a new ID. No other process
-/// may have it open.
+/// or `issued` mentions, appends an audit row with the loss, and gives it a new ID. No other
+/// process may have it open.
 pub fn accept_loss(
     session: Box<dyn WriteSession>,
     loss: String,

@@ -1,5 +1,5 @@
-//! Driver of the row store for PostgreSQL or a compatible distributed database, shared by any number
-//! of servers.
+//! Driver of the row store for PostgreSQL or a compatible distributed database, shared by any
+//! number of servers.
 
 mod postgres;
 
