@@ -30,7 +30,7 @@ use reqlore_storage_postgres::{
     PostgresConfig, SchemaStatus, ServerReport, inspect_schema, inspect_server, migrate_schema,
 };
 use reqlore_storage_sled::{DatabaseState, SledStore};
-use reqlore_storage_sqlite::{ReadOnlyOpen, SqliteStore};
+use reqlore_storage_sqlite::{ReadOnlyOpen, SqliteConfig};
 use reqlore_transport_http::Readiness;
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use tokio::runtime::{Builder, Runtime};
@@ -196,8 +196,8 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
     let metadata = storage.path().map(std::fs::metadata).transpose();
     if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
         if let StorageSpec::Sqlite(file) = storage {
-            let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
-            SqliteStore::check_never_used(&config).map_err(CommandError::failure)?;
+            let config = SqliteConfig { file: file.clone() };
+            reqlore_storage_sqlite::check_never_used(&config).map_err(CommandError::failure)?;
         }
         return Ok(StorageState::Absent);
     }
@@ -212,8 +212,8 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
             }
         }
         StorageSpec::Sqlite(file) => {
-            let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
-            match SqliteStore::open_read_only(&config).map_err(CommandError::failure)? {
+            let config = SqliteConfig { file: file.clone() };
+            match reqlore_storage_sqlite::open_read_only(&config).map_err(CommandError::failure)? {
                 ReadOnlyOpen::Open(store) => {
                     StorageState::Open { store: Arc::new(store), schema: None }
                 }
@@ -344,8 +344,8 @@ fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn St
     Ok(match storage {
         StorageSpec::Fs(place) => Arc::new(FsStore::open(&files_config(config, place))?),
         StorageSpec::Sqlite(file) => {
-            let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
-            Arc::new(SqliteStore::open(&config)?)
+            let config = SqliteConfig { file: file.clone() };
+            Arc::new(reqlore_storage_sqlite::open(&config)?)
         }
         StorageSpec::Sled(folder) => {
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
@@ -372,8 +372,8 @@ pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandErr
     let accepted = match storage {
         StorageSpec::Fs(place) => FsStore::accept_loss(&files_config(config, place), context),
         StorageSpec::Sqlite(file) => {
-            let config = reqlore_storage_sqlite::SqliteConfig { file: file.clone() };
-            SqliteStore::accept_loss(&config, context)
+            let config = SqliteConfig { file: file.clone() };
+            reqlore_storage_sqlite::accept_loss(&config, context)
         }
         StorageSpec::Sled(folder) => {
             let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };

@@ -17,7 +17,6 @@ use reqlore_git_runner::GitEnvironment;
 use reqlore_storage_fs::FsStore;
 use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
 use reqlore_storage_sled::SledStore;
-use reqlore_storage_sqlite::SqliteStore;
 
 use super::Result;
 
@@ -25,7 +24,7 @@ pub(crate) fn open_store(folder: &Path, storage: &str) -> Result<Arc<dyn Store>>
     Ok(match storage {
         "sqlite" => {
             let config = reqlore_storage_sqlite::SqliteConfig { file: folder.join("reqlore.db") };
-            Arc::new(SqliteStore::open(&config)?)
+            Arc::new(reqlore_storage_sqlite::open(&config)?)
         }
         "sled" => {
             let config = reqlore_storage_sled::SledConfig { folder: folder.join("sled") };

@@ -10,7 +10,7 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_sled::{SledConfig, SledStore};
-use reqlore_storage_sqlite::{SqliteConfig, SqliteStore};
+use reqlore_storage_sqlite::SqliteConfig;
 use serde_json::json;
 
 use crate::backlog::{create_epic, data};
@@ -29,7 +29,9 @@ fn open_database(storage: &str, root: &Path) -> Arc<dyn Store> {
     if storage == "sled" {
         return Arc::new(SledStore::open(&SledConfig { folder: local.join("sled") }).unwrap());
     }
-    Arc::new(SqliteStore::open(&SqliteConfig { file: local.join("reqlore.db") }).unwrap())
+    Arc::new(
+        reqlore_storage_sqlite::open(&SqliteConfig { file: local.join("reqlore.db") }).unwrap(),
+    )
 }
 
 /// The texts of a document from its first version on, `None` for a deletion. Asserts that the last

@@ -31,12 +31,11 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "reqlore-domain",
             "reqlore-durable-fs",
             "reqlore-group-commit",
-            "reqlore-sqlite-metadata",
+            "reqlore-row-store",
             "reqlore-sqlite-team",
         ],
     ),
     ("reqlore-sqlite-team", &["reqlore-domain"]),
-    ("reqlore-sqlite-metadata", &["reqlore-domain", "reqlore-sqlite-team"]),
     ("reqlore-storage-sled", &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit"]),
     ("reqlore-row-store", &["reqlore-domain", "reqlore-group-commit"]),
     ("reqlore-storage-postgres", &["reqlore-domain", "reqlore-row-store"]),
@@ -86,7 +85,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
 
 /// Dependencies that only the named crates may use. Tests may use them anywhere.
 const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
-    ("rusqlite", &["reqlore-sqlite-metadata", "reqlore-sqlite-team", "reqlore-storage-sqlite"]),
+    ("rusqlite", &["reqlore-sqlite-team", "reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
     ("tokio-postgres", &["reqlore-storage-postgres", "reqlore-test-postgres"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),

@@ -34,7 +34,7 @@ use reqlore_storage_fs::{ConfiguredProjects, FsStore};
 use reqlore_storage_memory::{MemoryStore, NamedProjects};
 use reqlore_storage_postgres::{PasswordSources, PostgresConfig};
 use reqlore_storage_sled::SledStore;
-use reqlore_storage_sqlite::SqliteStore;
+use reqlore_storage_sqlite::SqliteConfig;
 use reqlore_test_postgres::FaultyProxy;
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use serde_json::{Value, json};
@@ -250,7 +250,7 @@ fn transcripts_over_pipes_on_sqlite(steps: &[Step]) -> Vec<Value> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     play_over_pipes("sqlite", steps, |root, path, text| {
         let file = root.join(".reqlore/local/reqlore.db");
-        let store = SqliteStore::open(&reqlore_storage_sqlite::SqliteConfig { file }).unwrap();
+        let store = reqlore_storage_sqlite::open(&SqliteConfig { file }).unwrap();
         runtime.block_on(commit_document(&store, path, text));
     })
 }

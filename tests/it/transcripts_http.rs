@@ -110,7 +110,7 @@ impl HttpPlayer {
             "sqlite" => {
                 let config =
                     reqlore_storage_sqlite::SqliteConfig { file: local.join("reqlore.db") };
-                let store = reqlore_storage_sqlite::SqliteStore::open(&config).unwrap();
+                let store = reqlore_storage_sqlite::open(&config).unwrap();
                 runtime.block_on(commit_document(&store, path, text));
             }
             "postgres" => commit_to_postgres(&self.team.storage_argument, path, text),

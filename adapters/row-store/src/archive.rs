@@ -13,7 +13,6 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::RowStore;
 use crate::database::{Database, RowSource};
 use crate::error::{damaged, refused};
 use crate::read::documents::{document_id, documents_after, names_after, verified_body};
@@ -21,13 +20,14 @@ use crate::read::history::{text_query, verified_text};
 use crate::read::{read_all, read_one, team};
 use crate::records::{
     DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, document_key,
-    encode_audit_row, encode_token, encode_user, integer, join_parts, project_key, rows_by_text,
+    encode_audit_row, encode_token, encode_user, integer, join_parts, project_key, rows_of,
 };
 use crate::row::{RowAddress, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{
     AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TOKENS, Table, USERS,
 };
 use crate::writer::{GroupWriterEngine, ReadPlan};
+use crate::{RowStore, noted};
 
 /// A batch of records ends when it reaches one of these sizes.
 const BATCH_RECORDS: usize = 200;
@@ -76,6 +76,11 @@ pub(crate) struct SnapshotReader {
 impl SnapshotReader {
     pub(crate) async fn begin(database: &dyn Database) -> StoreResult<Self> {
         let snapshot = database.begin_snapshot().await?;
+        Self::of(snapshot).await
+    }
+
+    /// Reads one state.
+    pub(crate) async fn of(snapshot: Box<dyn RowSource>) -> StoreResult<Self> {
         let queries = vec![
             RowQuery::keys(&STORE, vec![StoreRow::key()]),
             RowQuery::all(&PROJECTS).sorted_by(&["project"]),
@@ -144,12 +149,12 @@ impl SnapshotReader {
                 self.next_list();
                 continue;
             }
-            let parts = self.read_one(RowQuery::keys(&BODIES, keys)).await?;
-            let mut bodies = rows_by_text(&BODIES, parts);
+            let mut bodies = self.read_one(RowQuery::keys(&BODIES, keys)).await?;
+            bodies.sort_unstable();
             let mut batch = Vec::with_capacity(records.len());
             for (id, number, present) in records {
-                let parts = bodies.remove(&document_key(&project, &id)).unwrap_or_default();
-                let body = verified_body(&id, present.version, join_parts(&parts)?)?;
+                let parts = rows_of(&bodies, &document_key(&project, &id));
+                let body = verified_body(&id, present.version, join_parts(parts)?)?;
                 let version = present.version;
                 batch.push(ArchiveRecord::Document(DocumentRecord {
                     project: project.clone(),
@@ -263,6 +268,13 @@ impl RecordReader for SnapshotReader {
     }
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        let records = self.next_records().await;
+        noted(&*self.snapshot, records)
+    }
+}
+
+impl SnapshotReader {
+    async fn next_records(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         loop {
             let (records, next_phase) = match self.phase {
                 ExportPhase::Documents => (self.next_documents().await?, ExportPhase::Marks),
@@ -314,7 +326,12 @@ impl RecordWriter for ImportWriter {
     async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let records: Arc<[ArchiveRecord]> = records.into();
         // A transaction of some databases has at most 3,000 rows, and a document has some ten.
-        for part in chunk_ranges(&records) {
+        let parts = if self.store.database.has_server() {
+            chunk_ranges(&records)
+        } else {
+            std::iter::once(0..records.len()).collect()
+        };
+        for part in parts {
             let records = Arc::clone(&records);
             let work =
                 move |engine: &mut GroupWriterEngine| engine.put_records(&records[part.clone()]);

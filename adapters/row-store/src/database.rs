@@ -21,6 +21,11 @@ pub type GroupId = [u8; 16];
 pub trait RowSource: Send + Sync {
     /// Runs all queries on one state, in one round trip.
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>>;
+
+    /// Records damage that the content of rows shows. Returns the error for the caller.
+    fn note_damage(&self, error: StoreError) -> StoreError {
+        error
+    }
 }
 
 /// A database with the tables of this storage. A read sees every commit that was acknowledged
@@ -33,6 +38,26 @@ pub trait Database: RowSource + fmt::Debug + 'static {
     /// The numbers of the connections that read.
     fn connection_statistics(&self) -> DatabaseStatistics {
         DatabaseStatistics::default()
+    }
+
+    /// False for a file of this process: the answer of a commit cannot be lost.
+    fn has_server(&self) -> bool {
+        true
+    }
+
+    /// As `known_damage` of the port `StorageHealth`.
+    fn known_damage(&self) -> Option<String> {
+        None
+    }
+
+    /// Searches for damage below the rows, such as that of indexes. Returns a text for each.
+    async fn find_damage(&self) -> StoreResult<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    /// Overwrites what deleted rows left in free space.
+    async fn erase_free_space(&self) -> StoreResult<()> {
+        Ok(())
     }
 
     /// Later reads of this call ask the database. No effect outside of calls.

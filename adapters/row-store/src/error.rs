@@ -21,9 +21,20 @@ pub fn busy(reason: &str) -> StoreError {
     StoreError::Busy { reason: format!("{DATABASE_LABEL}: {reason}") }
 }
 
+const DAMAGED: (&str, &str) =
+    ("is damaged (", "); restore a backup into a new database with `reqlore restore`");
+
 pub fn damaged(object: &str) -> StoreError {
-    let reason = format!(
-        "is damaged ({object}); restore a backup into a new database with `reqlore restore`"
-    );
+    let reason = format!("{}{object}{}", DAMAGED.0, DAMAGED.1);
     StoreError::Unreadable { place: DATABASE_LABEL.to_owned(), reason }
+}
+
+/// The object of an error of [`damaged`].
+pub fn damaged_object(error: &StoreError) -> Option<&str> {
+    match error {
+        StoreError::Unreadable { place, reason } if place == DATABASE_LABEL => {
+            reason.strip_prefix(DAMAGED.0)?.strip_suffix(DAMAGED.1)
+        }
+        _ => None,
+    }
 }

@@ -21,13 +21,24 @@ const MAX_REPORTED: usize = 100;
 
 #[async_trait]
 impl StorageHealth for RowStore {
+    fn known_damage(&self) -> Option<String> {
+        self.database.known_damage()
+    }
+
     fn database_statistics(&self) -> Option<DatabaseStatistics> {
+        if !self.database.has_server() {
+            return None;
+        }
         let connections = self.database.connection_statistics();
         Some(DatabaseStatistics { writes: self.counters.read(), ..connections })
     }
 
     async fn find_damage(&self) -> StoreResult<Vec<String>> {
-        let mut damage = Vec::new();
+        let mut damage = self.database.find_damage().await?;
+        // Otherwise the rows may be wrong as well.
+        if !damage.is_empty() {
+            return Ok(damage);
+        }
         match self.find_list_damage(&mut damage).await {
             Ok(()) => {}
             // The rest of the database may be readable, but it is not checked.

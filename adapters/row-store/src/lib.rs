@@ -11,6 +11,7 @@ pub mod database;
 mod derived;
 pub mod error;
 mod health;
+pub mod loss;
 mod read;
 mod records;
 pub mod row;
@@ -44,7 +45,7 @@ use reqlore_group_commit::GroupWriter;
 
 use call_reads::{CallDatabase, RowCache};
 use counters::WriterCounters;
-use database::Database;
+use database::{Database, RowSource};
 pub use derived::METADATA_FORMAT;
 use read::{changes, documents, entities, history, items, team};
 pub use records::StoreRow;
@@ -63,7 +64,13 @@ impl RowStore {
     /// Starts the writer of a database that has its tables. Fails if an import is filling it, or
     /// if its metadata has another format.
     pub async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
-        changes::store_row(&*database).await?.check_usable()?;
+        let row = changes::store_row(&*database).await?;
+        Self::start_with(database, &row)
+    }
+
+    /// Like [`Self::start`], for a driver that has read the row of `store`.
+    pub fn start_with(database: Arc<dyn Database>, row: &StoreRow) -> StoreResult<Self> {
+        row.check_usable()?;
         Self::start_writer(database, false)
     }
 
@@ -93,7 +100,13 @@ impl RowStore {
     fn start_writer(database: Arc<dyn Database>, may_update_metadata: bool) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
         let session = database.open_session();
-        let engine = GroupWriterEngine::new(session, may_update_metadata, Arc::clone(&counters))?;
+        let has_server = database.has_server();
+        let engine = GroupWriterEngine::new(
+            session,
+            has_server,
+            may_update_metadata,
+            Arc::clone(&counters),
+        )?;
         let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
@@ -109,7 +122,7 @@ impl RowStore {
         let outcome =
             self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await;
         self.database.invalidate_call_cache();
-        outcome
+        noted(&*self.database, outcome)
     }
 
     async fn write<T: Send + 'static>(
@@ -120,9 +133,20 @@ impl RowStore {
     }
 }
 
+/// Tells the database of damage that its rows show.
+fn noted<T>(source: &(impl RowSource + ?Sized), outcome: StoreResult<T>) -> StoreResult<T> {
+    outcome.map_err(|error| match error {
+        StoreError::Unreadable { .. } => source.note_damage(error),
+        _ => error,
+    })
+}
+
 #[async_trait]
 impl DocumentRepository for RowStore {
     fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
+        if !self.database.has_server() {
+            return None;
+        }
         let database = CallDatabase::new(Arc::clone(&self.database), Arc::clone(&self.cache));
         Some(Arc::new(Self { database: Arc::new(database), ..self.clone() }))
     }
@@ -132,7 +156,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        documents::documents(&*self.database, project, ids).await
+        noted(&*self.database, documents::documents(&*self.database, project, ids).await)
     }
 
     async fn versions(
@@ -140,7 +164,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        documents::versions(&*self.database, project, ids).await
+        noted(&*self.database, documents::versions(&*self.database, project, ids).await)
     }
 
     async fn find(
@@ -148,14 +172,14 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        documents::metadata_page(&*self.database, project, filter).await
+        noted(&*self.database, documents::metadata_page(&*self.database, project, filter).await)
     }
 
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
         if query.needs_scan() {
             return scan_items(self, project, query).await;
         }
-        items::items(&*self.database, project, query).await
+        noted(&*self.database, items::items(&*self.database, project, query).await)
     }
 
     async fn child_statuses(
@@ -164,7 +188,7 @@ impl DocumentRepository for RowStore {
         kind: ItemKind,
         parents: &[Reference],
     ) -> StoreResult<Vec<StatusCounts>> {
-        items::child_statuses(&*self.database, project, kind, parents).await
+        noted(&*self.database, items::child_statuses(&*self.database, project, kind, parents).await)
     }
 
     async fn diagnostics(
@@ -173,11 +197,11 @@ impl DocumentRepository for RowStore {
         kind: DocumentKind,
         limit: usize,
     ) -> StoreResult<DiagnosticList> {
-        items::diagnostics(&*self.database, project, kind, limit).await
+        noted(&*self.database, items::diagnostics(&*self.database, project, kind, limit).await)
     }
 
     async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
-        entities::entity_kinds(&*self.database, project).await
+        noted(&*self.database, entities::entity_kinds(&*self.database, project).await)
     }
 
     async fn tag_counts(
@@ -185,7 +209,10 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         kind: Option<String>,
     ) -> StoreResult<EntityCounts> {
-        entities::tag_counts(&*self.database, project, kind.as_deref()).await
+        noted(
+            &*self.database,
+            entities::tag_counts(&*self.database, project, kind.as_deref()).await,
+        )
     }
 
     async fn untagged(
@@ -194,7 +221,10 @@ impl DocumentRepository for RowStore {
         kind: Option<String>,
         limit: usize,
     ) -> StoreResult<UntaggedList> {
-        entities::untagged(&*self.database, project, kind.as_deref(), limit).await
+        noted(
+            &*self.database,
+            entities::untagged(&*self.database, project, kind.as_deref(), limit).await,
+        )
     }
 
     async fn similar_entities(
@@ -202,7 +232,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         text: &str,
     ) -> StoreResult<SimilarEntities> {
-        entities::similar_entities(&*self.database, project, text).await
+        noted(&*self.database, entities::similar_entities(&*self.database, project, text).await)
     }
 
     async fn lookup(
@@ -211,7 +241,7 @@ impl DocumentRepository for RowStore {
         kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        documents::lookup(&*self.database, project, kind, words).await
+        noted(&*self.database, documents::lookup(&*self.database, project, kind, words).await)
     }
 
     async fn backlinks(
@@ -219,7 +249,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        documents::backlinks(&*self.database, project, links).await
+        noted(&*self.database, documents::backlinks(&*self.database, project, links).await)
     }
 
     async fn commit(
@@ -239,7 +269,7 @@ impl DocumentRepository for RowStore {
         limit: usize,
         _: Refresh,
     ) -> StoreResult<ChangePage> {
-        changes::changes_since(&*self.database, project, since, limit).await
+        noted(&*self.database, changes::changes_since(&*self.database, project, since, limit).await)
     }
 }
 
@@ -252,7 +282,10 @@ impl DocumentHistory for RowStore {
         query: &HistoryQuery,
     ) -> StoreResult<HistoryPage> {
         let before = query.before_number()?;
-        history::history_page(&*self.database, project, id, before, query.limit).await
+        noted(
+            &*self.database,
+            history::history_page(&*self.database, project, id, before, query.limit).await,
+        )
     }
 
     async fn document_at(
@@ -261,7 +294,7 @@ impl DocumentHistory for RowStore {
         id: &DocumentId,
         version: Version,
     ) -> StoreResult<Option<Document>> {
-        history::document_at(&*self.database, project, id, version).await
+        noted(&*self.database, history::document_at(&*self.database, project, id, version).await)
     }
 
     async fn recent_changes(
@@ -270,7 +303,10 @@ impl DocumentHistory for RowStore {
         since: Timestamp,
         limit: usize,
     ) -> StoreResult<Vec<RecentChange>> {
-        history::recent_changes(&*self.database, project, since, limit).await
+        noted(
+            &*self.database,
+            history::recent_changes(&*self.database, project, since, limit).await,
+        )
     }
 
     async fn purge_history(
@@ -281,7 +317,12 @@ impl DocumentHistory for RowStore {
         context: WriteContext,
     ) -> StoreResult<u64> {
         let (project, id) = (project.clone(), id.clone());
-        self.write(move |engine| engine.purge(&project, &id, version, &context)).await
+        let purge = self.write(move |engine| engine.purge(&project, &id, version, &context));
+        let count = purge.await?;
+        if count > 0 {
+            self.database.erase_free_space().await?;
+        }
+        Ok(count)
     }
 
     async fn prune_history(&self, ended_before: Timestamp) -> StoreResult<u64> {
@@ -292,19 +333,19 @@ impl DocumentHistory for RowStore {
 #[async_trait]
 impl IdentityRepository for RowStore {
     async fn list_users(&self) -> StoreResult<Vec<User>> {
-        team::users(&*self.database).await
+        noted(&*self.database, team::users(&*self.database).await)
     }
 
     async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
-        team::tokens(&*self.database).await
+        noted(&*self.database, team::tokens(&*self.database).await)
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        team::token_owner(&*self.database, id).await
+        noted(&*self.database, team::token_owner(&*self.database, id).await)
     }
 
     async fn identity_epoch(&self) -> StoreResult<u64> {
-        let row = changes::store_row(&*self.database).await?;
+        let row = noted(&*self.database, changes::store_row(&*self.database).await)?;
         // Read on every request, so an import or update by another server is noticed here.
         row.check_usable()?;
         Ok(row.epoch.cast_unsigned())
@@ -337,11 +378,12 @@ impl AuditLog for RowStore {
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        team::audit_rows(&*self.database, from, limit).await
+        noted(&*self.database, team::audit_rows(&*self.database, from, limit).await)
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        Ok(changes::store_row(&*self.database).await?.newest_audit)
+        let row = noted(&*self.database, changes::store_row(&*self.database).await);
+        Ok(row?.newest_audit)
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
@@ -352,7 +394,7 @@ impl AuditLog for RowStore {
 #[async_trait]
 impl IdempotencyStore for RowStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
-        team::find_record(&*self.database, key).await
+        noted(&*self.database, team::find_record(&*self.database, key).await)
     }
 
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {

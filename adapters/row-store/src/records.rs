@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,7 +19,6 @@ use reqlore_domain::timestamp::Timestamp;
 use crate::derived::{METADATA_FORMAT, decode_meta};
 use crate::error::{damaged, refused, unavailable};
 use crate::row::{RowKey, TableRow, Value, Values};
-use crate::tables::Table;
 
 /// Maximum size of a part of a text in bytes. Some databases limit a value to 1 MiB.
 pub(crate) const PART_BYTES: usize = 512 * 1024;
@@ -52,7 +50,7 @@ impl<'a> RowReader<'a> {
     }
 
     pub(crate) fn skip(&mut self, count: usize) {
-        self.values.by_ref().take(count).for_each(drop);
+        self.values.skip_values(count);
     }
 
     pub(crate) fn optional_text(&mut self) -> StoreResult<Option<&'a str>> {
@@ -234,13 +232,25 @@ impl DocumentRow {
         Some((self.number, HistoryEntry { version: Some(version), at, origin, is_purged: false }))
     }
 
+    /// The version of a document that exists.
+    pub(crate) fn decode_version(row: &TableRow) -> StoreResult<Option<Version>> {
+        read_version(&mut RowReader::new(row, "a document's row").after(REVISION + 2))
+    }
+
+    /// The version and the encoded metadata of a document that exists.
+    pub(crate) fn decode_meta(row: &TableRow) -> StoreResult<Option<(Version, &[u8])>> {
+        let Some(version) = Self::decode_version(row)? else { return Ok(None) };
+        let mut reader = RowReader::new(row, "a document's row").after(REVISION + 2);
+        reader.skip(VALUES_OF_PRESENT - 1);
+        Ok(Some((version, reader.wide_binary()?.unwrap_or_default())))
+    }
+
     pub(crate) fn decode(row: &TableRow) -> StoreResult<Self> {
-        let mut reader = RowReader::new(row, "a document's row").after(3);
+        let mut reader = RowReader::new(row, "a document's row").after(REVISION);
         let (revision, number) = (reader.number()?, reader.number()?);
-        let Some(version) = reader.optional_text()? else {
+        let Some(version) = read_version(&mut reader)? else {
             return Ok(Self { revision, number, present: None });
         };
-        let version = Version::parse(version).ok_or_else(|| damaged("a document's version"))?;
         let (modified, parts) = (Timestamp(reader.integer()?), reader.number()?);
         let path = reader.optional_text()?.map(Into::into);
         reader.skip(DERIVED_COLUMNS);
@@ -254,6 +264,11 @@ impl DocumentRow {
     pub(crate) fn encode_deleted(key: &RowKey, revision: u64, number: u64) -> TableRow {
         key.with(&[integer(revision), integer(number)]).with(&[Value::Null; VALUES_OF_PRESENT])
     }
+}
+
+fn read_version(reader: &mut RowReader<'_>) -> StoreResult<Option<Version>> {
+    let Some(version) = reader.optional_text()? else { return Ok(None) };
+    Version::parse(version).map(Some).ok_or_else(|| damaged("a document's version"))
 }
 
 /// The rows of a text: its parts after a key.
@@ -282,17 +297,10 @@ pub(crate) fn join_parts(rows: &[TableRow]) -> StoreResult<Bytes> {
     }
 }
 
-/// The rows of texts by their key without the number of the part, each in the order of the parts.
-pub(crate) fn rows_by_text(table: &Table, rows: Vec<TableRow>) -> HashMap<RowKey, Vec<TableRow>> {
-    let mut texts = HashMap::<RowKey, Vec<TableRow>>::new();
-    let part = table.key_width - 1;
-    for row in rows {
-        texts.entry(row.prefix(part)).or_default().push(row);
-    }
-    for rows in texts.values_mut() {
-        rows.sort_unstable_by(|a, b| a.value(part).cmp(&b.value(part)));
-    }
-    texts
+/// Those of sorted rows whose key begins with this one. The parts of a text are in their order.
+pub(crate) fn rows_of<'r>(rows: &'r [TableRow], key: &RowKey) -> &'r [TableRow] {
+    let rows = &rows[rows.partition_point(|row| row < key)..];
+    &rows[..rows.iter().take_while(|row| row.starts_with(key)).count()]
 }
 
 /// Number of rows of the text of an entry.

@@ -38,6 +38,19 @@ impl<'a> Value<'a> {
         bytes.put_slice(content);
     }
 
+    /// The bytes after the first of these encoded values.
+    fn skip_first(bytes: &[u8]) -> Option<&[u8]> {
+        let (kind, rest) = bytes.split_first()?;
+        match kind {
+            b'n' => Some(rest),
+            b'i' => rest.get(8..),
+            _ => {
+                let (length, rest) = rest.split_first_chunk()?;
+                rest.get(u32::from_be_bytes(*length) as usize..)
+            }
+        }
+    }
+
     /// The first of these encoded values, and the bytes after it.
     fn split_first(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (kind, rest) = bytes.split_first()?;
@@ -135,18 +148,21 @@ impl TableRow {
 
     /// The value of a column; null after the last one.
     pub fn value(&self, column: usize) -> Value<'_> {
-        self.values().nth(column).unwrap_or_default()
+        let mut values = self.values();
+        values.skip_values(column);
+        values.next().unwrap_or_default()
     }
 
     /// The first values.
     pub fn prefix(&self, width: usize) -> RowKey {
+        Self(self.0.slice(..self.prefix_bytes(width).len()))
+    }
+
+    /// The first values, encoded.
+    pub fn prefix_bytes(&self, width: usize) -> &[u8] {
         let mut values = self.values();
-        if let Some(last) = width.checked_sub(1) {
-            values.nth(last);
-        } else {
-            return Self(Bytes::new());
-        }
-        Self(self.0.slice(..self.0.len() - values.rest.len()))
+        values.skip_values(width);
+        &self.0[..self.0.len() - values.rest.len()]
     }
 
     /// The values of these columns.
@@ -187,6 +203,15 @@ impl fmt::Debug for TableRow {
 #[derive(Debug, Clone)]
 pub struct Values<'a> {
     rest: &'a [u8],
+}
+
+impl Values<'_> {
+    /// Skips values without reading them.
+    pub fn skip_values(&mut self, count: usize) {
+        for _ in 0..count {
+            self.rest = Value::skip_first(self.rest).unwrap_or_default();
+        }
+    }
 }
 
 impl<'a> Iterator for Values<'a> {
@@ -312,7 +337,14 @@ impl RowQuery {
     pub fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
         let position = |name: &&str| self.table.index_of(name);
         let columns: Vec<_> = self.columns.iter().filter_map(position).collect();
-        let tuples = HashSet::<&TableRow>::from_iter(&self.tuples);
+        let leads = columns.iter().copied().eq(0..columns.len());
+        let tuples: HashSet<&[u8]> = self.tuples.iter().map(TableRow::as_bytes).collect();
+        let is_wanted = |row: &TableRow| match &*self.tuples {
+            [] => false,
+            [tuple] if leads => row.starts_with(tuple),
+            _ if leads => tuples.contains(row.prefix_bytes(columns.len())),
+            _ => tuples.contains(row.select(&columns).as_bytes()),
+        };
         let range = self.range.as_ref().map(|(column, range)| {
             (self.table.index_of(column), range.start.value(0)..range.end.value(0))
         });
@@ -322,7 +354,7 @@ impl RowQuery {
                 column.is_some_and(|column| range.contains(&row.value(column)))
             });
             let has_value = not_null.is_none_or(|column| row.value(column) != Value::Null);
-            if !tuples.contains(&row.select(&columns)) || !is_in_range || !has_value {
+            if !is_wanted(row) || !is_in_range || !has_value {
                 return Err(damaged(&format!("an index of table {}", self.table.name)));
             }
         }

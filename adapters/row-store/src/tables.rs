@@ -7,6 +7,8 @@ use std::hash::{Hash, Hasher};
 
 use ColumnType::{Binary, Integer, Text};
 
+use crate::row::{TableRow, Value};
+
 /// A table and its columns.
 #[derive(Debug)]
 pub struct Table {
@@ -42,6 +44,18 @@ pub enum ColumnType {
     Integer,
     Text,
     Binary,
+}
+
+impl Column {
+    /// False for a value of another type, or null in a column that is never null.
+    pub fn fits(&self, value: Value<'_>) -> bool {
+        match value {
+            Value::Null => self.is_nullable,
+            Value::Integer(_) => self.kind == Integer,
+            Value::Text(_) => self.kind == Text,
+            Value::Binary(_) => self.kind == Binary,
+        }
+    }
 }
 
 /// Tables have different names.
@@ -88,6 +102,15 @@ impl Table {
     pub fn narrow_columns(&self) -> &'static [Column] {
         let wide = self.columns.iter().filter(|column| column.is_wide).count();
         &self.columns[..self.columns.len() - wide]
+    }
+
+    /// The CRC32 of the table's name and of all values of a row except wide ones. It detects damage
+    /// and careless edits. An attacker can compute it too.
+    pub fn checksum(&self, row: &TableRow) -> i64 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(self.name.as_bytes());
+        hasher.update(row.prefix_bytes(self.narrow_columns().len()));
+        hasher.finalize().into()
     }
 
     /// The position of a column in a row.

@@ -74,25 +74,10 @@ impl TableLayout {
         format!("verify_row({alias}checksum, {})", self.arguments(alias))
     }
 
-    /// Like [`Self::verify`], with the values that some columns must have. Use it for a row that
-    /// an index found: it then also fails if a damaged index led to another row.
-    pub fn verify_with(&self, alias: &str, known: &[(&str, &str)]) -> String {
-        format!("verify_row({alias}checksum, {})", self.arguments_with(alias, known))
-    }
-
+    /// The table's name and its columns, as arguments of `row_checksum`.
     fn arguments(&self, alias: &str) -> String {
-        self.arguments_with(alias, &[])
-    }
-
-    /// The table's name and its columns, as arguments of `row_checksum`. `known` replaces columns.
-    pub fn arguments_with(&self, alias: &str, known: &[(&str, &str)]) -> String {
         let mut arguments = vec![format!("'{}'", self.name)];
-        for column in self.columns {
-            let value = known.iter().find(|(name, _)| name == column);
-            arguments.push(
-                value.map_or_else(|| format!("{alias}{column}"), |(_, value)| (*value).to_owned()),
-            );
-        }
+        arguments.extend(self.columns.iter().map(|column| format!("{alias}{column}")));
         arguments.join(", ")
     }
 

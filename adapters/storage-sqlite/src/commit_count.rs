@@ -1,98 +1,91 @@
-//! The number of commits in the table `store`, which the side file `NAME-commits` has as well.
+//! The number of commits in the table `commit_counter`, which the side file `NAME-commits` has as
+//! well.
 
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::LazyLock;
 
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
+use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, ColumnType, Table};
 use rusqlite::Connection;
 
 use crate::database_file::sibling_path;
 use crate::error::QueryError;
-use crate::tables::STORE;
+use crate::rows;
 
 /// Number of commits after which the side file is synced, because SQLite does not report its
 /// checkpoints.
 const SYNC_COMMITS: u64 = 1_000;
+
+/// One row: the random ID of this file (16 bytes), the number of its commits (8 bytes) and the
+/// highest issued numbers (4 bytes each), big endian. One value, so that it is found in a page of
+/// the log.
+pub(crate) static COMMIT_COUNTER: Table = Table {
+    name: "commit_counter",
+    key_width: 1,
+    indexes: &[],
+    columns: &[column("id", ColumnType::Integer), column("value", ColumnType::Binary)],
+};
+
+const fn column(name: &'static str, kind: ColumnType) -> Column {
+    Column { name, kind, is_nullable: false, is_wide: false }
+}
 
 /// The state of a database after a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CommitCount {
     pub(crate) counter: CommitCounter,
     /// The highest number of each kind in any project, in the order of [`ItemKind::ALL`].
-    numbers: IssuedNumbers,
-}
-
-/// Returns the counter in the database.
-pub(crate) fn read_counter(connection: &Connection) -> Result<CommitCounter, QueryError> {
-    static SELECT: LazyLock<String> =
-        LazyLock::new(|| format!("SELECT commits, {} FROM store", STORE.verify("")));
-    let mut select = connection.prepare_cached(&SELECT)?;
-    let value: Vec<u8> = select.query_one([], |row| row.get(0))?;
-    if let Some((database_id, commits)) = value.split_first_chunk()
-        && let Ok(commits) = commits.try_into()
-    {
-        return Ok(CommitCounter {
-            database_id: DatabaseId(*database_id),
-            commits: u64::from_be_bytes(commits),
-        });
-    }
-    Err(QueryError::damaged("the number of commits"))
-}
-
-/// Counts a commit. Call it last in each transaction that a caller relies on, and pass the result
-/// to `DatabaseFile::record_commit` after the commit.
-pub(crate) fn count_commit(connection: &Connection) -> Result<CommitCount, QueryError> {
-    let CommitCounter { database_id, commits } = read_counter(connection)?;
-    write_counter(connection, CommitCounter { database_id, commits: commits + 1 })
-}
-
-/// Gives the database a new identity, because its history differs from that of every copy.
-pub(crate) fn renew_database_id(
-    connection: &Connection,
-    database_id: DatabaseId,
-) -> Result<CommitCount, QueryError> {
-    let CommitCounter { commits, .. } = read_counter(connection)?;
-    write_counter(connection, CommitCounter { database_id, commits: commits + 1 })
-}
-
-fn write_counter(
-    connection: &Connection,
-    counter: CommitCounter,
-) -> Result<CommitCount, QueryError> {
-    static UPDATE: LazyLock<String> =
-        LazyLock::new(|| STORE.update(&[("commits", "?1")], "one = 1"));
-    let value = [&counter.database_id.0[..], &counter.commits.to_be_bytes()].concat();
-    connection.prepare_cached(&UPDATE)?.execute([value])?;
-    Ok(CommitCount { counter, numbers: issued_numbers(connection)? })
-}
-
-/// Returns the state of the database for its side file.
-pub(crate) fn current_count(connection: &Connection) -> Result<CommitCount, QueryError> {
-    Ok(CommitCount { counter: read_counter(connection)?, numbers: issued_numbers(connection)? })
-}
-
-fn issued_numbers(connection: &Connection) -> Result<IssuedNumbers, QueryError> {
-    // The index `marks_by_number` makes this fast with any number of projects.
-    let highest = "SELECT coalesce((SELECT max(number) FROM marks WHERE kind = ?1), 0), \
-                   coalesce((SELECT max(number) FROM marks WHERE kind = ?2), 0), \
-                   coalesce((SELECT max(number) FROM marks WHERE kind = ?3), 0), \
-                   coalesce((SELECT max(number) FROM marks WHERE kind = ?4), 0)";
-    let kinds = ItemKind::ALL.map(ItemKind::name);
-    let mut numbers = IssuedNumbers::default();
-    let mut select = connection.prepare_cached(highest)?;
-    let mut rows = select.query(kinds)?;
-    if let Some(row) = rows.next()? {
-        for (column, number) in numbers.iter_mut().enumerate() {
-            *number = row.get(column)?;
-        }
-    }
-    Ok(numbers)
+    pub(crate) numbers: IssuedNumbers,
 }
 
 impl CommitCount {
+    /// The state of a new database.
+    pub(crate) fn begin() -> io::Result<Self> {
+        let counter = CommitCounter { database_id: DatabaseId::random()?, commits: 0 };
+        Ok(Self { counter, numbers: IssuedNumbers::default() })
+    }
+
+    /// Returns the state in the database.
+    pub(crate) fn read(connection: &Connection) -> Result<Self, QueryError> {
+        let query = RowQuery::all(&COMMIT_COUNTER).limited_to(1);
+        let rows = rows::select(connection, &[query], 1)?.unwrap_or_default();
+        if let Some(row) = rows.first().and_then(|rows| rows.first())
+            && let Value::Binary(value) = row.value(1)
+            && let Some(count) = Self::decode(value)
+        {
+            return Ok(count);
+        }
+        Err(QueryError::damaged("the number of commits"))
+    }
+
+    fn decode(value: &[u8]) -> Option<Self> {
+        let (id, rest) = value.split_first_chunk()?;
+        let (commits, rest) = rest.split_first_chunk()?;
+        let mut numbers = IssuedNumbers::default();
+        if rest.len() != size_of_val(&numbers) {
+            return None;
+        }
+        for (number, bytes) in numbers.iter_mut().zip(rest.chunks_exact(4)) {
+            *number = u32::from_be_bytes(bytes.try_into().ok()?);
+        }
+        let commits = u64::from_be_bytes(*commits);
+        Some(Self { counter: CommitCounter { database_id: DatabaseId(*id), commits }, numbers })
+    }
+
+    /// Writes the state into the database.
+    pub(crate) fn write(&self, connection: &Connection) -> Result<(), QueryError> {
+        let CommitCounter { database_id, commits } = self.counter;
+        let mut value = [&database_id.0[..], &commits.to_be_bytes()].concat();
+        for number in self.numbers {
+            value.extend(number.to_be_bytes());
+        }
+        let row = TableRow::of(&[1.into(), value[..].into()]);
+        rows::apply(connection, &COMMIT_COUNTER, &[RowChange::Insert(row)])
+    }
+
     /// Reads the side file; `None` if it is missing or damaged.
     pub(crate) fn read_file(path: &Path) -> io::Result<Option<Self>> {
         let read = CommitCounter::read_with_numbers(path)?;

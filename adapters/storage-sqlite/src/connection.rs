@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_row_store::row::RowQuery;
 use reqlore_sqlite_team::connection::{configure, keep_log_on_close, wait_when_busy};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
@@ -14,16 +15,22 @@ use tokio::sync::Semaphore;
 use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
+use crate::rows::{self, QueriedRows};
 use crate::schema::FORMAT;
+use crate::statements::QueryPlan;
 
 /// Size of the page cache: enough for the inner pages of some hundred thousand documents.
 pub(crate) const CACHE_KIB: i64 = 16 * 1024;
+/// Some for each table, and some for each kind of list.
+const CACHED_STATEMENTS: usize = 256;
 /// Maximum number of connections that stay open between reads.
 const MAX_IDLE_CONNECTIONS: usize = 4;
 /// Maximum number of large reads that run at the same time.
 const MAX_LARGE_READS: usize = 4;
-/// Maximum number of documents or words that are read on the caller's thread.
-pub(crate) const INLINE_LIMIT: usize = 16;
+/// Maximum number of rows that are read on the caller's thread.
+pub(crate) const INLINE_ROWS: usize = 200;
+/// One thread at a time uses a connection.
+const NO_MUTEX: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,13 +68,13 @@ impl Connector {
         let mut connection = match self.mode {
             OpenMode::Immutable => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-                Connection::open_with_flags(immutable_uri(file), flags)?
+                Connection::open_with_flags(immutable_uri(file), flags | NO_MUTEX)?
             }
             OpenMode::ReadOnly => {
-                Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?
+                Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | NO_MUTEX)?
             }
             OpenMode::Shared => {
-                Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?
+                Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE | NO_MUTEX)?
             }
         };
         if purpose == ConnectionUse::Exclusive {
@@ -80,6 +87,7 @@ impl Connector {
         // The file may belong to another program, so closing it must not add or remove a file.
         keep_log_on_close(&connection, has_log)?;
         configure(&connection, CACHE_KIB)?;
+        connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         // A reader of the log opens the file for writing, so this protects the data.
         connection.pragma_update(None, "query_only", purpose == ConnectionUse::Read)?;
         Ok(connection)
@@ -120,108 +128,77 @@ pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send +
 /// is repeated on a thread that may block.
 #[derive(Debug)]
 pub(crate) struct ReadPool {
-    connector: Connector,
-    damage: Arc<DamageState>,
+    files: Arc<OpenFiles>,
     idle: Mutex<Vec<Connection>>,
     large_reads: Arc<Semaphore>,
 }
 
+/// The open database, and what is known about its damage.
+#[derive(Debug)]
+pub(crate) struct OpenFiles {
+    pub(crate) connector: Connector,
+    pub(crate) damage: Arc<DamageState>,
+}
+
 impl ReadPool {
-    pub(crate) fn new(connector: Connector, damage: Arc<DamageState>) -> Self {
+    pub(crate) fn new(files: Arc<OpenFiles>) -> Self {
         let large_reads = Arc::new(Semaphore::new(MAX_LARGE_READS));
-        Self { connector, damage, idle: Mutex::default(), large_reads }
+        Self { files, idle: Mutex::default(), large_reads }
     }
 
-    /// Reads `count` values with one statement each. Few values are read on the caller's thread.
-    pub(crate) async fn read_by_count<T: Send + 'static>(
-        self: &Arc<Self>,
-        count: usize,
-        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
-    ) -> StoreResult<T> {
-        match count {
-            // A single statement sees one snapshot without a transaction.
-            ..=1 => self.read_inline_statement(read).await,
-            2..=INLINE_LIMIT => self.read_inline(read).await,
-            _ => self.read_blocking(read).await,
+    /// Runs queries on one state: few rows on the caller's thread.
+    pub(crate) async fn read(self: &Arc<Self>, queries: &[RowQuery]) -> StoreResult<QueriedRows> {
+        if is_small(queries) {
+            match self.read_on_connection(false, queries, INLINE_ROWS) {
+                Ok(Some(rows)) => return Ok(rows),
+                // The caller's thread must not wait for locks.
+                Ok(None) | Err(StoreError::Busy { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
-    }
-
-    /// Reads on the caller's thread, from one snapshot.
-    pub(crate) async fn read_inline<T: Send + 'static>(
-        self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
-    ) -> StoreResult<T> {
-        self.read_inline_statement(move |connection| in_snapshot(connection, &read)).await
-    }
-
-    /// Runs one statement, which needs no transaction, on the caller's thread.
-    pub(crate) async fn read_inline_statement<T: Send + 'static>(
-        self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
-    ) -> StoreResult<T> {
-        match self.read_on_connection(false, &read) {
-            // The caller's thread must not wait for locks.
-            Err(StoreError::Busy { .. }) => self.run_read_blocking(read).await,
-            result => result,
-        }
-    }
-
-    /// Reads on a thread that may block, from one snapshot.
-    pub(crate) async fn read_blocking<T: Send + 'static>(
-        self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
-    ) -> StoreResult<T> {
-        self.run_read_blocking(move |connection| in_snapshot(connection, &read)).await
-    }
-
-    async fn run_read_blocking<T: Send + 'static>(
-        self: &Arc<Self>,
-        read: impl Fn(&Connection) -> Result<T, QueryError> + Send + 'static,
-    ) -> StoreResult<T> {
         let permit = Arc::clone(&self.large_reads).acquire_owned().await;
         let permit = permit.map_err(|error| StoreError::Internal(error.to_string()))?;
-        let pool = Arc::clone(self);
+        let (pool, queries) = (Arc::clone(self), queries.to_vec());
         run_blocking(move || {
             let _permit = permit;
-            pool.read_on_connection(true, &read)
+            pool.read_on_connection(true, &queries, usize::MAX)
         })
         .await
+        .map(Option::unwrap_or_default)
     }
 
-    fn read_on_connection<T>(
+    fn read_on_connection(
         &self,
         may_wait: bool,
-        read: &impl Fn(&Connection) -> Result<T, QueryError>,
-    ) -> StoreResult<T> {
+        queries: &[RowQuery],
+        max_rows: usize,
+    ) -> StoreResult<Option<QueriedRows>> {
+        let OpenFiles { connector, damage } = &*self.files;
         // Also for reads: a deleted file would be read as if nothing had happened.
-        self.connector.file.check_identity()?;
+        connector.file.check_identity()?;
         let connection = self.take_connection(may_wait);
-        let connection = connection.map_err(|error| self.damage.note(error.into()))?;
-        let result = match read(&connection) {
-            Ok(result) => result,
+        let connection = connection.map_err(|error| damage.note(error.into()))?;
+        let rows = match read_one_state(&connection, queries, max_rows) {
+            Ok(rows) => rows,
             // The connection is dropped after an error.
             Err(error) => {
                 // Explains the error better than SQLite's own message.
                 let format = FORMAT.check(&connection, DATABASE_NAME);
-                let error = match format {
-                    Err(refused @ QueryError::Store(_)) => refused,
-                    _ => error,
-                };
-                return Err(self.damage.note(error));
+                return Err(damage.note(format.err().unwrap_or(error)));
             }
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
         }
-        Ok(result)
+        Ok(rows)
     }
 
     fn take_connection(&self, may_wait: bool) -> rusqlite::Result<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = match idle {
             Some(connection) => connection,
-            None => self.connector.open(ConnectionUse::Read)?,
+            None => self.files.connector.open(ConnectionUse::Read)?,
         };
         // A connection of the pool keeps the timeout of its last use.
         if may_wait {
@@ -233,13 +210,34 @@ impl ReadPool {
     }
 }
 
-/// Runs `read` in a transaction, so that all its statements see the same state.
-fn in_snapshot<T>(
+/// True if reading few rows answers the queries, or shows that there are more.
+fn is_small(queries: &[RowQuery]) -> bool {
+    let mut statements = 0;
+    for query in queries {
+        statements += query.tuples.len();
+        let is_short = query.limit.is_none_or(|limit| limit <= INLINE_ROWS);
+        // Within a document, all rows are few.
+        let is_local = query.columns.len() > 2;
+        if !is_short || !(is_local || QueryPlan::of(query).is_exact) {
+            return false;
+        }
+    }
+    statements <= INLINE_ROWS
+}
+
+/// Several statements need a transaction to see one state.
+fn read_one_state(
     connection: &Connection,
-    read: &impl Fn(&Connection) -> Result<T, QueryError>,
-) -> Result<T, QueryError> {
-    let transaction = connection.unchecked_transaction()?;
-    let result = read(&transaction)?;
-    transaction.commit()?;
-    Ok(result)
+    queries: &[RowQuery],
+    max_rows: usize,
+) -> Result<Option<QueriedRows>, QueryError> {
+    if let [query] = queries
+        && query.tuples.len() <= 1
+    {
+        return rows::select(connection, queries, max_rows);
+    }
+    connection.prepare_cached("BEGIN")?.execute([])?;
+    let found = rows::select(connection, queries, max_rows)?;
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(found)
 }

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_row_store::error as row_store_error;
 use reqlore_sqlite_team::error::{RESTORE_HINT, unavailable};
 use rusqlite::ErrorCode;
 
@@ -69,6 +70,13 @@ impl DamageState {
         Self { file_name, state: Mutex::default(), changed: Condvar::new() }
     }
 
+    /// The state of a database that was checked before.
+    pub(crate) fn passed(file_name: String) -> Self {
+        let passed = [Some(CheckStage::WholeFile); 3];
+        let state = Mutex::new(CheckState { passed, ..CheckState::default() });
+        Self { file_name, state, changed: Condvar::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, CheckState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,6 +126,14 @@ impl DamageState {
         }
         self.report(&damaged_object(&error), of_structure);
         error.into_store_error(&self.place())
+    }
+
+    /// Converts an error of the content of rows, and records it.
+    pub(crate) fn note_content(&self, error: StoreError) -> StoreError {
+        match row_store_error::damaged_object(&error) {
+            Some(object) => self.note(QueryError::damaged(object)),
+            None => error,
+        }
     }
 
     /// The first sign of damage, as a sentence for an operator.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
-use reqlore_durable_fs::commit_counter::{CounterFile, DatabaseId};
+use reqlore_durable_fs::commit_counter::CounterFile;
 use reqlore_sqlite_team::connection::BUSY_PAUSE;
 use reqlore_sqlite_team::error::{RESTORE_HINT, refused, unavailable};
 
@@ -29,8 +29,6 @@ pub(crate) struct DatabaseFile {
     pub(crate) wal_path: PathBuf,
     shm_path: PathBuf,
     commits_path: PathBuf,
-    /// Random ID of this process in the history of each project. Fits into an INTEGER.
-    pub(crate) writer_id: u64,
     /// Identities of the files when they were opened.
     opened_identities: OnceLock<[Option<FileIdentity>; FILES]>,
     /// Not set while the database is read-only.
@@ -75,11 +73,8 @@ impl DatabaseFile {
                           local disk";
             return Err(refused(&shown_path, reason));
         }
-        let writer_id = DatabaseId::random()
-            .map_err(|error| io_error(&shown_path, "name its writer", error))?;
         let database = Self {
             shown_path,
-            writer_id: writer_id.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)) >> 1,
             wal_path: sibling_path(&path, "-wal"),
             shm_path: sibling_path(&path, "-shm"),
             commits_path: sibling_path(&path, "-commits"),
@@ -214,6 +209,22 @@ impl DatabaseFile {
             && let Err(error) = commits.sync()
         {
             tracing::warn!(%error, "the number of commits was not synced");
+        }
+    }
+
+    /// The name without the folder, which clients must not see.
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().display().to_string()
+    }
+
+    /// Names the path in an error of the row store, for an operator.
+    pub(crate) fn name_path(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Refused { reason, .. } => refused(&self.shown_path, reason),
+            StoreError::Unreadable { reason, .. } => {
+                StoreError::Unreadable { place: self.shown_path.clone(), reason }
+            }
+            error => error,
         }
     }
 

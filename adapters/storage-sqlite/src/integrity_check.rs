@@ -9,79 +9,36 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use reqlore_group_commit::catch_panic;
-use reqlore_sqlite_metadata::layouts::{
-    DIAGNOSTICS, ENTITY_COUNTS, ENTITY_WORDS, ITEM_COUNTS, ITEMS, UNTAGGED,
+use reqlore_row_store::tables::{
+    AUDIT, BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS, LINKS,
+    PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS, WRITERS,
 };
-use reqlore_sqlite_team::audit::AUDIT;
-use reqlore_sqlite_team::checksum::TableLayout;
-use reqlore_sqlite_team::connection::BUSY_PAUSE;
-use reqlore_sqlite_team::connection::sqlite_findings;
+use reqlore_sqlite_team::connection::{BUSY_PAUSE, sqlite_findings};
 use reqlore_sqlite_team::error::is_busy;
-use reqlore_sqlite_team::idempotency::ANSWERS;
-use reqlore_sqlite_team::identity::{EPOCH, TOKENS, USERS};
 use rusqlite::{Connection, InterruptHandle};
 
-use crate::archive::begin_export;
+use crate::commit_count::COMMIT_COUNTER;
 use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::error::{QueryError, damaged_object};
-use crate::tables::{DOCUMENTS, HISTORY, LINKS, MARKS, PROJECTS, REMOVED, STORE, WRITERS};
-use crate::{history, read};
+use crate::rows::find_damaged_rows;
 
 /// Maximum number of damaged objects in a report.
 const MAX_DAMAGE: usize = 100;
 
 /// The tables of each stage. Their indexes are checked with them.
-const STAGES: [(CheckStage, &[CheckedTable]); 5] = [
-    (
-        CheckStage::Projects,
-        &[
-            CheckedTable::Checksummed(STORE),
-            CheckedTable::Checksummed(PROJECTS),
-            CheckedTable::Checksummed(MARKS),
-            CheckedTable::Checksummed(EPOCH),
-            CheckedTable::Checksummed(USERS),
-            CheckedTable::Checksummed(TOKENS),
-        ],
-    ),
-    (
-        CheckStage::Documents,
-        &[
-            CheckedTable::Checksummed(DOCUMENTS),
-            CheckedTable::Checksummed(REMOVED),
-            CheckedTable::Checksummed(WRITERS),
-        ],
-    ),
-    (CheckStage::Links, &[CheckedTable::Checksummed(LINKS)]),
-    (
-        CheckStage::Lists,
-        &[
-            CheckedTable::Checksummed(ITEMS),
-            CheckedTable::Checksummed(ITEM_COUNTS),
-            CheckedTable::Checksummed(DIAGNOSTICS),
-            CheckedTable::Checksummed(ENTITY_COUNTS),
-            CheckedTable::Checksummed(UNTAGGED),
-            CheckedTable::Checksummed(ENTITY_WORDS),
-        ],
-    ),
-    (
-        CheckStage::WholeFile,
-        &[
-            CheckedTable::Checksummed(HISTORY),
-            CheckedTable::Plain("bodies"),
-            CheckedTable::Plain("history_texts"),
-            CheckedTable::Checksummed(AUDIT),
-            CheckedTable::Checksummed(ANSWERS),
-        ],
-    ),
+const STAGES: [(CheckStage, &[&Table]); 5] = [
+    (CheckStage::Projects, &[&STORE, &COMMIT_COUNTER, &PROJECTS, &SEQUENCES, &USERS, &TOKENS]),
+    (CheckStage::Documents, &[&DOCUMENTS, &WRITERS]),
+    (CheckStage::Links, &[&LINKS]),
+    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES]),
+    (CheckStage::WholeFile, &[&HISTORY, &BODIES, &TEXTS, &AUDIT, &IDEMPOTENCY, &SERVER_GROUPS]),
 ];
 
-#[derive(Debug, Clone, Copy)]
-enum CheckedTable {
-    /// Its rows have checksums.
-    Checksummed(TableLayout),
-    /// Its rows are verified in another way.
-    Plain(&'static str),
+/// The stage that proves that missing rows of a table do not exist.
+pub(crate) fn stage_of(table: &Table) -> CheckStage {
+    let stage = STAGES.iter().find(|(_, tables)| tables.contains(&table));
+    stage.map_or(CheckStage::WholeFile, |(stage, _)| *stage)
 }
 
 /// A running check. Dropping it stops the check.
@@ -166,7 +123,7 @@ fn run_worker(
         let tables = if is_checked { tables } else { &[] };
         for table in tables {
             let found = loop {
-                match check_table(worker, &connection, *table) {
+                match check_table(worker, &connection, table) {
                     // Another process recovers the log, or holds the database alone.
                     Err(QueryError::Sql(error))
                         if is_busy(&error) && !is_stopped.load(Ordering::Relaxed) => {}
@@ -191,18 +148,16 @@ fn run_worker(
 fn check_table(
     worker: CheckWorker,
     connection: &Connection,
-    table: CheckedTable,
+    table: &'static Table,
 ) -> Result<Vec<String>, QueryError> {
-    match (worker, table) {
-        (
-            CheckWorker::DocumentStructure | CheckWorker::OtherStructure,
-            CheckedTable::Checksummed(TableLayout { name, .. }) | CheckedTable::Plain(name),
-        ) => sqlite_findings(connection, &format!("integrity_check({name})")),
-        (CheckWorker::Checksums, CheckedTable::Checksummed(layout)) => {
-            layout.find_damage(connection, 1)
-        }
-        (CheckWorker::Checksums, CheckedTable::Plain(_)) => Ok(Vec::new()),
+    if worker != CheckWorker::Checksums {
+        return sqlite_findings(connection, &format!("integrity_check({})", table.name));
     }
+    // A text is compared with its hash when it is read.
+    if *table == BODIES || *table == TEXTS {
+        return Ok(Vec::new());
+    }
+    find_damaged_rows(connection, table, 1)
 }
 
 /// Refuses a database that SQLite finds damaged, before a change that writes most of it.
@@ -213,77 +168,25 @@ pub(crate) fn refuse_damage(connection: &Connection) -> Result<(), QueryError> {
     }
 }
 
-type Search = fn(&Connection) -> Result<Vec<String>, QueryError>;
-
-/// Reads everything. Returns a text for each damaged object.
-pub(crate) fn find_all_damage(connector: &Connector) -> Result<Vec<String>, QueryError> {
+/// Checks the structure of the file and the checksums of all rows. Returns a text for each damaged
+/// object.
+pub(crate) fn find_file_damage(connector: &Connector) -> Result<Vec<String>, QueryError> {
     let connection = connector.open(ConnectionUse::Read)?;
-    let mut damage = Vec::new();
     let transaction = connection.unchecked_transaction()?;
-    let searches: [Search; 6] = [
-        |connection| sqlite_findings(connection, &format!("integrity_check({MAX_DAMAGE})")),
-        damaged_rows,
-        read::damaged_bodies,
-        history::damaged_texts,
-        orphans,
-        |connection| reqlore_sqlite_metadata::find_differences(connection, MAX_DAMAGE),
-    ];
-    for search in searches {
-        match search(&transaction) {
+    let mut damage = Vec::new();
+    let mut add = |found: Result<Vec<String>, QueryError>| {
+        match found {
             Ok(found) => damage.extend(found),
-            // The other searches may find more.
+            // Further searches may find more.
             Err(error) if error.is_damage() => damage.push(damaged_object(&error)),
             Err(error) => return Err(error),
         }
-    }
-    drop(transaction);
-    drop(connection);
-    // A record that an export refuses is damage, too.
-    if damage.is_empty()
-        && let Err(error) = export_all(connector)
-    {
-        damage.push(damaged_object(&error));
+        Ok(())
+    };
+    add(sqlite_findings(&transaction, &format!("integrity_check({MAX_DAMAGE})")))?;
+    for table in STAGES.into_iter().flat_map(|(_, tables)| tables) {
+        add(find_damaged_rows(&transaction, table, MAX_DAMAGE))?;
     }
     damage.truncate(MAX_DAMAGE);
     Ok(damage)
-}
-
-fn checksummed_tables() -> Vec<TableLayout> {
-    let mut checksummed = Vec::new();
-    for (_, tables) in STAGES {
-        for table in tables {
-            if let CheckedTable::Checksummed(layout) = table {
-                checksummed.push(*layout);
-            }
-        }
-    }
-    checksummed
-}
-
-fn damaged_rows(connection: &Connection) -> Result<Vec<String>, QueryError> {
-    let mut damage = Vec::new();
-    for table in checksummed_tables() {
-        damage.extend(table.find_damage(connection, MAX_DAMAGE)?);
-    }
-    Ok(damage)
-}
-
-/// Rows that refer to a missing row.
-fn orphans(connection: &Connection) -> Result<Vec<String>, QueryError> {
-    let mut check = connection.prepare(
-        "SELECT \"table\", \"parent\", count(*) FROM pragma_foreign_key_check GROUP BY 1, 2",
-    )?;
-    let mut rows = check.query([])?;
-    let mut damage = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (table, parent, count): (String, String, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        damage.push(format!("{count} rows of table {table} have no row in table {parent}"));
-    }
-    Ok(damage)
-}
-
-fn export_all(connector: &Connector) -> Result<(), QueryError> {
-    let mut snapshot = begin_export(connector)?;
-    while !snapshot.next_records()?.is_empty() {}
-    Ok(())
 }

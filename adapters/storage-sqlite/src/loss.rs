@@ -6,24 +6,22 @@
 use std::fmt;
 use std::sync::Arc;
 
-use reqlore_domain::ports::accepted_loss::{AcceptedLoss, KnownReferences, nothing_to_accept};
-use reqlore_domain::ports::archive::HighWaterMark;
+use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId};
-use reqlore_sqlite_team::audit;
+use reqlore_durable_fs::commit_counter::CommitCounter;
 use reqlore_sqlite_team::connection::keep_log_on_close;
 use reqlore_sqlite_team::error::{RESTORE_HINT, is_busy, refused};
 use rusqlite::Connection;
 
-use crate::archive::ArchiveSnapshot;
-use crate::commit_count::{read_counter, renew_database_id};
+use crate::commit_count::CommitCount;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
-use crate::error::{QueryError, io_error};
+use crate::error::QueryError;
 use crate::integrity_check::refuse_damage;
-use crate::schema::{FORMAT, enable_wal};
-use crate::{SqliteConfig, SqliteStore, changes, open_and_access, read, torn_copy, write};
+use crate::schema::{FORMAT, enable_wal, read_store_row};
+use crate::session::SqliteSession;
+use crate::{SqliteConfig, open_and_access, torn_copy};
 
 /// Why a database may lack commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +90,7 @@ pub(crate) fn find_loss(
 ) -> Result<Option<CommitLoss>, QueryError> {
     // The side file is read first, because other processes commit meanwhile.
     let recorded = file.read_commits()?;
-    let CommitCounter { database_id, commits } = read_counter(connection)?;
+    let CommitCounter { database_id, commits } = CommitCount::read(connection)?.counter;
     Ok(match recorded.map(|recorded| recorded.counter) {
         None => Some(CommitLoss::MissingCounter),
         Some(recorded) if recorded.database_id != database_id => Some(CommitLoss::ForeignCounter),
@@ -103,18 +101,16 @@ pub(crate) fn find_loss(
     })
 }
 
-impl SqliteStore {
-    /// Accepts that the database lost commits: raises its sequences, appends an audit row with the
-    /// loss, and gives it a new ID. Refuses if no commit is missing or a process has it open.
-    pub fn accept_loss(config: &SqliteConfig, context: WriteContext) -> StoreResult<AcceptedLoss> {
-        let file = Arc::new(DatabaseFile::prepare(&config.file)?);
-        let shown_path = file.shown_path.clone();
-        if !file.exists() {
-            let reason = format!("does not exist, so there is no loss to accept; {RESTORE_HINT}");
-            return Err(refused(&shown_path, reason));
-        }
-        accept(&file, context).map_err(|error| error.into_store_error(&shown_path))
+/// Accepts that the database lost commits: raises its sequences, appends an audit row with the
+/// loss, and gives it a new ID. Refuses if no commit is missing or a process has it open.
+pub fn accept_loss(config: &SqliteConfig, context: WriteContext) -> StoreResult<AcceptedLoss> {
+    let file = Arc::new(DatabaseFile::prepare(&config.file)?);
+    let shown_path = file.shown_path.clone();
+    if !file.exists() {
+        let reason = format!("does not exist, so there is no loss to accept; {RESTORE_HINT}");
+        return Err(refused(&shown_path, reason));
     }
+    accept(&file, context).map_err(|error| error.into_store_error(&shown_path))
 }
 
 fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLoss, QueryError> {
@@ -138,78 +134,17 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
     let Some(loss) = loss else { return Err(nothing_to_accept(&file.shown_path).into()) };
     // A file without its log may have been copied in the middle of a checkpoint.
     refuse_damage(&connection)?;
-    read::check_complete(&file.shown_path, &connection)?;
+    read_store_row(&connection)?.check_complete()?;
     keep_log_on_close(&connection, true)?;
     // `VACUUM INTO` makes a database without it.
     enable_wal(file, &connection)?;
-    // In the transaction of the snapshot.
-    let mut snapshot = ArchiveSnapshot::begin(connection)?;
-    let known = known_references(file, &mut snapshot)?;
-    let connection = snapshot.connection;
-    let mut accepted = AcceptedLoss { loss: loss.to_string(), raised: Vec::new() };
-    if file.read_commits()?.is_none() {
-        accepted.loss += "; the numbers of lost items are unknown and may be issued again";
+    let recorded = file.read_commits()?;
+    let mut text = loss.to_string();
+    if recorded.is_none() {
+        text += "; the numbers of lost items are unknown and may be issued again";
     }
-    for mark in known.into_high_water_marks() {
-        if raise_sequence(&connection, file.writer_id, &mark)? {
-            accepted.raised.push(mark);
-        }
-    }
-    audit::append_events(&connection, accepted.audit_event(context))?;
-    let database_id =
-        DatabaseId::random().map_err(|error| io_error(&file.shown_path, "name it", error))?;
-    let count = renew_database_id(&connection, database_id)?;
-    connection.execute_batch("COMMIT")?;
-    // A crash before this leaves the side file of the old ID, and the loss is accepted again.
-    file.replace_commits(count)?;
-    file.sync_folder()?;
-    connection.query_one(write::CHECKPOINT, [], |_| Ok(()))?;
-    Ok(accepted)
-}
-
-/// Collects the references in all records, in idempotency records and in the side file, which also
-/// has those of lost commits.
-fn known_references(
-    file: &DatabaseFile,
-    snapshot: &mut ArchiveSnapshot,
-) -> Result<KnownReferences, QueryError> {
-    let mut known = KnownReferences::default();
-    loop {
-        let records = snapshot.next_records()?;
-        if records.is_empty() {
-            break;
-        }
-        for record in &records {
-            known.add_record(record);
-        }
-    }
-    let mut select = snapshot.connection.prepare("SELECT text, answer FROM answers")?;
-    let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        known.add_text(None, row.get_ref(0)?.as_str()?);
-        known.add_text(None, row.get_ref(1)?.as_str_or_null()?.unwrap_or_default());
-    }
-    if let Some(recorded) = file.read_commits()? {
-        for reference in recorded.references() {
-            known.add_unscoped(reference);
-        }
-    }
-    Ok(known)
-}
-
-/// Raises a sequence to this number. False if it is not lower.
-fn raise_sequence(
-    connection: &Connection,
-    writer_id: u64,
-    mark: &HighWaterMark,
-) -> Result<bool, QueryError> {
-    let HighWaterMark { project, kind, number } = mark;
-    let id = read::project_id(connection, project)?;
-    let next = read::next_numbers(connection, id, &[*kind])?;
-    if next.first().is_some_and(|next| next > number) {
-        return Ok(false);
-    }
-    let (project, _) = changes::next_revision(connection, writer_id, project)?;
-    write::raise_high_water_mark(connection, project, *kind, *number)?;
-    Ok(true)
+    // The side file also has the numbers of lost commits.
+    let issued = recorded.into_iter().flat_map(CommitCount::references);
+    let session = SqliteSession::exclusive(connector, connection)?;
+    Ok(reqlore_row_store::loss::accept_loss(Box::new(session), text, issued, context)?)
 }

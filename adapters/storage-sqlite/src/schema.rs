@@ -6,25 +6,28 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::document::DocumentMeta;
+use reqlore_row_store::row::{RowChange, RowQuery};
+use reqlore_row_store::tables::{STORE, TABLES};
+use reqlore_row_store::{METADATA_FORMAT, StoreRow};
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, FileFormat, configure, keep_log_on_close};
 use reqlore_sqlite_team::error::{is_busy, refused};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::commit_count::{CommitCount, current_count};
+use crate::commit_count::{COMMIT_COUNTER, CommitCount};
 use crate::connection::CACHE_KIB;
 use crate::database_file::{DatabaseFile, create_empty, sibling_path};
 use crate::error::{BUSY_TIMEOUT, QueryError, io_error};
-use crate::{loss, read};
+use crate::statements::create_text;
+use crate::{loss, rows};
 
 /// The tables (hundreds) and the metadata in them.
 pub(crate) const FORMAT: FileFormat =
-    FileFormat { application_id: *b"Rqlr", version: 600 + DocumentMeta::FORMAT };
-const CREATE: &str = concat!(
-    include_str!("../../sqlite-team/src/tables.sql"),
-    include_str!("../../sqlite-metadata/src/tables.sql"),
-    include_str!("schema.sql")
-);
+    FileFormat { application_id: *b"Rqlr", version: 700 + DocumentMeta::FORMAT };
+
+const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
+                             BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END";
 
 /// Creates a missing database. It gets its name when it is complete, so that a crash leaves none
 /// that looks empty.
@@ -60,9 +63,22 @@ fn fill_database(file: &DatabaseFile, path: &Path) -> Result<CommitCount, QueryE
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
     let transaction = connection.transaction()?;
-    transaction.execute_batch(CREATE)?;
+    for table in TABLES.into_iter().chain([&COMMIT_COUNTER]) {
+        transaction.execute_batch(&create_text(table))?;
+    }
+    transaction.execute_batch(PROTECT_AUDIT)?;
     FORMAT.write(&transaction)?;
-    let count = current_count(&transaction)?;
+    let count =
+        CommitCount::begin().map_err(|error| io_error(&file.shown_path, "name it", error))?;
+    count.write(&transaction)?;
+    let row = StoreRow {
+        state: StoreRow::COMPLETE.to_owned(),
+        store_id: count.counter.database_id.0,
+        epoch: 0,
+        newest_audit: ChainHead::default(),
+        metadata_format: METADATA_FORMAT,
+    };
+    rows::apply(&transaction, &STORE, &[RowChange::Insert(row.encode())])?;
     transaction.commit()?;
     enable_wal(file, &connection)?;
     connection.close().map_err(|(_, error)| error)?;
@@ -88,7 +104,14 @@ pub(crate) fn prepare_database(
         // A process that was killed may have created the files without syncing their names.
         file.sync_folder()?;
     }
-    read::check_complete(&file.shown_path, connection)
+    Ok(())
+}
+
+/// Reads what is in the database.
+pub(crate) fn read_store_row(connection: &Connection) -> Result<StoreRow, QueryError> {
+    let query = RowQuery::keys(&STORE, vec![StoreRow::key()]);
+    let rows = rows::select(connection, &[query], 1)?.unwrap_or_default();
+    Ok(StoreRow::decode(rows.first().map(Vec::as_slice).unwrap_or_default())?)
 }
 
 /// Switches to WAL mode. Several processes may create one database at the same time, and SQLite

@@ -1,12 +1,13 @@
-//! The contract suite on real files, and tests of what only this storage does.
+//! The contract suite and the rules of the seam on real files, and tests of what only this driver
+//! does.
 
 mod change_history;
 mod corruption;
 mod damage;
 mod earlier_texts;
-mod list_tables;
 mod loss;
 mod opening;
+mod plans;
 mod sharing;
 mod team;
 
@@ -17,15 +18,19 @@ use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
-use reqlore_sqlite_team::checksum;
+use reqlore_row_store::RowStore;
+use reqlore_row_store::database::Database;
+use reqlore_row_store::row::{RowChange, RowQuery, TableRow};
+use reqlore_row_store::tables::Table;
 use reqlore_sqlite_team::connection::keep_log_on_close;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::{SqliteConfig, SqliteStore};
+use crate::rows;
+use crate::{SqliteConfig, open, open_for_writing, start_database};
 
-fn open_file(file: &Path) -> StoreResult<SqliteStore> {
-    SqliteStore::open(&SqliteConfig { file: file.to_owned() })
+fn open_file(file: &Path) -> StoreResult<RowStore> {
+    open(&SqliteConfig { file: file.to_owned() })
 }
 
 /// Opens the store of this file with the helpers of the contract suite.
@@ -44,6 +49,12 @@ fn open_storage() -> Storage {
         guard: Box::new(folder),
         ..storage(&file)
     }
+}
+
+/// Opens the database below the store.
+fn open_driver(file: &Path) -> Arc<dyn Database> {
+    let (connector, connection) = open_for_writing(file).unwrap();
+    Arc::new(start_database(connector, connection).unwrap())
 }
 
 fn database_path() -> (TempDir, PathBuf) {
@@ -72,7 +83,6 @@ async fn try_put(s: &Storage, name: &str) -> StoreResult<()> {
 fn connect(file: &Path) -> Connection {
     let connection = Connection::open(file).unwrap();
     keep_log_on_close(&connection, true).unwrap();
-    checksum::register(&connection).unwrap();
     connection
 }
 
@@ -80,11 +90,34 @@ fn run_sql(file: &Path, statements: &str) {
     connect(file).execute_batch(statements).unwrap();
 }
 
+/// Changes all rows of a table, with valid checksums.
+fn change_rows(file: &Path, table: &'static Table, change: impl Fn(&TableRow) -> TableRow) {
+    let connection = connect(file);
+    let found = rows::select(&connection, &[RowQuery::all(table)], usize::MAX).unwrap().unwrap();
+    for before in found.concat() {
+        let (key, row) = (before.prefix(table.key_width), change(&before));
+        let delete = RowChange::Delete { key, before: None };
+        rows::apply(&connection, table, &[delete]).unwrap();
+        rows::apply(&connection, table, &[RowChange::Insert(row)]).unwrap();
+    }
+}
+
 #[track_caller]
 fn error_text(refused: StoreResult<impl Sized>) -> (StoreError, String) {
     let error = refused.err().expect("an error");
     let message = error.to_string();
     (error, message)
+}
+
+mod seam {
+    use super::*;
+
+    fn open() -> (Arc<dyn Database>, TempDir) {
+        let (folder, file) = database_path();
+        (open_driver(&file), folder)
+    }
+
+    reqlore_row_store::seam_suite!(open());
 }
 
 reqlore_contract::suite!(async { open_storage() });

@@ -14,7 +14,7 @@ use reqlore_durable_fs::commit_counter::CommitCounter;
 use reqlore_sqlite_team::error::{RESTORE_HINT, refused};
 use rusqlite::Connection;
 
-use crate::commit_count::read_counter;
+use crate::commit_count::CommitCount;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, io_error};
@@ -56,9 +56,9 @@ fn counter_without_log(file: &Arc<DatabaseFile>) -> Result<(CommitCounter, u32),
     let connector = Connector { file: Arc::clone(file), mode: OpenMode::Immutable };
     let connection: Connection = connector.open(ConnectionUse::Read)?;
     FORMAT.check(&connection, &file.shown_path)?;
-    let page = "SELECT rootpage FROM sqlite_schema WHERE name = 'store'";
+    let page = "SELECT rootpage FROM sqlite_schema WHERE name = 'commit_counter'";
     let page = connection.query_one(page, [], |row| row.get(0))?;
-    Ok((read_counter(&connection)?, page))
+    Ok((CommitCount::read(&connection)?.counter, page))
 }
 
 /// Returns the number of commits in the first copy of the page in the log.

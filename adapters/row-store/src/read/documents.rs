@@ -11,10 +11,10 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::{read_all, read_one};
 use crate::database::RowSource;
+use crate::derived::decode_meta;
 use crate::error::damaged;
 use crate::records::{
-    DocumentRow, PresentRow, RowReader, document_key, join_parts, key_text, project_key,
-    rows_by_text,
+    DocumentRow, PART_BYTES, RowReader, document_key, join_parts, key_text, project_key, rows_of,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{BODIES, DOCUMENTS, FIELD_VALUES, LINKS};
@@ -34,22 +34,54 @@ pub(crate) async fn documents(
         return Ok(Vec::new());
     }
     let keys = document_keys(project, ids);
+    let mut bodies = read_one(source, RowQuery::keys(&BODIES, keys.clone())).await?;
+    bodies.sort_unstable();
+    let (mut documents, mut rest) = (Vec::with_capacity(ids.len()), Vec::new());
+    for (id, key) in ids.iter().zip(keys) {
+        // A text in one part is complete, and its row is verified.
+        let body = match rows_of(&bodies, &key) {
+            [only] => Some(join_parts(std::slice::from_ref(only))?),
+            _ => None,
+        };
+        let body = body.filter(|body| body.len() < PART_BYTES);
+        if body.is_none() {
+            rest.push((documents.len(), id.clone()));
+        }
+        documents.push(body.map(|body| Document::new(id.clone(), body)));
+    }
+    if !rest.is_empty() {
+        let (places, ids): (Vec<usize>, Vec<DocumentId>) = rest.into_iter().unzip();
+        for (place, document) in
+            places.into_iter().zip(long_documents(source, project, &ids).await?)
+        {
+            documents[place] = document;
+        }
+    }
+    Ok(documents)
+}
+
+/// Documents with long texts, and missing ones: their rows say which parts they have.
+async fn long_documents(
+    source: &dyn RowSource,
+    project: &ProjectKey,
+    ids: &[DocumentId],
+) -> StoreResult<Vec<Option<Document>>> {
+    let keys = document_keys(project, ids);
     let rows = RowQuery::keys(&DOCUMENTS, keys.clone()).narrow();
     let mut results = read_all(source, vec![rows, RowQuery::keys(&BODIES, keys.clone())]).await?;
-    let bodies = rows_by_text(&BODIES, results.pop().unwrap_or_default());
-    let mut rows = HashMap::with_capacity(ids.len());
-    for row in results.pop().unwrap_or_default() {
-        rows.insert(row.prefix(DOCUMENTS.key_width), row);
+    for rows in &mut results {
+        rows.sort_unstable();
     }
+    let bodies = results.pop().unwrap_or_default();
+    let rows = results.pop().unwrap_or_default();
     let mut documents = Vec::with_capacity(ids.len());
     for (id, key) in ids.iter().zip(keys) {
-        let row = rows.get(&key).map(DocumentRow::decode).transpose()?;
-        let Some(PresentRow { version, .. }) = row.and_then(|row| row.present) else {
+        let version = rows_of(&rows, &key).first().map(DocumentRow::decode_version).transpose()?;
+        let Some(version) = version.flatten() else {
             documents.push(None);
             continue;
         };
-        let parts = bodies.get(&key).map_or(&[][..], Vec::as_slice);
-        let body = verified_body(id, version, join_parts(parts)?)?;
+        let body = verified_body(id, version, join_parts(rows_of(&bodies, &key))?)?;
         documents.push(Some(Document { id: id.clone(), version, body }));
     }
     Ok(documents)
@@ -75,12 +107,14 @@ pub(crate) async fn versions(
     ids: &[DocumentId],
 ) -> StoreResult<Vec<Option<Version>>> {
     let keys = document_keys(project, ids);
-    let mut found = HashMap::with_capacity(ids.len());
-    for row in read_one(source, RowQuery::keys(&DOCUMENTS, keys.clone()).narrow()).await? {
-        let present = DocumentRow::decode(&row)?.present;
-        found.insert(row.prefix(DOCUMENTS.key_width), present.map(|row| row.version));
+    let mut rows = read_one(source, RowQuery::keys(&DOCUMENTS, keys.clone()).narrow()).await?;
+    rows.sort_unstable();
+    let mut versions = Vec::with_capacity(ids.len());
+    for key in keys {
+        let row = rows_of(&rows, &key).first();
+        versions.push(row.map(DocumentRow::decode_version).transpose()?.flatten());
     }
-    Ok(keys.iter().map(|key| found.get(key).copied().flatten()).collect())
+    Ok(versions)
 }
 
 /// The metadata in rows of `documents`, without deleted documents.
@@ -89,8 +123,8 @@ pub(crate) fn decode_metas<'a>(
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
     let mut metadata = Vec::new();
     for row in rows {
-        if let Some(present) = DocumentRow::decode(row)?.present {
-            metadata.push(Arc::new(present.meta(document_id(row)?)?));
+        if let Some((version, meta)) = DocumentRow::decode_meta(row)? {
+            metadata.push(Arc::new(decode_meta(meta, document_id(row)?, version)?));
         }
     }
     Ok(metadata)

@@ -92,11 +92,11 @@ pub(crate) async fn document_at(
         // The newest entry wins if two texts share the version.
         .descending()
         .limited_to(1);
-    let Some(row) = read_one(source, query).await?.pop() else { return Ok(None) };
+    let Some(row) = read_one(source, query.clone()).await?.pop() else { return Ok(None) };
     let Some(hash) = EntryRow::decode(&row)?.hash else { return Ok(None) };
     let rows = read_one(source, text_query(project, id, hash)).await?;
-    // A purge may have erased the text in between.
-    if rows.is_empty() {
+    // A purge or pruning may have erased the text in between.
+    if rows.is_empty() && read_one(source, query).await?.pop() != Some(row) {
         return Ok(None);
     }
     Ok(Some(Document::new(id.clone(), verified_text(id, hash, &rows)?)))

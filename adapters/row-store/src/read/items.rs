@@ -20,6 +20,9 @@ use crate::records::{RowReader, project_key};
 use crate::row::{RowKey, RowQuery, TableRow};
 use crate::tables::{COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS};
 
+/// Maximum number of parents whose children are usually on one page.
+const FEW_PARENTS: usize = 8;
+
 /// The columns of a row of `documents` that lists use.
 struct ListedItem<'a> {
     position: &'a [u8],
@@ -54,9 +57,13 @@ pub(crate) async fn items(
 ) -> StoreResult<ItemPage> {
     let mut page = ItemPage::default();
     let (rows, mut found);
+    let mut is_narrow = false;
     if let Some(parents) = &query.filter.parents {
         let parents: Vec<Reference> = parents.iter().copied().collect();
-        rows = read_one(source, children(project, query.kind, &parents)).await?;
+        let children = children(project, query.kind, &parents);
+        // The metadata of few is read at once.
+        is_narrow = parents.len() > FEW_PARENTS;
+        rows = read_one(source, if is_narrow { children.narrow() } else { children }).await?;
         found = Vec::with_capacity(rows.len());
         for item in rows.iter().map(ListedItem::new) {
             let item = item?;
@@ -77,7 +84,15 @@ pub(crate) async fn items(
     found.sort_unstable_by_key(|item| item.position);
     let has_more = found.len() > query.limit;
     found.truncate(query.limit);
-    page.metadata = decode_metas(found.into_iter().map(|item| item.row))?;
+    page.metadata = if is_narrow {
+        let mut keys = Vec::with_capacity(found.len());
+        keys.extend(found.iter().map(|item| item.row.prefix(DOCUMENTS.key_width)));
+        let mut listed = decode_metas(&read_one(source, RowQuery::keys(&DOCUMENTS, keys)).await?)?;
+        listed.sort_by_cached_key(|meta| ItemPage::position(meta));
+        listed
+    } else {
+        decode_metas(found.into_iter().map(|item| item.row))?
+    };
     page.next = match page.metadata.last() {
         Some(meta) if has_more => ItemPage::position(meta),
         _ => None,

@@ -7,17 +7,11 @@ use reqlore_domain::ports::documents::StoreResult;
 use super::seeded_random::SeededRandom;
 use super::simulated::{Rows, bug};
 use crate::row::{RowKey, RowQuery, TableRow, Value};
-use crate::tables::{Column, ColumnType, Table};
+use crate::tables::{Column, Table};
 
 /// Rejects a value that does not fit its column.
 pub(super) fn check_value(table: &Table, column: &Column, value: Value<'_>) -> StoreResult<()> {
-    let fits = match value {
-        Value::Null => column.is_nullable,
-        Value::Integer(_) => column.kind == ColumnType::Integer,
-        Value::Text(_) => column.kind == ColumnType::Text,
-        Value::Binary(_) => column.kind == ColumnType::Binary,
-    };
-    if !fits {
+    if !column.fits(value) {
         return Err(bug(format!("{}.{}: the value {value:?}", table.name, column.name)));
     }
     Ok(())

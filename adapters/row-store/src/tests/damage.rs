@@ -49,7 +49,7 @@ fn row_that_does_not_match_its_query_is_damage() {
     // Both find the only document.
     run(wrong.get(&storage.project, &ids[..1])).unwrap();
     let error = run(wrong.get(&storage.project, &ids[1..])).unwrap_err().to_string();
-    assert!(error.contains("is damaged (an index of table documents)"), "{error}");
+    assert!(error.contains("is damaged (an index of table bodies)"), "{error}");
     let none =
         DocumentFilter { after_name: Some("a".into()), ..DocumentFilter::of_kind(ids[0].kind) };
     run(wrong.find(&storage.project, &none)).unwrap_err();

@@ -313,20 +313,22 @@ impl GroupWriterEngine {
         id: &DocumentId,
     ) -> StoreResult<()> {
         let Some(Reference { kind, number }) = Reference::from_document(id) else { return Ok(()) };
-        self.raise_sequence(project, kind.name(), number)
+        self.raise_sequence(project, kind.name(), number).map(drop)
     }
 
+    /// Raises a sequence to this number. False if it is not lower.
     pub(crate) fn raise_sequence(
         &mut self,
         project: &ProjectKey,
         kind: &'static str,
         number: u32,
-    ) -> StoreResult<()> {
-        if number > self.highest_number(project, kind)? {
+    ) -> StoreResult<bool> {
+        let is_higher = number > self.highest_number(project, kind)?;
+        if is_higher {
             let row = project_key(project).with(&[kind.into(), integer(number)]);
             self.transaction.put(&SEQUENCES, row);
         }
-        Ok(())
+        Ok(is_higher)
     }
 
     /// Chains events to the newest row of the audit log.

@@ -108,6 +108,8 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
+    /// See [`Database::has_server`](crate::database::Database::has_server).
+    has_server: bool,
     /// It may update metadata of an older format, which servers of older versions cannot use
     /// afterwards.
     may_update_metadata: bool,
@@ -125,6 +127,7 @@ pub(crate) struct GroupWriterEngine {
 impl GroupWriterEngine {
     pub(crate) fn new(
         session: Box<dyn WriteSession>,
+        has_server: bool,
         may_update_metadata: bool,
         counters: Arc<WriterCounters>,
     ) -> StoreResult<Self> {
@@ -132,6 +135,7 @@ impl GroupWriterEngine {
             transaction: GroupTransaction::new(session),
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
+            has_server,
             may_update_metadata,
             job_count: 0,
             last_time: Timestamp::default(),
@@ -306,8 +310,10 @@ impl GroupEngine for GroupWriterEngine {
             Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
             Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
             None if self.transaction.has_changes() => {
-                let row = self.server_key().with(&[group[..].into(), self.last_time.0.into()]);
-                self.transaction.put(&SERVER_GROUPS, row);
+                if self.has_server {
+                    let row = self.server_key().with(&[group[..].into(), self.last_time.0.into()]);
+                    self.transaction.put(&SERVER_GROUPS, row);
+                }
                 self.transaction.commit()
             }
             None => {

@@ -112,7 +112,7 @@ impl UnionLayout {
             *next += 1;
         }
         let found = buffer.take();
-        if checksum != Some(row_checksum(table, &found)) {
+        if checksum != Some(table.checksum(&found)) {
             return Err(DatabaseError::damaged_row(table.name));
         }
         Ok((number, found))
@@ -127,18 +127,6 @@ fn columns_of(columns: &[Column], kind: ColumnType) -> Vec<&'static str> {
     }
     names.extend(columns.iter().filter(|column| column.kind == kind).map(|one| one.name));
     names
-}
-
-/// The CRC32 of the table's name and of all values except wide ones. It detects damage and careless
-/// edits. An attacker can compute it too.
-///
-/// It covers the columns of version 2 of the schema: servers of that version verify it as long as
-/// they may run.
-pub(crate) fn row_checksum(table: &Table, row: &TableRow) -> i64 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(table.name.as_bytes());
-    hasher.update(row.prefix(table.narrow_columns().len()).as_bytes());
-    hasher.finalize().into()
 }
 
 #[cfg(test)]

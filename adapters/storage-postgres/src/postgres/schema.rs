@@ -19,7 +19,6 @@ use super::connect_options::PostgresConfig;
 use super::connector::SessionKind;
 use super::errors::{DatabaseError, LOSSY, NextStep};
 use super::pool::ConnectionPool;
-use super::rows::row_checksum;
 use super::statements::{SqlStatement, names};
 use reqlore_row_store::METADATA_FORMAT;
 use reqlore_row_store::StoreRow;
@@ -222,7 +221,7 @@ fn creation_steps(store: &TableRow) -> Vec<String> {
         });
     }
     let columns = names(STORE.columns).join(", ");
-    let (values, checksum) = (values.join(", "), row_checksum(&STORE, store));
+    let (values, checksum) = (values.join(", "), STORE.checksum(store));
     steps.push(
         "INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING".to_owned(),
     );

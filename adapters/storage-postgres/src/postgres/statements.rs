@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use tokio_postgres::types::ToSql;
 
 use super::errors::DatabaseError;
-use super::rows::{SqlValue, UnionLayout, row_checksum};
+use super::rows::{SqlValue, UnionLayout};
 use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, ColumnType, Table};
 
@@ -53,7 +53,7 @@ impl<'a> SqlStatement<'a> {
     ) -> Result<Self, DatabaseError> {
         let mut parameters = Vec::new();
         push_arrays(&mut parameters, table, &names(table.columns), rows)?;
-        let checksum = |row: &&TableRow| row_checksum(table, row);
+        let checksum = |row: &&TableRow| table.checksum(row);
         parameters.push(Box::new(rows.iter().map(checksum).collect::<Vec<_>>()));
         Ok(Self { text: upsert_text(table).into(), parameters, queries: &[] })
     }

@@ -77,39 +77,43 @@ fn known_ids() -> Vec<DocumentId> {
 fn write_original(file: &Path) {
     run(async {
         let s = storage(file);
-        for (number, id) in known_ids().into_iter().enumerate() {
-            let body = match (id.kind, &*id.name) {
-                (_, "missing") => continue,
-                (DocumentKind::Item(_), _) => format!(
-                    "---\ntitle: {}\ntags: [a{number}]\ndepends_on: [EP-{:03}]\n---\n{}\n",
-                    format!("Epic number {number} ").repeat(12),
-                    number % 7 + 1,
-                    "text ".repeat(number * 4)
-                ),
-                (DocumentKind::Entity, name) => {
-                    let id = name.replace("decisions/", "").replace("twin", "dec-1");
-                    format!("---\nid: {id}\ntitle: D\nof: [EP-001, dec-1]\n---\nbody of {name}\n")
-                }
-                // Fills pages of its own.
-                _ => format!("**1.** Requirement of US-1.\n{}", "long text\n".repeat(1_500)),
-            };
-            s.put(&id, body).await;
-        }
-        for text in ["**1.** two\n", "**1.** three\n"] {
-            s.put(&DocumentId::section("general"), text).await;
-        }
-        for number in [3, 5, 8] {
-            s.put(&epic(&format!("EP-{number:03}")), "---\ntitle: Changed\n---\n").await;
-        }
-        s.delete(&DocumentId::entity("deleted")).await;
-        s.delete(&epic("EP-040")).await;
+        write_documents(&s).await;
         let other = Storage { project: ProjectKey::new("/other"), ..storage(file) };
         other.put(&epic("EP-001"), "---\ntitle: Of another project\n---\n").await;
-        for name in ["ada", "bob"] {
-            let change = IdentityChange::User(user(name));
-            put_identities_as(&*s.store, vec![change], audited_context()).await.unwrap();
-        }
     });
+}
+
+pub(super) async fn write_documents(s: &Storage) {
+    for (number, id) in known_ids().into_iter().enumerate() {
+        let body = match (id.kind, &*id.name) {
+            (_, "missing") => continue,
+            (DocumentKind::Item(_), _) => format!(
+                "---\ntitle: {}\ntags: [a{number}]\ndepends_on: [EP-{:03}]\n---\n{}\n",
+                format!("Epic number {number} ").repeat(12),
+                number % 7 + 1,
+                "text ".repeat(number * 4)
+            ),
+            (DocumentKind::Entity, name) => {
+                let id = name.replace("decisions/", "").replace("twin", "dec-1");
+                format!("---\nid: {id}\ntitle: D\nof: [EP-001, dec-1]\n---\nbody of {name}\n")
+            }
+            // Fills pages of its own.
+            _ => format!("**1.** Requirement of US-1.\n{}", "long text\n".repeat(1_500)),
+        };
+        s.put(&id, body).await;
+    }
+    for text in ["**1.** two\n", "**1.** three\n"] {
+        s.put(&DocumentId::section("general"), text).await;
+    }
+    for number in [3, 5, 8] {
+        s.put(&epic(&format!("EP-{number:03}")), "---\ntitle: Changed\n---\n").await;
+    }
+    s.delete(&DocumentId::entity("deleted")).await;
+    s.delete(&epic("EP-040")).await;
+    for name in ["ada", "bob"] {
+        let change = IdentityChange::User(user(name));
+        put_identities_as(&*s.store, vec![change], audited_context()).await.unwrap();
+    }
 }
 
 fn answer(question: impl Debug, answer: StoreResult<impl Debug>) -> Answer {
@@ -124,7 +128,7 @@ async fn ask_children(s: &Storage, project: &ProjectKey) -> Answer {
 }
 
 /// Everything that the ports answer, and a new epic at the end.
-async fn ask_everything(s: &Storage) -> Vec<Answer> {
+pub(super) async fn ask_everything(s: &Storage) -> Vec<Answer> {
     let (store, ids) = (&s.store, known_ids());
     let mut answers = Vec::new();
     for project in [&s.project, &s.other] {

@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use reqlore_contract::run;
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
+use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_row_store::tables::DOCUMENTS;
 use tempfile::TempDir;
 
 use crate::damage::DamageState;
@@ -22,7 +26,7 @@ fn changed_bytes_are_reported_and_not_served() {
     let (_folder, file) = closed_database();
     let (kept, other) = (DocumentId::section("kept"), DocumentId::section("other"));
     run(async { storage(&file).put(&other, "fine").await });
-    run_sql(&file, "UPDATE bodies SET body = x'6b657054' WHERE body = CAST('kept' AS BLOB)");
+    run_sql(&file, "UPDATE bodies SET bytes = x'6b657054' WHERE bytes = CAST('kept' AS BLOB)");
     let store = open_file(&file).unwrap();
     run(async {
         let project = ProjectKey::default();
@@ -209,4 +213,57 @@ fn damaged_header_found_by_a_call_stops_writes() {
     assert!(error.to_string().contains("its first page is damaged"), "{error}");
     let refused = damage.permit_write().unwrap_err().to_string();
     assert!(refused.contains("so writes and answers"), "{refused}");
+}
+
+/// A closed database with an active requirement and one that is the parent of no other.
+fn database_with_items() -> (TempDir, PathBuf) {
+    let (folder, file) = database_path();
+    run(async {
+        let s = storage(&file);
+        for (name, status) in [("REQ-001", "Active"), ("REQ-002", "Draft")] {
+            let kind = DocumentKind::Item(ItemKind::Requirement);
+            let id = DocumentId { kind, name: name.to_owned() };
+            let text = format!("---\ntitle: A\nstatus: {status}\nuser_story: US-001\n---\n");
+            s.put(&id, &*text.leak()).await;
+        }
+    });
+    (folder, file)
+}
+
+#[test]
+fn changed_row_of_a_list_is_not_served() {
+    for change in ["UPDATE item_counts SET number = 7", "UPDATE documents SET status = 'Active'"] {
+        let (_folder, file) = database_with_items();
+        run_sql(&file, change);
+        let store = open_file(&file).unwrap();
+        let query = ItemQuery::of_kind(ItemKind::Requirement, 10);
+        let (_, message) = error_text(run(store.items(&ProjectKey::default(), &query)));
+        assert!(message.contains("damaged") && message.contains("restore"), "{message}");
+        assert!(!run(store.find_damage()).unwrap().is_empty(), "{change}");
+    }
+}
+
+#[test]
+fn lost_row_of_a_list_is_found_by_the_check() {
+    for table in ["links", "item_counts"] {
+        let (_folder, file) = database_with_items();
+        let find = || run(open_file(&file).unwrap().find_damage()).unwrap();
+        assert_eq!(find(), Vec::<String>::new());
+        run_sql(&file, &format!("DELETE FROM {table}"));
+        assert_eq!(find(), [format!("the list {table} differs from the documents")]);
+    }
+}
+
+/// An index that leads to another row is damage, although the row is intact.
+#[test]
+fn document_of_another_name_is_damage() {
+    let (_folder, file) = closed_database();
+    super::change_rows(&file, &DOCUMENTS, |row| row.replace(DOCUMENTS.key_width, 9.into()));
+    run_sql(&file, "UPDATE bodies SET name = 'other'");
+    let store = open_file(&file).unwrap();
+    let read = run(store.get(&ProjectKey::default(), &[DocumentId::section("kept")]));
+    let (error, message) = error_text(read);
+    assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
+    assert!(message.contains("the database reqlore.db"), "{message}");
+    assert!(store.known_damage().is_some());
 }

@@ -12,13 +12,14 @@ use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreError};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile};
+use reqlore_row_store::row::{RowChange, TableRow};
+use reqlore_row_store::tables::IDEMPOTENCY;
 use tempfile::TempDir;
 
 use super::{connect, database_path, error_text, open_file, run_sql, storage};
-use crate::commit_count::read_counter;
-use crate::connection::ConnectionUse;
+use crate::commit_count::CommitCount;
 use crate::database_file::sibling_path;
-use crate::{ReadOnlyOpen, SqliteConfig, SqliteStore, read};
+use crate::{ReadOnlyOpen, SqliteConfig, accept_loss, open_read_only, rows};
 
 const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-commits"];
 const EPICS: u32 = 30;
@@ -71,10 +72,9 @@ fn copied_database(state: DatabaseState, suffixes: &[&str]) -> (TempDir, PathBuf
     (folder, file)
 }
 
-fn next_epic(store: &SqliteStore) -> u32 {
-    let connection = store.connector.open(ConnectionUse::Read).unwrap();
-    let project = read::project_id(&connection, &ProjectKey::default()).unwrap();
-    read::next_numbers(&connection, project, &[ItemKind::Epic]).unwrap()[0]
+fn next_epic(file: &Path) -> u32 {
+    let select = "SELECT highest + 1 FROM sequences WHERE kind = ?1";
+    connect(file).query_one(select, [ItemKind::Epic.name()], |row| row.get(0)).unwrap()
 }
 
 /// Asserts that the database has all epics, or that it is refused with a way out and unchanged.
@@ -96,7 +96,7 @@ fn is_refused(file: &Path, case: &str) -> bool {
             let filter = DocumentFilter::of_kind(DocumentKind::Item(ItemKind::Epic));
             let page = run(store.find(&ProjectKey::default(), &filter)).unwrap();
             assert_eq!(
-                (page.metadata.len(), next_epic(&store)),
+                (page.metadata.len(), next_epic(file)),
                 (EPICS as usize, EPICS + 1),
                 "{case}"
             );
@@ -195,7 +195,7 @@ fn files_copied_around_a_checkpoint_are_refused() {
         if has_checkpoint {
             let (_, message) = error_text(open_file(&file));
             assert!(message.contains("copy all files again"), "{message}");
-            let accepted = SqliteStore::accept_loss(&SqliteConfig { file }, audited_context());
+            let accepted = accept_loss(&SqliteConfig { file }, audited_context());
             assert!(error_text(accepted).1.contains("copy all files again"));
         }
     }
@@ -207,38 +207,37 @@ fn accepted_loss_raises_numbers_and_is_audited() {
     let (_folder, file) = copied_database(DatabaseState::Killed, &SUFFIXES);
     fs::write(sibling_path(&file, "-wal"), "").unwrap();
     let config = SqliteConfig { file: file.clone() };
-    let old = read_counter(&connect(&file)).unwrap();
-    let accepted = SqliteStore::accept_loss(&config, audited_context()).unwrap();
+    let old = CommitCount::read(&connect(&file)).unwrap().counter;
+    let accepted = accept_loss(&config, audited_context()).unwrap();
     assert!(accepted.loss.contains("it has 15 of 30 commits"), "{}", accepted.loss);
     let store = open_file(&file).unwrap();
-    assert_eq!(next_epic(&store), EPICS + 1, "no lost number is issued again");
+    assert_eq!(next_epic(&file), EPICS + 1, "no lost number is issued again");
     let row = run(store.rows(1, 10)).unwrap().pop().unwrap().parse_event().unwrap();
     assert_eq!((row.reason, &*row.targets[0].name), (accepted.loss, "numbers up to EP-030"));
-    let (error, message) = error_text(SqliteStore::accept_loss(&config, audited_context()));
+    let (error, message) = error_text(accept_loss(&config, audited_context()));
     assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
     assert!(message.contains("is open in another process; stop the server"), "{message}");
     drop(store);
-    let (_, message) = error_text(SqliteStore::accept_loss(&config, audited_context()));
+    let (_, message) = error_text(accept_loss(&config, audited_context()));
     assert!(
         message.contains("there is no loss to accept") || message.contains("no loss to accept")
     );
-    assert_ne!(read_counter(&connect(&file)).unwrap().database_id, old.database_id);
+    assert_ne!(CommitCount::read(&connect(&file)).unwrap().counter.database_id, old.database_id);
 }
 
 #[test]
 fn accepted_copy_has_numbers_after_every_mention() {
     let (_folder, file) = copied_database(DatabaseState::Closed, &[""]);
-    run_sql(
-        &file,
-        "INSERT INTO answers (key, at, text, answer, checksum) \
-         VALUES ('k', 1, '{}', 'created EP-041', 0); \
-         PRAGMA wal_checkpoint(TRUNCATE)",
-    );
+    let connection = connect(&file);
+    let row = TableRow::of(&["k".into(), 1.into(), "{}".into(), "created EP-041".into()]);
+    rows::apply(&connection, &IDEMPOTENCY, &[RowChange::Insert(row)]).unwrap();
+    drop(connection);
+    run_sql(&file, "PRAGMA wal_checkpoint(TRUNCATE)");
     fs::remove_file(sibling_path(&file, "-wal")).unwrap();
     let config = SqliteConfig { file: file.clone() };
-    let accepted = SqliteStore::accept_loss(&config, audited_context()).unwrap();
+    let accepted = accept_loss(&config, audited_context()).unwrap();
     assert!(accepted.loss.contains("-wal file is missing"), "{}", accepted.loss);
-    assert_eq!(next_epic(&open_file(&file).unwrap()), 42);
+    assert_eq!(next_epic(&file), 42);
 }
 
 #[test]
@@ -253,7 +252,7 @@ fn loss_of_a_damaged_database_is_not_accepted() {
     let pages = fs::File::options().write(true).open(&file).unwrap();
     pages.write_all_at(&[0xff; 200], (page - 1) * 4096).unwrap();
     let config = SqliteConfig { file };
-    let (error, message) = error_text(SqliteStore::accept_loss(&config, audited_context()));
+    let (error, message) = error_text(accept_loss(&config, audited_context()));
     assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
     assert!(message.contains("restore a backup"), "{message}");
 }
@@ -290,9 +289,9 @@ fn interrupted_creation_is_repeated() {
 fn inspection_reports_a_loss_and_changes_nothing() {
     let (_folder, file) = copied_database(DatabaseState::Closed, &SUFFIXES);
     let config = SqliteConfig { file: file.clone() };
-    assert!(matches!(SqliteStore::open_read_only(&config).unwrap(), ReadOnlyOpen::Open(_)));
+    assert!(matches!(open_read_only(&config).unwrap(), ReadOnlyOpen::Open(_)));
     fs::remove_file(sibling_path(&file, "-wal")).unwrap();
-    let (_, message) = error_text(SqliteStore::open_read_only(&config));
+    let (_, message) = error_text(open_read_only(&config));
     assert!(message.contains("--accept-loss"), "{message}");
     assert!(fs::metadata(sibling_path(&file, "-wal")).is_err());
 }

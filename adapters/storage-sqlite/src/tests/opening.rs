@@ -125,9 +125,9 @@ fn files_are_readable_only_by_their_owner() {
 #[test]
 fn every_connection_has_safe_settings() {
     let (_folder, file) = database_path();
-    let store = open_file(&file).unwrap();
+    let (connector, _writer) = crate::open_for_writing(&file).unwrap();
     for purpose in [ConnectionUse::Write, ConnectionUse::Read] {
-        let connection = store.connector.open(purpose).unwrap();
+        let connection = connector.open(purpose).unwrap();
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let [full, on, off] = [2, 1, 0];
         let wanted = [
@@ -147,7 +147,7 @@ fn every_connection_has_safe_settings() {
         let defended = connection.execute("UPDATE sqlite_schema SET sql = ''", []);
         assert!(defended.is_err());
         // A statement is prepared once.
-        let join = "SELECT u.text FROM tokens t JOIN users u ON u.key = t.user WHERE t.id = ?1";
+        let join = "SELECT u.text FROM tokens t JOIN users u ON u.key = t.owner WHERE t.id = ?1";
         for name in ["a", "b", "c"] {
             let mut select = connection.prepare_cached(join).unwrap();
             assert!(!select.exists([name]).unwrap());
@@ -183,10 +183,9 @@ fn database_that_changed_its_format_is_not_written() {
     let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);
-        // Waits for the check of the start, which must not find the damage first.
-        try_put(&s, "b").await.unwrap();
-        let changes = "UPDATE documents SET head = x'ff'; PRAGMA user_version = 99";
-        run_sql(&file, &format!("BEGIN; {changes}; COMMIT"));
+        // Waits for the check at the start.
+        s.store.rows(1, 1).await.unwrap();
+        run_sql(&file, "UPDATE documents SET modified = 1; PRAGMA user_version = 99");
         let (_, message) = error_text(
             s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
         );
@@ -195,12 +194,12 @@ fn database_that_changed_its_format_is_not_written() {
         assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
         assert!(message.contains("(format 99, supported: "), "{message}");
         // Other processes can still write.
-        run_sql(&file, "UPDATE store SET one = 1");
+        run_sql(&file, "UPDATE store SET id = 1");
     });
     let (_folder, file) = closed_database();
     run(async {
         let s = storage(&file);
-        run_sql(&file, "UPDATE documents SET head = x'ff'");
+        run_sql(&file, "UPDATE documents SET modified = 1");
         let (_, message) = error_text(
             s.store.find(&s.project, &DocumentFilter::of_kind(DocumentKind::Section)).await,
         );

@@ -58,7 +58,7 @@ fn locked_database_is_busy_until_released() {
 
 #[test]
 fn opening_waits_for_locks_of_another_process() {
-    for lock in ["PRAGMA locking_mode = EXCLUSIVE; UPDATE store SET one = 1", "BEGIN IMMEDIATE"] {
+    for lock in ["PRAGMA locking_mode = EXCLUSIVE; UPDATE store SET id = 1", "BEGIN IMMEDIATE"] {
         let is_held = lock.starts_with("PRAGMA");
         let (_folder, file) = closed_database();
         let other = super::connect(&file);

@@ -7,7 +7,7 @@ use std::process::Command;
 use reqlore_git_runner::GitEnvironment;
 use reqlore_storage_fs::{Config, FsStore};
 use reqlore_storage_sled::{SledConfig, SledStore};
-use reqlore_storage_sqlite::{SqliteConfig, SqliteStore};
+use reqlore_storage_sqlite::SqliteConfig;
 
 use super::*;
 
@@ -295,7 +295,7 @@ async fn check_steps(store: impl Store + 'static, repository: Option<&Path>) {
 async fn random_undos_equal_the_model_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("reqlore.db");
-    check_steps(SqliteStore::open(&SqliteConfig { file }).unwrap(), None).await;
+    check_steps(reqlore_storage_sqlite::open(&SqliteConfig { file }).unwrap(), None).await;
 }
 
 #[tokio::test]

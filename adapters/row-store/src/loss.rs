@@ -1,0 +1,115 @@
+//! Accepts that a database lost commits.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use reqlore_domain::backlog::Reference;
+use reqlore_domain::ports::accepted_loss::{AcceptedLoss, KnownReferences};
+use reqlore_domain::ports::archive::{HighWaterMark, RecordReader as _};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_group_commit::{GroupEngine as _, GroupOutcome};
+
+use crate::archive::SnapshotReader;
+use crate::database::{RowSource, WriteSession};
+use crate::read::read_one;
+use crate::row::{RowQuery, TableRow, Value};
+use crate::tables::IDEMPOTENCY;
+use crate::writer::{GroupWriterEngine, ReadPlan, random};
+
+/// Accepts that a database lost commits: raises its sequences above every number that its content
+/// or `issued` mentions, appends an audit row with the loss, and gives it a new ID. No other
+/// process may have it open.
+pub fn accept_loss(
+    session: Box<dyn WriteSession>,
+    loss: String,
+    issued: impl Iterator<Item = Reference>,
+    context: WriteContext,
+) -> StoreResult<AcceptedLoss> {
+    let session = Arc::new(Mutex::new(session));
+    let mut known = known_references(&session)?;
+    issued.for_each(|reference| known.add_unscoped(reference));
+    let Some(session) = Arc::into_inner(session) else {
+        return Err(StoreError::Internal("the session is used".to_owned()));
+    };
+    let session = session.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut engine = GroupWriterEngine::new(session, false, false, Arc::default())?;
+    engine.begin_group(&[&ReadPlan::default()])?;
+    let raised = engine.run_job(|engine| engine.raise_and_audit(loss, known, context));
+    match engine.finish_group()? {
+        GroupOutcome::Durable => raised,
+        GroupOutcome::RetryEachAlone(error) => Err(error),
+        GroupOutcome::Retry => Err(StoreError::Internal("the loss was not accepted".to_owned())),
+    }
+}
+
+/// Collects the references in all records and in idempotency records.
+fn known_references(session: &Arc<Mutex<Box<dyn WriteSession>>>) -> StoreResult<KnownReferences> {
+    let source = SessionSource(Arc::clone(session));
+    source.lock().begin(&[]).map_err(|error| error.to_store_error())?;
+    let read = async {
+        let mut known = KnownReferences::default();
+        let mut reader = SnapshotReader::of(Box::new(source)).await?;
+        loop {
+            let records = reader.next_batch().await?;
+            if records.is_empty() {
+                break;
+            }
+            for record in &records {
+                known.add_record(record);
+            }
+        }
+        for row in read_one(&*reader.snapshot, RowQuery::all(&IDEMPOTENCY)).await? {
+            for value in row.values() {
+                if let Value::Text(text) = value {
+                    known.add_text(None, text);
+                }
+            }
+        }
+        Ok(known)
+    };
+    // A session never waits.
+    let waited = || Err(StoreError::Internal("a session waited".to_owned()));
+    read.now_or_never().unwrap_or_else(waited)
+}
+
+impl GroupWriterEngine {
+    fn raise_and_audit(
+        &mut self,
+        loss: String,
+        known: KnownReferences,
+        context: WriteContext,
+    ) -> StoreResult<AcceptedLoss> {
+        let mut accepted = AcceptedLoss { loss, raised: Vec::new() };
+        for mark in known.into_high_water_marks() {
+            let HighWaterMark { project, kind, number } = &mark;
+            if self.raise_sequence(project, kind.name(), *number)? {
+                let row = self.project_row(project)?;
+                self.begin_revision(project, row)?;
+                accepted.raised.push(mark);
+            }
+        }
+        self.append_events(accepted.audit_event(context))?;
+        let mut row = self.store_row()?;
+        row.store_id = random()?;
+        self.put_store_row(&row);
+        Ok(accepted)
+    }
+}
+
+/// Reads the rows of the open transaction of a session.
+struct SessionSource(Arc<Mutex<Box<dyn WriteSession>>>);
+
+impl SessionSource {
+    fn lock(&self) -> MutexGuard<'_, Box<dyn WriteSession>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl RowSource for SessionSource {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+        self.lock().read(&queries).map_err(|error| error.to_store_error())
+    }
+}

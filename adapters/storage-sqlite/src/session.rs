@@ -1,0 +1,212 @@
+//! The connection of a writer.
+//!
+//! After some errors, such as a full disk, SQLite rolls back the whole transaction itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_durable_fs::commit_counter::{DatabaseId, IssuedNumbers};
+use reqlore_row_store::database::{CommitOutcome, SessionError, WriteSession};
+use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{SEQUENCES, Table};
+use reqlore_sqlite_team::error::unavailable;
+use rusqlite::Connection;
+
+use crate::commit_count::CommitCount;
+use crate::connection::{ConnectionUse, Connector, OpenFiles};
+use crate::damage::DamageState;
+use crate::error::{DATABASE_NAME, QueryError, io_error};
+use crate::rows::{self, QueriedRows};
+use crate::schema::FORMAT;
+
+/// Moves the log into the database, if no other process reads it, and empties it.
+const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
+#[derive(Debug)]
+pub(crate) struct SqliteSession {
+    files: Arc<OpenFiles>,
+    /// `None` before the first transaction.
+    connection: Option<Connection>,
+    /// The highest numbers that the open transaction wrote.
+    numbers: IssuedNumbers,
+    /// The next ID of the database, if its loss is being accepted.
+    new_id: Option<DatabaseId>,
+}
+
+impl SqliteSession {
+    pub(crate) fn new(files: Arc<OpenFiles>, connection: Option<Connection>) -> Self {
+        Self { files, connection, numbers: IssuedNumbers::default(), new_id: None }
+    }
+
+    /// For a database that this process has alone. Its next commit gives it a new ID.
+    pub(crate) fn exclusive(connector: Connector, connection: Connection) -> StoreResult<Self> {
+        let new_id = DatabaseId::random()
+            .map_err(|error| io_error(&connector.file.shown_path, "name it", error))?;
+        let damage = Arc::new(DamageState::passed(connector.file.name()));
+        let files = Arc::new(OpenFiles { connector, damage });
+        let mut session = Self::new(files, Some(connection));
+        session.new_id = Some(new_id);
+        Ok(session)
+    }
+
+    /// Runs work on the connection. Its errors end the transaction.
+    fn run<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<T, QueryError>,
+    ) -> Result<T, SessionError> {
+        let outcome = match &self.connection {
+            Some(connection) if !connection.is_autocommit() => work(connection),
+            _ => Err(StoreError::Internal("no transaction is open".to_owned()).into()),
+        };
+        outcome.map_err(|error| SessionError::Failed(self.files.damage.note(error)))
+    }
+
+    fn begin_transaction(&mut self) -> StoreResult<()> {
+        let OpenFiles { connector, damage } = &*self.files;
+        damage.permit_write()?;
+        connector.file.check_all_identities()?;
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                connector.open(ConnectionUse::Write).map_err(|error| damage.note(error.into()))?
+            }
+        };
+        let connection = self.connection.insert(connection);
+        // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
+        execute(connection, "BEGIN IMMEDIATE").map_err(|error| damage.note(error.into()))?;
+        self.numbers = IssuedNumbers::default();
+        // Another process may have updated it.
+        FORMAT.check(connection, DATABASE_NAME).map_err(|error| damage.note(error))
+    }
+
+    fn commit_transaction(&mut self) -> StoreResult<()> {
+        let (numbers, new_id) = (self.numbers, self.new_id);
+        let count = self.run(|connection| {
+            let mut count = CommitCount::read(connection)?;
+            count.counter.commits += 1;
+            count.counter.database_id = new_id.unwrap_or(count.counter.database_id);
+            for (highest, number) in count.numbers.iter_mut().zip(numbers) {
+                *highest = number.max(*highest);
+            }
+            count.write(connection)?;
+            Ok(count)
+        });
+        let count = count.map_err(|error| error.to_store_error())?;
+        let files = Arc::clone(&self.files);
+        let file = &files.connector.file;
+        file.check_all_identities()?;
+        let committed = self.run(|connection| Ok(execute(connection, "COMMIT")?));
+        committed.map_err(|error| error.to_store_error())?;
+        // A commit to a file that lost its name is not durable under this name.
+        file.check_all_identities().map_err(|_| {
+            let reason = "its file was moved or replaced during a write, so the change may be \
+                          lost; restart the server and check";
+            unavailable(DATABASE_NAME, reason)
+        })?;
+        // After the sync of the commit, so that the side file is never ahead of the database.
+        if self.new_id.take().is_some() {
+            // A crash before this leaves the side file of the old ID.
+            file.replace_commits(count)?;
+            file.sync_folder()?;
+        } else {
+            file.record_commit(count);
+        }
+        Ok(())
+    }
+
+    /// Keeps the highest numbers of sequences.
+    fn note_numbers(&mut self, changes: &[RowChange]) {
+        for change in changes {
+            if let RowChange::Insert(row) | RowChange::Update { row, .. } = change
+                && let (Value::Text(kind), Value::Integer(number)) = (row.value(1), row.value(2))
+                && let Some(at) = ItemKind::ALL.iter().position(|one| one.name() == kind)
+                && let Ok(number) = u32::try_from(number)
+            {
+                self.numbers[at] = self.numbers[at].max(number);
+            }
+        }
+    }
+}
+
+fn execute(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(statement)?.execute([]).map(drop)
+}
+
+impl WriteSession for SqliteSession {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+        self.roll_back();
+        let begun = self.begin_transaction().map_err(SessionError::Failed);
+        begun.and_then(|()| self.read(queries)).inspect_err(|_| self.roll_back())
+    }
+
+    fn read(&mut self, queries: &[RowQuery]) -> Result<QueriedRows, SessionError> {
+        let rows = self.run(|connection| rows::select(connection, queries, usize::MAX));
+        Ok(rows?.unwrap_or_default())
+    }
+
+    fn write(
+        &mut self,
+        changes: Vec<(&'static Table, Vec<RowChange>)>,
+    ) -> Result<(), SessionError> {
+        for (table, changes) in changes {
+            if *table == SEQUENCES {
+                self.note_numbers(&changes);
+            }
+            self.run(|connection| rows::apply(connection, table, &changes))?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> CommitOutcome {
+        match self.commit_transaction() {
+            Ok(()) => CommitOutcome::Committed,
+            Err(error) => {
+                self.roll_back();
+                CommitOutcome::Failed(error)
+            }
+        }
+    }
+
+    fn roll_back(&mut self) {
+        // SQLite may have rolled back the transaction itself.
+        if let Some(connection) = self.connection.as_ref().filter(|one| !one.is_autocommit())
+            && let Err(error) = execute(connection, "ROLLBACK")
+        {
+            tracing::error!(%error, "cannot roll back a transaction");
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    fn is_connected(&self) -> bool {
+        true
+    }
+
+    fn was_interrupted(&mut self) -> bool {
+        false
+    }
+}
+
+impl Drop for SqliteSession {
+    /// Moves the log into the database. The empty log stays, because a missing one is a loss.
+    fn drop(&mut self) {
+        self.roll_back();
+        let file = &self.files.connector.file;
+        let Some(connection) = &self.connection else { return };
+        if file.check_all_identities().is_err() {
+            return;
+        }
+        // Another process that reads the log may keep it, and moves it when it ends.
+        let checkpointed = connection
+            .busy_timeout(Duration::ZERO)
+            .and_then(|()| connection.query_one(CHECKPOINT, [], |_| Ok(())));
+        if let Err(error) = checkpointed {
+            tracing::debug!(%error, "the log was not moved into the database");
+        }
+        file.sync_commits();
+    }
+}
