@@ -5,7 +5,6 @@
 //! state that another one needs.
 
 mod archive;
-mod call_reads;
 mod counters;
 pub mod database;
 mod derived;
@@ -43,7 +42,6 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::GroupWriter;
 
-use call_reads::{CallDatabase, RowCache};
 use counters::WriterCounters;
 use database::{Database, RowSource};
 pub use derived::METADATA_FORMAT;
@@ -55,7 +53,6 @@ use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 #[derive(Debug, Clone)]
 pub struct RowStore {
     database: Arc<dyn Database>,
-    cache: Arc<RowCache>,
     writer: Arc<GroupWriter<GroupWriterEngine>>,
     counters: Arc<WriterCounters>,
 }
@@ -110,7 +107,7 @@ impl RowStore {
         let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
-        Ok(Self { database, cache: Arc::default(), writer: Arc::new(writer), counters })
+        Ok(Self { database, writer: Arc::new(writer), counters })
     }
 
     /// Runs a job in a group. It may run several times.
@@ -121,7 +118,6 @@ impl RowStore {
     ) -> StoreResult<T> {
         let outcome =
             self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await;
-        self.database.invalidate_call_cache();
         noted(&*self.database, outcome)
     }
 
@@ -143,14 +139,6 @@ fn noted<T>(source: &(impl RowSource + ?Sized), outcome: StoreResult<T>) -> Stor
 
 #[async_trait]
 impl DocumentRepository for RowStore {
-    fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
-        if !self.database.has_server() {
-            return None;
-        }
-        let database = CallDatabase::new(Arc::clone(&self.database), Arc::clone(&self.cache));
-        Some(Arc::new(Self { database: Arc::new(database), ..self.clone() }))
-    }
-
     async fn get(
         &self,
         project: &ProjectKey,

@@ -8,6 +8,7 @@
 //! repository checks that the case exists.
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -33,13 +34,6 @@ use crate::project_key::ProjectKey;
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait DocumentRepository: Send + Sync {
-    /// Returns a repository for one call, if fewer reads of a database are worth it. Its first
-    /// read sees every commit before it (`reads_of_a_call_see_earlier_commits`). Later ones need
-    /// not see newer commits of others, except after [`Self::changes_since`].
-    fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
-        None
-    }
-
     /// Returns documents in the order of `ids` (`get_keeps_the_order`), `None` for a missing
     /// document (`missing_documents_are_none`). Bodies are returned byte for byte
     /// (`bytes_survive_a_round_trip`).
@@ -228,6 +222,12 @@ pub trait DocumentRepository: Send + Sync {
         look: Refresh,
     ) -> StoreResult<ChangePage>;
 }
+
+/// Runs a call that only reads. Its first read of a project sees every commit before it. Later ones
+/// need not see newer commits, except after [`DocumentRepository::changes_since`], so a storage may
+/// save round trips.
+pub type ReadScope = for<'a> fn(ReadCall<'a>) -> ReadCall<'a>;
+pub type ReadCall<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Counts the documents of a kind. Reads all their metadata, so it is for administration.
 pub async fn count_documents<R: DocumentRepository + ?Sized>(
