@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{ReadCall, StoreResult};
-use reqlore_domain::ports::storage_health::DatabaseStatistics;
-use reqlore_row_store::database::{Database, RowSource, WriteSession};
+use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
 use reqlore_row_store::row::{RowKey, RowQuery, TableRow};
 use reqlore_row_store::tables::{
     BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, LINKS, PROJECTS, Table,
@@ -208,11 +207,15 @@ impl Database for CallReads {
         self.database.begin_snapshot().await
     }
 
+    fn is_remote(&self) -> bool {
+        self.database.is_remote()
+    }
+
     fn open_session(&self) -> Box<dyn WriteSession> {
         self.database.open_session()
     }
 
-    fn connection_statistics(&self) -> DatabaseStatistics {
-        self.database.connection_statistics()
+    fn health(&self) -> DatabaseHealth {
+        self.database.health()
     }
 }
