@@ -75,42 +75,20 @@ impl RowStore {
         damage: Arc<KnownDamage>,
     ) -> StoreResult<Self> {
         row.check_usable()?;
-        Self::start_writer(database, false, damage)
-    }
-
-    /// Like [`Self::start`], but updates metadata of an older format.
-    pub async fn start_server(database: Arc<dyn Database>) -> StoreResult<Self> {
-        let row = changes::store_row(&*database).await?;
-        row.check_complete()?;
-        if row.metadata_format >= METADATA_FORMAT {
-            row.check_usable()?;
-        }
-        let store = Self::start_writer(database, true, Arc::default())?;
-        if row.metadata_format < METADATA_FORMAT {
-            // Another server may be updating it now, so the next group tries again.
-            if let Err(error) = store.write(|_| Ok(())).await {
-                tracing::warn!(%error, "the metadata was not updated");
-            }
-        }
-        Ok(store)
+        Self::start_writer(database, damage)
     }
 
     /// Starts the writer for a server whose database cannot be reached now. Calls fail until it
     /// can.
     pub fn start_disconnected(database: Arc<dyn Database>) -> StoreResult<Self> {
-        Self::start_writer(database, true, Arc::default())
+        Self::start_writer(database, Arc::default())
     }
 
-    fn start_writer(
-        database: Arc<dyn Database>,
-        may_update_metadata: bool,
-        damage: Arc<KnownDamage>,
-    ) -> StoreResult<Self> {
+    fn start_writer(database: Arc<dyn Database>, damage: Arc<KnownDamage>) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
         let mut engine = GroupWriterEngine::new(database.open_session(), Arc::clone(&damage))?;
         engine.counters = Arc::clone(&counters);
         engine.is_remote = database.is_remote();
-        engine.may_update_metadata = may_update_metadata;
         let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;

@@ -43,7 +43,7 @@ pub async fn open_if(
 pub async fn open_for_server(config: PostgresConfig) -> StoreResult<(RowStore, bool)> {
     let database = PostgresDatabase::of_config(config)?;
     match database.update_schema().await {
-        Ok(()) => Ok((RowStore::start_server(CallReads::new(database)).await?, true)),
+        Ok(()) => Ok((RowStore::start(CallReads::new(database)).await?, true)),
         Err(error) if error.next == NextStep::Reconnect => {
             database.warn_of_start(&error);
             Ok((RowStore::start_disconnected(CallReads::new(database))?, false))
