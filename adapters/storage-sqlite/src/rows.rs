@@ -66,7 +66,10 @@ fn select_into(
     max_rows: usize,
 ) -> Result<bool, QueryError> {
     let Some(tuples) = distinct(&query.tuples) else { return Ok(true) };
-    let mut statement = connection.prepare_cached(&select_text(query, QueryPlan::of(query)))?;
+    let text = select_text(query, QueryPlan::of(query));
+    let mut statement = connection.prepare_cached(&text)?;
+    #[cfg(test)]
+    crate::tests::plans::check(connection, query, &text);
     let mut buffer = RowBuffer::default();
     for tuple in tuples {
         let mut next = bind(&mut statement, 1, tuple.values())?;
@@ -87,6 +90,8 @@ fn select_into(
             found.push(decode(query.table, query.wanted, row, &mut buffer)?);
         }
     }
+    #[cfg(test)]
+    crate::tests::visits::add(&statement, found.len() + query.tuples.len());
     Ok(true)
 }
 

@@ -16,8 +16,8 @@ use crate::commit_count::COMMIT_COUNTER;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueryPlan {
     /// `None` for the key, or for all rows.
-    index: Option<&'static Index>,
-    uses_key: bool,
+    pub(crate) index: Option<&'static Index>,
+    pub(crate) uses_key: bool,
     /// No row is read that is not in the result.
     pub(crate) is_exact: bool,
 }
