@@ -4,6 +4,7 @@ mod call_reads;
 mod change_reader;
 mod contract;
 mod damage;
+mod groups;
 mod lost_commits;
 mod simulation;
 mod simulation_checks;
