@@ -3,6 +3,7 @@
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, Table};
+use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_ROWID};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, Row, ToSql};
 
@@ -157,7 +158,7 @@ pub(crate) fn apply(
                 };
                 let checksum = Value::Integer(table.checksum(row));
                 bind(insert, 1, row.values().chain([checksum]))?;
-                insert.raw_execute()?;
+                insert.raw_execute().map_err(|error| insert_error(table, error))?;
             }
             RowChange::Update { row, before } => update(connection, table, row, before)?,
             RowChange::Delete { key, .. } => {
@@ -168,6 +169,16 @@ pub(crate) fn apply(
         }
     }
     Ok(())
+}
+
+/// The store inserts only rows that are missing, so a row with the key is damage.
+fn insert_error(table: &Table, error: rusqlite::Error) -> QueryError {
+    match error.sqlite_error().map(|error| error.extended_code) {
+        Some(SQLITE_CONSTRAINT_PRIMARYKEY | SQLITE_CONSTRAINT_ROWID) => {
+            QueryError::damaged(&format!("the order of table {}", table.name))
+        }
+        _ => error.into(),
+    }
 }
 
 /// Writes the columns that differ. An index whose columns stay the same is not written.
