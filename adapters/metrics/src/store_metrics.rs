@@ -201,7 +201,7 @@ mod tests {
     use reqlore_domain::identity::{Access, Caller};
     use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot, StoreError};
     use reqlore_domain::ports::write_context::WriteContext;
-    use reqlore_storage_memory::MemoryStore;
+    use reqlore_storage_memory::memory_store;
 
     use super::*;
     use crate::Metrics;
@@ -233,7 +233,7 @@ mod tests {
     #[tokio::test]
     async fn measured_store_times_operations_and_returns_results() {
         let metrics = Metrics::new("1", Timestamp::default());
-        let memory = Arc::new(MemoryStore::default());
+        let memory = Arc::new(memory_store());
         let store = metrics.measured_store::<dyn DocumentRepository>(memory.clone());
         let project = ProjectKey::default();
         let put = |_: &Snapshot| Ok(vec![DocumentChange::put(id(), "text")]);

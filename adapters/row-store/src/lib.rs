@@ -16,8 +16,6 @@ mod read;
 mod records;
 pub mod row;
 pub mod tables;
-#[cfg(any(test, feature = "test-support"))]
-pub mod test_support;
 mod writer;
 
 use std::sync::Arc;
@@ -407,6 +405,3 @@ impl IdempotencyStore for RowStore {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -23,7 +23,7 @@ use reqlore_domain::ports::service::{
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
+use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use serde_json::{Value, json};
 
 use crate::check::{CheckFinding, check_documents};
@@ -80,7 +80,7 @@ pub(crate) fn unavailable() -> TestApplication {
 
 impl TestApplication {
     pub(crate) fn new() -> Self {
-        let store = Arc::new(MemoryStore::default());
+        let store = Arc::new(memory_store());
         Self {
             store: store.clone(),
             history: store,
@@ -109,7 +109,7 @@ impl TestApplication {
             search: Arc::clone(&self.search),
             clock: Arc::new(Timestamp::default()),
             ids: Arc::clone(&self.ids),
-            idempotency: Arc::new(MemoryStore::default()),
+            idempotency: Arc::new(memory_store()),
             audit: None,
             users: None,
             progress: Arc::new(NoProgress),

@@ -8,14 +8,14 @@ use reqlore_contract::Storage;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, StoreResult};
 
-use crate::RowStore;
-use crate::database::{Database, RowSource, WriteSession};
-use crate::row::{RowQuery, TableRow};
-use crate::test_support::simulated::SimulatedDatabase;
+use reqlore_row_store::RowStore;
+use reqlore_row_store::database::{Database, RowSource, WriteSession};
+use reqlore_row_store::row::{RowQuery, TableRow};
+use reqlore_storage_memory::database::MemoryDatabase;
 
 #[derive(Debug)]
 struct CountingDatabase {
-    database: Arc<SimulatedDatabase>,
+    database: Arc<MemoryDatabase>,
     reads: AtomicUsize,
 }
 
@@ -56,7 +56,7 @@ async fn read_as_tool(storage: &Storage) {
 #[test]
 fn repeated_call_takes_one_round_trip() {
     reqlore_contract::run(async {
-        let database = SimulatedDatabase::new(1, None);
+        let database = MemoryDatabase::new(1, None);
         let counting = Arc::new(CountingDatabase { database, reads: AtomicUsize::new(0) });
         let store = RowStore::start(Arc::clone(&counting) as _).await.unwrap();
         let storage = Storage::in_memory(store);
@@ -77,7 +77,7 @@ fn repeated_call_takes_one_round_trip() {
 #[test]
 fn results_of_an_earlier_state_are_not_mixed_with_newer_ones() {
     reqlore_contract::run(async {
-        let store = RowStore::start(SimulatedDatabase::new(1, None)).await.unwrap();
+        let store = RowStore::start(MemoryDatabase::new(1, None)).await.unwrap();
         let storage = Storage::in_memory(store);
         let (project, id) = (&storage.project, DocumentId::section("a"));
         let ids = std::slice::from_ref(&id);

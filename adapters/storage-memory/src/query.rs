@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use reqlore_domain::ports::documents::StoreResult;
 
-use super::seeded_random::SeededRandom;
-use super::simulated::{Rows, bug};
-use crate::row::{RowKey, RowQuery, TableRow, Value};
-use crate::tables::{Column, Table};
+use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, Table};
+
+use crate::database::{Rows, bug};
+use crate::seeded_random::SeededRandom;
 
 /// Rejects a value that does not fit its column.
 pub(super) fn check_value(table: &Table, column: &Column, value: Value<'_>) -> StoreResult<()> {

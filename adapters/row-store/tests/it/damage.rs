@@ -7,10 +7,10 @@ use reqlore_contract::{Storage, run};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
 
-use crate::RowStore;
-use crate::database::{Database, RowSource, WriteSession};
-use crate::row::{RowQuery, TableRow};
-use crate::test_support::simulated::SimulatedDatabase;
+use reqlore_row_store::RowStore;
+use reqlore_row_store::database::{Database, RowSource, WriteSession};
+use reqlore_row_store::row::{RowQuery, TableRow};
+use reqlore_storage_memory::database::MemoryDatabase;
 
 /// A database that finds each row of a table by each query.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Database for WrongIndexes {
 
 #[test]
 fn row_that_does_not_match_its_query_is_damage() {
-    let database: Arc<dyn Database> = SimulatedDatabase::new(1, None);
+    let database: Arc<dyn Database> = MemoryDatabase::new(1, None);
     let store = run(RowStore::start(Arc::clone(&database))).unwrap();
     let storage = Storage::in_memory(store);
     let ids = ["a", "b"].map(DocumentId::section);

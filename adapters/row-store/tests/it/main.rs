@@ -1,0 +1,13 @@
+//! The core on a database in memory, with faults: the contract suite, the simulation of several
+//! servers, and single properties.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue fails")]
+
+mod call_reads;
+mod change_reader;
+mod contract;
+mod damage;
+mod lost_commits;
+mod simulation;
+mod simulation_checks;
+mod turns;
