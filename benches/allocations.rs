@@ -23,7 +23,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::{RowStore, memory_store};
+use reqlore_storage_memory::memory_store;
 use serde_json::{Value, json};
 
 /// Maximum allocations per call.

@@ -15,7 +15,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_git_runner::GitEnvironment;
 use reqlore_storage_fs::FsStore;
-use reqlore_storage_memory::{MemoryIndex, NamedProjects, RowStore, memory_store};
+use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use reqlore_storage_sled::SledStore;
 
 use super::Result;

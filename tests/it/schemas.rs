@@ -11,7 +11,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{
     AnswerFormat, ApplicationService, NoProgress, ToolCall, ToolService, ToolSpec,
 };
-use reqlore_storage_memory::{MemoryIndex, NamedProjects, RowStore, memory_store};
+use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use serde_json::{Map, Value, json};
 
 fn caller() -> Arc<Caller> {

@@ -13,7 +13,7 @@ use crate::repository;
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("reqlore-domain", &[]),
     ("reqlore-application", &["reqlore-domain"]),
-    ("reqlore-storage-memory", &["reqlore-domain"]),
+    ("reqlore-storage-memory", &["reqlore-domain", "reqlore-row-store"]),
     (
         "reqlore-storage-fs",
         &[
@@ -78,7 +78,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "reqlore-web",
         ],
     ),
-    ("reqlore-contract", &["reqlore-domain", "reqlore-storage-memory"]),
+    ("reqlore-contract", &["reqlore-domain", "reqlore-row-store", "reqlore-storage-memory"]),
     ("reqlore-conformance", &[]),
     ("reqlore-test-postgres", &[]),
 ];

@@ -31,7 +31,7 @@ use reqlore_domain::ports::service::{AnswerFormat, NoProgress};
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsStore};
-use reqlore_storage_memory::{NamedProjects, RowStore, memory_store};
+use reqlore_storage_memory::{NamedProjects, memory_store};
 use reqlore_storage_postgres::{PasswordSources, PostgresConfig};
 use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteConfig;

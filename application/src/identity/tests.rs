@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead, RESULT_OK, RowHash};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::token::verify_token;
 use reqlore_domain::identity::{Access, Caller, TokenError, UserName, UserRole};
 use reqlore_domain::ports::administration::AuditFilter;
-use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
+use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::id_generator::CountedIds;
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::project_key::ProjectKey;
@@ -306,9 +307,9 @@ async fn audit_list_returns_newest_matching_rows_in_order() {
     assert_eq!((rows.len(), rows[0], rows[199]), (200, 3_010, 5_000));
     let none = AuditFilter { action: Some("odd".to_owned()), ..ada };
     assert!(listed_numbers(&store, none).await.is_empty());
-    store.prune(Timestamp::new(4_500, 0), Timestamp::new(9_000, 0)).await.unwrap();
+    store.prune(Timestamp::new(900, 0), Timestamp::new(9_000, 0)).await.unwrap();
     let rows = listed_numbers(&store, last(9_000)).await;
-    assert_eq!((rows[0], rows.len()), (4_500, 502));
+    assert_eq!((rows[0], rows.len()), (900, 4_102));
     assert!(listed_numbers(&memory_store(), last(5)).await.is_empty());
 }
 
@@ -340,15 +341,33 @@ async fn audit_verify_compares_chain_with_expected_row() {
     assert!(empty.is_intact() && empty.newest.hash == RowHash::FIRST);
 }
 
+/// A log that somebody changed, in a storage that does not compare numbers.
+struct ChangedLog(Vec<AuditRow>);
+
+#[async_trait]
+impl AuditLog for ChangedLog {
+    async fn append_events(&self, _: Vec<AuditEvent>) -> StoreResult<()> {
+        unreachable!()
+    }
+
+    async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
+        Ok(self.0.iter().filter(|row| row.number >= from).take(limit).cloned().collect())
+    }
+
+    async fn newest(&self) -> StoreResult<ChainHead> {
+        unreachable!()
+    }
+
+    async fn prune(&self, _: Timestamp, _: Timestamp) -> StoreResult<u64> {
+        unreachable!()
+    }
+}
+
 #[tokio::test]
 async fn audit_verify_names_first_broken_row() {
     let rows = log_with_rows(1_500).await.rows(1, 1_500).await.unwrap();
     let broken = async |rows: Vec<AuditRow>| {
-        let store = memory_store();
-        let mut sink = store.import().await.unwrap();
-        sink.write_batch(rows.into_iter().map(ArchiveRecord::AuditRow).collect()).await.unwrap();
-        sink.finish().await.unwrap();
-        let verified = audit_query::verify_chain(&store, None).await.unwrap();
+        let verified = audit_query::verify_chain(&ChangedLog(rows), None).await.unwrap();
         assert!(!verified.is_intact());
         (verified.rows, verified.broken.unwrap().to_string())
     };

@@ -8,6 +8,7 @@ mod change_reader;
 mod contract;
 mod damage;
 mod lost_commits;
+mod pruned_writers;
 mod simulation;
 mod simulation_checks;
 mod turns;
