@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use async_trait::async_trait;
 use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use reqlore_row_store::database::{
+    BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
+};
 use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow};
 use reqlore_row_store::tables::{STORE, TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
@@ -132,6 +134,10 @@ impl Database for MemoryDatabase {
         Ok(Box::new(MemorySnapshot { database, tables }))
     }
 
+    fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
     fn open_session(&self) -> Box<dyn WriteSession> {
         Box::new(MemorySession { database: self.myself.upgrade().unwrap(), pending: None })
     }
@@ -215,7 +221,7 @@ fn checked_key(table: &Table, row: &TableRow) -> StoreResult<RowKey> {
 }
 
 impl WriteSession for MemorySession {
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         if self.pending.is_some() {
             return Err(SessionError::Failed(bug("a transaction inside a transaction")));
         }
@@ -225,7 +231,7 @@ impl WriteSession for MemorySession {
         if read.is_err() {
             self.roll_back();
         }
-        read
+        read.map(Into::into)
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
@@ -245,7 +251,8 @@ impl WriteSession for MemorySession {
 
     fn commit(&mut self) -> CommitOutcome {
         let Some(pending) = self.pending.take() else {
-            return CommitOutcome::Failed(bug("a commit outside a transaction"));
+            let error = SessionError::Failed(bug("a commit outside a transaction"));
+            return CommitOutcome::NotWritten(error);
         };
         let mut state = self.database.lock();
         for (table, changed) in pending {
@@ -267,18 +274,6 @@ impl WriteSession for MemorySession {
             self.database.lock().is_locked = false;
             self.database.writer_ended.notify_one();
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.database.is_remote
-    }
-
-    fn is_connected(&self) -> bool {
-        true
-    }
-
-    fn was_interrupted(&mut self) -> bool {
-        false
     }
 }
 
