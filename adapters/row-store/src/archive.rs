@@ -16,7 +16,7 @@ use reqlore_domain::project_key::ProjectKey;
 use crate::database::{Database, RowSource};
 use crate::error::{damaged, refused};
 use crate::read::documents::{document_id, documents_after, names_after, verified_body};
-use crate::read::history::{text_query, verified_text};
+use crate::read::history::{text_key, verified_text};
 use crate::read::{read_all, read_one, team};
 use crate::records::{
     DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, document_key,
@@ -24,7 +24,7 @@ use crate::records::{
 };
 use crate::row::{RowAddress, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{
-    AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TOKENS, Table, USERS,
+    AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TEXTS, TOKENS, Table, USERS,
 };
 use crate::writer::{GroupWriterEngine, ReadPlan};
 use crate::{RowStore, noted};
@@ -189,27 +189,35 @@ impl SnapshotReader {
                 self.next_list();
                 continue;
             };
-            let (mut records, mut bytes) = (Vec::new(), 0);
+            let (mut entries, mut keys, mut parts) = (Vec::new(), Vec::new(), 0);
             for row in rows {
-                let key = row.prefix(HISTORY.key_width);
-                let EntryRow { id, number, hash, at, ended, origin, is_purged, .. } =
-                    EntryRow::decode(&row)?;
+                let entry = EntryRow::decode(&row)?;
+                parts += entry.parts - entry.parts.min(1);
+                if parts > BATCH_PARTS && !entries.is_empty() {
+                    break;
+                }
+                self.last_key = Some(row.prefix(HISTORY.key_width));
+                if let Some(hash) = entry.hash.filter(|_| !entry.is_purged) {
+                    keys.push(text_key(&project, &entry.id, hash));
+                }
+                entries.push(entry);
+            }
+            let mut texts = self.read_one(RowQuery::keys(&TEXTS, keys)).await?;
+            texts.sort_unstable();
+            let mut records = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let EntryRow { id, number, hash, at, ended, origin, is_purged, .. } = entry;
                 let content = match hash {
                     None => PastContent::Deleted,
                     Some(hash) if is_purged => PastContent::Purged(hash),
                     Some(hash) => {
-                        let rows = self.read_one(text_query(&project, &id, hash)).await?;
-                        PastContent::Text(verified_text(&id, hash, &rows)?)
+                        let rows = rows_of(&texts, &text_key(&project, &id, hash));
+                        PastContent::Text(verified_text(&id, hash, rows)?)
                     }
                 };
-                bytes += content.text_bytes();
                 let entry = PastEntry { number, at, ended, origin, content };
                 let (project, document) = (project.clone(), id);
                 records.push(ArchiveRecord::History(HistoryRecord { project, document, entry }));
-                self.last_key = Some(key);
-                if bytes > BATCH_BYTES {
-                    break;
-                }
             }
             return Ok(records);
         }

@@ -11,11 +11,13 @@ use reqlore_domain::ports::documents::StoreResult;
 
 use crate::database::{Database, RowSource, WriteSession};
 use crate::row::{RowKey, RowQuery, TableRow};
-use crate::tables::{BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, LINKS, PROJECTS, Table};
+use crate::tables::{
+    BODIES, CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, LINKS, PROJECTS, Table,
+};
 
 /// Tables with rows that change only with the row of their project.
-static CACHED_TABLES: [&Table; 6] =
-    [&DOCUMENTS, &BODIES, &LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
+static CACHED_TABLES: [&Table; 7] =
+    [&DOCUMENTS, &BODIES, &LINKS, &FIELD_VALUES, &CHILDREN, &ITEM_COUNTS, &COUNTS];
 /// Maximum size of the cache. When it is full, it starts again.
 const CACHE_BYTES: usize = 32 << 20;
 /// Larger results are not kept: they belong to an export or a new search index.

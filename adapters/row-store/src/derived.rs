@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::damaged;
 use crate::records::{integer, key_text, project_key};
 use crate::row::{RowAddress, RowKey, TableRow, Value};
-use crate::tables::{COUNTS, FIELD_VALUES, ITEM_COUNTS, LINKS, Table};
+use crate::tables::{CHILDREN, COUNTS, FIELD_VALUES, ITEM_COUNTS, LINKS, Table};
 
 /// How an error names damaged metadata.
 const METADATA: &str = "document metadata";
@@ -48,7 +48,8 @@ pub(crate) struct ListRows {
 }
 
 /// The tables of [`ListRows`].
-pub(crate) static LIST_TABLES: [&Table; 4] = [&LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
+pub(crate) static LIST_TABLES: [&Table; 5] =
+    [&LINKS, &FIELD_VALUES, &CHILDREN, &ITEM_COUNTS, &COUNTS];
 
 impl ListRows {
     pub(crate) fn of_document(project: &ProjectKey, meta: &DocumentMeta) -> Self {
@@ -77,6 +78,12 @@ impl ListRows {
             let priority = i64::from(position.1.0).into();
             let group = [kind.name().into(), status, requirement_type, priority];
             rows.count(&ITEM_COUNTS, project_key(project).with(&group));
+            if let Some(parent) = item.parent {
+                let (parent, position) = (parent.to_string(), ItemPage::position_key(&position));
+                let (of_parent, position) = ((&parent).into(), position[..].into());
+                let key = [kind.name().into(), of_parent, position, status, requirement_type];
+                rows.keys.insert((&CHILDREN, project_key(project).with(&key)));
+            }
         }
         let Some(entity) = meta.entity.as_deref().filter(|_| kind == DocumentKind::Entity) else {
             return rows;
@@ -132,21 +139,20 @@ pub(crate) fn field_key(project: &ProjectKey, kind: DocumentKind, field: &str) -
     project_key(project).with(&[kind.name().into(), field.into()])
 }
 
-/// The columns that derive from the metadata: reference, position, status, type and parent. Lists
-/// of items select and sort by them.
+/// The columns that derive from the metadata: reference, position, status and type. Lists of items
+/// select and sort by them.
 pub(crate) fn derived_columns(meta: &DocumentMeta) -> TableRow {
     let reference = meta.reference();
     let reference = reference.as_deref().map(key_text);
     let reference = Value::from(reference.as_deref());
     let Some((position, item)) = ItemPage::position(meta).zip(meta.item.as_deref()) else {
-        return TableRow::of(&[reference, Value::Null, Value::Null, Value::Null, Value::Null]);
+        return TableRow::of(&[reference, Value::Null, Value::Null, Value::Null]);
     };
     TableRow::of(&[
         reference,
         ItemPage::position_key(&position)[..].into(),
         item.status.map_or("", Status::name).into(),
         item.requirement_type.map_or("", RequirementType::name).into(),
-        (&item.parent.map(|one| one.to_string()).unwrap_or_default()).into(),
     ])
 }
 
@@ -208,7 +214,7 @@ fn meta_checksum(bytes: &[u8], id: &DocumentId, version: Version) -> [u8; 4] {
     hasher.update(bytes);
     hasher.update(id.kind.name().as_bytes());
     hasher.update(id.name.as_bytes());
-    hasher.update(version.to_string().as_bytes());
+    hasher.update(&version.to_bits().to_be_bytes());
     hasher.finalize().to_le_bytes()
 }
 
