@@ -8,8 +8,8 @@ use std::time::Duration;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::commit_counter::{DatabaseId, IssuedNumbers};
-use reqlore_row_store::database::{CommitOutcome, SessionError, WriteSession};
-use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::database::{BegunTransaction, CommitOutcome, SessionError, WriteSession};
+use reqlore_row_store::row::{RowChange, RowQuery, Value};
 use reqlore_row_store::tables::{SEQUENCES, Table};
 use reqlore_sqlite_team::error::unavailable;
 use rusqlite::Connection;
@@ -44,7 +44,7 @@ impl SqliteSession {
     pub(crate) fn exclusive(connector: Connector, connection: Connection) -> StoreResult<Self> {
         let new_id = DatabaseId::random()
             .map_err(|error| io_error(&connector.file.shown_path, "name it", error))?;
-        let damage = Arc::new(DamageState::passed(connector.file.name()));
+        let damage = Arc::new(DamageState::passed(&connector.file.name()));
         let files = Arc::new(OpenFiles { connector, damage });
         let mut session = Self::new(files, Some(connection));
         session.new_id = Some(new_id);
@@ -135,10 +135,11 @@ fn execute(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
 }
 
 impl WriteSession for SqliteSession {
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         self.roll_back();
         let begun = self.begin_transaction().map_err(SessionError::Failed);
-        begun.and_then(|()| self.read(queries)).inspect_err(|_| self.roll_back())
+        let rows = begun.and_then(|()| self.read(queries)).inspect_err(|_| self.roll_back())?;
+        Ok(rows.into())
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<QueriedRows, SessionError> {
@@ -164,7 +165,7 @@ impl WriteSession for SqliteSession {
             Ok(()) => CommitOutcome::Committed,
             Err(error) => {
                 self.roll_back();
-                CommitOutcome::Failed(error)
+                CommitOutcome::NotWritten(SessionError::Failed(error))
             }
         }
     }
@@ -176,18 +177,6 @@ impl WriteSession for SqliteSession {
         {
             tracing::error!(%error, "cannot roll back a transaction");
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        false
-    }
-
-    fn is_connected(&self) -> bool {
-        true
-    }
-
-    fn was_interrupted(&mut self) -> bool {
-        false
     }
 }
 
