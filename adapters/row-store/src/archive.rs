@@ -16,6 +16,7 @@ use reqlore_domain::project_key::ProjectKey;
 use crate::RowStore;
 use crate::damage::KnownDamage;
 use crate::database::RowSource;
+use crate::derived::ListRows;
 use crate::error::{damaged, refused};
 use crate::read::documents::{document_id, documents_after, names_after, verified_body};
 use crate::read::history::{text_key, verified_text};
@@ -70,6 +71,8 @@ pub(crate) struct SnapshotReader {
     phase: ExportPhase,
     /// Project and kind of the current list, as positions.
     list: (usize, usize),
+    /// The rows that derive from the documents so far, if they are wanted.
+    pub(crate) lists: Option<ListRows>,
     /// The key of the last row of the current list.
     last_key: Option<RowKey>,
     next_row: u64,
@@ -102,6 +105,7 @@ impl SnapshotReader {
             projects,
             phase: ExportPhase::Documents,
             list: (0, 0),
+            lists: None,
             last_key: None,
             next_row: 1,
         })
@@ -136,26 +140,32 @@ impl SnapshotReader {
     async fn next_documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         while let Some((project, kind)) = self.current_list() {
             let query = documents_after(&project, kind, self.last_name());
-            let rows = self.read_one(query.limited_to(BATCH_RECORDS).narrow()).await?;
-            let mut records = Vec::new();
-            let (mut keys, mut parts) = (Vec::new(), 0);
+            let query = query.limited_to(BATCH_RECORDS);
+            let rows =
+                self.read_one(if self.lists.is_some() { query } else { query.narrow() }).await?;
+            let (mut records, mut parts) = (Vec::new(), 0);
             for row in rows {
-                let (key, id) = (row.prefix(DOCUMENTS.key_width), document_id(&row)?);
+                let id = document_id(&row)?;
                 let DocumentRow { number, present, .. } = DocumentRow::decode(&row)?;
                 let Some(present) = present else { continue };
                 parts += present.parts - present.parts.min(1);
                 if parts > BATCH_PARTS && !records.is_empty() {
                     break;
                 }
-                self.last_key = Some(key.clone());
-                keys.push(key);
+                if let Some(lists) = &mut self.lists {
+                    lists.add(ListRows::of_document(&project, &present.meta(id.clone())?));
+                }
+                self.last_key = Some(row.prefix(DOCUMENTS.key_width));
                 records.push((id, number, present));
             }
-            if records.is_empty() {
+            let (Some((first, ..)), Some((last, ..))) = (records.first(), records.last()) else {
                 self.next_list();
                 continue;
-            }
-            let mut bodies = self.read_one(RowQuery::keys(&BODIES, keys)).await?;
+            };
+            let of_kind = project_key(&project).with(&[kind.name().into()]);
+            let bodies = RowQuery::keys(&BODIES, vec![of_kind])
+                .within("name", (&first.name).into()..Value::Text(&format!("{}\0", last.name)));
+            let mut bodies = self.read_one(bodies).await?;
             bodies.sort_unstable();
             let mut batch = Vec::with_capacity(records.len());
             for (id, number, present) in records {

@@ -1,19 +1,14 @@
 //! A search for damage: reads everything, and compares the lists with the documents.
 
 use async_trait::async_trait;
-use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::RecordReader as _;
-use reqlore_domain::ports::documents::{DocumentFilter, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::{DatabaseStatistics, StorageHealth};
-use reqlore_domain::project_key::ProjectKey;
 
 use crate::RowStore;
 use crate::archive::SnapshotReader;
-use crate::database::RowSource;
 use crate::derived::{LIST_TABLES, ListRows};
-use crate::read::documents::metadata_page;
 use crate::read::read_one;
-use crate::records::project_key;
 use crate::row::RowQuery;
 
 /// Maximum number of damaged objects in a report.
@@ -52,41 +47,16 @@ impl RowStore {
     /// Reads one state of the database, so that commits in between are no differences.
     async fn find_list_damage(&self, damage: &mut Vec<String>) -> StoreResult<()> {
         let mut reader = SnapshotReader::begin(self).await?;
+        reader.lists = Some(ListRows::default());
         while !reader.next_batch().await?.is_empty() {}
-        for project in &reader.projects {
-            compare_lists(&*reader.snapshot, project, damage).await?;
+        let expected = reader.lists.take().unwrap_or_default();
+        for table in LIST_TABLES {
+            let mut rows = read_one(&*reader.snapshot, RowQuery::all(table)).await?;
+            rows.sort_unstable();
+            if rows != expected.rows_of(table) {
+                damage.push(format!("the list {} differs from the documents", table.name));
+            }
         }
         Ok(())
     }
-}
-
-/// Compares the rows of all lists of a project with the metadata of its documents.
-async fn compare_lists(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    damage: &mut Vec<String>,
-) -> StoreResult<()> {
-    let mut expected = ListRows::default();
-    for kind in DocumentKind::ALL {
-        let mut filter = DocumentFilter::of_kind(kind);
-        loop {
-            let page = metadata_page(source, project, &filter).await?;
-            for meta in page.metadata {
-                expected.add(ListRows::of_document(project, &meta));
-            }
-            filter.after_name = page.next_name;
-            if filter.after_name.is_none() {
-                break;
-            }
-        }
-    }
-    for table in LIST_TABLES {
-        let of_project = RowQuery::keys(table, vec![project_key(project)]);
-        let mut rows = read_one(source, of_project).await?;
-        rows.sort_unstable();
-        if rows != expected.rows_of(table) {
-            damage.push(format!("the list {} differs from the documents", table.name));
-        }
-    }
-    Ok(())
 }

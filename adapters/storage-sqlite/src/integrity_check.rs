@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use reqlore_group_commit::catch_panic;
 use reqlore_row_store::tables::{
-    AUDIT, BODIES, CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS, LINKS,
-    PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS, WRITERS,
+    AUDIT, BODIES, CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS,
+    LINKS, PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS, WRITERS,
 };
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, sqlite_findings};
 use reqlore_sqlite_team::error::is_busy;
