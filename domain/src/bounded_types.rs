@@ -99,7 +99,27 @@ macro_rules! named_enum {
     };
 }
 
-pub(crate) use {inline_schema, named_enum, string_type, text_accessors};
+/// Serializes enums by their names, because the order of their values may change. Reads them only
+/// from borrowed text.
+macro_rules! serialize_by_name {
+    ($($name:ident),+) => {$(
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let name = <&str>::deserialize(deserializer)?;
+                let found = Self::ALL.into_iter().find(|one| one.name() == name);
+                found.ok_or_else(|| serde::de::Error::custom("not a name of a value"))
+            }
+        }
+    )+};
+}
+
+pub(crate) use {inline_schema, named_enum, serialize_by_name, string_type, text_accessors};
 
 string_type!(
     /// Text of 1 to `MAX` characters that is not blank and contains no NUL.

@@ -148,7 +148,7 @@ fn postgres_roles_can_be_separated() {
     assert!(text.contains("run `reqlore migrate up` with a role that may"), "{text}");
 
     let script = run_ok(folder.path(), "migrate up --dry-run", &owner);
-    assert!(script.starts_with("-- version 2, step 1\nCREATE TABLE IF NOT EXISTS"), "{script}");
+    assert!(script.starts_with("-- version 3, step 1\nCREATE TABLE IF NOT EXISTS"), "{script}");
     let status = run_ok(folder.path(), "migrate status", &owner);
     assert!(status.contains("schema version 0 of 2; pending statements: "), "{status}");
     let (_, report) = run(folder.path(), "doctor", &owner);
@@ -157,10 +157,10 @@ fn postgres_roles_can_be_separated() {
     let (code, text) = run(folder.path(), "migrate up --read-only", &owner);
     assert_eq!(code, 1, "{text}");
     let done = run_ok(folder.path(), "--log off migrate up", &owner);
-    assert!(done.starts_with("Schema version 2; ran "), "{done}");
+    assert!(done.starts_with("Schema version 3; ran "), "{done}");
     assert_eq!(
         run_ok(folder.path(), "--log off migrate up", &owner),
-        "Schema version 2; ran 0 statements.\n"
+        "Schema version 3; ran 0 statements.\n"
     );
     let script = run_ok(folder.path(), "migrate up --dry-run", &owner);
     assert_eq!(script, "-- Nothing is pending.\n");

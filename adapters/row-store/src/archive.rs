@@ -16,9 +16,10 @@ use reqlore_domain::project_key::ProjectKey;
 use crate::RowStore;
 use crate::damage::KnownDamage;
 use crate::database::RowSource;
-use crate::error::{damaged, damaged_object, refused};
+use crate::error::{damaged, refused};
+use crate::health::ContentCheck;
 use crate::read::documents::{document_id, documents_after, names_after, verified_body};
-use crate::read::history::{text_query, verified_text};
+use crate::read::history::{text_key, verified_text};
 use crate::read::{read_all, read_one, team};
 use crate::records::{
     DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, document_key,
@@ -26,7 +27,7 @@ use crate::records::{
 };
 use crate::row::{RowAddress, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{
-    AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TOKENS, Table, USERS,
+    AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TEXTS, TOKENS, Table, USERS,
 };
 use crate::writer::{GroupWriterEngine, ReadPlan};
 
@@ -73,8 +74,8 @@ pub(crate) struct SnapshotReader {
     /// The key of the last row of the current list.
     last_key: Option<RowKey>,
     next_row: u64,
-    /// The damaged texts that a search for damage has skipped.
-    pub(crate) skipped: Option<Vec<String>>,
+    /// In a search for damage, which skips damaged documents.
+    pub(crate) check: Option<ContentCheck>,
 }
 
 impl SnapshotReader {
@@ -106,14 +107,14 @@ impl SnapshotReader {
             list: (0, 0),
             last_key: None,
             next_row: 1,
-            skipped: None,
+            check: None,
         })
     }
 
     /// Returns `None` for a damaged text in a search for damage.
     fn skip_damaged<T>(&mut self, read: StoreResult<T>) -> StoreResult<Option<T>> {
-        match &mut self.skipped {
-            Some(skipped) => skip_damaged(skipped, read),
+        match &mut self.check {
+            Some(check) => check.skip_damaged(read),
             None => read.map(Some),
         }
     }
@@ -147,26 +148,32 @@ impl SnapshotReader {
     async fn next_documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         while let Some((project, kind)) = self.current_list() {
             let query = documents_after(&project, kind, self.last_name());
-            let rows = self.read_one(query.limited_to(BATCH_RECORDS).narrow()).await?;
-            let mut records = Vec::new();
-            let (mut keys, mut parts) = (Vec::new(), 0);
+            let query = query.limited_to(BATCH_RECORDS);
+            let rows =
+                self.read_one(if self.check.is_some() { query } else { query.narrow() }).await?;
+            let (mut records, mut parts) = (Vec::new(), 0);
             for row in rows {
-                let (key, id) = (row.prefix(DOCUMENTS.key_width), document_id(&row)?);
+                let id = document_id(&row)?;
                 let DocumentRow { number, present, .. } = DocumentRow::decode(&row)?;
                 let Some(present) = present else { continue };
                 parts += present.parts - present.parts.min(1);
                 if parts > BATCH_PARTS && !records.is_empty() {
                     break;
                 }
-                self.last_key = Some(key.clone());
-                keys.push(key);
+                if let Some(check) = &mut self.check {
+                    check.add_document(&project, &row, present.meta(id.clone()))?;
+                }
+                self.last_key = Some(row.prefix(DOCUMENTS.key_width));
                 records.push((id, number, present));
             }
-            if records.is_empty() {
+            let (Some((first, ..)), Some((last, ..))) = (records.first(), records.last()) else {
                 self.next_list();
                 continue;
-            }
-            let mut bodies = self.read_one(RowQuery::keys(&BODIES, keys)).await?;
+            };
+            let of_kind = project_key(&project).with(&[kind.name().into()]);
+            let bodies = RowQuery::keys(&BODIES, vec![of_kind])
+                .within("name", (&first.name).into()..Value::Text(&format!("{}\0", last.name)));
+            let mut bodies = self.read_one(bodies).await?;
             bodies.sort_unstable();
             let mut batch = Vec::with_capacity(records.len());
             for (id, number, present) in records {
@@ -209,28 +216,37 @@ impl SnapshotReader {
                 self.next_list();
                 continue;
             };
-            let (mut records, mut bytes) = (Vec::new(), 0);
+            let (mut entries, mut keys, mut parts) = (Vec::new(), Vec::new(), 0);
             for row in rows {
+                let entry = EntryRow::decode(&row)?;
+                parts += entry.parts - entry.parts.min(1);
+                if parts > BATCH_PARTS && !entries.is_empty() {
+                    break;
+                }
                 self.last_key = Some(row.prefix(HISTORY.key_width));
-                let EntryRow { id, number, hash, at, ended, origin, is_purged, .. } =
-                    EntryRow::decode(&row)?;
+                if let Some(hash) = entry.hash.filter(|_| !entry.is_purged) {
+                    keys.push(text_key(&project, &entry.id, hash));
+                }
+                entries.push(entry);
+            }
+            let mut texts = self.read_one(RowQuery::keys(&TEXTS, keys)).await?;
+            texts.sort_unstable();
+            let mut records = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let EntryRow { id, number, hash, at, ended, origin, is_purged, .. } = entry;
                 let content = match hash {
                     None => PastContent::Deleted,
                     Some(hash) if is_purged => PastContent::Purged(hash),
                     Some(hash) => {
-                        let rows = self.read_one(text_query(&project, &id, hash)).await?;
-                        let text = self.skip_damaged(verified_text(&id, hash, &rows))?;
+                        let rows = rows_of(&texts, &text_key(&project, &id, hash));
+                        let text = self.skip_damaged(verified_text(&id, hash, rows))?;
                         let Some(text) = text else { continue };
                         PastContent::Text(text)
                     }
                 };
-                bytes += content.text_bytes();
                 let entry = PastEntry { number, at, ended, origin, content };
                 let (project, document) = (project.clone(), id);
                 records.push(ArchiveRecord::History(HistoryRecord { project, document, entry }));
-                if bytes > BATCH_BYTES {
-                    break;
-                }
             }
             if !records.is_empty() {
                 return Ok(records);
@@ -281,21 +297,6 @@ impl SnapshotReader {
             records.push(ArchiveRecord::AuditRow(row));
         }
         Ok(records)
-    }
-}
-
-/// Adds a damaged object to a report, and returns `None` for it.
-pub(crate) fn skip_damaged<T>(
-    damage: &mut Vec<String>,
-    read: StoreResult<T>,
-) -> StoreResult<Option<T>> {
-    match read {
-        Ok(intact) => Ok(Some(intact)),
-        Err(error) => {
-            let object = damaged_object(&error).map(str::to_owned);
-            damage.push(object.ok_or(error)?);
-            Ok(None)
-        }
     }
 }
 

@@ -1,15 +1,11 @@
 //! Values that derive from a document: its stored metadata, the columns and rows of lists, and
 //! counts.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_domain::backlog::{
-    Deletion, ItemKind, ItemMeta, Priority, Reference, Relationship, RelationshipType,
-    RequirementType, Status,
-};
+use reqlore_domain::backlog::{ItemMeta, RequirementType, Status};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::knowledge::Entity;
@@ -18,13 +14,11 @@ use reqlore_domain::ports::entity_list::entity_words;
 use reqlore_domain::ports::item_list::ItemPage;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::mentions::MentionSource;
-use reqlore_domain::timestamp::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::error::damaged;
 use crate::records::{integer, key_text, project_key};
 use crate::row::{RowAddress, RowKey, TableRow, Value};
-use crate::tables::{COUNTS, FIELD_VALUES, ITEM_COUNTS, LINKS, Table};
+use crate::tables::{CHILDREN, COUNTS, FIELD_VALUES, ITEM_COUNTS, LINKS, Table};
 
 /// How an error names damaged metadata.
 const METADATA: &str = "document metadata";
@@ -48,7 +42,7 @@ pub(crate) struct ListRows {
 }
 
 /// The tables of [`ListRows`].
-pub static LIST_TABLES: [&Table; 4] = [&LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
+pub static LIST_TABLES: [&Table; 5] = [&LINKS, &FIELD_VALUES, &CHILDREN, &ITEM_COUNTS, &COUNTS];
 
 impl ListRows {
     pub(crate) fn of_document(project: &ProjectKey, meta: &DocumentMeta) -> Self {
@@ -77,6 +71,12 @@ impl ListRows {
             let priority = i64::from(position.1.0).into();
             let group = [kind.name().into(), status, requirement_type, priority];
             rows.count(&ITEM_COUNTS, project_key(project).with(&group));
+            if let Some(parent) = item.parent {
+                let (parent, position) = (parent.to_string(), ItemPage::position_key(&position));
+                let (of_parent, position) = ((&parent).into(), position[..].into());
+                let key = [kind.name().into(), of_parent, position, status, requirement_type];
+                rows.keys.insert((&CHILDREN, project_key(project).with(&key)));
+            }
         }
         let Some(entity) = meta.entity.as_deref().filter(|_| kind == DocumentKind::Entity) else {
             return rows;
@@ -132,73 +132,41 @@ pub(crate) fn field_key(project: &ProjectKey, kind: DocumentKind, field: &str) -
     project_key(project).with(&[kind.name().into(), field.into()])
 }
 
-/// The columns that derive from the metadata: reference, position, status, type and parent. Lists
-/// of items select and sort by them.
+/// The columns that derive from the metadata: reference, position, status and type. Lists of items
+/// select and sort by them.
 pub(crate) fn derived_columns(meta: &DocumentMeta) -> TableRow {
     let reference = meta.reference();
     let reference = reference.as_deref().map(key_text);
     let reference = Value::from(reference.as_deref());
     let Some((position, item)) = ItemPage::position(meta).zip(meta.item.as_deref()) else {
-        return TableRow::of(&[reference, Value::Null, Value::Null, Value::Null, Value::Null]);
+        return TableRow::of(&[reference, Value::Null, Value::Null, Value::Null]);
     };
     TableRow::of(&[
         reference,
         ItemPage::position_key(&position)[..].into(),
         item.status.map_or("", Status::name).into(),
         item.requirement_type.map_or("", RequirementType::name).into(),
-        (&item.parent.map(|one| one.to_string()).unwrap_or_default()).into(),
     ])
 }
 
-/// Stored metadata of a document, without what its row has. Names stand for the values of
-/// enumerations, because their order may change.
-#[derive(Serialize, Deserialize)]
-struct StoredMeta<'a> {
-    title: Option<&'a str>,
-    #[serde(borrow)]
-    item: Option<StoredItem<'a>>,
-    entity: Option<Cow<'a, Entity>>,
-    mentions: Cow<'a, [MentionSource]>,
-    diagnostic: Option<Cow<'a, Diagnostic>>,
-    /// Further fields, so that they do not change the format.
-    fields: BTreeMap<&'a str, &'a str>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredItem<'a> {
-    kind: &'a str,
-    reference: Option<Cow<'a, str>>,
-    uid: Option<&'a str>,
-    title: &'a str,
-    description: Option<&'a str>,
-    status: Option<&'a str>,
-    priority: Option<Priority>,
-    requirement_type: Option<&'a str>,
-    parent: Option<Cow<'a, str>>,
-    /// Types and targets.
-    relationships: Vec<(&'a str, Cow<'a, str>)>,
-    mentions: Cow<'a, [String]>,
-    creator: Option<&'a str>,
-    assignee: Option<&'a str>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    tags: Cow<'a, [String]>,
-    link_suffixes: Vec<(Cow<'a, str>, &'a str)>,
-    deletion: Option<Cow<'a, Deletion>>,
-}
+/// Stored metadata of a document, without what its row has: title, entity, item, mentions,
+/// diagnostic, and further fields, which do not change the format.
+type StoredMeta = (
+    Option<String>,
+    Option<Arc<Entity>>,
+    Option<Arc<ItemMeta>>,
+    Vec<MentionSource>,
+    Option<Diagnostic>,
+    BTreeMap<String, String>,
+);
 
 pub(crate) fn encode_meta(meta: &DocumentMeta) -> StoreResult<Bytes> {
-    let stored = StoredMeta {
-        title: meta.title.as_deref(),
-        item: meta.item.as_deref().map(StoredItem::of),
-        entity: meta.entity.as_deref().map(Cow::Borrowed),
-        mentions: Cow::Borrowed(&meta.mentions),
-        diagnostic: meta.diagnostic.as_ref().map(Cow::Borrowed),
-        fields: BTreeMap::new(),
-    };
-    let bytes = postcard::to_allocvec(&stored);
+    let DocumentMeta { id, title, version, entity, item, mentions, diagnostic } = meta;
+    // As `StoredMeta`, without copies.
+    let fields = BTreeMap::<&str, &str>::new();
+    let bytes = postcard::to_allocvec(&(title, entity, item, mentions, diagnostic, fields));
     let mut bytes = bytes.map_err(|error| StoreError::Internal(error.to_string()))?;
-    bytes.extend(meta_checksum(&bytes, &meta.id, meta.version));
+    bytes.extend(meta_checksum(&bytes, id, *version));
     Ok(bytes.into())
 }
 
@@ -208,7 +176,7 @@ fn meta_checksum(bytes: &[u8], id: &DocumentId, version: Version) -> [u8; 4] {
     hasher.update(bytes);
     hasher.update(id.kind.name().as_bytes());
     hasher.update(id.name.as_bytes());
-    hasher.update(version.to_string().as_bytes());
+    hasher.update(&version.to_bits().to_be_bytes());
     hasher.finalize().to_le_bytes()
 }
 
@@ -222,95 +190,16 @@ pub(crate) fn decode_meta(
     if *checksum != meta_checksum(bytes, &id, version) {
         return Err(damaged(METADATA));
     }
-    let stored = postcard::from_bytes::<StoredMeta<'_>>(bytes).map_err(|_| damaged(METADATA))?;
-    Ok(DocumentMeta {
-        id,
-        title: stored.title.map(str::to_owned),
-        version,
-        entity: stored.entity.map(|entity| Arc::new(entity.into_owned())),
-        item: stored.item.map(StoredItem::into_item).transpose()?.map(Arc::new),
-        mentions: stored.mentions.into_owned(),
-        diagnostic: stored.diagnostic.map(Cow::into_owned),
-    })
-}
-
-impl<'a> StoredItem<'a> {
-    fn of(item: &'a ItemMeta) -> Self {
-        let text = |reference: Reference| Cow::Owned(reference.to_string());
-        let relationship = |one: &Relationship| (one.kind.name(), text(one.target));
-        Self {
-            kind: item.kind.name(),
-            reference: item.reference.map(text),
-            uid: item.uid.as_deref(),
-            title: &item.title,
-            description: item.description.as_deref(),
-            status: item.status.map(Status::name),
-            priority: item.priority,
-            requirement_type: item.requirement_type.map(RequirementType::name),
-            parent: item.parent.map(text),
-            relationships: item.relationships.iter().map(relationship).collect(),
-            mentions: Cow::Borrowed(&item.mentions),
-            creator: item.creator.as_deref(),
-            assignee: item.assignee.as_deref(),
-            created_at: item.created_at,
-            updated_at: item.updated_at,
-            tags: Cow::Borrowed(&item.tags),
-            link_suffixes: item
-                .link_suffixes
-                .iter()
-                .map(|(one, end)| (text(*one), &**end))
-                .collect(),
-            deletion: item.deletion.as_ref().map(Cow::Borrowed),
-        }
-    }
-
-    fn into_item(self) -> StoreResult<ItemMeta> {
-        let owned = |text: Option<&str>| text.map(str::to_owned);
-        let status = |name| find_name(&Status::ALL, Status::name, name);
-        let requirement_type = |name| find_name(&RequirementType::ALL, RequirementType::name, name);
-        let (mut relationships, mut link_suffixes) = (Vec::new(), Vec::new());
-        for (kind, target) in self.relationships {
-            let kind = find_name(&RelationshipType::ALL, RelationshipType::name, kind)?;
-            relationships.push(Relationship { kind, target: read_reference(&target)? });
-        }
-        for (reference, suffix) in self.link_suffixes {
-            link_suffixes.push((read_reference(&reference)?, suffix.to_owned()));
-        }
-        Ok(ItemMeta {
-            kind: find_name(&ItemKind::ALL, ItemKind::name, self.kind)?,
-            reference: self.reference.as_deref().map(read_reference).transpose()?,
-            uid: owned(self.uid),
-            title: self.title.to_owned(),
-            description: owned(self.description),
-            status: self.status.map(status).transpose()?,
-            priority: self.priority,
-            requirement_type: self.requirement_type.map(requirement_type).transpose()?,
-            parent: self.parent.as_deref().map(read_reference).transpose()?,
-            relationships,
-            mentions: self.mentions.into_owned(),
-            creator: owned(self.creator),
-            assignee: owned(self.assignee),
-            created_at: self.created_at,
-            updated_at: self.updated_at,
-            tags: self.tags.into_owned(),
-            link_suffixes,
-            deletion: self.deletion.map(Cow::into_owned),
-        })
-    }
-}
-
-fn find_name<T: Copy>(all: &[T], name: fn(T) -> &'static str, stored: &str) -> StoreResult<T> {
-    let found = all.iter().copied().find(|one| name(*one) == stored);
-    found.ok_or_else(|| damaged(METADATA))
-}
-
-fn read_reference(stored: &str) -> StoreResult<Reference> {
-    Reference::parse(stored).ok_or_else(|| damaged(METADATA))
+    let stored = postcard::from_bytes::<StoredMeta>(bytes).map_err(|_| damaged(METADATA))?;
+    let (title, entity, item, mentions, diagnostic, _) = stored;
+    Ok(DocumentMeta { id, title, version, entity, item, mentions, diagnostic })
 }
 
 #[cfg(test)]
 mod tests {
+    use reqlore_domain::backlog::ItemKind;
     use reqlore_domain::document::Document;
+    use reqlore_domain::timestamp::Timestamp;
 
     use super::*;
 

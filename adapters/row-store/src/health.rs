@@ -1,25 +1,22 @@
 //! A search for damage: reads everything, and compares the lists with the documents.
 
 use async_trait::async_trait;
-use reqlore_domain::document::DocumentKind;
+use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::archive::RecordReader as _;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::{DatabaseStatistics, StorageHealth};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::RowStore;
-use crate::archive::{SnapshotReader, skip_damaged};
-use crate::database::RowSource;
+use crate::archive::SnapshotReader;
 use crate::derived::{LIST_TABLES, ListRows, derived_columns};
-use crate::error::damaged;
-use crate::read::documents::{document_id, documents_after};
+use crate::error::{damaged, damaged_object};
 use crate::read::read_one;
-use crate::records::{DocumentRow, project_key};
+use crate::records::DocumentRow;
 use crate::row::{RowQuery, TableRow};
 
 /// Maximum number of damaged objects in a report.
 const MAX_REPORTED: usize = 100;
-const PAGE_DOCUMENTS: usize = 200;
 
 #[async_trait]
 impl StorageHealth for RowStore {
@@ -54,59 +51,60 @@ impl RowStore {
     /// Reads one state of the database, so that commits in between are no differences.
     async fn find_list_damage(&self, damage: &mut Vec<String>) -> StoreResult<()> {
         let mut reader = SnapshotReader::begin(self).await?;
-        reader.skipped = Some(Vec::new());
+        reader.check = Some(ContentCheck::default());
         while !reader.next_batch().await?.is_empty() {}
-        damage.extend(reader.skipped.take().unwrap_or_default());
-        for project in &reader.projects {
-            compare_lists(&*reader.snapshot, project, damage).await?;
+        let ContentCheck { lists, damage: found } = reader.check.take().unwrap_or_default();
+        // Without all documents, the lists may be right.
+        let tables = if found.is_empty() { &LIST_TABLES[..] } else { &[] };
+        damage.extend(found);
+        for table in tables {
+            let mut rows = read_one(&*reader.snapshot, RowQuery::all(table)).await?;
+            rows.sort_unstable();
+            if rows != lists.rows_of(table) {
+                damage.push(format!("the list {} differs from the documents", table.name));
+            }
         }
         Ok(())
     }
 }
 
-/// Compares the rows of all lists of a project with the metadata of its documents.
-async fn compare_lists(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    damage: &mut Vec<String>,
-) -> StoreResult<()> {
-    let (mut expected, known) = (ListRows::default(), damage.len());
-    for kind in DocumentKind::ALL {
-        let mut last: Option<String> = None;
-        loop {
-            let page = documents_after(project, kind, last.as_deref()).limited_to(PAGE_DOCUMENTS);
-            let rows = read_one(source, page).await?;
-            let Some(row) = rows.last() else { break };
-            last = Some(document_id(row)?.name);
-            for row in &rows {
-                if let Some(rows) = skip_damaged(damage, list_rows(project, row))? {
-                    expected.add(rows);
-                }
+/// What a search for damage knows of the documents that it has read.
+#[derive(Default)]
+pub(crate) struct ContentCheck {
+    /// The rows of lists that they need.
+    lists: ListRows,
+    /// The damaged objects.
+    damage: Vec<String>,
+}
+
+impl ContentCheck {
+    /// Reports a damaged object, and returns `None` for it.
+    pub(crate) fn skip_damaged<T>(&mut self, read: StoreResult<T>) -> StoreResult<Option<T>> {
+        match read {
+            Ok(intact) => Ok(Some(intact)),
+            Err(error) => {
+                let object = damaged_object(&error).map(str::to_owned);
+                self.damage.push(object.ok_or(error)?);
+                Ok(None)
             }
         }
     }
-    if damage.len() > known {
-        // The lists may be right.
-        return Ok(());
-    }
-    for table in LIST_TABLES {
-        let of_project = RowQuery::keys(table, vec![project_key(project)]);
-        let mut rows = read_one(source, of_project).await?;
-        rows.sort_unstable();
-        if rows != expected.rows_of(table) {
-            damage.push(format!("the list {} differs from the documents", table.name));
-        }
-    }
-    Ok(())
-}
 
-/// The rows of lists that a document needs. Its own row must match its metadata.
-fn list_rows(project: &ProjectKey, row: &TableRow) -> StoreResult<ListRows> {
-    let id = document_id(row)?;
-    let Some(present) = DocumentRow::decode(row)?.present else { return Ok(ListRows::default()) };
-    let meta = present.meta(id)?;
-    if DocumentRow::derived(row) != derived_columns(&meta) {
-        return Err(damaged(&format!("the row of {} differs from its metadata", meta.id)));
+    /// The columns of a document's row must match its metadata.
+    pub(crate) fn add_document(
+        &mut self,
+        project: &ProjectKey,
+        row: &TableRow,
+        meta: StoreResult<DocumentMeta>,
+    ) -> StoreResult<()> {
+        let matching = meta.and_then(|meta| {
+            let is_equal = DocumentRow::derived(row) == derived_columns(&meta);
+            let differs = || damaged(&format!("the row of {} differs from its metadata", meta.id));
+            if is_equal { Ok(meta) } else { Err(differs()) }
+        });
+        if let Some(meta) = self.skip_damaged(matching)? {
+            self.lists.add(ListRows::of_document(project, &meta));
+        }
+        Ok(())
     }
-    Ok(ListRows::of_document(project, &meta))
 }

@@ -222,8 +222,8 @@ impl PresentRow {
 pub(crate) const REVISION: usize = 3;
 /// The columns that derive from the metadata.
 const FIRST_DERIVED: usize = REVISION + 6;
-const DERIVED_COLUMNS: usize = 5;
-const VALUES_OF_PRESENT: usize = 13;
+const DERIVED_COLUMNS: usize = 4;
+const VALUES_OF_PRESENT: usize = 12;
 
 impl DocumentRow {
     /// The newest entry of the history of a document, with its number.
@@ -239,9 +239,9 @@ impl DocumentRow {
 
     /// The version and the encoded metadata of a document that exists.
     pub(crate) fn decode_meta(row: &TableRow) -> StoreResult<Option<(Version, &[u8])>> {
-        let Some(version) = Self::decode_version(row)? else { return Ok(None) };
         let mut reader = RowReader::new(row, "a document's row").after(REVISION + 2);
-        reader.skip(VALUES_OF_PRESENT - 1);
+        let Some(version) = read_version(&mut reader)? else { return Ok(None) };
+        reader.skip(VALUES_OF_PRESENT - 2);
         Ok(Some((version, reader.wide_binary()?.unwrap_or_default())))
     }
 

@@ -1,6 +1,5 @@
 //! Rows and queries in the terms of this storage, without SQL.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -225,8 +224,15 @@ impl<'a> Iterator for Values<'a> {
 }
 
 /// Encodes rows, one after another.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RowBuffer(Vec<u8>);
+
+impl Default for RowBuffer {
+    fn default() -> Self {
+        // Enough for most rows.
+        Self(Vec::with_capacity(1_024))
+    }
+}
 
 impl RowBuffer {
     pub fn push(&mut self, value: Value<'_>) {
@@ -248,7 +254,7 @@ pub struct RowQuery {
     pub table: &'static Table,
     /// The columns that [`Self::tuples`] compare.
     pub columns: Vec<&'static str>,
-    /// A row must have the values of one of these tuples. One empty tuple accepts every row.
+    /// A row must have the values of one of these tuples, which are sorted. One empty tuple accepts every row.
     /// A query with several tuples has no range, order or limit.
     pub tuples: Vec<TableRow>,
     /// A column and the half-open range of its values, each a row of one value. Null is in no
@@ -338,23 +344,23 @@ impl RowQuery {
         let position = |name: &&str| self.table.index_of(name);
         let columns: Vec<_> = self.columns.iter().filter_map(position).collect();
         let leads = columns.iter().copied().eq(0..columns.len());
-        let tuples: HashSet<&[u8]> = self.tuples.iter().map(TableRow::as_bytes).collect();
+        let has_tuple = |row: &[u8]| self.tuples.binary_search_by(|one| one.0[..].cmp(row)).is_ok();
         let range = self.range.as_ref().map(|(column, range)| {
             (self.table.index_of(column), range.start.value(0)..range.end.value(0))
         });
         let not_null = self.not_null.and_then(|column| self.table.index_of(column));
         move |row| {
-            let has_tuple = match &*self.tuples {
+            let is_wanted = match &*self.tuples {
                 [] => false,
                 [tuple] if leads => row.starts_with(tuple),
-                _ if leads => tuples.contains(row.prefix_bytes(columns.len())),
-                _ => tuples.contains(row.select(&columns).as_bytes()),
+                _ if leads => has_tuple(row.prefix_bytes(columns.len())),
+                _ => has_tuple(row.select(&columns).as_bytes()),
             };
             let is_in_range = range.as_ref().is_none_or(|(column, range)| {
                 column.is_some_and(|column| range.contains(&row.value(column)))
             });
             let has_value = not_null.is_none_or(|column| row.value(column) != Value::Null);
-            has_tuple && is_in_range && has_value
+            is_wanted && is_in_range && has_value
         }
     }
 

@@ -207,7 +207,6 @@ pub static DOCUMENTS: Table = table("documents", 3)
         nullable("position", Binary),
         nullable("status", Text),
         nullable("type", Text),
-        nullable("parent", Text),
         nullable("author", Text),
         nullable("tool", Text),
         nullable("reason", Text),
@@ -223,7 +222,6 @@ pub static DOCUMENTS: Table = table("documents", 3)
             &["project", "kind", "status", "type", "position"],
             Some("position"),
         ),
-        index("documents_by_parent", &["project", "kind", "parent", "position"], Some("parent")),
     ]);
 
 /// Texts of documents, in parts.
@@ -286,6 +284,17 @@ pub static FIELD_VALUES: Table = table("field_values", 5).with_columns(&[
     NAME,
 ]);
 
+/// Listed items by their parent, with the columns of `documents`. Lists and counts of the children
+/// of many items read these small rows. The position ends with the name.
+pub static CHILDREN: Table = table("children", 6).with_columns(&[
+    PROJECT,
+    KIND,
+    column("parent", Text),
+    column("position", Binary),
+    column("status", Text),
+    column("type", Text),
+]);
+
 /// Number of listed items in each group. `status` and `type` are empty for items without.
 pub static ITEM_COUNTS: Table = table("item_counts", 5).with_columns(&[
     PROJECT,
@@ -334,7 +343,7 @@ pub static IDEMPOTENCY: Table = table("idempotency", 1)
     ])
     .with_indexes(&[index("idempotency_by_age", &["at"], None)]);
 
-pub static TABLES: [&Table; 17] = [
+pub static TABLES: [&Table; 18] = [
     &STORE,
     &SERVER_GROUPS,
     &PROJECTS,
@@ -346,6 +355,7 @@ pub static TABLES: [&Table; 17] = [
     &HISTORY,
     &LINKS,
     &FIELD_VALUES,
+    &CHILDREN,
     &ITEM_COUNTS,
     &COUNTS,
     &USERS,

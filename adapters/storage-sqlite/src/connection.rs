@@ -29,6 +29,8 @@ const MAX_IDLE_CONNECTIONS: usize = 4;
 const MAX_LARGE_READS: usize = 4;
 /// Maximum number of rows that are read on the caller's thread.
 pub(crate) const INLINE_ROWS: usize = 200;
+/// Estimated number of rows that begin with a key of a list.
+const ROWS_OF_LIST: usize = 5;
 /// One thread at a time uses a connection.
 const NO_MUTEX: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
 
@@ -213,9 +215,11 @@ impl ReadPool {
 
 /// True if reading few rows answers the queries, or shows that there are more.
 fn is_small(queries: &[RowQuery]) -> bool {
-    let mut statements = 0;
+    let mut rows = 0;
     for query in queries {
-        statements += query.tuples.len();
+        // Keys that miss more than the part of a text have several rows.
+        let is_list = query.columns.len() + 1 < query.table.key_width;
+        rows += query.tuples.len() * if is_list { ROWS_OF_LIST } else { 1 };
         let is_short = query.limit.is_none_or(|limit| limit <= INLINE_ROWS);
         // Within a document, all rows are few.
         let is_local = query.columns.len() > 2;
@@ -223,7 +227,7 @@ fn is_small(queries: &[RowQuery]) -> bool {
             return false;
         }
     }
-    statements <= INLINE_ROWS
+    rows <= INLINE_ROWS
 }
 
 /// Several statements need a transaction to see one state.

@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 
 use reqlore_group_commit::catch_panic;
 use reqlore_row_store::tables::{
-    AUDIT, BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS, LINKS,
-    PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS, WRITERS,
+    AUDIT, BODIES, CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS,
+    LINKS, PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS, WRITERS,
 };
 use reqlore_sqlite_team::connection::{BUSY_PAUSE, sqlite_findings};
 use reqlore_sqlite_team::error::is_busy;
@@ -32,7 +32,7 @@ const STAGES: [(CheckStage, &[&Table]); 5] = [
     (CheckStage::Projects, &[&STORE, &COMMIT_COUNTER, &PROJECTS, &SEQUENCES, &USERS, &TOKENS]),
     (CheckStage::Documents, &[&DOCUMENTS, &WRITERS]),
     (CheckStage::Links, &[&LINKS]),
-    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES]),
+    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES, &CHILDREN]),
     (CheckStage::WholeFile, &[&HISTORY, &BODIES, &TEXTS, &AUDIT, &IDEMPOTENCY, &SERVER_GROUPS]),
 ];
 

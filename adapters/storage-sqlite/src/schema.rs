@@ -25,7 +25,7 @@ use crate::{loss, rows};
 
 /// The tables (hundreds) and the metadata in them.
 pub(crate) const FORMAT: FileFormat =
-    FileFormat { application_id: *b"Rqlr", version: 700 + DocumentMeta::FORMAT };
+    FileFormat { application_id: *b"Rqlr", version: 800 + DocumentMeta::FORMAT };
 
 const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
                              BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END";

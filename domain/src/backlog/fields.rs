@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded_types::{check_length, check_text, inline_schema, named_enum, string_type};
+use crate::bounded_types::{
+    check_length, check_text, inline_schema, named_enum, serialize_by_name, string_type,
+};
 
 named_enum! {
     /// The status of an item, in the order of work. [`super::ItemKind::statuses`] lists those of
     /// each kind.
-    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[derive(PartialOrd, Ord, Hash)]
     Status {
         Backlog = "Backlog",
         Draft = "Draft",
@@ -18,6 +20,8 @@ named_enum! {
         Obsolete = "Obsolete",
     }
 }
+
+serialize_by_name!(Status, RequirementType, RelationshipType);
 
 impl Status {
     /// Statuses of epics and user stories; the first is the default.
@@ -65,7 +69,7 @@ impl Priority {
 
 named_enum! {
     /// The subject of a requirement.
-    #[derive(Hash, Serialize, Deserialize)]
+    #[derive(Hash)]
     RequirementType {
         Functional = "Functional",
         NonFunctional = "Non-Functional",
@@ -94,7 +98,7 @@ impl RequirementType {
 named_enum! {
     /// The relation of one requirement to another. Its name is an argument value and the key in the
     /// file of the source.
-    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[derive(PartialOrd, Ord, Hash)]
     RelationshipType {
         DependsOn = "depends_on",
         Blocks = "blocks",

@@ -23,16 +23,19 @@ pub use reference::Reference;
 pub use relation_words::inverse_relation;
 pub(crate) use relation_words::known_relations;
 
+use crate::bounded_types::serialize_by_name;
 use crate::timestamp::Timestamp;
 
 /// A kind of item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemKind {
     Epic,
     UserStory,
     Requirement,
     AcceptanceCriteria,
 }
+
+serialize_by_name!(ItemKind);
 
 impl ItemKind {
     pub const ALL: [Self; 4] =

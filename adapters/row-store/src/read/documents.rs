@@ -138,12 +138,18 @@ pub(crate) async fn metas_of_values(
     let mut keys = Vec::with_capacity(rows.len());
     keys.extend(rows.iter().map(|row| row.select(&[0, 1, FIELD_VALUES.key_width - 1])));
     let rows = read_one(source, RowQuery::keys(&DOCUMENTS, keys.clone())).await?;
+    let found = decode_by_key(&rows)?;
+    Ok(keys.iter().filter_map(|key| found.get(key.as_bytes()).cloned()).collect())
+}
+
+/// The metadata in rows of `documents`, by the encoded key.
+fn decode_by_key(rows: &[TableRow]) -> StoreResult<HashMap<&[u8], Arc<DocumentMeta>>> {
     let mut found = HashMap::with_capacity(rows.len());
-    for row in &rows {
+    for row in rows {
         let meta = decode_metas([row])?.pop();
-        found.extend(meta.map(|meta| (row.prefix(DOCUMENTS.key_width), meta)));
+        found.extend(meta.map(|meta| (row.prefix_bytes(DOCUMENTS.key_width), meta)));
     }
-    Ok(keys.iter().filter_map(|key| found.get(key).cloned()).collect())
+    Ok(found)
 }
 
 /// All present documents of a kind.
@@ -202,7 +208,7 @@ pub(crate) async fn lookup(
         RowQuery::any_of(&DOCUMENTS, columns, words.iter().map(tuple).collect())
     };
     let queries = vec![by("name", |text| text.into()), by("reference", key_text)];
-    let found = decode_metas(&read_all(source, queries).await?.concat())?;
+    let found = decode_metas(read_all(source, queries).await?.iter().flatten())?;
     let mut matches = Vec::with_capacity(words.len());
     for word in words {
         let mut metadata = Vec::new();
@@ -225,7 +231,7 @@ pub(crate) async fn backlinks(
         return Ok(Vec::new());
     }
     let found = read_one(source, links_query(project, &links.targets)).await?;
-    let rows = read_one(source, documents_of(project, &found, links)?).await?;
+    let rows = read_one(source, documents_of(&found, links)).await?;
     decode_backlinks(&found, &rows, links)
 }
 
@@ -235,25 +241,21 @@ pub(crate) fn links_query(project: &ProjectKey, targets: &[String]) -> RowQuery 
     RowQuery::keys(&LINKS, targets.iter().map(key).collect())
 }
 
-/// The document that contains a link.
-fn linking_document(link: &TableRow) -> StoreResult<DocumentId> {
-    RowReader::new(link, "a link").after(LINK_TARGET + 1).document_id()
+/// The key of the document that contains a link.
+fn linking_document(link: &TableRow) -> RowKey {
+    link.select(&[0, LINK_TARGET + 1, LINK_TARGET + 2])
 }
 
 /// The query for the documents of these links.
-pub(crate) fn documents_of(
-    project: &ProjectKey,
-    found: &[TableRow],
-    links: &BacklinkQuery,
-) -> StoreResult<RowQuery> {
-    let mut keys = Vec::new();
+pub(crate) fn documents_of(found: &[TableRow], links: &BacklinkQuery) -> RowQuery {
+    let mut keys = Vec::with_capacity(found.len());
     for row in found {
-        let id = linking_document(row)?;
-        if links.kinds.contains(&id.kind) {
-            keys.push(document_key(project, &id));
+        let kind = row.value(LINK_TARGET + 1);
+        if links.kinds.iter().any(|one| Value::Text(one.name()) == kind) {
+            keys.push(linking_document(row));
         }
     }
-    Ok(RowQuery::keys(&DOCUMENTS, keys))
+    RowQuery::keys(&DOCUMENTS, keys)
 }
 
 /// Returns for each target the documents that link to it.
@@ -262,14 +264,11 @@ pub(crate) fn decode_backlinks(
     rows: &[TableRow],
     links: &BacklinkQuery,
 ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-    let mut sources = HashMap::new();
-    for meta in decode_metas(rows)? {
-        sources.insert(meta.id.clone(), meta);
-    }
+    let sources = decode_by_key(rows)?;
     let mut by_target: HashMap<Value<'_>, Vec<Arc<DocumentMeta>>> = HashMap::new();
     for row in found {
         // A document of another kind, or one that was deleted since the links were read.
-        if let Some(meta) = sources.get(&linking_document(row)?) {
+        if let Some(meta) = sources.get(linking_document(row).as_bytes()) {
             by_target.entry(row.value(LINK_TARGET)).or_default().push(Arc::clone(meta));
         }
     }

@@ -12,7 +12,7 @@ use super::{read_all, read_one};
 use crate::database::RowSource;
 use crate::error::damaged;
 use crate::records::{DocumentRow, EntryRow, document_key, integer, join_parts, project_key};
-use crate::row::{RowQuery, TableRow, Value};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{DOCUMENTS, HISTORY, TEXTS};
 
 pub(crate) async fn history_page(
@@ -94,7 +94,8 @@ pub(crate) async fn document_at(
         .limited_to(1);
     let Some(row) = read_one(source, query.clone()).await?.pop() else { return Ok(None) };
     let Some(hash) = EntryRow::decode(&row)?.hash else { return Ok(None) };
-    let rows = read_one(source, text_query(project, id, hash)).await?;
+    let text_query = RowQuery::keys(&TEXTS, vec![text_key(project, id, hash)]);
+    let rows = read_one(source, text_query.sorted_by(&["part"])).await?;
     // A purge or pruning may have erased the text in between.
     if rows.is_empty() && read_one(source, query).await?.pop() != Some(row) {
         return Ok(None);
@@ -102,10 +103,9 @@ pub(crate) async fn document_at(
     Ok(Some(Document::new(id.clone(), verified_text(id, hash, &rows)?)))
 }
 
-/// The parts of an earlier text.
-pub(crate) fn text_query(project: &ProjectKey, id: &DocumentId, hash: TextHash) -> RowQuery {
-    let key = document_key(project, id).with(&[hash.0[..].into()]);
-    RowQuery::keys(&TEXTS, vec![key]).sorted_by(&["part"])
+/// The beginning of the keys of an earlier text.
+pub(crate) fn text_key(project: &ProjectKey, id: &DocumentId, hash: TextHash) -> RowKey {
+    document_key(project, id).with(&[hash.0[..].into()])
 }
 
 /// Joins the parts of a text and checks it against its hash.

@@ -1,4 +1,4 @@
-//! Lists of items, from the columns that derive from the metadata.
+//! Lists of items, from the columns and rows that derive from the metadata.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, St
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::item_list::{
-    DiagnosticList, ItemFilter, ItemPage, ItemQuery, StatusCounts,
+    DiagnosticList, ItemFilter, ItemPage, ItemQuery, NAME_OFFSET, StatusCounts,
 };
 use reqlore_domain::project_key::ProjectKey;
 
@@ -18,28 +18,27 @@ use crate::derived::{DIAGNOSTICS, field_key};
 use crate::error::damaged;
 use crate::records::{RowReader, project_key};
 use crate::row::{RowKey, RowQuery, TableRow};
-use crate::tables::{COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS};
+use crate::tables::{CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS};
 
-/// Maximum number of parents whose children are usually on one page.
-const FEW_PARENTS: usize = 8;
+/// How an error names a damaged row of `children`.
+const CHILD: &str = "a row of table children";
+/// The column `position` in a row of `documents`.
+const POSITION: usize = 10;
 
-/// The columns of a row of `documents` that lists use.
-struct ListedItem<'a> {
+/// A row of `children`.
+struct ChildRow<'a> {
+    parent: &'a str,
     position: &'a [u8],
     status: &'a str,
     requirement_type: &'a str,
-    parent: &'a str,
-    row: &'a TableRow,
 }
 
-impl<'a> ListedItem<'a> {
-    const FIRST_COLUMN: usize = 10;
-
-    fn new(row: &'a TableRow) -> StoreResult<Self> {
-        let mut reader = RowReader::new(row, "an item's row").after(Self::FIRST_COLUMN);
-        let position = reader.optional_binary()?.ok_or_else(|| damaged("an item's row"))?;
-        let (status, requirement_type) = (reader.text()?, reader.text()?);
-        Ok(Self { position, status, requirement_type, parent: reader.text()?, row })
+impl<'a> ChildRow<'a> {
+    fn decode(row: &'a TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, CHILD).after(2);
+        let parent = reader.text()?;
+        let position = reader.optional_binary()?.ok_or_else(|| damaged(CHILD))?;
+        Ok(Self { parent, position, status: reader.text()?, requirement_type: reader.text()? })
     }
 
     /// All conditions of the filter except status and parent.
@@ -56,43 +55,24 @@ pub(crate) async fn items(
     query: &ItemQuery,
 ) -> StoreResult<ItemPage> {
     let mut page = ItemPage::default();
-    let (rows, mut found);
-    let mut is_narrow = false;
+    let (mut rows, has_more);
     if let Some(parents) = &query.filter.parents {
-        let parents: Vec<Reference> = parents.iter().copied().collect();
-        let children = children(project, query.kind, &parents);
-        // The metadata of few is read at once.
-        is_narrow = parents.len() > FEW_PARENTS;
-        rows = read_one(source, if is_narrow { children.narrow() } else { children }).await?;
-        found = Vec::with_capacity(rows.len());
-        for item in rows.iter().map(ListedItem::new) {
-            let item = item?;
-            if item.is_selected(&query.filter) && count_item(&mut page, item.status, 1, query) {
-                found.push(item);
-            }
-        }
-        let Range { start, end } = query.position_keys();
-        found.retain(|item| *item.position >= *start && *item.position < *end);
+        let children = read_one(source, children(project, query.kind, parents)).await?;
+        let mut keys = page_of_children(&mut page, project, query, &children)?;
+        has_more = keys.len() > query.limit;
+        keys.truncate(query.limit);
+        rows = read_one(source, RowQuery::keys(&DOCUMENTS, keys)).await?;
     } else {
         let mut results = read_all(source, group_queries(project, query)).await?.into_iter();
         for row in results.next().unwrap_or_default() {
             count_group(&mut page, &row, query)?;
         }
         rows = results.flatten().collect();
-        found = rows.iter().map(ListedItem::new).collect::<StoreResult<Vec<_>>>()?;
+        has_more = rows.len() > query.limit;
     }
-    found.sort_unstable_by_key(|item| item.position);
-    let has_more = found.len() > query.limit;
-    found.truncate(query.limit);
-    page.metadata = if is_narrow {
-        let mut keys = Vec::with_capacity(found.len());
-        keys.extend(found.iter().map(|item| item.row.prefix(DOCUMENTS.key_width)));
-        let mut listed = decode_metas(&read_one(source, RowQuery::keys(&DOCUMENTS, keys)).await?)?;
-        listed.sort_by_cached_key(|meta| ItemPage::position(meta));
-        listed
-    } else {
-        decode_metas(found.into_iter().map(|item| item.row))?
-    };
+    rows.sort_by(|a, b| a.value(POSITION).cmp(&b.value(POSITION)));
+    rows.truncate(query.limit);
+    page.metadata = decode_metas(&rows)?;
     page.next = match page.metadata.last() {
         Some(meta) if has_more => ItemPage::position(meta),
         _ => None,
@@ -171,12 +151,42 @@ fn count_item(page: &mut ItemPage, status: &str, number: usize, query: &ItemQuer
     is_listed
 }
 
-fn children(project: &ProjectKey, kind: ItemKind, parents: &[Reference]) -> RowQuery {
-    let mut tuples = Vec::with_capacity(parents.len());
-    for parent in parents {
-        tuples.push(kind_key(project, kind).with(&[(&parent.to_string()).into()]));
+fn children<'a>(
+    project: &ProjectKey,
+    kind: ItemKind,
+    parents: impl IntoIterator<Item = &'a Reference>,
+) -> RowQuery {
+    let key = kind_key(project, kind);
+    let with_parent = |parent: &Reference| key.with(&[(&parent.to_string()).into()]);
+    RowQuery::keys(&CHILDREN, parents.into_iter().map(with_parent).collect())
+}
+
+/// Counts children, and returns the keys of the documents on the page, in order, and of one more if
+/// there are more.
+fn page_of_children(
+    page: &mut ItemPage,
+    project: &ProjectKey,
+    query: &ItemQuery,
+    children: &[TableRow],
+) -> StoreResult<Vec<RowKey>> {
+    let (mut positions, Range { start, end }) = (Vec::new(), query.position_keys());
+    for row in children {
+        let child = ChildRow::decode(row)?;
+        if child.is_selected(&query.filter)
+            && count_item(page, child.status, 1, query)
+            && (&*start..&*end).contains(&child.position)
+        {
+            positions.push(child.position);
+        }
     }
-    RowQuery::any_of(&DOCUMENTS, &["project", "kind", "parent"], tuples)
+    positions.sort_unstable();
+    positions.truncate(query.limit.saturating_add(1));
+    let (mut keys, of_kind) = (Vec::with_capacity(positions.len()), kind_key(project, query.kind));
+    for position in positions {
+        let name = position.get(NAME_OFFSET..).and_then(|name| str::from_utf8(name).ok());
+        keys.push(of_kind.with(&[name.ok_or_else(|| damaged(CHILD))?.into()]));
+    }
+    Ok(keys)
 }
 
 pub(crate) async fn child_statuses(
@@ -185,10 +195,10 @@ pub(crate) async fn child_statuses(
     kind: ItemKind,
     parents: &[Reference],
 ) -> StoreResult<Vec<StatusCounts>> {
-    let rows = read_one(source, children(project, kind, parents).narrow()).await?;
+    let rows = read_one(source, children(project, kind, parents)).await?;
     let mut by_parent: HashMap<&str, StatusCounts> = HashMap::new();
     for row in &rows {
-        let child = ListedItem::new(row)?;
+        let child = ChildRow::decode(row)?;
         if let Some(status) = Status::ALL.into_iter().find(|one| one.name() == child.status) {
             *by_parent.entry(child.parent).or_default().entry(status).or_default() += 1;
         }

@@ -109,7 +109,7 @@ impl GroupWriterEngine {
             return Ok(Vec::new());
         }
         let found = self.transaction.select_one(links_query(project, &links.targets))?;
-        let rows = self.transaction.select_one(documents_of(project, &found, links)?)?;
+        let rows = self.transaction.select_one(documents_of(&found, links))?;
         decode_backlinks(&found, &rows, links)
     }
 

@@ -119,8 +119,6 @@ fn columns_that_differ_from_the_metadata_are_damage() {
         ("position", Value::Binary(b"\0")),
         ("status", Value::Text("Obsolete")),
         ("type", Value::Text("Data")),
-        ("parent", Value::Text("US-002")),
-        ("parent", Value::Null),
     ] {
         let (database, store) = database_with_lists();
         let rows = database.rows(&DOCUMENTS);

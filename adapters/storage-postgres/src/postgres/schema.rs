@@ -26,8 +26,8 @@ use reqlore_row_store::error::{refused, unavailable};
 use reqlore_row_store::row::{TableRow, Value};
 use reqlore_row_store::tables::{ColumnType, Index, STORE, TABLES, Table};
 
-/// The newest version that this Reqlore knows. Version 1 was not released.
-const LATEST_VERSION: i64 = 2;
+/// The newest version that this Reqlore knows. Earlier ones were not released.
+const LATEST_VERSION: i64 = 3;
 /// The tables of this module.
 const BOOKKEEPING: [&str; 4] = [
     "leases (name TEXT COLLATE \"C\" NOT NULL, holder TEXT COLLATE \"C\" NOT NULL, \

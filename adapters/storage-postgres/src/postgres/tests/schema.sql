@@ -65,7 +65,6 @@ CREATE TABLE IF NOT EXISTS documents (
     position BYTEA,
     status TEXT COLLATE "C",
     type TEXT COLLATE "C",
-    parent TEXT COLLATE "C",
     author TEXT COLLATE "C",
     tool TEXT COLLATE "C",
     reason TEXT COLLATE "C",
@@ -133,6 +132,17 @@ CREATE TABLE IF NOT EXISTS field_values (
     PRIMARY KEY (project, kind, field, value, name)
 );
 
+CREATE TABLE IF NOT EXISTS children (
+    project TEXT COLLATE "C" NOT NULL,
+    kind TEXT COLLATE "C" NOT NULL,
+    parent TEXT COLLATE "C" NOT NULL,
+    position BYTEA NOT NULL,
+    status TEXT COLLATE "C" NOT NULL,
+    type TEXT COLLATE "C" NOT NULL,
+    checksum BIGINT NOT NULL,
+    PRIMARY KEY (project, kind, parent, position, status, type)
+);
+
 CREATE TABLE IF NOT EXISTS item_counts (
     project TEXT COLLATE "C" NOT NULL,
     kind TEXT COLLATE "C" NOT NULL,
@@ -195,8 +205,6 @@ CREATE INDEX IF NOT EXISTS documents_by_position ON documents (project, kind, po
 
 CREATE INDEX IF NOT EXISTS documents_by_group ON documents (project, kind, status, type, position) WHERE position IS NOT NULL;
 
-CREATE INDEX IF NOT EXISTS documents_by_parent ON documents (project, kind, parent, position) WHERE parent IS NOT NULL;
-
 CREATE INDEX IF NOT EXISTS history_by_end ON history (ended);
 
 CREATE INDEX IF NOT EXISTS idempotency_by_age ON idempotency (at);
@@ -205,5 +213,5 @@ INSERT INTO group_lock (id, turn) VALUES (1, 0) ON CONFLICT (id) DO NOTHING;
 
 INSERT INTO store (id, state, store_id, epoch, audit_number, audit_hash, metadata_format, checksum) VALUES …
 
-INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 2, 2) ON CONFLICT (id) DO UPDATE SET version = excluded.version, min_server_version = excluded.min_server_version;
+INSERT INTO schema_version (id, version, min_server_version) VALUES (1, 3, 3) ON CONFLICT (id) DO UPDATE SET version = excluded.version, min_server_version = excluded.min_server_version;
 
