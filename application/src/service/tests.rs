@@ -1,7 +1,7 @@
 //! Tests of audit rows and idempotency keys on the memory store.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditTarget, RESULT_OK};
@@ -9,7 +9,9 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, Token, UserRole};
-use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
+use reqlore_domain::ports::documents::{
+    DocumentFilter, DocumentRepository, MockDocumentRepository, StoreError, StoreResult,
+};
 use reqlore_domain::ports::history::{DocumentHistory, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityChange;
@@ -33,6 +35,31 @@ async fn writer(team: &TestTeam) -> Arc<Caller> {
 async fn reader(team: &TestTeam) -> Arc<Caller> {
     team.join('r', "rob", UserRole::Commenter, Access::Write).await;
     team.login('r').await.unwrap()
+}
+
+tokio::task_local! { static IN_SCOPE: (); }
+
+#[tokio::test]
+async fn only_calls_that_only_read_have_a_scope() {
+    let scopes = Arc::new(Mutex::new(Vec::new()));
+    let mut store = MockDocumentRepository::new();
+    let seen = Arc::clone(&scopes);
+    store.expect_lookup().returning(move |_, _, _| {
+        seen.lock().unwrap().push(IN_SCOPE.try_with(|()| ()).is_ok());
+        Err(StoreError::Busy { reason: "busy".to_owned() })
+    });
+    let testing = TestApplication::on(store);
+    let application = Application::new(ApplicationPorts {
+        read_scope: |call| Box::pin(IN_SCOPE.scope((), call)),
+        ..testing.ports()
+    });
+    let item = json!({ "reference": "EP-001" });
+    testing.call_on(&application, "get_item", item).await.unwrap_err();
+    let caller = Arc::new(Caller::local("me", Access::Write));
+    application.read(resource_request(&caller, "epic://EP-001")).await.unwrap_err();
+    let update = json!({ "epic": "EP-001", "title": "Better" });
+    testing.call_on(&application, "update_epic", update).await.unwrap_err();
+    assert_eq!(*scopes.lock().unwrap(), [true, true, false]);
 }
 
 // S5: 2.4, 4.5
