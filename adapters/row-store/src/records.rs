@@ -220,7 +220,8 @@ impl PresentRow {
 
 /// The position of the revision in a row of `documents`.
 pub(crate) const REVISION: usize = 3;
-/// Number of columns that derive from the metadata.
+/// The columns that derive from the metadata.
+const FIRST_DERIVED: usize = REVISION + 6;
 const DERIVED_COLUMNS: usize = 5;
 const VALUES_OF_PRESENT: usize = 13;
 
@@ -257,6 +258,12 @@ impl DocumentRow {
         let meta = reader.wide_binary()?.map(|meta| row.share(meta)).unwrap_or_default();
         let present = Some(PresentRow { version, modified, parts, meta, path, origin });
         Ok(Self { revision, number, present })
+    }
+
+    /// The columns that derive from the metadata.
+    pub(crate) fn derived(row: &TableRow) -> TableRow {
+        let values: Vec<_> = row.values().skip(FIRST_DERIVED).take(DERIVED_COLUMNS).collect();
+        TableRow::of(&values)
     }
 
     /// The row of a deleted document.

@@ -3,6 +3,7 @@
 mod change_reader;
 mod contract;
 mod damage;
+mod groups;
 mod lost_commits;
 mod simulation;
 mod simulation_checks;

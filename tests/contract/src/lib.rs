@@ -24,6 +24,7 @@ pub mod identity;
 pub mod item_list;
 pub mod items;
 pub mod killed_process;
+pub mod large;
 pub mod model;
 
 use std::any::Any;
