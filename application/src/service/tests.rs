@@ -9,12 +9,11 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Caller, Token, UserRole};
-use reqlore_domain::ports::documents::{
-    DocumentFilter, DocumentRepository, MockDocumentRepository, StoreError, StoreResult,
-};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
 use reqlore_domain::ports::history::{DocumentHistory, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::ports::observed::{Observed, OperationObserver};
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -39,27 +38,42 @@ async fn reader(team: &TestTeam) -> Arc<Caller> {
 
 tokio::task_local! { static IN_SCOPE: (); }
 
+/// Records for each operation whether it ran in a scope.
+#[derive(Clone, Default)]
+struct ScopeObserver(Arc<Mutex<Vec<bool>>>);
+
+impl OperationObserver for ScopeObserver {
+    type Running<'a> = ();
+
+    fn begin(&self, _: &'static str) {
+        self.0.lock().unwrap().push(IN_SCOPE.try_with(|()| ()).is_ok());
+    }
+}
+
 #[tokio::test]
 async fn only_calls_that_only_read_have_a_scope() {
-    let scopes = Arc::new(Mutex::new(Vec::new()));
-    let mut store = MockDocumentRepository::new();
-    let seen = Arc::clone(&scopes);
-    store.expect_lookup().returning(move |_, _, _| {
-        seen.lock().unwrap().push(IN_SCOPE.try_with(|()| ()).is_ok());
-        Err(StoreError::Busy { reason: "busy".to_owned() })
-    });
-    let testing = TestApplication::on(store);
+    let observer = ScopeObserver::default();
+    let scopes = || {
+        let mut scopes = std::mem::take(&mut *observer.0.lock().unwrap());
+        scopes.dedup();
+        scopes
+    };
+    let testing = TestApplication::new();
+    let inner = Arc::clone(&testing.store);
     let application = Application::new(ApplicationPorts {
+        documents: Arc::new(Observed { inner, observer: observer.clone() }),
         read_scope: |call| Box::pin(IN_SCOPE.scope((), call)),
         ..testing.ports()
     });
+    let epic = json!({ "title": "First", "priority": 2 });
+    testing.call_on(&application, "create_epic", epic).await.unwrap();
+    assert_eq!(scopes(), [false]);
     let item = json!({ "reference": "EP-001" });
-    testing.call_on(&application, "get_item", item).await.unwrap_err();
+    testing.call_on(&application, "get_item", item).await.unwrap();
+    assert_eq!(scopes(), [true]);
     let caller = Arc::new(Caller::local("me", Access::Write));
-    application.read(resource_request(&caller, "epic://EP-001")).await.unwrap_err();
-    let update = json!({ "epic": "EP-001", "title": "Better" });
-    testing.call_on(&application, "update_epic", update).await.unwrap_err();
-    assert_eq!(*scopes.lock().unwrap(), [true, true, false]);
+    application.read(resource_request(&caller, "epic://EP-001")).await.unwrap();
+    assert_eq!(scopes(), [true]);
 }
 
 // S5: 2.4, 4.5
