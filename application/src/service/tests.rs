@@ -1,7 +1,7 @@
 //! Tests of audit rows and idempotency keys on the memory store.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditTarget, RESULT_OK};
@@ -13,6 +13,7 @@ use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, Store
 use reqlore_domain::ports::history::{DocumentHistory, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::ports::observed::{Observed, OperationObserver};
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -33,6 +34,46 @@ async fn writer(team: &TestTeam) -> Arc<Caller> {
 async fn reader(team: &TestTeam) -> Arc<Caller> {
     team.join('r', "rob", UserRole::Commenter, Access::Write).await;
     team.login('r').await.unwrap()
+}
+
+tokio::task_local! { static IN_SCOPE: (); }
+
+/// Records for each operation whether it ran in a scope.
+#[derive(Clone, Default)]
+struct ScopeObserver(Arc<Mutex<Vec<bool>>>);
+
+impl OperationObserver for ScopeObserver {
+    type Running<'a> = ();
+
+    fn begin(&self, _: &'static str) {
+        self.0.lock().unwrap().push(IN_SCOPE.try_with(|()| ()).is_ok());
+    }
+}
+
+#[tokio::test]
+async fn only_calls_that_only_read_have_a_scope() {
+    let observer = ScopeObserver::default();
+    let scopes = || {
+        let mut scopes = std::mem::take(&mut *observer.0.lock().unwrap());
+        scopes.dedup();
+        scopes
+    };
+    let testing = TestApplication::new();
+    let inner = Arc::clone(&testing.store);
+    let application = Application::new(ApplicationPorts {
+        documents: Arc::new(Observed { inner, observer: observer.clone() }),
+        read_scope: |call| Box::pin(IN_SCOPE.scope((), call)),
+        ..testing.ports()
+    });
+    let epic = json!({ "title": "First", "priority": 2 });
+    testing.call_on(&application, "create_epic", epic).await.unwrap();
+    assert_eq!(scopes(), [false]);
+    let item = json!({ "reference": "EP-001" });
+    testing.call_on(&application, "get_item", item).await.unwrap();
+    assert_eq!(scopes(), [true]);
+    let caller = Arc::new(Caller::local("me", Access::Write));
+    application.read(resource_request(&caller, "epic://EP-001")).await.unwrap();
+    assert_eq!(scopes(), [true]);
 }
 
 // S5: 2.4, 4.5
