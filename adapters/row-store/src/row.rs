@@ -254,8 +254,8 @@ pub struct RowQuery {
     pub table: &'static Table,
     /// The columns that [`Self::tuples`] compare.
     pub columns: Vec<&'static str>,
-    /// A row must have the values of one of these tuples, which are sorted. One empty tuple accepts every row.
-    /// A query with several tuples has no range, order or limit.
+    /// A row must have the values of one of these tuples, which are sorted. One empty tuple accepts
+    /// every row. A query with several tuples has no range, order or limit.
     pub tuples: Vec<TableRow>,
     /// A column and the half-open range of its values, each a row of one value. Null is in no
     /// range.

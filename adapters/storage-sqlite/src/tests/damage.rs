@@ -249,7 +249,7 @@ fn changed_row_of_a_list_is_not_served() {
 
 #[test]
 fn lost_row_of_a_list_is_found_by_the_check() {
-    for table in ["links", "item_counts"] {
+    for table in ["links", "children", "item_counts"] {
         let (_folder, file) = database_with_items();
         let find = || run(open_file(&file).unwrap().find_damage()).unwrap();
         assert_eq!(find(), Vec::<String>::new());
