@@ -1,6 +1,5 @@
 //! The contract suite on a simulated database, with and without faults, and tests of the store.
 
-mod call_reads;
 mod change_reader;
 mod contract;
 mod damage;
