@@ -72,7 +72,7 @@ pub(crate) struct SnapshotReader {
     list: (usize, usize),
     /// The key of the last row of the current list.
     last_key: Option<RowKey>,
-    next_row: u64,
+    pub(crate) next_row: u64,
     /// The damaged texts that a search for damage has skipped.
     pub(crate) skipped: Option<Vec<String>>,
 }

@@ -1,6 +1,9 @@
 //! A search for damage: reads everything, and compares the lists with the documents.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::RecordReader as _;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -12,10 +15,12 @@ use crate::archive::{SnapshotReader, skip_damaged};
 use crate::database::RowSource;
 use crate::derived::{LIST_TABLES, ListRows, derived_columns};
 use crate::error::damaged;
+use crate::read::changes::store_row;
 use crate::read::documents::{document_id, documents_after};
 use crate::read::read_one;
-use crate::records::{DocumentRow, project_key};
+use crate::records::{DocumentRow, ProjectRow, RowReader, project_key};
 use crate::row::{RowQuery, TableRow};
+use crate::tables::{PROJECTS, SEQUENCES};
 
 /// Maximum number of damaged objects in a report.
 const MAX_REPORTED: usize = 100;
@@ -57,6 +62,10 @@ impl RowStore {
         reader.skipped = Some(Vec::new());
         while !reader.next_batch().await?.is_empty() {}
         damage.extend(reader.skipped.take().unwrap_or_default());
+        let newest = store_row(&*reader.snapshot).await?.newest_audit.number;
+        if newest + 1 != reader.next_row {
+            damage.push("the number of the newest audit row".to_owned());
+        }
         for project in &reader.projects {
             compare_lists(&*reader.snapshot, project, damage).await?;
         }
@@ -71,6 +80,7 @@ async fn compare_lists(
     damage: &mut Vec<String>,
 ) -> StoreResult<()> {
     let (mut expected, known) = (ListRows::default(), damage.len());
+    let mut highest = HighestNumbers::default();
     for kind in DocumentKind::ALL {
         let mut last: Option<String> = None;
         loop {
@@ -79,12 +89,14 @@ async fn compare_lists(
             let Some(row) = rows.last() else { break };
             last = Some(document_id(row)?.name);
             for row in &rows {
+                highest.add(row)?;
                 if let Some(rows) = skip_damaged(damage, list_rows(project, row))? {
                     expected.add(rows);
                 }
             }
         }
     }
+    highest.compare(source, project, damage).await?;
     if damage.len() > known {
         // The lists may be right.
         return Ok(());
@@ -98,6 +110,46 @@ async fn compare_lists(
         }
     }
     Ok(())
+}
+
+/// The highest numbers in the rows of documents. Lower ones in other rows would be issued again.
+#[derive(Default)]
+struct HighestNumbers {
+    revision: u64,
+    items: BTreeMap<&'static str, u32>,
+}
+
+impl HighestNumbers {
+    fn add(&mut self, row: &TableRow) -> StoreResult<()> {
+        self.revision = self.revision.max(DocumentRow::decode(row)?.revision);
+        if let Some(Reference { kind, number }) = Reference::from_document(&document_id(row)?) {
+            let highest = self.items.entry(kind.name()).or_default();
+            *highest = number.max(*highest);
+        }
+        Ok(())
+    }
+
+    async fn compare(
+        mut self,
+        source: &dyn RowSource,
+        project: &ProjectKey,
+        damage: &mut Vec<String>,
+    ) -> StoreResult<()> {
+        let of_project = |table| RowQuery::keys(table, vec![project_key(project)]);
+        for row in read_one(source, of_project(&PROJECTS)).await? {
+            if ProjectRow::decode(&row)?.revision < self.revision {
+                damage.push(format!("the revision of project {}", project.as_str()));
+            }
+        }
+        for row in read_one(source, of_project(&SEQUENCES)).await? {
+            let mut reader = RowReader::new(&row, "a sequence").after(1);
+            let (kind, number): (_, u32) = (reader.text()?, reader.number()?);
+            self.items.retain(|name, highest| *name != kind || *highest > number);
+        }
+        let kinds = self.items.into_keys();
+        damage.extend(kinds.map(|kind| format!("the highest number of kind {kind}")));
+        Ok(())
+    }
 }
 
 /// The rows of lists that a document needs. Its own row must match its metadata.
