@@ -23,7 +23,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_memory::memory_store;
 use serde_json::{Value, json};
 
 /// Maximum allocations per call.
@@ -82,7 +82,7 @@ async fn application(size: usize) -> Application {
     for number in 0..size {
         let _ = writeln!(text, "  d{number}: {{version: \"1.{number}\", aliases: [a{number}]}}");
     }
-    let store = MemoryStore::default();
+    let store = memory_store();
     let id = DocumentId::docsets();
     let put = DocumentChange::put(id.clone(), text);
     let act = harness::ports::write_context(Timestamp::default());
@@ -93,6 +93,6 @@ async fn application(size: usize) -> Application {
         context: act,
     };
     store.commit(&ProjectKey::default(), commit).await.expect("a configuration");
-    let answers = Arc::new(MemoryStore::default());
+    let answers = Arc::new(memory_store());
     harness::ports::application(Timestamp::default(), Arc::new(store), answers)
 }

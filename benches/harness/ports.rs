@@ -15,7 +15,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_git_runner::GitEnvironment;
 use reqlore_storage_fs::FsStore;
-use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
+use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use reqlore_storage_sled::SledStore;
 
 use super::Result;
@@ -53,7 +53,7 @@ pub(crate) fn application(
         documents,
         read_scope: |call| call,
         // No measured tool reads it.
-        history: Arc::new(MemoryStore::default()),
+        history: Arc::new(memory_store()),
         root_files: None,
         projects: Arc::new(NamedProjects::default()),
         search: Arc::new(MemoryIndex::default()),

@@ -12,7 +12,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolService};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_storage_memory::{MemoryIndex, MemoryStore};
+use reqlore_storage_memory::{MemoryIndex, RowStore, memory_store};
 use serde_json::{Value, json};
 
 use crate::client::{Server, text};
@@ -121,8 +121,8 @@ const SEED_ITEMS: [(&str, &str); 10] = [
 ];
 
 /// All projects of the test share one application, because tool schemas take long to build.
-static APPLICATION: LazyLock<(Arc<MemoryStore>, Application)> = LazyLock::new(|| {
-    let store = Arc::new(MemoryStore::default());
+static APPLICATION: LazyLock<(Arc<RowStore>, Application)> = LazyLock::new(|| {
+    let store = Arc::new(memory_store());
     let application = Application::new(ApplicationPorts {
         documents: store.clone(),
         ..memory_ports(Arc::new(MemoryIndex::default()))

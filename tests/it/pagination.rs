@@ -18,7 +18,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
-use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_memory::{RowStore, memory_store};
 use serde_json::{Value, json};
 
 use crate::transcripts::memory_ports;
@@ -52,7 +52,7 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
 /// A list of items, and those whose position was the same for the whole time.
 struct Backlog {
     kind: ItemKind,
-    store: Arc<MemoryStore>,
+    store: Arc<RowStore>,
     application: Application,
     items: BTreeMap<u32, SortKey>,
     unmoved: BTreeSet<u32>,
@@ -62,7 +62,7 @@ struct Backlog {
 
 impl Backlog {
     async fn new(kind: ItemKind, keys: &[SortKey]) -> Self {
-        let store = Arc::new(MemoryStore::default());
+        let store = Arc::new(memory_store());
         let ports = ApplicationPorts {
             documents: Arc::clone(&store) as Arc<dyn DocumentRepository>,
             ..memory_ports(Arc::new(LocalSearchIndex::new(SearchConfig::default())))
@@ -166,7 +166,7 @@ fn caller() -> Arc<Caller> {
     Arc::new(Caller::local("tester", Access::Write))
 }
 
-async fn commit(store: &MemoryStore, change: DocumentChange) {
+async fn commit(store: &RowStore, change: DocumentChange) {
     let context = WriteContext {
         caller: caller(),
         tool: "editor",

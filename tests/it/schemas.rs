@@ -11,7 +11,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{
     AnswerFormat, ApplicationService, NoProgress, ToolCall, ToolService, ToolSpec,
 };
-use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
+use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use serde_json::{Map, Value, json};
 
 fn caller() -> Arc<Caller> {
@@ -43,7 +43,7 @@ const SAMPLE_ITEMS: [(&str, &str); 5] = [
 ];
 
 fn application() -> Application {
-    let store = MemoryStore::default();
+    let store = memory_store();
     block_on(crate::transcripts::commit_document(
         &store,
         ".ixchel/dec-000001.md",

@@ -14,7 +14,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("reqlore-domain", &["reqlore-observed-ports"]),
     ("reqlore-observed-ports", &[]),
     ("reqlore-application", &["reqlore-domain"]),
-    ("reqlore-storage-memory", &["reqlore-domain"]),
+    ("reqlore-storage-memory", &["reqlore-domain", "reqlore-row-store"]),
     (
         "reqlore-storage-fs",
         &[
@@ -79,7 +79,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "reqlore-web",
         ],
     ),
-    ("reqlore-contract", &["reqlore-domain", "reqlore-storage-memory"]),
+    ("reqlore-contract", &["reqlore-domain", "reqlore-row-store", "reqlore-storage-memory"]),
     ("reqlore-conformance", &[]),
     ("reqlore-test-postgres", &[]),
 ];

@@ -31,7 +31,7 @@ use reqlore_domain::ports::service::{AnswerFormat, NoProgress};
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsStore};
-use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use reqlore_storage_memory::{NamedProjects, memory_store};
 use reqlore_storage_postgres::{PasswordSources, PostgresConfig};
 use reqlore_storage_sled::SledStore;
 use reqlore_storage_sqlite::SqliteConfig;
@@ -336,7 +336,7 @@ pub(crate) fn fs_config(root: &Path) -> reqlore_storage_fs::Config {
 }
 
 pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
-    let store = Arc::new(MemoryStore::default());
+    let store = Arc::new(memory_store());
     ApplicationPorts {
         documents: store.clone(),
         read_scope: |call| call,

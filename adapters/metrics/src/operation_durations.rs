@@ -68,7 +68,7 @@ mod tests {
     use reqlore_domain::ports::write_context::WriteContext;
     use reqlore_domain::project_key::ProjectKey;
     use reqlore_domain::timestamp::Timestamp;
-    use reqlore_storage_memory::MemoryStore;
+    use reqlore_storage_memory::memory_store;
 
     use crate::Metrics;
     use crate::tests::value;
@@ -117,7 +117,7 @@ mod tests {
     #[tokio::test]
     async fn measured_store_times_operations_and_returns_results() {
         let metrics = Metrics::new("1", Timestamp::default());
-        let memory = Arc::new(MemoryStore::default());
+        let memory = Arc::new(memory_store());
         let store = metrics.measured_store::<dyn DocumentRepository>(memory.clone());
         let project = ProjectKey::default();
         let put = |_: &Snapshot| Ok(vec![DocumentChange::put(id(), "text")]);

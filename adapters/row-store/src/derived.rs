@@ -48,7 +48,7 @@ pub(crate) struct ListRows {
 }
 
 /// The tables of [`ListRows`].
-pub(crate) static LIST_TABLES: [&Table; 4] = [&LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
+pub static LIST_TABLES: [&Table; 4] = [&LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
 
 impl ListRows {
     pub(crate) fn of_document(project: &ProjectKey, meta: &DocumentMeta) -> Self {

@@ -16,8 +16,6 @@ mod read;
 mod records;
 pub mod row;
 pub mod tables;
-#[cfg(any(test, feature = "test-support"))]
-pub mod test_support;
 mod writer;
 
 use std::sync::Arc;
@@ -46,7 +44,7 @@ use reqlore_group_commit::GroupWriter;
 use counters::WriterCounters;
 use damage::KnownDamage;
 use database::Database;
-pub use derived::METADATA_FORMAT;
+pub use derived::{LIST_TABLES, METADATA_FORMAT};
 use read::{changes, documents, entities, history, items, team};
 pub use records::StoreRow;
 use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
@@ -365,6 +363,3 @@ impl IdempotencyStore for RowStore {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -120,7 +120,7 @@ mod seam {
         (open_driver(&file), folder)
     }
 
-    reqlore_row_store::seam_suite!(open());
+    reqlore_contract::seam_suite!(open());
 }
 
 reqlore_contract::suite!(async { open_storage() });

@@ -7,15 +7,20 @@ use reqlore_domain::audit_log::{AuditRow, ChainHead};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_memory::{RowStore, memory_store};
 
 use super::*;
 
 /// Accepts rows only while `is_available` is set.
-#[derive(Default)]
 struct FailingLog {
-    store: MemoryStore,
+    store: RowStore,
     is_available: AtomicBool,
+}
+
+impl FailingLog {
+    fn new() -> Self {
+        Self { store: memory_store(), is_available: AtomicBool::new(false) }
+    }
 }
 
 #[async_trait]
@@ -47,7 +52,7 @@ fn row(number: usize) -> AuditEvent {
 // Accepted events are written; no call goes unrecorded.
 #[tokio::test]
 async fn full_audit_queue_rejects_calls_until_rows_are_written() {
-    let log = Arc::new(FailingLog::default());
+    let log = Arc::new(FailingLog::new());
     let recorder = AuditRecorder::new(Some(Arc::clone(&log) as _), Arc::new(Timestamp::default()));
     let (mut accepted, mut rejected) = (0, 0);
     for number in 0..MAX_PENDING_ROWS + 10 {
@@ -75,7 +80,7 @@ async fn refuse(recorder: &AuditRecorder, kind: ErrorKind) {
 
 #[tokio::test]
 async fn refusals_are_written_at_once_and_other_rows_with_them() {
-    let log = Arc::new(FailingLog::default());
+    let log = Arc::new(FailingLog::new());
     log.is_available.store(true, Ordering::Relaxed);
     let recorder = AuditRecorder::new(Some(Arc::clone(&log) as _), Arc::new(Timestamp::default()));
     let mut expected = 0;
@@ -95,7 +100,7 @@ async fn refusals_are_written_at_once_and_other_rows_with_them() {
 
 #[tokio::test]
 async fn refusals_beyond_the_queue_are_counted_in_one_row() {
-    let log = Arc::new(FailingLog::default());
+    let log = Arc::new(FailingLog::new());
     let recorder = AuditRecorder::new(Some(Arc::clone(&log) as _), Arc::new(Timestamp::default()));
     for _ in 0..MAX_PENDING_REFUSALS + 7 {
         refuse(&recorder, ErrorKind::Forbidden).await;

@@ -16,7 +16,7 @@ use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_memory::RowStore;
 use serde_json::json;
 
 use crate::test_support::TestApplication;
@@ -185,7 +185,7 @@ async fn idempotency_key_is_per_caller_and_unused_after_failure() {
 
 /// The keys of a server that looked for a key just before another server stored it.
 struct LateKeys {
-    store: Arc<MemoryStore>,
+    store: Arc<RowStore>,
     is_late: AtomicBool,
 }
 

@@ -14,6 +14,7 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::id_generator::{CountedIds, IdGenerator};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{
     AnswerFormat, ApplicationService, CompletionRequest, CompletionTarget, CompletionValues,
@@ -23,7 +24,7 @@ use reqlore_domain::ports::service::{
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::{MemoryIndex, MemoryStore, NamedProjects};
+use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use serde_json::{Value, json};
 
 use crate::check::{CheckFinding, check_documents};
@@ -36,6 +37,7 @@ pub(crate) struct TestApplication {
     /// The same store as `store`, unless that is a mock.
     pub(crate) history: Arc<dyn DocumentHistory>,
     pub(crate) tree: Option<Arc<dyn DocumentRepository>>,
+    pub(crate) idempotency: Arc<dyn IdempotencyStore>,
     pub(crate) search: Arc<dyn SearchIndex>,
     pub(crate) ids: Arc<dyn IdGenerator>,
     pub(crate) access: Access,
@@ -80,11 +82,12 @@ pub(crate) fn unavailable() -> TestApplication {
 
 impl TestApplication {
     pub(crate) fn new() -> Self {
-        let store = Arc::new(MemoryStore::default());
+        let store = Arc::new(memory_store());
         Self {
             store: store.clone(),
-            history: store,
+            history: store.clone(),
             tree: None,
+            idempotency: store,
             search: Arc::new(MemoryIndex::default()),
             ids: Arc::new(CountedIds::default()),
             access: Access::Write,
@@ -109,7 +112,7 @@ impl TestApplication {
             search: Arc::clone(&self.search),
             clock: Arc::new(Timestamp::default()),
             ids: Arc::clone(&self.ids),
-            idempotency: Arc::new(MemoryStore::default()),
+            idempotency: Arc::clone(&self.idempotency),
             audit: None,
             users: None,
             progress: Arc::new(NoProgress),

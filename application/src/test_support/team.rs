@@ -18,7 +18,7 @@ use reqlore_domain::ports::service::{
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::{MemoryStore, NamedProjects};
+use reqlore_storage_memory::{NamedProjects, RowStore, memory_store};
 use serde_json::{Value, json};
 
 use crate::identity::token_authenticator::TokenAuthenticator;
@@ -48,7 +48,7 @@ impl Clock for ManualClock {
 }
 
 pub(crate) struct TestTeam {
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<RowStore>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) application: Application,
     pub(crate) authenticator: Arc<TokenAuthenticator>,
@@ -61,7 +61,7 @@ impl TestTeam {
     }
 
     pub(crate) fn with_max_access(max_access: Access) -> Self {
-        let store = Arc::new(MemoryStore::default());
+        let store = Arc::new(memory_store());
         let clock = Arc::new(ManualClock::new());
         let application = Application::new(ApplicationPorts {
             documents: store.clone(),

@@ -14,7 +14,7 @@ use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_memory::{RowStore, memory_store};
 
 use super::*;
 use crate::test_support::team::TestTeam;
@@ -31,8 +31,8 @@ fn record(name: &str, body: &'static str) -> DocumentRecord {
     }
 }
 
-async fn store(records: impl IntoIterator<Item = ArchiveRecord>) -> MemoryStore {
-    let store = MemoryStore::default();
+async fn store(records: impl IntoIterator<Item = ArchiveRecord>) -> RowStore {
+    let store = memory_store();
     let mut writer = store.import().await.unwrap();
     writer.write_batch(records.into_iter().collect()).await.unwrap();
     writer.finish().await.unwrap();
@@ -43,14 +43,14 @@ async fn store(records: impl IntoIterator<Item = ArchiveRecord>) -> MemoryStore 
 struct FailingArchive {
     records: Vec<ArchiveRecord>,
     fails_after: usize,
-    target: Arc<MemoryStore>,
+    target: Arc<RowStore>,
 }
 
 fn failing_archive(count: usize, fails_after: usize) -> FailingArchive {
     let records = (0..count)
         .map(|number| ArchiveRecord::Document(record(&format!("s{number}"), "x")))
         .collect();
-    FailingArchive { records, fails_after, target: Arc::default() }
+    FailingArchive { records, fails_after, target: Arc::new(memory_store()) }
 }
 
 fn disk_full() -> StoreError {
@@ -138,7 +138,7 @@ async fn run_copy(
 
 #[tokio::test]
 async fn copy_reports_counts_and_verifies_as_equal() {
-    let (from, to) = (failing_archive(5, 5), MemoryStore::default());
+    let (from, to) = (failing_archive(5, 5), memory_store());
     let progress = ProgressLog::default();
     let done = run_copy(&from, &to, &progress).await.unwrap();
     assert_eq!(done, CopyReport { documents: 5, bytes: 5, ..CopyReport::default() });
@@ -157,12 +157,11 @@ async fn copy_failure_names_document_and_marks_target() {
     let incomplete = to.target.export().await.err().unwrap();
     assert!(incomplete.to_string().contains("incomplete"), "{incomplete}");
 
-    let to = MemoryStore::default();
+    let to = memory_store();
     let error = run_copy(&failing_archive(6, 3), &to, SILENT).await.unwrap_err();
     assert!(error.message.starts_with("disk: no space (after section s1);"), "{error}");
     assert!(to.export().await.is_err());
-    let error =
-        run_copy(&failing_archive(6, 1), &MemoryStore::default(), SILENT).await.unwrap_err();
+    let error = run_copy(&failing_archive(6, 1), &memory_store(), SILENT).await.unwrap_err();
     assert!(error.message.starts_with("disk: no space (at the first document);"), "{error}");
 }
 
@@ -208,14 +207,14 @@ async fn verify_reports_different_high_water_marks() {
     let named =
         ["next number of requirement in a: different", "next number of requirement: different"];
     assert_eq!((differences, verified.different), (named.map(str::to_owned).to_vec(), 2));
-    let to = MemoryStore::default();
+    let to = memory_store();
     run_copy(&here, &to, SILENT).await.unwrap();
     assert_eq!(verify_archives(&here, &to, SILENT).await.unwrap(), VerifyReport::default());
 }
 
 #[tokio::test]
 async fn verify_counts_all_differences_and_lists_the_first() {
-    let (here, there) = (failing_archive(50, 50), MemoryStore::default());
+    let (here, there) = (failing_archive(50, 50), memory_store());
     let verified = verify_archives(&here, &there, SILENT).await.unwrap();
     assert_eq!((verified.different, verified.differences.len()), (50, MAX_DIFFERENCES));
 }
@@ -233,7 +232,7 @@ fn rows(count: usize, user: &str) -> Vec<AuditRow> {
     (0..count).map(row).collect()
 }
 
-async fn with(identities: IdentityRecords, rows: Vec<AuditRow>) -> MemoryStore {
+async fn with(identities: IdentityRecords, rows: Vec<AuditRow>) -> RowStore {
     let rows = rows.into_iter().map(ArchiveRecord::AuditRow);
     store(identities.into_records().chain(rows)).await
 }
@@ -250,7 +249,7 @@ async fn verify_reports_users_tokens_and_audit_rows() {
     let tokens = vec![Token { revoked_at: Some(Timestamp(3)), ..token('b') }];
     let chain = vec![rows(1, "ada").remove(0), rows(2, "eve").remove(1)];
     let there = with(IdentityRecords { users, tokens }, chain).await;
-    let differences = async |a: &MemoryStore, b: &MemoryStore| {
+    let differences = async |a: &RowStore, b: &RowStore| {
         let verified = verify_archives(a, b, SILENT).await.unwrap();
         assert_eq!(verified.different, verified.differences.len() as u64);
         verified.differences.iter().map(ToString::to_string).collect::<Vec<_>>()

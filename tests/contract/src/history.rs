@@ -18,7 +18,7 @@ use reqlore_domain::ports::history::{
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_memory::memory_store;
 
 use crate::archive::read_records;
 use crate::audit::{audited_context, keyed, verified_rows};
@@ -342,7 +342,7 @@ pub async fn pruning_removes_ended_entries(s: &Storage) {
 }
 
 pub async fn history_survives_a_round_trip(s: &Storage) {
-    let source = Storage::in_memory(MemoryStore::default());
+    let source = Storage::in_memory(memory_store());
     for text in ["one", "secret", "two", "one", "three"] {
         put(&source, text, 1).await;
     }

@@ -1,7 +1,8 @@
 //! Contract suite of all stores: [`suite!`] turns its list of cases into named tests.
 //!
 //! A case takes a fresh [`Storage`] and checks one rule of a port. The rules have no exceptions for
-//! single stores, except that the memory store cannot be opened again.
+//! single stores. [`seam_suite!`] does the same for drivers of the row store, which [`faulty`] can
+//! disturb.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,6 +20,7 @@ pub mod changes;
 pub mod commit;
 pub mod documents;
 pub mod entity_list;
+pub mod faulty;
 pub mod history;
 pub mod identity;
 pub mod item_list;
@@ -26,6 +28,8 @@ pub mod items;
 pub mod killed_process;
 pub mod large;
 pub mod model;
+pub mod model_store;
+pub mod seam;
 
 use std::any::Any;
 use std::future::Future;
@@ -163,7 +167,7 @@ pub fn test_context() -> WriteContext {
 macro_rules! suite {
     ($open:expr) => {
         #[test]
-        fn any_history_matches_the_memory_store() {
+        fn any_history_matches_the_model() {
             $crate::model::check_histories(|| Box::pin($open));
         }
 

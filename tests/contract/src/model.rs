@@ -1,4 +1,4 @@
-//! Model test: random histories of operations give the same answers as the memory store.
+//! Model test: random histories of operations give the same answers as [`ModelStore`].
 //!
 //! `REQLORE_MODEL_OPERATIONS` sets the number of operations, 300 by default. A failing history is
 //! shrunk to the shortest one that still differs.
@@ -15,17 +15,17 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord};
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, MetadataPage, ReadSet, Refresh,
-    Snapshot, StoreError, StoreResult,
+    BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, DocumentRepository, MetadataPage,
+    ReadSet, Refresh, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::ports::item_list::{
     AssigneeFilter, DetailFilter, ItemFilter, ItemOrder, ItemPage, ItemQuery, SortField,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_storage_memory::MemoryStore;
 
 use crate::archive::read_records;
-use crate::{OpenStorage, Store, test_context};
+use crate::model_store::ModelStore;
+use crate::{OpenStorage, test_context};
 
 /// Maximum length of a history.
 const MAX_OPERATIONS: usize = 40;
@@ -199,7 +199,8 @@ fn operation_count() -> usize {
 
 /// One of the two compared stores, with the revisions that it returned.
 struct ModelSide {
-    store: Arc<dyn Store>,
+    store: Arc<dyn DocumentRepository>,
+    archive: Arc<dyn Archive>,
     projects: [ProjectKey; 2],
     /// Both stores keep the history of documents.
     with_history: bool,
@@ -212,14 +213,16 @@ struct ModelSide {
 async fn run_history(open: OpenStorage, history: &[StoreOperation]) -> Result<(), String> {
     let storage = open.await;
     let projects = [storage.project.clone(), storage.other.clone()];
-    let memory: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let with_history = storage.store.keeps_history();
-    let mut expected = ModelSide::new(memory, projects.clone(), with_history);
-    let mut found = ModelSide::new(Arc::clone(&storage.store), projects, with_history);
+    let model = Arc::new(ModelStore::default());
+    let mut expected = ModelSide::new(model.clone(), model.clone(), projects.clone(), with_history);
+    let mut found =
+        ModelSide::new(storage.store.clone(), storage.store.clone(), projects, with_history);
     for (at, operation) in history.iter().enumerate() {
         if let (StoreOperation::Restart, Some(reopen)) = (operation, &storage.reopen) {
-            found.store = Arc::new(MemoryStore::default());
-            found.store = reopen().await.map_err(|error| format!("reopen: {error}"))?;
+            (found.store, found.archive) = (model.clone(), model.clone());
+            let reopened = reopen().await.map_err(|error| format!("reopen: {error}"))?;
+            (found.store, found.archive) = (reopened.clone(), reopened);
             continue;
         }
         let answers = (expected.answer(operation).await, found.answer(operation).await);
@@ -230,7 +233,7 @@ async fn run_history(open: OpenStorage, history: &[StoreOperation]) -> Result<()
             }
         } else if answers.0 != answers.1 {
             let (expected, found) = answers;
-            return Err(format!("step {at}, {operation:?}: {found}\nbut memory: {expected}"));
+            return Err(format!("step {at}, {operation:?}: {found}\nbut the model: {expected}"));
         }
     }
     Ok(())
@@ -239,8 +242,13 @@ async fn run_history(open: OpenStorage, history: &[StoreOperation]) -> Result<()
 const RESET: &str = "reset";
 
 impl ModelSide {
-    fn new(store: Arc<dyn Store>, projects: [ProjectKey; 2], with_history: bool) -> Self {
-        Self { store, projects, with_history, since: None, latest: None }
+    fn new(
+        store: Arc<dyn DocumentRepository>,
+        archive: Arc<dyn Archive>,
+        projects: [ProjectKey; 2],
+        with_history: bool,
+    ) -> Self {
+        Self { store, archive, projects, with_history, since: None, latest: None }
     }
 
     fn project(&self, first: bool) -> &ProjectKey {
@@ -312,7 +320,7 @@ impl ModelSide {
             StoreOperation::Changes { limit } => self.changes(*limit).await,
             StoreOperation::Export => {
                 let first = &self.projects[0];
-                answer_text(export_project(&*self.store, first, self.with_history).await)
+                answer_text(export_project(&*self.archive, first, self.with_history).await)
             }
             StoreOperation::Restart => String::new(),
         }

@@ -30,9 +30,9 @@ use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, 
 use crate::writer::GroupWriterEngine;
 
 /// How many revisions of a project the change log covers, at least.
-const LOGGED_REVISIONS: u64 = if cfg!(test) { 50 } else { 1_000_000 };
+const LOGGED_REVISIONS: u64 = 1_000_000;
 /// The log is shortened once in this many revisions.
-const PRUNE_INTERVAL: u64 = if cfg!(test) { 10 } else { 1_000 };
+const PRUNE_INTERVAL: u64 = 1_000;
 /// Maximum number of rows that one commit removes from the log: at least as many as revisions of an
 /// interval can add, so that the log does not grow.
 const PRUNE_LIMIT: usize = 2_000;

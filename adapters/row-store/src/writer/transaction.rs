@@ -292,3 +292,49 @@ pub(crate) fn key_queries(addresses: impl IntoIterator<Item = RowAddress>) -> Ve
     }
     by_table.into_iter().map(|(table, keys)| RowQuery::keys(table, keys)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::BegunTransaction;
+    use crate::tables::USERS;
+
+    /// An empty database.
+    struct EmptySession;
+
+    impl WriteSession for EmptySession {
+        fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
+            Ok(self.read(queries)?.into())
+        }
+
+        fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+            Ok(vec![Vec::new(); queries.len()])
+        }
+
+        fn write(&mut self, _: Vec<(&'static Table, Vec<RowChange>)>) -> Result<(), SessionError> {
+            Ok(())
+        }
+
+        fn commit(&mut self) -> CommitOutcome {
+            CommitOutcome::Committed
+        }
+
+        fn roll_back(&mut self) {}
+    }
+
+    #[test]
+    fn job_that_fails_after_its_writes_fails_its_group() {
+        for is_flushed in [false, true] {
+            let mut transaction = GroupTransaction::new(Box::new(EmptySession));
+            transaction.begin(Vec::new()).unwrap();
+            transaction.begin_job();
+            transaction.put(&USERS, TableRow::of(&["a".into(), "".into()]));
+            if is_flushed {
+                transaction.flush().unwrap();
+            }
+            transaction.end_job::<()>(&Err(StoreError::Internal("no".to_owned())));
+            assert_eq!(transaction.failure.is_some(), is_flushed);
+            assert!(is_flushed || !transaction.has_changes(), "only this job can be undone");
+        }
+    }
+}

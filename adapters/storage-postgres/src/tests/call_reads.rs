@@ -10,15 +10,15 @@ use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, Refresh, S
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::{Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
-use reqlore_row_store::test_support::seeded_random::SeededRandom;
-use reqlore_row_store::test_support::simulated::SimulatedDatabase;
+use reqlore_storage_memory::database::MemoryDatabase;
+use reqlore_storage_memory::seeded_random::SeededRandom;
 
 use crate::call_reads::CallReads;
 use crate::in_read_scope;
 
 #[derive(Debug, Clone)]
 struct CountingDatabase {
-    database: Arc<SimulatedDatabase>,
+    database: Arc<MemoryDatabase>,
     reads: Arc<AtomicUsize>,
 }
 
@@ -43,7 +43,7 @@ impl Database for CountingDatabase {
 
 impl CountingDatabase {
     fn new() -> Self {
-        Self { database: SimulatedDatabase::new(1, None), reads: Arc::default() }
+        Self { database: MemoryDatabase::new(1, None), reads: Arc::default() }
     }
 
     /// A server with a cache of its own.

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use reqlore_contract::Storage;
+use reqlore_contract::faulty::{FaultPlan, FaultyDatabase};
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::Database;
 use reqlore_row_store::tables::TABLES;
-use reqlore_row_store::test_support::faulty::{FaultPlan, FaultyDatabase};
 use reqlore_test_postgres::TestDatabase;
 
 use crate::postgres::PostgresDatabase;

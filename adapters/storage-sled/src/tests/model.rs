@@ -18,7 +18,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_memory::memory_store;
 use tempfile::tempdir;
 
 use super::open_with;
@@ -132,7 +132,7 @@ proptest! {
         let folder = tempdir().unwrap();
         let open = || open_with(&folder, Box::new(|_| Ok(())));
         let projects = PROJECTS.map(ProjectKey::new);
-        let (memory, mut store) = (MemoryStore::default(), open());
+        let (memory, mut store) = (memory_store(), open());
         run(async {
             for step in steps {
                 let ModelStep::Group(commits) = step else {

@@ -14,7 +14,7 @@ use reqlore_domain::ports::service::{
     AnswerFormat, ApplicationService, NoProgress, ToolCall, ToolReply, ToolService,
 };
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_storage_memory::MemoryStore;
+use reqlore_storage_memory::memory_store;
 use serde_json::{Value, json};
 
 use crate::test_support::{TestApplication, item_id, write_context};
@@ -40,7 +40,7 @@ struct TestUsers {
 
 impl TestUsers {
     fn new() -> Self {
-        Self::on(MemoryStore::default())
+        Self::on(memory_store())
     }
 
     fn on(store: impl Store + 'static) -> Self {

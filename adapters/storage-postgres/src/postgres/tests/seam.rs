@@ -10,4 +10,4 @@ fn open() -> (Arc<dyn Database>, TestServer) {
     (Arc::new(server.open()), server)
 }
 
-reqlore_row_store::seam_suite!(open());
+reqlore_contract::seam_suite!(open());

@@ -1,15 +1,17 @@
 //! Three servers on one simulated database with faults: clients with random operations, and checks
 //! of every answer.
 //!
-//! `REQLORE_SIMULATION_SEED` runs one seed. `REQLORE_SIMULATION_COUNT` sets the number of seeds, from
-//! that one on.
+//! `REQLORE_SIMULATION_SECONDS` sets the time in which new seeds run. `REQLORE_SIMULATION_SEED` runs
+//! one seed, or those from it on.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::panic::catch_unwind;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use reqlore_contract::audit::audit_event;
 use reqlore_contract::test_context;
@@ -28,17 +30,17 @@ use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use super::change_reader::ChangeReader;
-use super::simulation_checks;
-use super::turns::{ClientTask, TurnKeeper};
-use crate::RowStore;
-use crate::database::Database;
-use crate::test_support::faulty::{FaultPlan, FaultyDatabase};
-use crate::test_support::seeded_random::SeededRandom;
-use crate::test_support::simulated::SimulatedDatabase;
+use crate::change_reader::ChangeReader;
+use crate::simulation_checks;
+use crate::turns::{ClientTask, TurnKeeper};
+use reqlore_contract::faulty::{FaultPlan, FaultyDatabase};
+use reqlore_row_store::RowStore;
+use reqlore_row_store::database::Database;
+use reqlore_storage_memory::database::MemoryDatabase;
+use reqlore_storage_memory::seeded_random::SeededRandom;
 
-/// Seeds that run at the same time.
-const THREADS: usize = 2;
+/// Seeds that run without settings, from 1 on.
+const USUAL_COUNT: u64 = 100;
 const SERVERS: usize = 3;
 const CLIENTS: usize = 6;
 const OPERATIONS: usize = 7;
@@ -111,7 +113,7 @@ struct ServerProcess {
 
 pub(crate) struct World {
     keeper: Arc<TurnKeeper>,
-    pub(crate) database: Arc<SimulatedDatabase>,
+    pub(crate) database: Arc<MemoryDatabase>,
     faulty: FaultyDatabase,
     servers: RefCell<Vec<Rc<ServerProcess>>>,
     /// Killed servers, whose writers end with the simulation.
@@ -125,7 +127,7 @@ impl World {
     fn new(seed: u64) -> Rc<Self> {
         let mut random = SeededRandom::new(seed);
         let keeper = TurnKeeper::new();
-        let database = SimulatedDatabase::new(random.next_number(), Some(keeper.pause_of_writer()));
+        let database = MemoryDatabase::new(random.next_number(), Some(keeper.pause_of_writer()));
         let series = if random.per_mille(500) { 2 } else { 40 };
         let plan = FaultPlan { rate: random.within(0..200), series, is_visible: series > 2 };
         let inner = Arc::clone(&database) as Arc<dyn Database>;
@@ -208,27 +210,17 @@ fn servers_with_faults_keep_every_promise() {
         std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap())
     };
     let only = number("REQLORE_SIMULATION_SEED");
-    let (first, usual_count) = only.map_or((1, 1000), |seed| (seed, 1));
-    let count = number("REQLORE_SIMULATION_COUNT").unwrap_or(usual_count);
-    let next = AtomicU64::new(first);
-    let failed = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count || !failed.lock().unwrap().is_empty() {
-                        return;
-                    }
-                    if catch_unwind(|| run_seed(seed)).is_err() {
-                        failed.lock().unwrap().push(seed);
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().unwrap();
-    assert!(failed.is_empty(), "run it with REQLORE_SIMULATION_SEED={failed:?}");
+    let seconds = number("REQLORE_SIMULATION_SECONDS").map(Duration::from_secs);
+    let new = seconds.map(|_| RandomState::new().hash_one(()) >> 32);
+    let first = only.or(new).unwrap_or(1);
+    let count = if only.is_some() { 1 } else { USUAL_COUNT };
+    let (start, mut seed) = (Instant::now(), first);
+    while seconds.map_or(seed < first + count, |seconds| start.elapsed() < seconds) {
+        let outcome = catch_unwind(|| run_seed(seed));
+        assert!(outcome.is_ok(), "run it again with REQLORE_SIMULATION_SEED={seed}");
+        seed += 1;
+    }
+    println!("{} simulations, with the seeds {first} to {}", seed - first, seed - 1);
 }
 
 /// Lets the writers end when a check has failed.

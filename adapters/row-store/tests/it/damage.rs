@@ -9,12 +9,11 @@ use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
 use reqlore_domain::ports::storage_health::StorageHealth as _;
 
-use crate::RowStore;
-use crate::database::{CommitOutcome, Database, RowSource, WriteSession};
-use crate::derived::LIST_TABLES;
-use crate::row::{RowChange, RowQuery, TableRow, Value};
-use crate::tables::{BODIES, ColumnType, DOCUMENTS, Table};
-use crate::test_support::simulated::SimulatedDatabase;
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
+use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{BODIES, ColumnType, DOCUMENTS, Table};
+use reqlore_row_store::{LIST_TABLES, RowStore};
+use reqlore_storage_memory::database::MemoryDatabase;
 
 /// A database that finds each row of a table by each query.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl Database for WrongIndexes {
 
 #[test]
 fn row_that_does_not_match_its_query_is_damage() {
-    let database: Arc<dyn Database> = SimulatedDatabase::new(1, None);
+    let database: Arc<dyn Database> = MemoryDatabase::new(1, None);
     let store = run(RowStore::start(Arc::clone(&database))).unwrap();
     let storage = Storage::in_memory(store);
     let ids = ["a", "b"].map(DocumentId::section);
@@ -63,8 +62,8 @@ const REQUIREMENT_PATH: &str = ".reqlore/backlog/requirements/REQ-001.md";
 
 /// A database with three requirements, of which one has a diagnostic, and two entities, of which
 /// one has a tag. All rows are intact.
-fn database_with_lists() -> (Arc<SimulatedDatabase>, RowStore) {
-    let database = SimulatedDatabase::new(1, None);
+fn database_with_lists() -> (Arc<MemoryDatabase>, RowStore) {
+    let database = MemoryDatabase::new(1, None);
     let shared: Arc<dyn Database> = Arc::clone(&database) as _;
     let store = run(RowStore::start(shared)).unwrap();
     let storage = Storage::in_memory(store.clone());
@@ -82,7 +81,7 @@ fn database_with_lists() -> (Arc<SimulatedDatabase>, RowStore) {
 }
 
 /// Writes a change of a row past the store.
-fn write(database: &Arc<SimulatedDatabase>, table: &'static Table, change: RowChange) {
+fn write(database: &Arc<MemoryDatabase>, table: &'static Table, change: RowChange) {
     let mut session = database.open_session();
     session.begin(&[]).unwrap();
     session.write(vec![(table, vec![change])]).unwrap();

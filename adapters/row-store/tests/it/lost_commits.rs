@@ -7,16 +7,16 @@ use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::DocumentChange;
 
-use super::change_reader::{ChangeReader, read_versions};
-use crate::RowStore;
-use crate::database::Database;
-use crate::test_support::faulty::{FaultPlan, FaultyDatabase};
-use crate::test_support::simulated::SimulatedDatabase;
+use crate::change_reader::{ChangeReader, read_versions};
+use reqlore_contract::faulty::{FaultPlan, FaultyDatabase};
+use reqlore_row_store::RowStore;
+use reqlore_row_store::database::Database;
+use reqlore_storage_memory::database::MemoryDatabase;
 
 #[test]
 fn lost_commits_make_readers_start_again() {
     reqlore_contract::run(async {
-        let simulated = SimulatedDatabase::new(1, None);
+        let simulated = MemoryDatabase::new(1, None);
         let plan = FaultPlan { rate: 0, ..FaultPlan::HIDDEN };
         let inner = Arc::clone(&simulated) as Arc<dyn Database>;
         let faulty = Arc::new(FaultyDatabase::new(inner, plan, 1));

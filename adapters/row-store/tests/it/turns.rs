@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::test_support::seeded_random::SeededRandom;
-use crate::test_support::simulated::WaitTurn;
+use reqlore_storage_memory::database::WaitTurn;
+use reqlore_storage_memory::seeded_random::SeededRandom;
 
 thread_local! {
     /// The server of which this thread is the writer.

@@ -1,13 +1,14 @@
 //! Queries on rows in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reqlore_domain::ports::documents::StoreResult;
 
-use super::seeded_random::SeededRandom;
-use super::simulated::{Rows, bug};
-use crate::row::{RowKey, RowQuery, TableRow, Value};
-use crate::tables::{Column, Table};
+use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, Table};
+
+use crate::database::{Rows, bug};
+use crate::seeded_random::SeededRandom;
 
 /// Rejects a value that does not fit its column.
 pub(super) fn check_value(table: &Table, column: &Column, value: Value<'_>) -> StoreResult<()> {
@@ -70,27 +71,17 @@ pub(super) fn select(
     pending: &BTreeMap<RowKey, Option<TableRow>>,
     random: &mut SeededRandom,
 ) -> StoreResult<Vec<TableRow>> {
-    let mut keys = candidate_keys(query, rows, pending);
-    keys.sort_unstable();
-    keys.dedup();
+    let meets = query.matcher();
     let mut found = Vec::new();
-    for key in keys {
-        let row = match pending.get(key) {
-            Some(changed) => changed.as_ref(),
-            None => rows.get(key),
-        };
-        if let Some(row) = row
-            && matches(query, row)
-        {
-            found.push(row.prefix(query.wanted.len()));
-        }
+    for prefix in key_prefixes(query) {
+        let old = rows.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
+        let unchanged = old.filter(|(key, _)| !pending.contains_key(key)).map(|(_, row)| row);
+        let new = pending.range(prefix.clone()..).take_while(|(key, _)| key.starts_with(&prefix));
+        let all = unchanged.chain(new.filter_map(|(_, row)| row.as_ref()));
+        found.extend(all.filter(|row| meets(row)).map(|row| row.prefix(query.wanted.len())));
     }
     random.shuffle(&mut found);
-    let mut order = Vec::new();
-    for name in &query.order {
-        order.extend(query.table.index_of(name));
-    }
-    for &column in &order {
+    for column in query.order.iter().filter_map(|name| query.table.index_of(name)) {
         if found.len() > 1 && found.iter().any(|row| row.value(column) == Value::Null) {
             return Err(bug(format!("{}: the order of null", query.table.name)));
         }
@@ -100,37 +91,10 @@ pub(super) fn select(
     Ok(found)
 }
 
-/// The keys that begin with one of the tuples, or all if these do not compare the key.
-fn candidate_keys<'r>(
-    query: &RowQuery,
-    rows: &'r Rows,
-    pending: &'r BTreeMap<RowKey, Option<TableRow>>,
-) -> Vec<&'r RowKey> {
-    let table = query.table;
-    let mut names = table.columns[..table.key_width].iter().map(|column| column.name);
-    if !query.columns.iter().all(|compared| names.next() == Some(*compared)) {
-        return rows.keys().chain(pending.keys()).collect();
-    }
-    let mut keys = Vec::new();
-    for tuple in &query.tuples {
-        let start = tuple.clone();
-        let old = rows.range(start.clone()..).map(|(key, _)| key);
-        keys.extend(old.take_while(|key| key.starts_with(tuple)));
-        let new = pending.range(start..).map(|(key, _)| key);
-        keys.extend(new.take_while(|key| key.starts_with(tuple)));
-    }
-    keys
-}
-
-fn matches(query: &RowQuery, row: &TableRow) -> bool {
-    let value = |name: &str| row.value(query.table.index_of(name).unwrap());
-    let meets_tuple = query.tuples.iter().any(|tuple| {
-        query.columns.iter().zip(tuple.values()).all(|(name, expected)| value(name) == expected)
-    });
-    let is_in_range = query.range.as_ref().is_none_or(|(name, range)| {
-        // Null is below all other values, and no range begins with it.
-        (range.start.value(0)..range.end.value(0)).contains(&value(name))
-    });
-    let has_value = query.not_null.is_none_or(|name| value(name) != Value::Null);
-    meets_tuple && is_in_range && has_value
+/// The beginnings that the keys of the rows can have.
+fn key_prefixes(query: &RowQuery) -> BTreeSet<RowKey> {
+    let key = &query.table.columns[..query.table.key_width];
+    let pairs = query.columns.iter().zip(key);
+    let width = pairs.take_while(|(name, column)| **name == column.name).count();
+    query.tuples.iter().map(|tuple| tuple.prefix(width)).collect()
 }

@@ -1,5 +1,5 @@
 //! Rules of the seam, for every database: [`seam_suite!`](crate::seam_suite), and a comparison with
-//! the simulated one.
+//! the one in memory.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,11 +7,11 @@ use std::sync::{Arc, mpsc};
 
 use tokio::runtime::{Builder, Runtime};
 
-use super::seeded_random::SeededRandom;
-use super::simulated::SimulatedDatabase;
-use crate::database::{CommitOutcome, Database, WriteSession};
-use crate::row::{RowChange, RowKey, RowQuery, TableRow, Value};
-use crate::tables::{ColumnType, DOCUMENTS, HISTORY, LINKS, PROJECTS, Table};
+use reqlore_row_store::database::{CommitOutcome, Database, WriteSession};
+use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{ColumnType, DOCUMENTS, HISTORY, LINKS, PROJECTS, Table};
+use reqlore_storage_memory::database::MemoryDatabase;
+use reqlore_storage_memory::seeded_random::SeededRandom;
 
 /// Generates a test of each rule: `seam_suite!(open())`, where `open()` returns an
 /// `Arc<dyn Database>` and a guard.
@@ -20,7 +20,7 @@ macro_rules! seam_suite {
     ($open:expr) => {
         $crate::seam_cases! { $open; writer_waits_for_the_other_writer
         writes_show_after_the_commit rolled_back_writes_are_undone snapshot_keeps_its_state
-        invalid_rows_are_refused queries_match_the_simulated_database }
+        invalid_rows_are_refused queries_match_the_memory_database }
     };
 }
 #[doc(hidden)]
@@ -30,7 +30,7 @@ macro_rules! seam_cases {
         $(#[test]
         fn $case() {
             let (database, _guard) = $open;
-            $crate::test_support::seam::$case(&database);
+            $crate::seam::$case(&database);
         })+
     };
 }
@@ -147,9 +147,9 @@ pub fn invalid_rows_are_refused(database: &Arc<dyn Database>) {
 }
 
 /// Writes random rows into both databases, and compares the answers of random queries.
-pub fn queries_match_the_simulated_database(database: &Arc<dyn Database>) {
+pub fn queries_match_the_memory_database(database: &Arc<dyn Database>) {
     let mut random = SeededRandom::new(20);
-    let simulated: Arc<dyn Database> = SimulatedDatabase::new(20, None);
+    let memory: Arc<dyn Database> = MemoryDatabase::new(20, None);
     let tables = [&DOCUMENTS, &HISTORY, &LINKS];
     let mut stored = BTreeMap::new();
     for _ in 0..6 {
@@ -181,7 +181,7 @@ pub fn queries_match_the_simulated_database(database: &Arc<dyn Database>) {
             queries.push(random_query(&mut random, tables));
         }
         let mut answers = Vec::new();
-        for database in [database, &simulated] {
+        for database in [database, &memory] {
             let mut session = database.open_session();
             session.begin(&[]).unwrap();
             session.write(changes.clone()).unwrap();

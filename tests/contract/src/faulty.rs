@@ -1,4 +1,4 @@
-//! A layer of random faults around a database, simulated or real.
+//! A layer of random faults around a database, in memory or real.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-
-use super::seeded_random::SeededRandom;
-use super::simulated::WaitTurn;
-use crate::database::{
+use reqlore_row_store::database::{
     BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
 };
-use crate::row::{RowChange, RowQuery, TableRow};
-use crate::tables::Table;
+use reqlore_row_store::row::{RowChange, RowQuery, TableRow};
+use reqlore_row_store::tables::Table;
+use reqlore_storage_memory::database::WaitTurn;
+use reqlore_storage_memory::seeded_random::SeededRandom;
 
 /// How often faults happen.
 #[derive(Debug, Clone, Copy)]

@@ -6,16 +6,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use async_trait::async_trait;
 use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-
-use super::seeded_random::SeededRandom;
-use super::simulated_query::{check_query, check_value, select};
-use crate::database::{
+use reqlore_row_store::database::{
     BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
 };
-use crate::derived::METADATA_FORMAT;
-use crate::records::StoreRow;
-use crate::row::{RowChange, RowKey, RowQuery, TableRow};
-use crate::tables::{STORE, TABLES, Table};
+use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow};
+use reqlore_row_store::tables::{STORE, TABLES, Table};
+use reqlore_row_store::{METADATA_FORMAT, StoreRow};
+
+use crate::query::{check_query, check_value, select};
+use crate::seeded_random::SeededRandom;
 
 /// The rows of a table by their key.
 pub type Rows = BTreeMap<RowKey, TableRow>;
@@ -27,7 +26,7 @@ type PendingRows = BTreeMap<&'static str, BTreeMap<RowKey, Option<TableRow>>>;
 pub type WaitTurn = Arc<dyn Fn() + Send + Sync>;
 
 /// Servers share it by `Arc`.
-pub struct SimulatedDatabase {
+pub struct MemoryDatabase {
     state: Mutex<SharedState>,
     writer_ended: Condvar,
     /// Replaces waiting on `writer_ended`.
@@ -44,13 +43,13 @@ struct SharedState {
     is_locked: bool,
 }
 
-impl std::fmt::Debug for SimulatedDatabase {
+impl std::fmt::Debug for MemoryDatabase {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("SimulatedDatabase")
+        formatter.write_str("MemoryDatabase")
     }
 }
 
-impl SimulatedDatabase {
+impl MemoryDatabase {
     /// A database after its migrations.
     pub fn new(seed: u64, wait_turn: Option<WaitTurn>) -> Arc<Self> {
         let mut random = SeededRandom::new(seed);
@@ -120,7 +119,7 @@ impl SimulatedDatabase {
 }
 
 #[async_trait]
-impl RowSource for SimulatedDatabase {
+impl RowSource for MemoryDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         let tables = self.lock().tables.clone();
         self.run(&tables, &PendingRows::new(), &queries)
@@ -128,11 +127,11 @@ impl RowSource for SimulatedDatabase {
 }
 
 #[async_trait]
-impl Database for SimulatedDatabase {
+impl Database for MemoryDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         let database = self.myself.upgrade().unwrap();
         let tables = self.lock().tables.clone();
-        Ok(Box::new(SimulatedSnapshot { database, tables }))
+        Ok(Box::new(MemorySnapshot { database, tables }))
     }
 
     fn is_remote(&self) -> bool {
@@ -140,29 +139,29 @@ impl Database for SimulatedDatabase {
     }
 
     fn open_session(&self) -> Box<dyn WriteSession> {
-        Box::new(SimulatedSession { database: self.myself.upgrade().unwrap(), pending: None })
+        Box::new(MemorySession { database: self.myself.upgrade().unwrap(), pending: None })
     }
 }
 
-struct SimulatedSnapshot {
-    database: Arc<SimulatedDatabase>,
+struct MemorySnapshot {
+    database: Arc<MemoryDatabase>,
     tables: CommittedRows,
 }
 
 #[async_trait]
-impl RowSource for SimulatedSnapshot {
+impl RowSource for MemorySnapshot {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
         self.database.run(&self.tables, &PendingRows::new(), &queries)
     }
 }
 
-struct SimulatedSession {
-    database: Arc<SimulatedDatabase>,
+struct MemorySession {
+    database: Arc<MemoryDatabase>,
     /// The writes of the open transaction.
     pending: Option<PendingRows>,
 }
 
-impl SimulatedSession {
+impl MemorySession {
     fn wait_for_other_writers(&self) {
         let mut state = self.database.lock();
         while state.is_locked {
@@ -221,7 +220,7 @@ fn checked_key(table: &Table, row: &TableRow) -> StoreResult<RowKey> {
     Ok(row.prefix(table.key_width))
 }
 
-impl WriteSession for SimulatedSession {
+impl WriteSession for MemorySession {
     fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         if self.pending.is_some() {
             return Err(SessionError::Failed(bug("a transaction inside a transaction")));
@@ -278,7 +277,7 @@ impl WriteSession for SimulatedSession {
     }
 }
 
-impl Drop for SimulatedSession {
+impl Drop for MemorySession {
     fn drop(&mut self) {
         self.roll_back();
     }

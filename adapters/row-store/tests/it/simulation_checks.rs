@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_contract::audit::verified_rows;
+use reqlore_contract::model_store::ModelStore;
 use reqlore_contract::test_context;
 use reqlore_domain::backlog::{ItemKind, Priority, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
@@ -14,12 +15,11 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::item_list::{ItemFilter, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_storage_memory::MemoryStore;
 
-use super::change_reader::{ChangeReader, Versions, read_versions};
-use super::simulation::{Change, Journal, Knowledge, World, time_of};
-use crate::row::Value;
-use crate::tables::{DOCUMENTS, HISTORY, PROJECTS};
+use crate::change_reader::{ChangeReader, Versions, read_versions};
+use crate::simulation::{Change, Journal, Knowledge, World, time_of};
+use reqlore_row_store::row::Value;
+use reqlore_row_store::tables::{DOCUMENTS, HISTORY, PROJECTS};
 
 /// The versions of a document and the tags of their writes, oldest first.
 type Past = Vec<(Option<Version>, String)>;
@@ -243,7 +243,7 @@ async fn check_keys(store: &dyn Store, journal: &Journal, applied: &BTreeSet<Str
     }
 }
 
-/// Lists and counts are those of a storage that has got all documents at once.
+/// Lists and counts are those of the model, if it has got all documents at once.
 async fn check_lists(store: &dyn Store, project: &ProjectKey, versions: &Versions) {
     let ids: Vec<DocumentId> = versions.keys().cloned().collect();
     let documents = store.get(project, &ids).await.unwrap();
@@ -251,32 +251,32 @@ async fn check_lists(store: &dyn Store, project: &ProjectKey, versions: &Version
     for document in documents.into_iter().flatten() {
         changes.push(DocumentChange::Put { document });
     }
-    let memory = MemoryStore::default();
+    let model = ModelStore::default();
     let commit = CommitRequest {
         read_set: ReadSet::of_documents(ids),
         decide: Box::new(move |_| Ok(changes.clone())),
         context: test_context(),
     };
-    memory.commit(project, commit).await.unwrap();
+    model.commit(project, commit).await.unwrap();
     let kind = ItemKind::Requirement;
     for filter in filters() {
         let query = ItemQuery { filter, ..ItemQuery::of_kind(kind, 1000) };
-        let expected = memory.items(project, &query).await.unwrap();
+        let expected = model.items(project, &query).await.unwrap();
         assert_eq!(store.items(project, &query).await.unwrap(), expected);
     }
     let parents = [1, 2, 3, 4].map(|number| Reference { kind: ItemKind::UserStory, number });
-    let expected = memory.child_statuses(project, kind, &parents).await.unwrap();
+    let expected = model.child_statuses(project, kind, &parents).await.unwrap();
     assert_eq!(store.child_statuses(project, kind, &parents).await.unwrap(), expected);
-    let expected = memory.entity_kinds(project).await.unwrap();
+    let expected = model.entity_kinds(project).await.unwrap();
     assert_eq!(store.entity_kinds(project).await.unwrap(), expected);
     for entity_kind in [None, Some("decision".to_owned())] {
-        let expected = memory.tag_counts(project, entity_kind.clone()).await.unwrap();
+        let expected = model.tag_counts(project, entity_kind.clone()).await.unwrap();
         assert_eq!(store.tag_counts(project, entity_kind.clone()).await.unwrap(), expected);
-        let expected = memory.untagged(project, entity_kind.clone(), 9).await.unwrap();
+        let expected = model.untagged(project, entity_kind.clone(), 9).await.unwrap();
         assert_eq!(store.untagged(project, entity_kind, 9).await.unwrap(), expected);
     }
     for kind in DocumentKind::ALL {
-        let expected = read_all(&memory, project, kind).await.unwrap().0.len();
+        let expected = read_all(&model, project, kind).await.unwrap().0.len();
         assert_eq!(read_all(store, project, kind).await.unwrap().0.len(), expected);
     }
 }

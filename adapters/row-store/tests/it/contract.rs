@@ -1,0 +1,19 @@
+//! The contract suite on a database with faults.
+
+use std::sync::Arc;
+
+use reqlore_contract::Storage;
+use reqlore_contract::faulty::{FaultPlan, FaultyDatabase};
+use reqlore_row_store::RowStore;
+use reqlore_row_store::database::Database;
+use reqlore_storage_memory::database::MemoryDatabase;
+
+/// The store repeats what fails, so the answers are the same.
+async fn open() -> Storage {
+    let database: Arc<dyn Database> =
+        Arc::new(FaultyDatabase::new(MemoryDatabase::new(1, None), FaultPlan::HIDDEN, 1));
+    Storage::reopenable(move || RowStore::start(Arc::clone(&database))).await.unwrap()
+}
+
+reqlore_contract::suite!(open());
+reqlore_contract::history_suite!(open());

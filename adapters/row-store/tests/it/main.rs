@@ -1,0 +1,14 @@
+//! The core on a database in memory, with faults: the contract suite, the simulation of several
+//! servers, and single properties.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue fails")]
+
+mod change_reader;
+mod contract;
+mod damage;
+mod groups;
+mod lost_commits;
+mod pruned_writers;
+mod simulation;
+mod simulation_checks;
+mod turns;
