@@ -73,7 +73,7 @@ pub(crate) struct SnapshotReader {
     list: (usize, usize),
     /// The key of the last row of the current list.
     last_key: Option<RowKey>,
-    next_row: u64,
+    pub(crate) next_row: u64,
     /// In a search for damage, which skips damaged documents.
     pub(crate) check: Option<ContentCheck>,
 }
@@ -154,7 +154,10 @@ impl SnapshotReader {
             let (mut records, mut parts) = (Vec::new(), 0);
             for row in rows {
                 let id = document_id(&row)?;
-                let DocumentRow { number, present, .. } = DocumentRow::decode(&row)?;
+                let DocumentRow { revision, number, present } = DocumentRow::decode(&row)?;
+                if let Some(check) = &mut self.check {
+                    check.add_numbers(&project, &id, revision);
+                }
                 let Some(present) = present else { continue };
                 parts += present.parts - present.parts.min(1);
                 if parts > BATCH_PARTS && !records.is_empty() {

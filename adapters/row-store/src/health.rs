@@ -1,7 +1,10 @@
 //! A search for damage: reads everything, and compares the lists with the documents.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
-use reqlore_domain::document::DocumentMeta;
+use reqlore_domain::backlog::Reference;
+use reqlore_domain::document::{DocumentId, DocumentMeta};
 use reqlore_domain::ports::archive::RecordReader as _;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::{DatabaseStatistics, StorageHealth};
@@ -9,11 +12,14 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::RowStore;
 use crate::archive::SnapshotReader;
+use crate::database::RowSource;
 use crate::derived::{LIST_TABLES, ListRows, derived_columns};
 use crate::error::{damaged, damaged_object};
+use crate::read::changes::store_row;
 use crate::read::read_one;
-use crate::records::DocumentRow;
+use crate::records::{DocumentRow, ProjectRow, RowReader, project_key};
 use crate::row::{RowQuery, TableRow};
+use crate::tables::{PROJECTS, SEQUENCES};
 
 /// Maximum number of damaged objects in a report.
 const MAX_REPORTED: usize = 100;
@@ -53,10 +59,18 @@ impl RowStore {
         let mut reader = SnapshotReader::begin(self).await?;
         reader.check = Some(ContentCheck::default());
         while !reader.next_batch().await?.is_empty() {}
-        let ContentCheck { lists, damage: found } = reader.check.take().unwrap_or_default();
+        let ContentCheck { lists, numbers, damage: found } =
+            reader.check.take().unwrap_or_default();
         // Without all documents, the lists may be right.
         let tables = if found.is_empty() { &LIST_TABLES[..] } else { &[] };
         damage.extend(found);
+        let newest = store_row(&*reader.snapshot).await?.newest_audit.number;
+        if newest + 1 != reader.next_row {
+            damage.push("the number of the newest audit row".to_owned());
+        }
+        for (project, highest) in numbers {
+            highest.compare(&*reader.snapshot, &project, damage).await?;
+        }
         for table in tables {
             let mut rows = read_one(&*reader.snapshot, RowQuery::all(table)).await?;
             rows.sort_unstable();
@@ -73,6 +87,7 @@ impl RowStore {
 pub(crate) struct ContentCheck {
     /// The rows of lists that they need.
     lists: ListRows,
+    numbers: BTreeMap<ProjectKey, HighestNumbers>,
     /// The damaged objects.
     damage: Vec<String>,
 }
@@ -87,6 +102,15 @@ impl ContentCheck {
                 self.damage.push(object.ok_or(error)?);
                 Ok(None)
             }
+        }
+    }
+
+    pub(crate) fn add_numbers(&mut self, project: &ProjectKey, id: &DocumentId, revision: u64) {
+        let highest = self.numbers.entry(project.clone()).or_default();
+        highest.revision = highest.revision.max(revision);
+        if let Some(Reference { kind, number }) = Reference::from_document(id) {
+            let highest = highest.items.entry(kind.name()).or_default();
+            *highest = number.max(*highest);
         }
     }
 
@@ -105,6 +129,37 @@ impl ContentCheck {
         if let Some(meta) = self.skip_damaged(matching)? {
             self.lists.add(ListRows::of_document(project, &meta));
         }
+        Ok(())
+    }
+}
+
+/// The highest numbers in the rows of documents. Lower ones in other rows would be issued again.
+#[derive(Default)]
+struct HighestNumbers {
+    revision: u64,
+    items: BTreeMap<&'static str, u32>,
+}
+
+impl HighestNumbers {
+    async fn compare(
+        mut self,
+        source: &dyn RowSource,
+        project: &ProjectKey,
+        damage: &mut Vec<String>,
+    ) -> StoreResult<()> {
+        let of_project = |table| RowQuery::keys(table, vec![project_key(project)]);
+        for row in read_one(source, of_project(&PROJECTS)).await? {
+            if ProjectRow::decode(&row)?.revision < self.revision {
+                damage.push(format!("the revision of project {}", project.as_str()));
+            }
+        }
+        for row in read_one(source, of_project(&SEQUENCES)).await? {
+            let mut reader = RowReader::new(&row, "a sequence").after(1);
+            let (kind, number): (_, u32) = (reader.text()?, reader.number()?);
+            self.items.retain(|name, highest| *name != kind || *highest > number);
+        }
+        let kinds = self.items.into_keys();
+        damage.extend(kinds.map(|kind| format!("the highest number of kind {kind}")));
         Ok(())
     }
 }

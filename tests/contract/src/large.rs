@@ -19,7 +19,7 @@ use reqlore_domain::timestamp::Timestamp;
 use crate::Storage;
 use crate::audit::audit_event;
 
-/// What calls did since the last question.
+/// The work of calls since the last question.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
     /// Rows that the database visited.

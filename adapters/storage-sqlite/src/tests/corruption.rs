@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reqlore_contract::archive::read_records;
-use reqlore_contract::audit::audited_context;
+use reqlore_contract::audit::{audit_event, audited_context};
 use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
@@ -19,6 +19,7 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::storage_health::StorageHealth as _;
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -271,15 +272,21 @@ fn check_variants(original: &Files, truth: &[Answer], variants: &[Variant]) {
 fn original() -> (TempDir, PathBuf, Files, Vec<Answer>) {
     let (folder, file) = database_path();
     write_original(&file);
+    let (files, truth) = closed_files(&file);
+    (folder, file, files, truth)
+}
+
+/// The files of a database with an empty log, and its answers.
+fn closed_files(file: &Path) -> (Files, Vec<Answer>) {
     let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
-    connect(&file).query_one(checkpoint, [], |_| Ok(())).unwrap();
-    let files = Files::read(&file);
-    let truth = run(async { ask_everything(&storage(&file)).await });
+    connect(file).query_one(checkpoint, [], |_| Ok(())).unwrap();
+    let files = Files::read(file);
+    let truth = run(async { ask_everything(&storage(file)).await });
     for (question, answer) in &truth {
         assert!(answer.is_ok(), "{question}: {answer:?}");
     }
-    files.write(&file);
-    (folder, file, files, truth)
+    files.write(file);
+    (files, truth)
 }
 
 fn flip(bytes: &mut [u8], bit: usize) {
@@ -352,6 +359,44 @@ fn swapped_pages_are_never_served() {
         }
     }
     check_variants(&files, &truth, &variants);
+}
+
+/// A disk that lost the write of a page leaves intact rows.
+#[test]
+fn earlier_pages_are_found_by_the_check() {
+    let (_folder, file, mut earlier, _) = original();
+    run(async {
+        let s = storage(&file);
+        for number in [3, 7, 11] {
+            s.put(&epic(&format!("EP-{number:03}")), "---\ntitle: Later\n---\nlater\n").await;
+        }
+        s.put(&epic("EP-041"), "---\ntitle: New\n---\n").await;
+        s.put(&DocumentId::section("general"), "**1.** four\n").await;
+        s.delete(&DocumentId::entity("decisions/dec-2")).await;
+        s.store.append_events(vec![audit_event("a", 1)]).await.unwrap();
+    });
+    let (mut files, _) = closed_files(&file);
+    let (old, new) = (earlier.bytes("").clone(), files.bytes("").clone());
+    let mut unnoticed = Vec::new();
+    for (page, (old, new)) in old.chunks(PAGE).zip(new.chunks(PAGE)).enumerate() {
+        if old == new {
+            continue;
+        }
+        files.bytes("")[page * PAGE..][..PAGE].copy_from_slice(old);
+        let (_folder, file) = database_path();
+        files.write(&file);
+        files.bytes("")[page * PAGE..][..PAGE].copy_from_slice(new);
+        let damage = open_file(&file).and_then(|store| run(store.find_damage()));
+        if damage.is_ok_and(|damage| damage.is_empty()) {
+            unnoticed.push(page);
+        }
+    }
+    // Readers of changes start again at a position of an unknown writer.
+    let table = "SELECT name FROM dbstat WHERE pageno = ?1 AND name <> 'writers'";
+    let tables = connect(&file);
+    let table = |page| tables.query_row(table, [page + 1], |row| row.get::<_, String>(0)).ok();
+    let unnoticed: Vec<_> = unnoticed.into_iter().filter_map(table).collect();
+    assert_eq!(unnoticed, Vec::<String>::new());
 }
 
 #[test]
