@@ -85,8 +85,8 @@ impl ModelProject {
         let path = old.and_then(|old| old.path.clone());
         if let Some(DocumentRecord { document, modified, entry, .. }) = self.documents.remove(id) {
             let PresentEntry { number, origin } = entry;
-            let content = PastContent::Text(document.body);
-            past.push(PastEntry { number, at: modified, ended: at, origin, content });
+            let text = PastContent::Text(document.body);
+            past.push(PastEntry { number, at: modified, ended: at, origin, content: text });
         }
         let number = past.len() as u64 + 1;
         match change {
@@ -97,8 +97,8 @@ impl ModelProject {
                 self.documents.insert(id.clone(), record);
             }
             DocumentChange::Delete { .. } => {
-                let content = PastContent::Deleted;
-                past.push(PastEntry { number, at, ended: at, origin, content });
+                let deleted = PastContent::Deleted;
+                past.push(PastEntry { number, at, ended: at, origin, content: deleted });
             }
         }
     }

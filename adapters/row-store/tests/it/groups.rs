@@ -37,10 +37,13 @@ fn failed_jobs_of_a_group_leave_the_others() {
     // All of them wait for the other writer, and so share a group.
     let end_wait = async { other_writer.roll_back() };
     let (done, ()) = run(join(join_all(jobs), end_wait));
-    assert_eq!(Vec::from_iter(done.iter().map(Result::is_ok)), [false, true, false, true, false]);
+    assert_eq!(
+        done.iter().map(Result::is_ok).collect::<Vec<_>>(),
+        [false, true, false, true, false]
+    );
     let stored = database.rows(&DOCUMENTS);
     let names = stored.values().map(|row| row.value(2));
-    assert_eq!(Vec::from_iter(names), [Value::Text("b"), Value::Text("d")]);
+    assert_eq!(names.collect::<Vec<_>>(), [Value::Text("b"), Value::Text("d")]);
 }
 
 async fn changes(s: &Storage, since: Option<ChangePosition>) -> ChangePage {

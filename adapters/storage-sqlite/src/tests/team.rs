@@ -175,7 +175,7 @@ fn full_database_fails_the_whole_group() {
     let put = |bytes: &[u8]| vec![(&BODIES as _, vec![RowChange::Insert(row(bytes))])];
     session.begin(&[]).unwrap();
     session.write(put(b"small")).unwrap();
-    let SessionError::Failed(error) = session.write(put(&[b'x'; 500_000])).unwrap_err() else {
+    let SessionError::Failed(error) = session.write(put(&vec![b'x'; 500_000])).unwrap_err() else {
         panic!("a full disk is no conflict");
     };
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
