@@ -47,7 +47,7 @@ use std::time::Duration;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::ports::documents::{DocumentRepository, ReadScope};
 use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
@@ -73,6 +73,8 @@ use write_guard::WriteGuard;
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct ApplicationPorts {
     pub documents: Arc<dyn DocumentRepository>,
+    /// Runs calls that only read `documents`.
+    pub read_scope: ReadScope,
     /// Earlier versions of `documents`.
     pub history: Arc<dyn DocumentHistory>,
     /// Files of the workspace root, which `ixchel_sync` imports. Set only if `documents` is a

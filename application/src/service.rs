@@ -20,9 +20,7 @@ use crate::audit_recorder::{self, AccessRecord};
 use crate::backlog::{prompts, resources};
 use crate::tool::{self, Tool};
 use crate::write_guard::CallGuard;
-use crate::{
-    Application, ApplicationPorts, SharedContext, ToolContext, address, arguments, idempotency,
-};
+use crate::{Application, SharedContext, ToolContext, address, arguments, idempotency};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -74,11 +72,14 @@ impl ToolContext {
         Err(Error::new(ErrorKind::Forbidden, message))
     }
 
-    /// Reads documents for one call from now on.
-    fn read_for_call(&mut self) {
-        if let Some(documents) = self.ports.documents.for_call() {
-            self.ports = Arc::new(ApplicationPorts { documents, ..(*self.ports).clone() });
-        }
+    /// Runs a call that only reads.
+    async fn in_read_scope<T: Send>(
+        &self,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let mut outcome = Err(Error::new(ErrorKind::Internal, "the call did not run; try again"));
+        (self.ports.read_scope)(Box::pin(async { outcome = call.await })).await;
+        outcome
     }
 }
 
@@ -110,18 +111,18 @@ impl Application {
         self.context.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
         // A read may run twice, so its response need not be stored.
-        let key = if spec.access == Access::Write {
-            idempotency::request_key(&call)
-        } else {
-            context.read_for_call();
-            None
-        };
+        let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let format = call.answer_format;
         let guard = CallGuard::new(context, &call.caller, &call.caller.project);
         let Some(key) = key else {
             let notes = tool::correct_arguments(&mut call, spec);
             let limit = answer::take_size_limit(&mut call, spec)?;
-            let mut answer = run_tool(context, spec, &**handler, call).instrument(span).await?;
+            let run = run_tool(context, spec, &**handler, call).instrument(span);
+            let mut answer = if spec.access == Access::Write {
+                run.await?
+            } else {
+                context.in_read_scope(run).await?
+            };
             answer.add_notes(notes);
             return answer.render_shown(format, limit, guard.is_on().then_some((&guard, spec)));
         };
@@ -282,12 +283,12 @@ impl ApplicationService for Application {
         let span = tracing::error_span!("read", uri = name, id = %correlation_id);
         let reading = async {
             self.authorize_read(caller, READ_METHOD)?;
-            let mut context = self.context.clone();
-            context.read_for_call();
-            let resource = resources::read(&context, self.has_backlog(), caller, name).await?;
+            let context = &self.context;
+            let read = resources::read(context, self.has_backlog(), caller, name);
+            let resource = context.in_read_scope(read).await?;
             if !request.is_poll {
                 let data = serde_json::from_str(&resource.text).unwrap_or_default();
-                CallGuard::new(&context, caller, &caller.project).note_data(&data, |_| true);
+                CallGuard::new(context, caller, &caller.project).note_data(&data, |_| true);
             }
             Ok(resource)
         };

@@ -51,6 +51,7 @@ pub(crate) fn application(
 ) -> Application {
     Application::new(ApplicationPorts {
         documents,
+        read_scope: |call| call,
         // No measured tool reads it.
         history: Arc::new(memory_store()),
         root_files: None,

@@ -554,7 +554,7 @@ pub(crate) fn is_first_call(row: &Value) -> bool {
 }
 
 /// The titles of all epics, by reference.
-fn stored_titles(client: &mut Client) -> BTreeMap<String, String> {
+pub(crate) fn stored_titles(client: &mut Client) -> BTreeMap<String, String> {
     let mut stored = BTreeMap::new();
     let mut cursor = Value::Null;
     loop {

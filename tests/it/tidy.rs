@@ -11,7 +11,8 @@ use crate::repository;
 /// Workspace crates that each crate may use. Adapters do not depend on each other, with exceptions:
 /// transports use the protocol, databases the group commit, and file writers durable-fs.
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
-    ("reqlore-domain", &[]),
+    ("reqlore-domain", &["reqlore-observed-ports"]),
+    ("reqlore-observed-ports", &[]),
     ("reqlore-application", &["reqlore-domain"]),
     ("reqlore-storage-memory", &["reqlore-domain", "reqlore-row-store"]),
     (

@@ -309,6 +309,7 @@ fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
     let store = Arc::new(store);
     let ports = ApplicationPorts {
         documents: store.clone(),
+        read_scope: |call| call,
         history: store,
         root_files: Some(Arc::new(FsStore::new(&files))),
         projects: Arc::new(ConfiguredProjects::new(&files)),
@@ -338,6 +339,7 @@ pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
     let store = Arc::new(memory_store());
     ApplicationPorts {
         documents: store.clone(),
+        read_scope: |call| call,
         history: store.clone(),
         root_files: None,
         projects: Arc::new(NamedProjects::default()),

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::client::{Server, call, project, section_file, set, text};
+use crate::crash::{env_number, stored_titles};
+use crate::http::{self, TestTeam};
 
 /// The indices of a section file. Asserts that they are distinct.
 fn indices(root: &Path, section: &str) -> BTreeSet<String> {
@@ -124,6 +127,70 @@ fn writers_two_servers_and_an_editor_lose_nothing() {
         let body = std::fs::read_to_string(&path).unwrap();
         assert!(saved > 0 && body.contains(&format!("edit {saved}.")), "the last save is stored");
     });
+}
+
+/// Requests of each server that wait at the same time.
+const IN_FLIGHT: usize = 4;
+
+/// Two, then three servers create epics in one SQLite file, for two seconds or
+/// `REQLORE_CRASH_SECONDS`, and print how long each waited.
+#[test]
+fn writers_in_two_and_three_processes_share_one_sqlite_file() {
+    for processes in [2, 3] {
+        let team = TestTeam::new("sqlite");
+        let token = team.administrator();
+        let servers: Vec<_> = (0..processes).map(|_| team.serve()).collect();
+        let seconds = env_number("REQLORE_CRASH_SECONDS").unwrap_or(2);
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let created: Vec<_> = std::thread::scope(|scope| {
+            let create = |server: &http::Server| {
+                let client = server.client(&token);
+                scope.spawn(move || create_until(client, end))
+            };
+            let clients: Vec<_> = servers
+                .iter()
+                .map(|server| (0..IN_FLIGHT).map(|_| create(server)).collect::<Vec<_>>())
+                .collect();
+            let join = |clients: Vec<std::thread::ScopedJoinHandle<'_, Vec<_>>>| -> Vec<_> {
+                clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+            };
+            clients.into_iter().map(join).collect()
+        });
+        for (number, created) in created.iter().enumerate() {
+            let mut waits: Vec<_> = created.iter().map(|(_, wait)| *wait).collect();
+            waits.sort_unstable();
+            let mean = waits.iter().sum::<Duration>() / u32::try_from(waits.len()).unwrap();
+            let [most, max] = [waits.len() * 99 / 100, waits.len() - 1].map(|at| waits[at]);
+            println!(
+                "process {} of {processes}: {} creations, mean {mean:.1?}, 99 % {most:.1?}, \
+                 longest {max:.1?}",
+                number + 1,
+                waits.len()
+            );
+        }
+        let references: Vec<_> =
+            created.into_iter().flatten().map(|(reference, _)| reference).collect();
+        let stored = stored_titles(&mut servers[0].client(&token));
+        assert_eq!(stored.len(), references.len(), "a number was assigned twice");
+        assert!(references.iter().all(|reference| stored.contains_key(reference)));
+        servers.into_iter().for_each(|server| drop(server.end()));
+        assert_eq!(team.json("audit verify --json")["whole"], true);
+        let rows = team.rows();
+        let creations = rows.iter().filter(|row| row["action"] == "create_epic").count();
+        assert_eq!(creations, references.len(), "each creation has one audit row");
+        team.run("check");
+    }
+}
+
+/// Creates epics. Returns their references, and the times that the answers took.
+fn create_until(mut client: http::Client, end: Instant) -> Vec<(String, Duration)> {
+    let mut created = Vec::new();
+    while Instant::now() < end {
+        let begin = Instant::now();
+        let epic = client.data("create_epic", json!({ "title": "Epic", "priority": 1 }));
+        created.push((epic["reference_id"].as_str().unwrap().to_owned(), begin.elapsed()));
+    }
+    created
 }
 
 /// Saves like an editor without locks. It exchanges its file with the stored one and inspects the

@@ -4,8 +4,8 @@
 
 mod call_metrics;
 mod database_metrics;
+mod operation_durations;
 mod search_metrics;
-mod store_metrics;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,18 +20,17 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use reqlore_domain::ports::observed::{Observed, ObservedPort};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::transport::TrafficCounters;
 use reqlore_domain::timestamp::Timestamp;
 
-pub use store_metrics::MeasuredStore;
-
 use call_metrics::{CallMetrics, MeasuredService};
 use database_metrics::DatabaseCollector;
+use operation_durations::OperationDurations;
 use search_metrics::SearchMetrics;
-use store_metrics::StoreMetrics;
 
 /// Upper bounds in seconds, from below the fastest read to the time limit of a request.
 const DURATION_BUCKETS: [f64; 15] =
@@ -44,7 +43,7 @@ const STATUS_CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 pub struct Metrics {
     registry: Registry,
     calls: CallMetrics,
-    store: StoreMetrics,
+    storage: OperationDurations,
     search: SearchMetrics,
 }
 
@@ -60,9 +59,13 @@ impl Metrics {
             ConstGauge::new(started.seconds() as f64),
         );
         let calls = CallMetrics::new(&mut registry);
-        let store = StoreMetrics::new(&mut registry);
+        let storage = OperationDurations::new(
+            &mut registry,
+            "reqlore_storage_duration_seconds",
+            "Duration of storage operations; a commit includes the wait for the write lock",
+        );
         let search = SearchMetrics::new(&mut registry);
-        Self { registry, calls, store, search }
+        Self { registry, calls, storage, search }
     }
 
     /// Includes the counters of the HTTP transport, which also counts requests that it rejects.
@@ -98,12 +101,15 @@ impl Metrics {
 
     /// Wraps the search index: times its operations and adds its status to the metrics.
     pub fn measured_search(&self, inner: Arc<dyn SearchIndex>) -> Arc<dyn SearchIndex> {
-        Arc::new(self.search.measure_index(inner))
+        self.search.measure_index(inner)
     }
 
     /// Wraps a port of a storage to time its operations.
-    pub fn measured_store<Port: ?Sized>(&self, inner: Arc<Port>) -> MeasuredStore<Port> {
-        MeasuredStore { inner, metrics: self.store.clone() }
+    pub fn measured_store<Port: ObservedPort + ?Sized>(
+        &self,
+        inner: Arc<Port>,
+    ) -> Arc<Observed<Port, OperationDurations>> {
+        Arc::new(Observed { inner, observer: self.storage.of_port::<Port>() })
     }
 }
 

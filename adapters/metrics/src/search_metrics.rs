@@ -1,31 +1,21 @@
 //! Measures search index operations, and reads the index status when metrics are rendered.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use async_trait::async_trait;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use reqlore_domain::document::{DocumentId, Version};
-use reqlore_domain::error::Result;
-use reqlore_domain::ports::change_page::ChangePosition;
-use reqlore_domain::ports::search::{IndexStatus, SearchIndex};
-use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
+use reqlore_domain::ports::observed::Observed;
+use reqlore_domain::ports::search::SearchIndex;
 
-use crate::store_metrics::OperationTimer;
-use crate::{DurationFamily, duration_family};
-
-/// `apply` is the catch-up before a search.
-const OPERATIONS: [&str; 2] = ["apply", "search"];
+use crate::operation_durations::OperationDurations;
 
 #[derive(Clone)]
 pub(crate) struct SearchMetrics {
-    durations: DurationFamily,
+    durations: OperationDurations,
     /// Set when the index is opened, after the registry is created.
     index: Arc<OnceLock<Arc<dyn SearchIndex>>>,
 }
@@ -38,24 +28,20 @@ impl fmt::Debug for SearchMetrics {
 
 impl SearchMetrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let durations = duration_family();
-        registry.register(
+        let durations = OperationDurations::new(
+            registry,
             "reqlore_search_duration_seconds",
             "Duration of search index operations; apply is the catch-up before a search",
-            durations.clone(),
         );
-        for operation in OPERATIONS {
-            let _ = durations.get_or_create(&[("operation", operation)]);
-        }
         let metrics = Self { durations, index: Arc::default() };
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    pub(crate) fn measure_index(&self, inner: Arc<dyn SearchIndex>) -> MeasuredSearch {
+    pub(crate) fn measure_index(&self, inner: Arc<dyn SearchIndex>) -> Arc<dyn SearchIndex> {
         // A process has one index.
         let _ = self.index.set(Arc::clone(&inner));
-        MeasuredSearch { inner, durations: self.durations.clone() }
+        Arc::new(Observed { inner, observer: self.durations.of_port::<dyn SearchIndex>() })
     }
 }
 
@@ -98,75 +84,10 @@ impl Collector for SearchMetrics {
     }
 }
 
-/// A search index with timed searches and changes.
-pub(crate) struct MeasuredSearch {
-    inner: Arc<dyn SearchIndex>,
-    durations: DurationFamily,
-}
-
-#[async_trait]
-impl SearchIndex for MeasuredSearch {
-    async fn position(&self, project: &ProjectKey) -> Result<Option<ChangePosition>> {
-        self.inner.position(project).await
-    }
-
-    async fn begin_build(&self, project: &ProjectKey) -> Result<bool> {
-        self.inner.begin_build(project).await
-    }
-
-    async fn indexed_versions<'a>(
-        &self,
-        project: &ProjectKey,
-        after: Option<&'a DocumentId>,
-        limit: usize,
-    ) -> Result<Vec<(DocumentId, Version)>> {
-        self.inner.indexed_versions(project, after, limit).await
-    }
-
-    async fn versions(
-        &self,
-        project: &ProjectKey,
-        documents: &[DocumentId],
-    ) -> Result<Vec<Option<Version>>> {
-        self.inner.versions(project, documents).await
-    }
-
-    async fn apply_projections(
-        &self,
-        project: &ProjectKey,
-        projections: Vec<DocumentProjection>,
-        position: Option<ChangePosition>,
-    ) -> Result<()> {
-        let _timer = OperationTimer::start(&self.durations, "apply");
-        self.inner.apply_projections(project, projections, position).await
-    }
-
-    async fn search(&self, project: &ProjectKey, query: &SearchQuery) -> Result<SearchHits> {
-        let _timer = OperationTimer::start(&self.durations, "search");
-        self.inner.search(project, query).await
-    }
-
-    async fn update_checkpoint(
-        &self,
-        project: &ProjectKey,
-        name: &'static str,
-        versions: BTreeMap<DocumentId, Version>,
-    ) -> Result<IndexDifference> {
-        self.inner.update_checkpoint(project, name, versions).await
-    }
-
-    async fn erase(&self, project: &ProjectKey) -> Result<()> {
-        self.inner.erase(project).await
-    }
-
-    fn status(&self) -> IndexStatus {
-        self.inner.status()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use reqlore_domain::search::SemanticMode;
+    use reqlore_domain::project_key::ProjectKey;
+    use reqlore_domain::search::{SearchQuery, SemanticMode};
     use reqlore_domain::timestamp::Timestamp;
     use reqlore_storage_memory::MemoryIndex;
 
@@ -192,7 +113,7 @@ mod tests {
         };
         search.search(&project, &query).await.unwrap();
         let text = metrics.render_text();
-        for operation in OPERATIONS {
+        for operation in ["apply", "search"] {
             let name =
                 format!("reqlore_search_duration_seconds_count{{operation=\"{operation}\"}}");
             assert_eq!(value(&text, &name), Some(1.0), "{text}");

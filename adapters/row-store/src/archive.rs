@@ -16,7 +16,7 @@ use reqlore_domain::project_key::ProjectKey;
 use crate::RowStore;
 use crate::damage::KnownDamage;
 use crate::database::RowSource;
-use crate::error::{damaged, refused};
+use crate::error::{damaged, damaged_object, refused};
 use crate::read::documents::{document_id, documents_after, names_after, verified_body};
 use crate::read::history::{text_query, verified_text};
 use crate::read::{read_all, read_one, team};
@@ -73,6 +73,8 @@ pub(crate) struct SnapshotReader {
     /// The key of the last row of the current list.
     last_key: Option<RowKey>,
     next_row: u64,
+    /// The damaged texts that a search for damage has skipped.
+    pub(crate) skipped: Option<Vec<String>>,
 }
 
 impl SnapshotReader {
@@ -104,7 +106,16 @@ impl SnapshotReader {
             list: (0, 0),
             last_key: None,
             next_row: 1,
+            skipped: None,
         })
+    }
+
+    /// Returns `None` for a damaged text in a search for damage.
+    fn skip_damaged<T>(&mut self, read: StoreResult<T>) -> StoreResult<Option<T>> {
+        match &mut self.skipped {
+            Some(skipped) => skip_damaged(skipped, read),
+            None => read.map(Some),
+        }
     }
 
     async fn read_one(&mut self, query: RowQuery) -> StoreResult<Vec<TableRow>> {
@@ -160,8 +171,9 @@ impl SnapshotReader {
             let mut batch = Vec::with_capacity(records.len());
             for (id, number, present) in records {
                 let parts = rows_of(&bodies, &document_key(&project, &id));
-                let body = verified_body(&id, present.version, join_parts(parts)?)?;
                 let version = present.version;
+                let body = join_parts(parts).and_then(|body| verified_body(&id, version, body));
+                let Some(body) = self.skip_damaged(body)? else { continue };
                 batch.push(ArchiveRecord::Document(DocumentRecord {
                     project: project.clone(),
                     document: reqlore_domain::document::Document { id, version, body },
@@ -170,7 +182,9 @@ impl SnapshotReader {
                     entry: PresentEntry { number, origin: present.origin },
                 }));
             }
-            return Ok(batch);
+            if !batch.is_empty() {
+                return Ok(batch);
+            }
         }
         Ok(Vec::new())
     }
@@ -197,7 +211,7 @@ impl SnapshotReader {
             };
             let (mut records, mut bytes) = (Vec::new(), 0);
             for row in rows {
-                let key = row.prefix(HISTORY.key_width);
+                self.last_key = Some(row.prefix(HISTORY.key_width));
                 let EntryRow { id, number, hash, at, ended, origin, is_purged, .. } =
                     EntryRow::decode(&row)?;
                 let content = match hash {
@@ -205,19 +219,22 @@ impl SnapshotReader {
                     Some(hash) if is_purged => PastContent::Purged(hash),
                     Some(hash) => {
                         let rows = self.read_one(text_query(&project, &id, hash)).await?;
-                        PastContent::Text(verified_text(&id, hash, &rows)?)
+                        let text = self.skip_damaged(verified_text(&id, hash, &rows))?;
+                        let Some(text) = text else { continue };
+                        PastContent::Text(text)
                     }
                 };
                 bytes += content.text_bytes();
                 let entry = PastEntry { number, at, ended, origin, content };
                 let (project, document) = (project.clone(), id);
                 records.push(ArchiveRecord::History(HistoryRecord { project, document, entry }));
-                self.last_key = Some(key);
                 if bytes > BATCH_BYTES {
                     break;
                 }
             }
-            return Ok(records);
+            if !records.is_empty() {
+                return Ok(records);
+            }
         }
         Ok(Vec::new())
     }
@@ -264,6 +281,21 @@ impl SnapshotReader {
             records.push(ArchiveRecord::AuditRow(row));
         }
         Ok(records)
+    }
+}
+
+/// Adds a damaged object to a report, and returns `None` for it.
+pub(crate) fn skip_damaged<T>(
+    damage: &mut Vec<String>,
+    read: StoreResult<T>,
+) -> StoreResult<Option<T>> {
+    match read {
+        Ok(intact) => Ok(Some(intact)),
+        Err(error) => {
+            let object = damaged_object(&error).map(str::to_owned);
+            damage.push(object.ok_or(error)?);
+            Ok(None)
+        }
     }
 }
 

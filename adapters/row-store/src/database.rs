@@ -50,9 +50,6 @@ pub trait Database: RowSource + fmt::Debug + 'static {
         Ok(())
     }
 
-    /// Later reads of this call ask the database. No effect outside of calls.
-    fn invalidate_call_cache(&self) {}
-
     /// A session for a writer. Connects when its first transaction begins.
     fn open_session(&self) -> Box<dyn WriteSession>;
 }

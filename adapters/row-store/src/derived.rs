@@ -47,8 +47,8 @@ pub(crate) struct ListRows {
     pub(crate) counts: BTreeMap<RowAddress, i64>,
 }
 
-/// The tables of [`ListRows`].
-pub(crate) static LIST_TABLES: [&Table; 4] = [&LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
+/// The tables whose rows derive from metadata.
+pub static LIST_TABLES: [&Table; 4] = [&LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
 
 impl ListRows {
     pub(crate) fn of_document(project: &ProjectKey, meta: &DocumentMeta) -> Self {

@@ -3,21 +3,23 @@
 use async_trait::async_trait;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::archive::RecordReader as _;
-use reqlore_domain::ports::documents::{DocumentFilter, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::{DatabaseStatistics, StorageHealth};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::RowStore;
-use crate::archive::SnapshotReader;
+use crate::archive::{SnapshotReader, skip_damaged};
 use crate::database::RowSource;
-use crate::derived::{LIST_TABLES, ListRows};
-use crate::read::documents::metadata_page;
+use crate::derived::{LIST_TABLES, ListRows, derived_columns};
+use crate::error::damaged;
+use crate::read::documents::{document_id, documents_after};
 use crate::read::read_one;
-use crate::records::project_key;
-use crate::row::RowQuery;
+use crate::records::{DocumentRow, project_key};
+use crate::row::{RowQuery, TableRow};
 
 /// Maximum number of damaged objects in a report.
 const MAX_REPORTED: usize = 100;
+const PAGE_DOCUMENTS: usize = 200;
 
 #[async_trait]
 impl StorageHealth for RowStore {
@@ -52,7 +54,9 @@ impl RowStore {
     /// Reads one state of the database, so that commits in between are no differences.
     async fn find_list_damage(&self, damage: &mut Vec<String>) -> StoreResult<()> {
         let mut reader = SnapshotReader::begin(self).await?;
+        reader.skipped = Some(Vec::new());
         while !reader.next_batch().await?.is_empty() {}
+        damage.extend(reader.skipped.take().unwrap_or_default());
         for project in &reader.projects {
             compare_lists(&*reader.snapshot, project, damage).await?;
         }
@@ -66,19 +70,24 @@ async fn compare_lists(
     project: &ProjectKey,
     damage: &mut Vec<String>,
 ) -> StoreResult<()> {
-    let mut expected = ListRows::default();
+    let (mut expected, known) = (ListRows::default(), damage.len());
     for kind in DocumentKind::ALL {
-        let mut filter = DocumentFilter::of_kind(kind);
+        let mut last: Option<String> = None;
         loop {
-            let page = metadata_page(source, project, &filter).await?;
-            for meta in page.metadata {
-                expected.add(ListRows::of_document(project, &meta));
-            }
-            filter.after_name = page.next_name;
-            if filter.after_name.is_none() {
-                break;
+            let page = documents_after(project, kind, last.as_deref()).limited_to(PAGE_DOCUMENTS);
+            let rows = read_one(source, page).await?;
+            let Some(row) = rows.last() else { break };
+            last = Some(document_id(row)?.name);
+            for row in &rows {
+                if let Some(rows) = skip_damaged(damage, list_rows(project, row))? {
+                    expected.add(rows);
+                }
             }
         }
+    }
+    if damage.len() > known {
+        // The lists may be right.
+        return Ok(());
     }
     for table in LIST_TABLES {
         let of_project = RowQuery::keys(table, vec![project_key(project)]);
@@ -89,4 +98,15 @@ async fn compare_lists(
         }
     }
     Ok(())
+}
+
+/// The rows of lists that a document needs. Its own row must match its metadata.
+fn list_rows(project: &ProjectKey, row: &TableRow) -> StoreResult<ListRows> {
+    let id = document_id(row)?;
+    let Some(present) = DocumentRow::decode(row)?.present else { return Ok(ListRows::default()) };
+    let meta = present.meta(id)?;
+    if DocumentRow::derived(row) != derived_columns(&meta) {
+        return Err(damaged(&format!("the row of {} differs from its metadata", meta.id)));
+    }
+    Ok(ListRows::of_document(project, &meta))
 }

@@ -5,7 +5,6 @@
 //! state that another one needs.
 
 mod archive;
-mod call_reads;
 mod counters;
 pub mod damage;
 pub mod database;
@@ -42,11 +41,10 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::GroupWriter;
 
-use call_reads::{CallDatabase, RowCache};
 use counters::WriterCounters;
 use damage::KnownDamage;
 use database::Database;
-pub use derived::METADATA_FORMAT;
+pub use derived::{LIST_TABLES, METADATA_FORMAT};
 use read::{changes, documents, entities, history, items, team};
 pub use records::StoreRow;
 use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
@@ -55,7 +53,6 @@ use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 #[derive(Debug, Clone)]
 pub struct RowStore {
     database: Arc<dyn Database>,
-    cache: Arc<RowCache>,
     writer: Arc<GroupWriter<GroupWriterEngine>>,
     counters: Arc<WriterCounters>,
     damage: Arc<KnownDamage>,
@@ -76,46 +73,24 @@ impl RowStore {
         damage: Arc<KnownDamage>,
     ) -> StoreResult<Self> {
         row.check_usable()?;
-        Self::start_writer(database, false, damage)
-    }
-
-    /// Like [`Self::start`], but updates metadata of an older format.
-    pub async fn start_server(database: Arc<dyn Database>) -> StoreResult<Self> {
-        let row = changes::store_row(&*database).await?;
-        row.check_complete()?;
-        if row.metadata_format >= METADATA_FORMAT {
-            row.check_usable()?;
-        }
-        let store = Self::start_writer(database, true, Arc::default())?;
-        if row.metadata_format < METADATA_FORMAT {
-            // Another server may be updating it now, so the next group tries again.
-            if let Err(error) = store.write(|_| Ok(())).await {
-                tracing::warn!(%error, "the metadata was not updated");
-            }
-        }
-        Ok(store)
+        Self::start_writer(database, damage)
     }
 
     /// Starts the writer for a server whose database cannot be reached now. Calls fail until it
     /// can.
     pub fn start_disconnected(database: Arc<dyn Database>) -> StoreResult<Self> {
-        Self::start_writer(database, true, Arc::default())
+        Self::start_writer(database, Arc::default())
     }
 
-    fn start_writer(
-        database: Arc<dyn Database>,
-        may_update_metadata: bool,
-        damage: Arc<KnownDamage>,
-    ) -> StoreResult<Self> {
+    fn start_writer(database: Arc<dyn Database>, damage: Arc<KnownDamage>) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
         let mut engine = GroupWriterEngine::new(database.open_session(), Arc::clone(&damage))?;
         engine.counters = Arc::clone(&counters);
         engine.is_remote = database.is_remote();
-        engine.may_update_metadata = may_update_metadata;
         let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
-        Ok(Self { database, cache: Arc::default(), writer: Arc::new(writer), counters, damage })
+        Ok(Self { database, writer: Arc::new(writer), counters, damage })
     }
 
     /// Runs a job in a group. It may run several times.
@@ -126,7 +101,6 @@ impl RowStore {
     ) -> StoreResult<T> {
         let outcome =
             self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await;
-        self.database.invalidate_call_cache();
         self.noted(outcome)
     }
 
@@ -145,14 +119,6 @@ impl RowStore {
 
 #[async_trait]
 impl DocumentRepository for RowStore {
-    fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
-        if !self.database.is_remote() {
-            return None;
-        }
-        let database = CallDatabase::new(Arc::clone(&self.database), Arc::clone(&self.cache));
-        Some(Arc::new(Self { database: Arc::new(database), ..self.clone() }))
-    }
-
     async fn get(
         &self,
         project: &ProjectKey,

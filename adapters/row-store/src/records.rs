@@ -1,7 +1,6 @@
 //! Encoding of domain values as rows.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +16,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::derived::{METADATA_FORMAT, decode_meta};
-use crate::error::{damaged, refused, unavailable};
+use crate::error::{DATABASE_LABEL, damaged, refused};
 use crate::row::{RowKey, TableRow, Value, Values};
 
 /// Maximum size of a part of a text in bytes. Some databases limit a value to 1 MiB.
@@ -221,7 +220,8 @@ impl PresentRow {
 
 /// The position of the revision in a row of `documents`.
 pub(crate) const REVISION: usize = 3;
-/// Number of columns that derive from the metadata.
+/// The columns that derive from the metadata.
+const FIRST_DERIVED: usize = REVISION + 6;
 const DERIVED_COLUMNS: usize = 5;
 const VALUES_OF_PRESENT: usize = 13;
 
@@ -258,6 +258,12 @@ impl DocumentRow {
         let meta = reader.wide_binary()?.map(|meta| row.share(meta)).unwrap_or_default();
         let present = Some(PresentRow { version, modified, parts, meta, path, origin });
         Ok(Self { revision, number, present })
+    }
+
+    /// The columns that derive from the metadata.
+    pub(crate) fn derived(row: &TableRow) -> TableRow {
+        let values: Vec<_> = row.values().skip(FIRST_DERIVED).take(DERIVED_COLUMNS).collect();
+        TableRow::of(&values)
     }
 
     /// The row of a deleted document.
@@ -437,15 +443,11 @@ impl StoreRow {
     /// Refuses a database that an import is filling, or whose metadata has another format.
     pub fn check_usable(&self) -> StoreResult<()> {
         self.check_complete()?;
-        match self.metadata_format.cmp(&METADATA_FORMAT) {
-            Ordering::Equal => Ok(()),
-            Ordering::Less => Err(unavailable(
-                "its metadata has an older format; start a server of this version to update it",
-            )),
-            Ordering::Greater => Err(unavailable(
-                "its metadata was updated by a newer version of Reqlore; update Reqlore",
-            )),
+        let found = self.metadata_format;
+        if found == METADATA_FORMAT {
+            return Ok(());
         }
+        Err(StoreError::other_format(DATABASE_LABEL, found, METADATA_FORMAT))
     }
 
     /// Refuses a database that an import is filling.

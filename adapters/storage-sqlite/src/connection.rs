@@ -16,7 +16,7 @@ use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
 use crate::rows::{self, QueriedRows};
-use crate::schema::FORMAT;
+use crate::schema::{FORMAT, check_objects};
 use crate::statements::QueryPlan;
 
 /// Size of the page cache: enough for the inner pages of some hundred thousand documents.
@@ -184,7 +184,8 @@ impl ReadPool {
             Err(error) => {
                 // Explains the error better than SQLite's own message.
                 let format = FORMAT.check(&connection, DATABASE_NAME);
-                return Err(damage.note(format.err().unwrap_or(error)));
+                let schema = format.and_then(|()| check_objects(&connection));
+                return Err(damage.note(schema.err().unwrap_or(error)));
             }
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,6 +22,7 @@ use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::error::{QueryError, damaged_object};
 use crate::rows::find_damaged_rows;
+use crate::schema::check_objects;
 
 /// Maximum number of damaged objects in a report.
 const MAX_DAMAGE: usize = 100;
@@ -150,6 +151,10 @@ fn check_table(
     connection: &Connection,
     table: &'static Table,
 ) -> Result<Vec<String>, QueryError> {
+    if *table == STORE {
+        // Once, with the first table.
+        check_objects(connection)?;
+    }
     if worker != CheckWorker::Checksums {
         return sqlite_findings(connection, &format!("integrity_check({})", table.name));
     }
@@ -173,6 +178,10 @@ pub(crate) fn refuse_damage(connection: &Connection) -> Result<(), QueryError> {
 pub(crate) fn find_file_damage(connector: &Connector) -> Result<Vec<String>, QueryError> {
     let connection = connector.open(ConnectionUse::Read)?;
     let transaction = connection.unchecked_transaction()?;
+    match check_objects(&transaction) {
+        Err(error) if error.is_damage() => return Ok(vec![damaged_object(&error)]),
+        checked => checked?,
+    }
     let mut damage = Vec::new();
     let mut add = |found: Result<Vec<String>, QueryError>| {
         match found {
@@ -187,6 +196,8 @@ pub(crate) fn find_file_damage(connector: &Connector) -> Result<Vec<String>, Que
     for table in STAGES.into_iter().flat_map(|(_, tables)| tables) {
         add(find_damaged_rows(&transaction, table, MAX_DAMAGE))?;
     }
+    // Rows with unreadable keys have one name.
+    damage.dedup();
     damage.truncate(MAX_DAMAGE);
     Ok(damage)
 }

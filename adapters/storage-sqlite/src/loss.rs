@@ -63,8 +63,8 @@ impl fmt::Display for CommitLoss {
 impl CommitLoss {
     pub(crate) fn into_error(self, file: &DatabaseFile) -> StoreError {
         let reason = format!(
-            "{self}; put all its files back, {RESTORE_HINT}, or accept the loss with \
-             `reqlore check --accept-loss`"
+            "{self}; put all its files back, accept the loss with `reqlore check --accept-loss`, \
+             or {RESTORE_HINT}"
         );
         refused(&file.shown_path, reason)
     }

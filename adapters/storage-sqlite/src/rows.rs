@@ -3,6 +3,7 @@
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, Table};
+use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_ROWID};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, Row, ToSql};
 
@@ -66,7 +67,10 @@ fn select_into(
     max_rows: usize,
 ) -> Result<bool, QueryError> {
     let Some(tuples) = distinct(&query.tuples) else { return Ok(true) };
-    let mut statement = connection.prepare_cached(&select_text(query, QueryPlan::of(query)))?;
+    let text = select_text(query, QueryPlan::of(query));
+    let mut statement = connection.prepare_cached(&text)?;
+    #[cfg(test)]
+    crate::tests::plans::check(connection, query, &text);
     let mut buffer = RowBuffer::default();
     for tuple in tuples {
         let mut next = bind(&mut statement, 1, tuple.values())?;
@@ -87,6 +91,8 @@ fn select_into(
             found.push(decode(query.table, query.wanted, row, &mut buffer)?);
         }
     }
+    #[cfg(test)]
+    crate::tests::visits::add(&statement, found.len() + query.tuples.len());
     Ok(true)
 }
 
@@ -152,7 +158,7 @@ pub(crate) fn apply(
                 };
                 let checksum = Value::Integer(table.checksum(row));
                 bind(insert, 1, row.values().chain([checksum]))?;
-                insert.raw_execute()?;
+                insert.raw_execute().map_err(|error| insert_error(table, error))?;
             }
             RowChange::Update { row, before } => update(connection, table, row, before)?,
             RowChange::Delete { key, .. } => {
@@ -163,6 +169,16 @@ pub(crate) fn apply(
         }
     }
     Ok(())
+}
+
+/// The store inserts only rows that are missing, so a row with the key is damage.
+fn insert_error(table: &Table, error: rusqlite::Error) -> QueryError {
+    match error.sqlite_error().map(|error| error.extended_code) {
+        Some(SQLITE_CONSTRAINT_PRIMARYKEY | SQLITE_CONSTRAINT_ROWID) => {
+            QueryError::damaged(&format!("the order of table {}", table.name))
+        }
+        _ => error.into(),
+    }
 }
 
 /// Writes the columns that differ. An index whose columns stay the same is not written.

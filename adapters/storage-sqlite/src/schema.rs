@@ -2,6 +2,7 @@
 //!
 //! A file does not change before it is recognized as ours.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -103,6 +104,22 @@ pub(crate) fn prepare_database(
         file.open_commits()?;
         // A process that was killed may have created the files without syncing their names.
         file.sync_folder()?;
+    }
+    Ok(())
+}
+
+/// Fails if a table, an index or the trigger is not as in a new database. SQLite's own check does
+/// not miss them.
+pub(crate) fn check_objects(connection: &Connection) -> Result<(), QueryError> {
+    let mut select = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
+    let found: HashSet<String> =
+        select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let tables: String = TABLES.into_iter().chain([&COMMIT_COUNTER]).map(create_text).collect();
+    for statement in tables.split_terminator(';').chain([PROTECT_AUDIT]) {
+        if !found.contains(statement) {
+            let name = statement.split(' ').nth(2).unwrap_or_default();
+            return Err(QueryError::damaged(&format!("its schema: {name}")));
+        }
     }
     Ok(())
 }

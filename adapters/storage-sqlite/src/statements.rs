@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use reqlore_row_store::row::RowQuery;
 use reqlore_row_store::tables::{
-    BODIES, Column, ColumnType, DOCUMENTS, Index, TABLES, TEXTS, Table,
+    AUDIT, BODIES, Column, ColumnType, DOCUMENTS, Index, TABLES, TEXTS, Table,
 };
 
 use crate::commit_count::COMMIT_COUNTER;
@@ -16,8 +16,8 @@ use crate::commit_count::COMMIT_COUNTER;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueryPlan {
     /// `None` for the key, or for all rows.
-    index: Option<&'static Index>,
-    uses_key: bool,
+    pub(crate) index: Option<&'static Index>,
+    pub(crate) uses_key: bool,
     /// No row is read that is not in the result.
     pub(crate) is_exact: bool,
 }
@@ -131,7 +131,8 @@ fn new_insert_text(table: &Table) -> String {
     columns.push("checksum");
     let numbers: Vec<_> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
     // Without other indexes, replacing is cheaper than a search for a row with the same key.
-    let replace = if table.indexes.is_empty() { " OR REPLACE" } else { "" };
+    let may_replace = table.indexes.is_empty() && *table != AUDIT;
+    let replace = if may_replace { " OR REPLACE" } else { "" };
     let (name, columns, numbers) = (table.name, columns.join(", "), numbers.join(", "));
     format!("INSERT{replace} INTO {name} ({columns}) VALUES ({numbers})")
 }

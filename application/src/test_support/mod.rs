@@ -98,14 +98,14 @@ impl TestApplication {
     }
 
     /// An application on a mock. Calls without an expectation panic.
-    pub(crate) fn on(mut store: MockDocumentRepository) -> Self {
-        store.expect_for_call().returning(|| None);
+    pub(crate) fn on(store: MockDocumentRepository) -> Self {
         Self { store: Arc::new(store), ..Self::new() }
     }
 
     pub(crate) fn ports(&self) -> ApplicationPorts {
         ApplicationPorts {
             documents: Arc::clone(&self.store),
+            read_scope: |call| call,
             history: Arc::clone(&self.history),
             root_files: self.tree.clone(),
             projects: Arc::new(NamedProjects(self.projects.clone())),

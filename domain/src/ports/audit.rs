@@ -4,16 +4,19 @@
 //! rows, in batches, and reads all rows.
 
 use async_trait::async_trait;
+use reqlore_observed_ports::observed;
 
 use super::documents::StoreResult;
 use crate::audit_log::{AuditEvent, AuditRow, ChainHead};
 use crate::timestamp::Timestamp;
 
 /// The append-only chain of audit rows, one for all projects of a storage.
+#[observed]
 #[async_trait]
 pub trait AuditLog: Send + Sync {
     /// Appends events in this order, durably. Rows of concurrent writers may be appended between
     /// them (`rows_are_chained_in_recording_order`).
+    #[operation = "record"]
     async fn append_events(&self, events: Vec<AuditEvent>) -> StoreResult<()>;
 
     /// At most `limit` rows, starting with row `from` (`rows_are_read_from_any_number`).

@@ -8,10 +8,12 @@
 //! repository checks that the case exists.
 
 use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use reqlore_observed_ports::observed;
 use serde::{Deserialize, Serialize};
 
 use super::change_page::{ChangePage, ChangePosition};
@@ -28,16 +30,10 @@ use crate::project_key::ProjectKey;
 
 /// Stores documents by project. No project can access another project's documents
 /// (`projects_are_isolated`).
+#[observed]
 #[cfg_attr(feature = "test-doubles", mockall::automock)]
 #[async_trait]
 pub trait DocumentRepository: Send + Sync {
-    /// Returns a repository for one call, if fewer reads of a database are worth it. Its first
-    /// read sees every commit before it (`reads_of_a_call_see_earlier_commits`). Later ones need
-    /// not see newer commits of others, except after [`Self::changes_since`].
-    fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
-        None
-    }
-
     /// Returns documents in the order of `ids` (`get_keeps_the_order`), `None` for a missing
     /// document (`missing_documents_are_none`). Bodies are returned byte for byte
     /// (`bytes_survive_a_round_trip`).
@@ -164,6 +160,7 @@ pub trait DocumentRepository: Send + Sync {
     /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the same
     /// reference (`lookup_returns_all_claims_of_a_reference`). The result reflects every commit
     /// (`lookup_reflects_every_commit`).
+    #[operation = "named"]
     async fn lookup(
         &self,
         project: &ProjectKey,
@@ -176,6 +173,7 @@ pub trait DocumentRepository: Send + Sync {
     /// are entities, items and sections (`mentions_in_sections_are_backlinks`). Targets share the
     /// metadata of a document (`backlinks_of_several_targets_share_metadata`). The result reflects
     /// every commit (`backlinks_reflect_every_commit`).
+    #[operation = "linking"]
     async fn backlinks(
         &self,
         project: &ProjectKey,
@@ -215,6 +213,7 @@ pub trait DocumentRepository: Send + Sync {
     /// (`position_of_another_writer_is_a_reset`). A storage may start its history with the first
     /// call, so a new reader calls this method first and then reads all documents. The result may
     /// contain deleted documents that the caller has never read.
+    #[operation = "changes"]
     async fn changes_since(
         &self,
         project: &ProjectKey,
@@ -223,6 +222,12 @@ pub trait DocumentRepository: Send + Sync {
         look: Refresh,
     ) -> StoreResult<ChangePage>;
 }
+
+/// Runs a call that only reads. Its first read of a project sees every commit before it. Later ones
+/// need not see newer commits, except after [`DocumentRepository::changes_since`], so a storage may
+/// save round trips.
+pub type ReadScope = for<'a> fn(ReadCall<'a>) -> ReadCall<'a>;
+pub type ReadCall<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Counts the documents of a kind. Reads all their metadata, so it is for administration.
 pub async fn count_documents<R: DocumentRepository + ?Sized>(

@@ -7,6 +7,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use reqlore_observed_ports::observed;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -20,6 +21,7 @@ use crate::timestamp::Timestamp;
 
 /// Reads and erases earlier versions. No project can access another project's history
 /// (`history_is_isolated_by_project`).
+#[observed]
 #[async_trait]
 pub trait DocumentHistory: Send + Sync {
     /// Returns a page of a document's history, newest first

@@ -19,6 +19,7 @@ pub mod id_generator;
 pub mod idempotency;
 pub mod identity;
 pub mod item_list;
+pub mod observed;
 pub mod project_resolver;
 pub mod search;
 pub mod service;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use reqlore_observed_ports::observed;
 
 use super::change_page::ChangePosition;
 use crate::document::{DocumentId, Version};
@@ -30,6 +31,7 @@ pub struct IndexStatus {
 
 /// Ranks the items of each project. A missing, damaged or outdated index is not an error: it is
 /// empty, and callers fill it again.
+#[observed]
 #[async_trait]
 pub trait SearchIndex: Send + Sync {
     /// The position in the storage's history up to which all documents are indexed. `None` for an
@@ -63,6 +65,7 @@ pub trait SearchIndex: Send + Sync {
     /// without one, its position stays. The next search finds the new items, although their
     /// embeddings may follow later ([`SearchHits::pending`]). A call whose future is dropped takes
     /// effect before the next call, or not at all.
+    #[operation = "apply"]
     async fn apply_projections(
         &self,
         project: &ProjectKey,

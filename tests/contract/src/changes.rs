@@ -3,11 +3,9 @@
 use futures_util::future::{join, join_all};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
-use reqlore_domain::ports::documents::{
-    CommitRequest, DocumentChange, ReadSet, Refresh, Revision, Snapshot,
-};
+use reqlore_domain::ports::documents::{DocumentChange, Refresh, Revision};
 
-use crate::{Storage, test_context};
+use crate::Storage;
 
 async fn page(s: &Storage, since: Option<ChangePosition>, limit: usize) -> ChangePage {
     let page = s.store.changes_since(&s.project, since, limit, Refresh::Incremental).await.unwrap();
@@ -55,37 +53,6 @@ pub async fn changes_have_the_order_of_commits(s: &Storage) {
     assert_eq!(pages, [[c, b, a, gone]]);
     assert_eq!(position.revision, now);
     assert_eq!(read_pages(s, position, 10).await, (vec![vec![]], position));
-}
-
-pub async fn reads_of_a_call_see_earlier_commits(s: &Storage) {
-    let id = DocumentId::section("a");
-    let ids = std::slice::from_ref(&id);
-    let since = start(s).await;
-    let mut last_call = None;
-    for body in ["1", "2"] {
-        let call = s.store.for_call().unwrap_or_else(|| s.store.clone());
-        s.put(&id, body).await;
-        // The second read may come from a cache.
-        for _ in 0..2 {
-            let document = call.get(&s.project, ids).await.unwrap().remove(0);
-            assert_eq!(document.unwrap().body, body);
-        }
-        last_call = Some(call);
-    }
-    // After it read the changes, a call sees them.
-    let call = last_call.unwrap();
-    s.put(&id, "3").await;
-    call.changes_since(&s.project, Some(since), 1, Refresh::Incremental).await.unwrap();
-    let document = call.get(&s.project, ids).await.unwrap().remove(0);
-    assert_eq!(document.unwrap().body, "3");
-    // So does one that wrote.
-    let reads = ReadSet { documents: ids.to_vec(), ..ReadSet::default() };
-    let change = DocumentChange::put(id.clone(), "4");
-    let decide = Box::new(move |_: &Snapshot| Ok(vec![change.clone()]));
-    let commit = CommitRequest { read_set: reads, decide, context: test_context() };
-    call.commit(&s.project, commit).await.unwrap();
-    let document = call.get(&s.project, ids).await.unwrap().remove(0);
-    assert_eq!(document.unwrap().body, "4");
 }
 
 pub async fn change_pages_end_with_a_revision(s: &Storage) {

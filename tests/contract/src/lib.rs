@@ -26,6 +26,7 @@ pub mod identity;
 pub mod item_list;
 pub mod items;
 pub mod killed_process;
+pub mod large;
 pub mod model;
 pub mod model_store;
 pub mod seam;
@@ -181,7 +182,7 @@ macro_rules! suite {
                 commit_applies_all_changes concurrent_commits_lose_no_update
                 change_of_an_unread_document_is_rejected empty_commit_keeps_the_revision
                 commits_survive_restart;
-            changes: changes_have_the_order_of_commits reads_of_a_call_see_earlier_commits
+            changes: changes_have_the_order_of_commits
                 change_pages_end_with_a_revision
                 concurrent_commits_skip_no_change changes_without_a_position_are_a_reset
                 future_revision_is_a_reset position_of_another_store_is_a_reset

@@ -205,7 +205,8 @@ pub(crate) async fn diagnostics(
     limit: usize,
 ) -> StoreResult<DiagnosticList> {
     let key = project_key(project).with(&[DIAGNOSTICS.into(), kind.name().into()]);
-    let names = field_key(project, kind, DIAGNOSTICS);
+    // The only value, so that the names are in the order of the key.
+    let names = field_key(project, kind, DIAGNOSTICS).with(&["".into()]);
     let queries = vec![
         RowQuery::keys(&COUNTS, vec![key]),
         RowQuery::keys(&FIELD_VALUES, vec![names]).sorted_by(&["name"]).limited_to(limit),

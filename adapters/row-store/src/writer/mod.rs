@@ -7,7 +7,6 @@
 mod commit;
 mod history;
 mod lists;
-mod rebuild;
 mod team;
 mod transaction;
 
@@ -24,7 +23,6 @@ use reqlore_group_commit::{GroupEngine, GroupOutcome};
 use crate::counters::{WriterCounters, count};
 use crate::damage::KnownDamage;
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
-use crate::derived::METADATA_FORMAT;
 use crate::error::{busy, unavailable};
 use crate::records::{RowReader, StoreRow, document_key, project_key};
 use crate::row::{RowAddress, RowKey, RowQuery, TableRow};
@@ -48,7 +46,7 @@ pub(crate) struct ReadPlan {
 }
 
 impl ReadPlan {
-    /// For an import, which writes while the database is incomplete, and for a rebuild.
+    /// For an import, which writes while the database is incomplete.
     pub(crate) fn of_import() -> Self {
         Self { is_import: true, ..Self::default() }
     }
@@ -111,9 +109,6 @@ pub(crate) struct GroupWriterEngine {
     pub(crate) writer_id: u64,
     /// See [`Database::is_remote`](crate::database::Database::is_remote).
     pub(crate) is_remote: bool,
-    /// It may update metadata of an older format, which servers of older versions cannot use
-    /// afterwards.
-    pub(crate) may_update_metadata: bool,
     /// Jobs of the current group.
     job_count: u64,
     /// The newest time of a change by this writer.
@@ -136,7 +131,6 @@ impl GroupWriterEngine {
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
             is_remote: false,
-            may_update_metadata: false,
             job_count: 0,
             last_time: Timestamp::default(),
             backoff: None,
@@ -195,16 +189,6 @@ impl GroupWriterEngine {
         self.transaction.session.wait(backoff.next_backoff());
         self.backoff = Some(backoff);
         Ok(())
-    }
-
-    /// Checks the database, and updates metadata of an older format if this writer may.
-    fn check_usable(&mut self) -> StoreResult<()> {
-        let row = self.store_row()?;
-        row.check_complete()?;
-        if row.metadata_format < METADATA_FORMAT && self.may_update_metadata {
-            return self.rebuild_metadata(row);
-        }
-        row.check_usable()
     }
 
     fn retry(&mut self, error: SessionError) -> StoreResult<GroupOutcome> {
@@ -290,7 +274,7 @@ impl GroupEngine for GroupWriterEngine {
         if plans.iter().all(|plan| plan.is_import) {
             return Ok(());
         }
-        let usable = self.check_usable();
+        let usable = self.store_row().and_then(|row| row.check_usable());
         usable.inspect_err(|_| self.transaction.roll_back())
     }
 

@@ -106,15 +106,10 @@ impl GroupTransaction {
         Ok(())
     }
 
-    /// Forgets the rows that were read and written, to limit the memory of a large job.
-    pub(crate) fn forget_rows(&mut self) {
-        self.known.clear();
-        self.known_prefixes.clear();
-    }
-
     /// Forgets everything about the last transaction.
     fn forget(&mut self) {
-        self.forget_rows();
+        self.known.clear();
+        self.known_prefixes.clear();
         self.pending.clear();
         self.undo.clear();
         self.has_writes = false;
@@ -222,7 +217,7 @@ impl GroupTransaction {
     }
 
     /// Writes the pending changes, in one round trip.
-    pub(crate) fn flush(&mut self) -> StoreResult<()> {
+    fn flush(&mut self) -> StoreResult<()> {
         self.check_failure()?;
         let mut changes: Vec<(&'static Table, Vec<RowChange>)> = Vec::new();
         for (address, before) in std::mem::take(&mut self.pending) {

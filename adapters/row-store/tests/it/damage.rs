@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_contract::{Storage, run};
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
-
-use reqlore_row_store::RowStore;
-use reqlore_row_store::database::{Database, RowSource, WriteSession};
-use reqlore_row_store::row::{RowQuery, TableRow};
+use reqlore_domain::ports::storage_health::StorageHealth as _;
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
+use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{BODIES, ColumnType, DOCUMENTS, Table};
+use reqlore_row_store::{LIST_TABLES, RowStore};
 use reqlore_storage_memory::database::MemoryDatabase;
 
 /// A database that finds each row of a table by each query.
@@ -53,4 +55,89 @@ fn row_that_does_not_match_its_query_is_damage() {
     let none =
         DocumentFilter { after_name: Some("a".into()), ..DocumentFilter::of_kind(ids[0].kind) };
     run(wrong.find(&storage.project, &none)).unwrap_err();
+}
+
+const REQUIREMENT_PATH: &str = ".reqlore/backlog/requirements/REQ-001.md";
+
+/// A database with three requirements, of which one has a diagnostic, and two entities, of which
+/// one has a tag. All rows are intact.
+fn database_with_lists() -> (Arc<MemoryDatabase>, RowStore) {
+    let database = MemoryDatabase::new(1, None);
+    let shared: Arc<dyn Database> = Arc::clone(&database) as _;
+    let store = run(RowStore::start(shared)).unwrap();
+    let storage = Storage::in_memory(store.clone());
+    let requirement = DocumentKind::Item(ItemKind::Requirement);
+    for (kind, name, text) in [
+        (requirement, "REQ-001", "---\ntitle: A\nstatus: Active\nuser_story: US-001\n---\n"),
+        (requirement, "REQ-002", "---\ntitle: B\n---\n"),
+        (requirement, "REQ-003", "---\ntitle: [\n---\n"),
+        (DocumentKind::Entity, "ideas/a", "---\ntags: [x]\n---\n"),
+        (DocumentKind::Entity, "ideas/b", ""),
+    ] {
+        run(storage.put(&DocumentId { kind, name: name.to_owned() }, text));
+    }
+    (database, store)
+}
+
+/// Writes a change of a row past the store.
+fn write(database: &Arc<MemoryDatabase>, table: &'static Table, change: RowChange) {
+    let mut session = database.open_session();
+    session.begin(&[]).unwrap();
+    session.write(vec![(table, vec![change])]).unwrap();
+    assert!(matches!(session.commit(), CommitOutcome::Committed));
+}
+
+#[test]
+fn lists_that_differ_from_the_documents_are_damage() {
+    for table in LIST_TABLES {
+        let last = table.columns.len() - 1;
+        let other = match table.columns[last].kind {
+            ColumnType::Integer => Value::Integer(7),
+            _ => Value::Text("other"),
+        };
+        let changes: [&dyn Fn(TableRow) -> RowChange; 3] = [
+            &|row| RowChange::Delete { key: row.prefix(table.key_width), before: Some(row) },
+            &|row| RowChange::Insert(row.replace(last, other)),
+            &|row| RowChange::Insert(row.replace(1, "other".into())),
+        ];
+        for change in changes {
+            let (database, store) = database_with_lists();
+            assert_eq!(run(store.find_damage()).unwrap(), Vec::<String>::new());
+            let change = change(database.rows(table).values().next().unwrap().clone());
+            write(&database, table, change.clone());
+            let expected = format!("the list {} differs from the documents", table.name);
+            assert_eq!(run(store.find_damage()).unwrap(), [expected], "{change:?}");
+        }
+    }
+}
+
+#[test]
+fn columns_that_differ_from_the_metadata_are_damage() {
+    for (column, value) in [
+        ("reference", Value::Text("REQ-009")),
+        ("position", Value::Binary(b"\0")),
+        ("status", Value::Text("Obsolete")),
+        ("type", Value::Text("Data")),
+        ("parent", Value::Text("US-002")),
+        ("parent", Value::Null),
+    ] {
+        let (database, store) = database_with_lists();
+        let rows = database.rows(&DOCUMENTS);
+        let before = rows.values().find(|row| row.value(2) == Value::Text("REQ-001")).unwrap();
+        let row = before.replace(DOCUMENTS.index_of(column).unwrap(), value);
+        write(&database, &DOCUMENTS, RowChange::Update { row, before: before.clone() });
+        let expected = [format!("the row of {REQUIREMENT_PATH} differs from its metadata")];
+        assert_eq!(run(store.find_damage()).unwrap(), expected, "{column}");
+    }
+}
+
+#[test]
+fn check_lists_each_damaged_document() {
+    let (database, store) = database_with_lists();
+    for row in database.rows(&BODIES).values().take(3).cloned() {
+        let changed = row.replace(BODIES.columns.len() - 1, Value::Binary(b"other"));
+        write(&database, &BODIES, RowChange::Update { row: changed, before: row });
+    }
+    let paths = [".ixchel/ideas/a.md", ".ixchel/ideas/b.md", REQUIREMENT_PATH];
+    assert_eq!(run(store.find_damage()).unwrap(), paths);
 }

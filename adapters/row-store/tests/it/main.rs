@@ -3,12 +3,11 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
-mod call_reads;
 mod change_reader;
 mod contract;
 mod damage;
+mod groups;
 mod lost_commits;
-mod pruned_writers;
 mod simulation;
 mod simulation_checks;
 mod turns;

@@ -285,8 +285,8 @@ fn run_seed(seed: u64) -> String {
     story
 }
 
-/// The number of documents that a call reads.
-const READS_OF_CALL: usize = 3;
+/// The number of documents that a client reads in turn.
+const READS_IN_TURN: usize = 3;
 
 async fn run_client(world: Rc<World>, client: usize) {
     for number in 0..OPERATIONS {
@@ -300,15 +300,14 @@ async fn run_client(world: Rc<World>, client: usize) {
     }
 }
 
-/// Reads documents in one call. What it reads later may come from the cache of its server.
+/// Reads documents one after the other.
 async fn read(world: &World) {
     let server = world.server();
     let started = world.time();
-    let call = server.store.for_call().unwrap();
-    for _ in 0..READS_OF_CALL {
+    for _ in 0..READS_IN_TURN {
         let (project, id, _) = pick_document(world);
         let ids = [id];
-        let found = world.call(&server, call.get(&world.projects[project], &ids)).await;
+        let found = world.call(&server, server.store.get(&world.projects[project], &ids)).await;
         let [id] = ids;
         let Ok(mut found) = found else { return };
         let version = found.remove(0).map(|document| document.version);

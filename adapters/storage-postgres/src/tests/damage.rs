@@ -1,11 +1,11 @@
 //! Damage that `reqlore check` finds.
 
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::storage_health::StorageHealth;
+use reqlore_domain::ports::documents::StoreError;
 use reqlore_row_store::METADATA_FORMAT;
 use reqlore_row_store::database::{CommitOutcome, Database};
-use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
-use reqlore_row_store::tables::{DOCUMENTS, STORE};
+use reqlore_row_store::row::{RowChange, RowQuery};
+use reqlore_row_store::tables::STORE;
 use reqlore_test_postgres::TestDatabase;
 
 use super::contract::open_on;
@@ -60,70 +60,36 @@ fn lost_text_is_found() {
     assert!(damage.len() == 1 && damage[0].contains("text"), "{damage:?}");
 }
 
-/// A server with another format of metadata derives it again when it starts.
 #[test]
-fn metadata_of_an_older_format_is_derived_again() {
+fn metadata_of_another_format_is_refused() {
     use reqlore_contract::run;
     let database = TestDatabase::new();
     let config = PostgresConfig::parse(&database.url(), &PasswordSources::default()).unwrap();
     let storage = run(open_on(&database.url()));
-    run(async {
-        for number in 1..=150 {
-            let id = DocumentId::section(format!("s{number}"));
-            storage.put(&id, "# Section\n\nSee REQ-001.").await;
-        }
-        storage.delete(&DocumentId::section("s7")).await;
-    });
-    let large: &str = Box::leak("a long text\n".repeat(100_000).into_boxed_str());
-    run(storage.put(&DocumentId::section("large"), large));
-    let all = RowQuery::all(&DOCUMENTS).sorted_by(&["name"]);
-    let before = replace_rows(&config, &all, |_| ());
-    replace_rows(&config, &all, |row| *row = row.replace(META, b"{}"[..].into()));
-    database.query("DELETE FROM links; DELETE FROM counts").unwrap();
-    let set_format = |format: i64| {
-        replace_rows(&config, &RowQuery::all(&STORE), |row| {
-            *row = row.replace(STORE.columns.len() - 1, format.into());
-        });
+    let is_refused = |error: StoreError| {
+        let text = error.to_string();
+        assert!(text.starts_with("the database was written by another version"), "{text}");
     };
-    set_format(METADATA_FORMAT - 1);
-    let outdated = run(storage.store.identity_epoch()).unwrap_err().to_string();
-    assert!(outdated.contains("start a server of this version"), "{outdated}");
-    // Only a server updates it.
-    run(crate::open(config.clone())).unwrap_err();
-
-    let (store, _) = run(crate::open_for_server(config.clone())).unwrap();
-    assert_eq!(replace_rows(&config, &all, |_| ()), before);
-    assert_eq!(run(store.find_damage()).unwrap(), Vec::<String>::new());
-    assert_eq!(run(storage.read_body(&DocumentId::section("s7"))), None);
-    let body = run(storage.read_body(&DocumentId::section("s150"))).unwrap();
-    assert_eq!(body, "# Section\n\nSee REQ-001.");
+    for format in [METADATA_FORMAT - 1, METADATA_FORMAT + 1] {
+        set_format(&config, format);
+        // Opened before.
+        is_refused(run(storage.store.identity_epoch()).unwrap_err());
+        let append = storage.store.save_response("key", String::new());
+        is_refused(run(append).unwrap_err());
+        is_refused(run(crate::open(config.clone())).unwrap_err());
+        is_refused(run(crate::open_for_server(config.clone())).unwrap_err());
+    }
+    set_format(&config, METADATA_FORMAT);
     run(storage.store.identity_epoch()).unwrap();
-
-    set_format(METADATA_FORMAT + 1);
-    let newer = run(crate::open_for_server(config.clone())).unwrap_err().to_string();
-    assert!(newer.contains("update Reqlore"), "{newer}");
+    run(storage.put(&DocumentId::section("kept"), "# Kept"));
 }
 
-/// The column of the metadata in a row of `documents`.
-const META: usize = 17;
-
-/// Changes rows, with valid checksums. Returns the rows before.
-fn replace_rows(
-    config: &PostgresConfig,
-    query: &RowQuery,
-    change: impl Fn(&mut TableRow),
-) -> Vec<TableRow> {
+/// Changes the format of the metadata, with a valid checksum.
+fn set_format(config: &PostgresConfig, format: i64) {
     let mut session = PostgresDatabase::of_config(config.clone()).unwrap().open_session();
-    let before = session.begin(std::slice::from_ref(query)).unwrap().rows.remove(0);
-    let mut changes = Vec::new();
-    for row in &before {
-        let (before, mut row) = (row.clone(), row.clone());
-        if *query.table != DOCUMENTS || row.value(META) != Value::Null {
-            change(&mut row);
-        }
-        changes.push(RowChange::Update { row, before });
-    }
-    session.write(vec![(query.table, changes)]).unwrap();
+    let begun = session.begin(&[RowQuery::all(&STORE)]).unwrap();
+    let before = begun.rows[0][0].clone();
+    let row = before.replace(STORE.columns.len() - 1, format.into());
+    session.write(vec![(&STORE, vec![RowChange::Update { row, before }])]).unwrap();
     assert!(matches!(session.commit(), CommitOutcome::Committed));
-    before
 }

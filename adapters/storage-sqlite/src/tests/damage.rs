@@ -100,6 +100,10 @@ fn removed_or_replaced_database_rejects_writes() {
             assert!(matches!(error, StoreError::Unavailable { .. }), "{name}: {error:?}");
             assert!(message.contains("deleted, emptied, moved or replaced"), "{name}: {message}");
             assert!(!message.contains('/'), "{name}: {message}");
+            if name != "its log deleted" {
+                let read = s.store.get(&s.project, &[DocumentId::section("a")]).await;
+                assert_eq!(error_text(read).1, message, "{name}");
+            }
             assert_eq!(s.store.known_damage(), Some(message), "{name}");
         });
     }
@@ -251,6 +255,29 @@ fn lost_row_of_a_list_is_found_by_the_check() {
         assert_eq!(find(), Vec::<String>::new());
         run_sql(&file, &format!("DELETE FROM {table}"));
         assert_eq!(find(), [format!("the list {table} differs from the documents")]);
+    }
+}
+
+/// SQLite itself does not miss an index or a trigger.
+#[test]
+fn missing_index_or_trigger_is_damage() {
+    for (kind, name) in [
+        ("INDEX", "documents_by_position"),
+        ("TRIGGER", "audit_is_never_changed"),
+        ("TABLE", "links"),
+    ] {
+        let (_folder, file) = database_with_items();
+        run_sql(&file, &format!("DROP {kind} {name}"));
+        run(async {
+            let s = storage(&file);
+            let query = ItemQuery::of_kind(ItemKind::Requirement, 10);
+            let (_, message) = error_text(s.store.items(&s.project, &query).await);
+            let expected = format!("its schema: {name}");
+            assert!(message.contains(&expected) && message.contains("restore"), "{message}");
+            let (_, message) = error_text(try_put(&s, "b").await);
+            assert!(message.contains(&expected), "{message}");
+            assert_eq!(s.store.find_damage().await.unwrap()[0], expected);
+        });
     }
 }
 

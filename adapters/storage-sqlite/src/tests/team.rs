@@ -12,8 +12,12 @@ use reqlore_domain::ports::documents::{
 use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_row_store::database::{CommitOutcome, SessionError, WriteSession as _};
+use reqlore_row_store::row::{RowChange, RowQuery, TableRow};
+use reqlore_row_store::tables::{BODIES, STORE};
 
 use super::{database_path, error_text, run_sql, storage};
+use crate::session::SqliteSession;
 
 /// Returns a commit of these sections; the name of the first one is the idempotency key.
 fn commit(sections: &[(&str, &str)]) -> CommitRequest {
@@ -139,6 +143,51 @@ fn audit_rows_cannot_be_changed() {
         let changed = other.execute("UPDATE audit SET text = ''", []);
         assert!(changed.unwrap_err().to_string().contains("never changed"));
     });
+}
+
+/// The number of the newest row was damaged, or is of an older copy.
+#[test]
+fn existing_audit_row_is_never_replaced() {
+    let (_folder, file) = database_path();
+    run(async {
+        let s = storage(&file);
+        s.store.append_events(vec![audit_event("a", 1), audit_event("b", 1)]).await.unwrap();
+        let before = verified_rows(&*s.store).await;
+        let number = STORE.index_of("audit_number").unwrap();
+        super::change_rows(&file, &STORE, |row| row.replace(number, 1.into()));
+        let (error, message) = error_text(s.store.append_events(vec![audit_event("c", 1)]).await);
+        assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
+        assert!(message.contains("table audit"), "{message}");
+        assert_eq!(s.store.rows(1, 9).await.unwrap(), before);
+        assert!(s.store.known_damage().is_some(), "writes stop");
+    });
+}
+
+/// SQLite rolls back the transaction itself.
+#[test]
+fn full_database_fails_the_whole_group() {
+    let (_folder, file) = database_path();
+    let (connector, connection) = crate::open_for_writing(&file).unwrap();
+    connection.pragma_update(None, "max_page_count", 100).unwrap();
+    let mut session = SqliteSession::exclusive(connector, connection).unwrap();
+    let row =
+        |bytes: &[u8]| TableRow::of(&["p".into(), "k".into(), "n".into(), 0.into(), bytes.into()]);
+    let put = |bytes: &[u8]| vec![(&BODIES as _, vec![RowChange::Insert(row(bytes))])];
+    session.begin(&[]).unwrap();
+    session.write(put(b"small")).unwrap();
+    let SessionError::Failed(error) = session.write(put(&[b'x'; 500_000])).unwrap_err() else {
+        panic!("a full disk is no conflict");
+    };
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    let message = error.to_string();
+    assert!(message.contains("no space") && message.contains("nothing was written"), "{message}");
+    session.write(put(b"later")).unwrap_err();
+    assert!(matches!(session.commit(), CommitOutcome::NotWritten(_)));
+    let all = [RowQuery::all(&BODIES)];
+    assert_eq!(session.begin(&all).unwrap().rows, [Vec::new()]);
+    session.write(put(b"next")).unwrap();
+    assert!(matches!(session.commit(), CommitOutcome::Committed));
+    assert_eq!(session.begin(&all).unwrap().rows, [vec![row(b"next")]]);
 }
 
 #[test]

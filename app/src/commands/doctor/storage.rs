@@ -169,8 +169,7 @@ fn check_content(
     let damage = composition::block_on(check::find_damage(&**store, ""))??;
     if let Some(first) = damage.first() {
         let message = format!("{} is damaged: {}", config.storage, first.message);
-        let next = "run `reqlore check` to list all damage; writes stay disabled until a restart \
-                    that finds none";
+        let next = "run `reqlore check` to list all damage; a server that finds it refuses writes";
         report.problem(message, next);
         return Ok(());
     }

@@ -10,3 +10,4 @@ mod session;
 mod sql_subset;
 mod support;
 mod tls;
+mod visits;

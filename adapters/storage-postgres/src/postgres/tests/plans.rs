@@ -79,9 +79,9 @@ fn lookups_use_the_primary_key_of_an_analyzed_table() {
 
 /// A database that remembers the queries of all reads.
 #[derive(Debug)]
-struct RecordingDatabase {
-    database: PostgresDatabase,
-    queries: Mutex<Vec<RowQuery>>,
+pub(super) struct RecordingDatabase {
+    pub(super) database: PostgresDatabase,
+    pub(super) queries: Arc<Mutex<Vec<RowQuery>>>,
 }
 
 #[async_trait]
@@ -135,8 +135,7 @@ fn each_index_serves_a_query_and_no_list_scans_its_table() {
         }
         server.database.query(&format!("ANALYZE {}", table.name)).unwrap();
     }
-    let database =
-        Arc::new(RecordingDatabase { database: server.open(), queries: Mutex::default() });
+    let database = Arc::new(RecordingDatabase { database: server.open(), queries: Arc::default() });
     server.runtime.block_on(async {
         let store = RowStore::start(Arc::clone(&database) as Arc<dyn Database>);
         read_by_indexes(&store.await.unwrap()).await;

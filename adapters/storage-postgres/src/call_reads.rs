@@ -1,17 +1,20 @@
 //! Reads of one call. The first asks the database, and so learns the state of the project. Later
 //! ones find rows that this server read in the same state.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::ports::documents::StoreResult;
-
-use crate::database::{Database, RowSource, WriteSession};
-use crate::row::{RowKey, RowQuery, TableRow};
-use crate::tables::{BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, LINKS, PROJECTS, Table};
+use reqlore_domain::ports::documents::{ReadCall, StoreResult};
+use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
+use reqlore_row_store::row::{RowKey, RowQuery, TableRow};
+use reqlore_row_store::tables::{
+    BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, LINKS, PROJECTS, Table,
+};
+use tokio::task_local;
 
 /// Tables with rows that change only with the row of their project.
 static CACHED_TABLES: [&Table; 6] =
@@ -26,7 +29,7 @@ type ProjectState = Option<TableRow>;
 
 /// Rows that this server read, for all its calls.
 #[derive(Default)]
-pub(crate) struct RowCache {
+struct RowCache {
     contents: Mutex<CacheContents>,
 }
 
@@ -99,33 +102,38 @@ fn size_bytes(query: &RowQuery, result: &[TableRow]) -> usize {
     QUERY_BYTES + rows.map(|row| ROW_BYTES + row.as_bytes().len()).sum::<usize>()
 }
 
-/// The database for the reads of one call.
-pub(crate) struct CallDatabase {
+/// A database whose calls share rows.
+#[derive(Debug)]
+pub(crate) struct CallReads {
     database: Arc<dyn Database>,
-    cache: Arc<RowCache>,
-    /// The project that the call read last, and its state.
-    seen: Mutex<Option<(RowKey, ProjectState)>>,
+    cache: RowCache,
 }
 
-impl fmt::Debug for CallDatabase {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("CallDatabase").finish_non_exhaustive()
-    }
+task_local! {
+    /// The project that the present call read last, and its state.
+    static SEEN: RefCell<Option<(RowKey, ProjectState)>>;
 }
 
-impl CallDatabase {
-    pub(crate) fn new(database: Arc<dyn Database>, cache: Arc<RowCache>) -> Self {
-        Self { database, cache, seen: Mutex::new(None) }
-    }
+/// Runs a call that only reads: what it reads again, and what other calls read in the same state of
+/// the project, is not asked again.
+pub fn in_read_scope(call: ReadCall<'_>) -> ReadCall<'_> {
+    Box::pin(SEEN.scope(RefCell::default(), call))
+}
 
-    fn lock_seen(&self) -> MutexGuard<'_, Option<(RowKey, ProjectState)>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The state of the project that the call has seen.
+fn seen_state(project: &RowKey) -> Option<ProjectState> {
+    let seen = SEEN.try_with(|seen| seen.borrow().clone()).ok().flatten()?;
+    (seen.0 == *project).then_some(seen.1)
+}
 
-    /// The state of the project that the call has seen.
-    fn seen_state(&self, project: &RowKey) -> Option<ProjectState> {
-        let seen = self.lock_seen();
-        seen.as_ref().filter(|(seen, _)| seen == project).map(|(_, state)| state.clone())
+fn set_seen(seen: Option<(RowKey, ProjectState)>) {
+    // Fails outside of calls.
+    let _ = SEEN.try_with(|present| present.replace(seen));
+}
+
+impl CallReads {
+    pub(crate) fn new(database: impl Database + 'static) -> Arc<Self> {
+        Arc::new(Self { database: Arc::new(database), cache: RowCache::default() })
     }
 
     /// Asks the database for results and for the state of the project.
@@ -141,7 +149,7 @@ impl CallDatabase {
         for (query, result) in queries.iter().zip(&results) {
             self.cache.insert(project, &state, query.clone(), result);
         }
-        *self.lock_seen() = Some((project.clone(), state.clone()));
+        set_seen(Some((project.clone(), state.clone())));
         Ok((state, results))
     }
 }
@@ -158,14 +166,17 @@ fn project_of(queries: &[RowQuery]) -> Option<RowKey> {
 }
 
 #[async_trait]
-impl RowSource for CallDatabase {
+impl RowSource for CallReads {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
-        let Some(project) = project_of(&queries) else {
-            // After reading the changes of a project, a call must not see an earlier state.
-            self.invalidate_call_cache();
+        let is_in_call = SEEN.try_with(|_| ()).is_ok();
+        let Some(project) = project_of(&queries).filter(|_| is_in_call) else {
+            if queries.iter().any(|query| *query.table == PROJECTS) {
+                // After reading the changes of a project, a call must not see an earlier state.
+                set_seen(None);
+            }
             return self.database.read(queries).await;
         };
-        let Some(seen) = self.seen_state(&project) else {
+        let Some(seen) = seen_state(&project) else {
             return Ok(self.ask(&project, &queries).await?.1);
         };
         let mut results = self.cache.find(&project, &seen, &queries);
@@ -191,7 +202,7 @@ impl RowSource for CallDatabase {
 }
 
 #[async_trait]
-impl Database for CallDatabase {
+impl Database for CallReads {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
         self.database.begin_snapshot().await
     }
@@ -204,7 +215,7 @@ impl Database for CallDatabase {
         self.database.open_session()
     }
 
-    fn invalidate_call_cache(&self) {
-        *self.lock_seen() = None;
+    fn health(&self) -> DatabaseHealth {
+        self.database.health()
     }
 }
