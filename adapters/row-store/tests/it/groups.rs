@@ -107,3 +107,25 @@ fn old_writers_are_removed_and_their_positions_unknown() {
         assert_eq!(matches!(page, ChangePage::Since { .. }), is_known, "{page:?}");
     }
 }
+
+#[test]
+fn pruned_deletion_leaves_no_row() {
+    let database = MemoryDatabase::new(1, None);
+    let s = open(&database);
+    run(async {
+        let id = DocumentId::section("a");
+        s.put(&id, "x").await;
+        let before = changes(&s, None).await.position();
+        s.delete(&id).await;
+        let deleted = changes(&s, Some(before)).await;
+        assert!(matches!(&deleted, ChangePage::Since { ids, .. } if *ids == [id]), "{deleted:?}");
+        assert_eq!(database.rows(&DOCUMENTS).len(), 1);
+        let later = Timestamp(test_context().at.0 + 1);
+        while s.store.prune_history(later).await.unwrap() > 0 {}
+        assert_eq!(database.rows(&DOCUMENTS).len(), 0);
+        let unknown = changes(&s, Some(before)).await;
+        assert!(matches!(unknown, ChangePage::Reset { .. }), "{unknown:?}");
+        let newest = changes(&s, Some(deleted.position())).await;
+        assert!(matches!(&newest, ChangePage::Since { ids, .. } if ids.is_empty()), "{newest:?}");
+    });
+}
