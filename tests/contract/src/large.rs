@@ -156,12 +156,12 @@ async fn read_documents(s: &Storage, check: &mut impl FnMut(&str)) {
 
 async fn read_lists(s: &Storage, check: &mut impl FnMut(&str)) {
     let (store, project, kind) = (&s.store, &s.project, ItemKind::Requirement);
-    let story = Reference { kind: ItemKind::UserStory, number: 7 };
+    let parent = Reference { kind: ItemKind::UserStory, number: 7 };
     let all = ItemFilter::default();
     let status = Some(Status::Active);
     let requirement_type = Some(RequirementType::ALL[1]);
     let priority = Priority::new(2);
-    let parents = Some(BTreeSet::from([story, Reference { number: 8, ..story }]));
+    let parents = Some(BTreeSet::from([parent, Reference { number: 8, ..parent }]));
     for (name, filter) in [
         ("items", all.clone()),
         ("items of a status", ItemFilter { status, ..all.clone() }),
@@ -179,7 +179,7 @@ async fn read_lists(s: &Storage, check: &mut impl FnMut(&str)) {
         store.items(project, &query).await.unwrap();
         check(name);
     }
-    store.child_statuses(project, kind, &[story]).await.unwrap();
+    store.child_statuses(project, kind, &[parent]).await.unwrap();
     check("child statuses");
     let stories = DocumentKind::Item(ItemKind::UserStory);
     assert_eq!(store.diagnostics(project, stories, 20).await.unwrap().metadata.len(), 20);
