@@ -2,6 +2,7 @@
 //! servers, and single properties.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue fails")]
+#![expect(clippy::print_stdout, reason = "a simulation prints its seeds")]
 
 mod change_reader;
 mod contract;
