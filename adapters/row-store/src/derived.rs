@@ -47,7 +47,7 @@ pub(crate) struct ListRows {
     pub(crate) counts: BTreeMap<RowAddress, i64>,
 }
 
-/// The tables whose rows derive from metadata.
+/// The tables of [`ListRows`].
 pub static LIST_TABLES: [&Table; 4] = [&LINKS, &FIELD_VALUES, &ITEM_COUNTS, &COUNTS];
 
 impl ListRows {
