@@ -18,14 +18,14 @@ use crate::seeded_random::SeededRandom;
 
 /// The rows of a table by their key.
 pub type Rows = BTreeMap<RowKey, TableRow>;
-/// The committed rows by table.
-pub type CommittedRows = BTreeMap<&'static str, Arc<Rows>>;
+/// The committed rows by table. Clones share them.
+pub type CommittedRows = Arc<BTreeMap<&'static str, Arc<Rows>>>;
 /// The rows of a transaction by table and key, `None` for a deleted one.
 type PendingRows = BTreeMap<&'static str, BTreeMap<RowKey, Option<TableRow>>>;
 /// Called repeatedly while a writer waits for another one.
 pub type WaitTurn = Arc<dyn Fn() + Send + Sync>;
 
-/// Servers share it by `Arc`.
+/// Tables of rows, sorted by key. Servers share the database by `Arc`.
 pub struct MemoryDatabase {
     state: Mutex<SharedState>,
     writer_ended: Condvar,
@@ -70,7 +70,7 @@ impl MemoryDatabase {
             tables.insert(table.name, Arc::new(rows));
         }
         Arc::new_cyclic(|myself| Self {
-            state: Mutex::new(SharedState { tables, is_locked: false }),
+            state: Mutex::new(SharedState { tables: Arc::new(tables), is_locked: false }),
             writer_ended: Condvar::new(),
             wait_turn,
             random: Mutex::new(random),
@@ -255,8 +255,9 @@ impl WriteSession for MemorySession {
             return CommitOutcome::NotWritten(error);
         };
         let mut state = self.database.lock();
+        let tables = Arc::make_mut(&mut state.tables);
         for (table, changed) in pending {
-            let rows = Arc::make_mut(state.tables.get_mut(table).unwrap());
+            let rows = Arc::make_mut(tables.get_mut(table).unwrap());
             for (key, row) in changed {
                 match row {
                     Some(row) => rows.insert(key, row),

@@ -1,7 +1,7 @@
-//! The smallest driver of the row store: tables in memory, for tests and as the example of a driver.
+//! The smallest driver of the row store: tables in memory, for tests and as the example of a
+//! driver, and the other ports that tests of tools need.
 //!
-//! It refuses what another database would refuse, and returns rows without an order in a random one.
-//! This crate also has the other ports that tests of tools need.
+//! It refuses what another database would refuse. Rows without an order are in a random one.
 
 #![expect(clippy::missing_panics_doc, clippy::unwrap_used, reason = "only tests use it")]
 

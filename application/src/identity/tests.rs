@@ -341,7 +341,7 @@ async fn audit_verify_compares_chain_with_expected_row() {
     assert!(empty.is_intact() && empty.newest.hash == RowHash::FIRST);
 }
 
-/// A log that somebody changed, in a storage that does not compare numbers.
+/// A log of changed rows, in a storage that does not compare their numbers.
 struct ChangedLog(Vec<AuditRow>);
 
 #[async_trait]

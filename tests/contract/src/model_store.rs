@@ -68,13 +68,13 @@ impl ModelProject {
         self.marks.get(&kind).copied().unwrap_or_default()
     }
 
-    fn apply(&mut self, project: &ProjectKey, change: &DocumentChange, context: &WriteContext) {
+    fn apply(&mut self, project: &ProjectKey, change: &DocumentChange, made: &WriteContext) {
         let id = change.id();
         self.changed.insert(id.clone(), self.revision);
         if let Some(Reference { kind, number }) = Reference::from_document(id) {
             self.marks.insert(kind, number.max(self.mark(kind)));
         }
-        let (at, origin) = (context.at, context.origin());
+        let (at, origin) = (made.at, made.origin());
         let old = self.documents.get(id);
         let version = change.version();
         // The same text is no new version.

@@ -8,7 +8,6 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
 use reqlore_domain::ports::storage_health::StorageHealth as _;
-
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{BODIES, ColumnType, DOCUMENTS, Table};

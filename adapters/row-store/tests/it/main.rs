@@ -2,13 +2,13 @@
 //! servers, and single properties.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot continue fails")]
+#![expect(clippy::print_stdout, reason = "a simulation prints its seeds")]
 
 mod change_reader;
 mod contract;
 mod damage;
 mod groups;
 mod lost_commits;
-mod pruned_writers;
 mod simulation;
 mod simulation_checks;
 mod turns;
