@@ -5,6 +5,7 @@ mod change_reader;
 mod contract;
 mod damage;
 mod lost_commits;
+mod pending;
 mod simulation;
 mod simulation_checks;
 mod turns;

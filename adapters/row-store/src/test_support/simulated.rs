@@ -15,7 +15,7 @@ use crate::database::{
 use crate::derived::METADATA_FORMAT;
 use crate::records::StoreRow;
 use crate::row::{RowChange, RowKey, RowQuery, TableRow};
-use crate::tables::{STORE, TABLES, Table};
+use crate::tables::{PENDING, STORE, TABLES, Table};
 
 /// The rows of a table by their key.
 pub type Rows = BTreeMap<RowKey, TableRow>;
@@ -63,7 +63,7 @@ impl SimulatedDatabase {
             metadata_format: METADATA_FORMAT,
         };
         let mut tables = BTreeMap::new();
-        for table in TABLES {
+        for table in TABLES.into_iter().chain([&PENDING]) {
             let mut rows = Rows::new();
             if table == &STORE {
                 rows.insert(StoreRow::key(), row.encode());

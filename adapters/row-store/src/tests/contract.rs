@@ -32,3 +32,22 @@ mod on_a_simulated_database_with_faults {
     reqlore_contract::suite!(storage_on(faulty()));
     reqlore_contract::history_suite!(storage_on(faulty()));
 }
+
+mod without_a_thread {
+    use super::*;
+    use crate::read::changes::store_row;
+
+    fn open() -> impl Future<Output = Storage> {
+        let database: Arc<dyn Database> = SimulatedDatabase::new(1, None);
+        let open = move || {
+            let database = Arc::clone(&database);
+            async {
+                store_row(&*database).await?.check_complete()?;
+                RowStore::without_thread(database, Arc::default())
+            }
+        };
+        async { Storage::reopenable(open).await.unwrap() }
+    }
+
+    reqlore_contract::suite!(open());
+}
