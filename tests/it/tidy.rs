@@ -22,21 +22,15 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "reqlore-durable-fs",
             "reqlore-git-runner",
             "reqlore-local-state",
-            "reqlore-sqlite-team",
+            "reqlore-row-store",
+            "reqlore-storage-sqlite",
         ],
     ),
-    ("reqlore-local-state", &["reqlore-domain", "reqlore-durable-fs", "reqlore-sqlite-team"]),
+    ("reqlore-local-state", &["reqlore-domain", "reqlore-durable-fs", "reqlore-storage-sqlite"]),
     (
         "reqlore-storage-sqlite",
-        &[
-            "reqlore-domain",
-            "reqlore-durable-fs",
-            "reqlore-group-commit",
-            "reqlore-row-store",
-            "reqlore-sqlite-team",
-        ],
+        &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit", "reqlore-row-store"],
     ),
-    ("reqlore-sqlite-team", &["reqlore-domain"]),
     ("reqlore-storage-sled", &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit"]),
     ("reqlore-row-store", &["reqlore-domain", "reqlore-group-commit"]),
     ("reqlore-storage-postgres", &["reqlore-domain", "reqlore-row-store"]),
@@ -86,7 +80,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
 
 /// Dependencies that only the named crates may use. Tests may use them anywhere.
 const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
-    ("rusqlite", &["reqlore-sqlite-team", "reqlore-storage-sqlite"]),
+    ("rusqlite", &["reqlore-storage-sqlite"]),
     ("sled", &["reqlore-storage-sled"]),
     ("tokio-postgres", &["reqlore-storage-postgres", "reqlore-test-postgres"]),
     ("rmcp", &["reqlore-mcp", "reqlore-transport-http", "reqlore-transport-stdio"]),

@@ -159,6 +159,23 @@ where
     }
 }
 
+/// Runs repeatable work as a group of its own, on the caller's thread.
+pub fn run_alone<E: GroupEngine, T>(
+    engine: &mut E,
+    plan: &E::ReadPlan,
+    mut work: impl FnMut(&mut E) -> StoreResult<T>,
+) -> StoreResult<T> {
+    loop {
+        engine.begin_group(&[plan])?;
+        let outcome = work(engine);
+        match engine.finish_group()? {
+            GroupOutcome::Durable => return outcome,
+            GroupOutcome::Retry => {}
+            GroupOutcome::RetryEachAlone(error) => return Err(error),
+        }
+    }
+}
+
 /// Turns a panic of a decision into an error of its commit, so that the writer continues.
 pub fn catch_panic<T, E: From<StoreError>>(decide: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     match catch_unwind(AssertUnwindSafe(decide)) {

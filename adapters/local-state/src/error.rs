@@ -3,7 +3,10 @@
 use std::io;
 
 use reqlore_domain::ports::documents::StoreError;
-pub use reqlore_sqlite_team::error::refused;
+
+pub fn refused(place: &str, reason: impl Into<String>) -> StoreError {
+    StoreError::Refused { place: place.to_owned(), reason: reason.into() }
+}
 
 /// The error of an I/O operation on `place`; `doing` completes "could not …".
 pub fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {

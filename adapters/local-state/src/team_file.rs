@@ -8,17 +8,16 @@
 use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cap_std::fs::Dir;
 use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
-use reqlore_sqlite_team::error::{LOSS_HINT, RESTORE_HINT};
-use reqlore_sqlite_team::loss_acceptance::LossAcceptance;
-use reqlore_sqlite_team::team_database::{FileGuard, TeamDatabase};
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers};
+use reqlore_storage_sqlite::RESTORE_HINT;
+use reqlore_storage_sqlite::team::{FileGuard, TeamDatabase, accept_team_loss};
 
 use crate::error::not_written;
 use crate::private_file::{PrivateFile, local_folder, writable_local_folder};
@@ -28,13 +27,17 @@ pub const DISPLAY_PATH: &str = ".reqlore/local/team.db";
 /// The database, its log and its index.
 const DATABASE_FILES: [&str; 3] = ["team.db", "team.db-wal", "team.db-shm"];
 const IDENTITY_FILE: &str = "team.id";
-/// The number of the last commit that was recorded here.
-const COMMITS_FILE: &str = "team.commits";
+/// The side file with the number of commits.
+const COMMITS_FILE: &str = "team.db-commits";
 const FORMAT: &str = "reqlore team 1";
 // The names until the files are complete.
 const TEMP_IDENTITY_FILE: &str = "team.id.new";
-const TEMP_COMMITS_FILE: &str = "team.commits.new";
+const TEMP_COMMITS_FILE: &str = "team.db-commits.new";
 const TEMP_DATABASE: &str = "team.new";
+
+/// The next steps after a loss of commits.
+const LOSS_HINT: &str = "put the lost files back, restore a backup with `reqlore restore`, or \
+                         accept the loss with `reqlore check --accept-loss`";
 
 /// The next steps after the loss of the database itself.
 const MOVE_HINT: &str = "put it back; or restore a backup into an empty folder on the same disk \
@@ -84,18 +87,14 @@ pub fn open(
         }
         return Ok(None);
     };
-    let files = TeamFiles {
-        folder: base.join(LOCAL_STATE_DIR),
-        local,
-        identities,
-        counter: OnceLock::new(),
-    };
+    let files =
+        TeamFiles { folder: base.join(LOCAL_STATE_DIR), local, identities, is_incomplete: false };
     // An inspection must not finish the work of a killed process.
     if !read_only {
         files.finish_creation(lock_timeout)?;
     }
     let path = files.folder.join(DATABASE_FILES[0]);
-    TeamDatabase::open(&path, DISPLAY_PATH, read_only, Box::new(files)).map(Some)
+    TeamDatabase::open(&path, DISPLAY_PATH, read_only, Arc::new(files)).map(Some)
 }
 
 /// Creates the database. Does nothing if another process was first.
@@ -112,13 +111,14 @@ struct TeamFiles {
     local: Dir,
     folder: PathBuf,
     identities: [String; 3],
-    counter: OnceLock<CounterFile>,
+    /// Log and index may be missing, because their loss is being accepted.
+    is_incomplete: bool,
 }
 
 impl FileGuard for TeamFiles {
     fn check(&self, is_write: bool) -> StoreResult<()> {
         // Every request reads, so a read checks only the database itself.
-        let count = if is_write { DATABASE_FILES.len() } else { 1 };
+        let count = if is_write && !self.is_incomplete { DATABASE_FILES.len() } else { 1 };
         for (name, identity) in DATABASE_FILES.iter().zip(&self.identities).take(count) {
             let file = PrivateFile::new(&self.local, name);
             let metadata =
@@ -139,42 +139,15 @@ impl FileGuard for TeamFiles {
         }
         Ok(())
     }
-
-    fn recorded_commits(&self) -> StoreResult<u64> {
-        let file = PrivateFile::new(&self.local, COMMITS_FILE);
-        match CommitCounter::read(&self.folder.join(COMMITS_FILE)) {
-            Ok(Some(counter)) => Ok(counter.commits),
-            Ok(None) => Err(file.refused(&format!("is missing or damaged; {LOSS_HINT}"))),
-            Err(error) => Err(file.failed("read it", error)),
-        }
-    }
-
-    fn record_commit(&self, number: u64) {
-        let written = match self.counter.get() {
-            Some(counter) => counter.write(commit_counter(number)),
-            None => CounterFile::open(&self.folder.join(COMMITS_FILE)).and_then(|counter| {
-                self.counter.get_or_init(|| counter).write(commit_counter(number))
-            }),
-        };
-        // The number may lag behind, so the commit itself has succeeded.
-        if let Err(error) = written {
-            tracing::warn!(%error, "the number of a commit was not recorded");
-        }
-    }
-}
-
-/// `team.id` holds the identity of the database, so the counter needs none.
-fn commit_counter(commits: u64) -> CommitCounter {
-    CommitCounter { database_id: DatabaseId([0; 16]), commits }
 }
 
 /// Creates the counter of a database, or replaces that of a lost one.
-fn create_counter(local: &Dir, folder: &Path, commits: u64) -> StoreResult<()> {
+fn create_counter(local: &Dir, folder: &Path, counter: CommitCounter) -> StoreResult<()> {
     let temp = PrivateFile::new(local, TEMP_COMMITS_FILE);
     temp.remove()?;
     temp.create(|_| Ok(Vec::new()))?;
     let path = folder.join(TEMP_COMMITS_FILE);
-    let written = CounterFile::fill(&path, commit_counter(commits), IssuedNumbers::default());
+    let written = CounterFile::fill(&path, counter, IssuedNumbers::default());
     written.map_err(|error| temp.not_written("write it", error))?;
     temp.rename(COMMITS_FILE)
 }
@@ -246,7 +219,8 @@ fn write_database(local: &Dir, base: &Path, options: &CreationOptions) -> StoreR
     temp_database.remove()?;
     // SQLite would create the file readable by all users.
     let metadata = temp_database.create(|_| Ok(Vec::new()))?;
-    TeamDatabase::create(&base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE), DISPLAY_PATH)?;
+    let path = base.join(LOCAL_STATE_DIR).join(TEMP_DATABASE);
+    let counter = TeamDatabase::create(&path, DISPLAY_PATH)?;
     // `team.id` must not be on disk before the rows are.
     let synced = local.open(TEMP_DATABASE).and_then(|opened| opened.sync_all());
     synced.map_err(|error| temp_database.not_written("write it", error))?;
@@ -264,7 +238,7 @@ fn write_database(local: &Dir, base: &Path, options: &CreationOptions) -> StoreR
         }
         identities.push(file_identity(&sidecar.create(|_| Ok(Vec::new()))?));
     }
-    create_counter(local, &base.join(LOCAL_STATE_DIR), 0)?;
+    create_counter(local, &base.join(LOCAL_STATE_DIR), counter)?;
     // The commit point: readers use the database from here on.
     write_identities(local, &identities)?;
     options.pass_checkpoint(CreationStep::IdentitiesWritten)?;
@@ -295,34 +269,26 @@ pub fn accept_loss(
     let _lock = lock_folder(&local, LOCAL_STATE_DIR, "the team data", lock_timeout)?;
     let identities = read_identities(&local)?.ok_or_else(nothing)?;
     let folder = base.join(LOCAL_STATE_DIR);
-    let files = TeamFiles { folder, local, identities, counter: OnceLock::new() };
-    files.check(false)?;
-    let missing = files.missing_sidecars()?;
-    let recorded = match files.recorded_commits() {
-        Err(StoreError::Refused { .. }) => None,
-        recorded => Some(recorded?),
-    };
-    let database = LossAcceptance::open(&files.folder.join(DATABASE_FILES[0]), DISPLAY_PATH)?;
-    let mut losses = Vec::new();
-    for name in missing {
-        losses.push(format!("{name} was missing"));
-    }
-    match recorded {
-        None => losses.push(format!("{COMMITS_FILE} was missing or damaged")),
-        Some(recorded) if database.commits < recorded => {
-            losses.push(format!("team.db has {} of {recorded} commits", database.commits));
+    let files = Arc::new(TeamFiles { folder, local, identities, is_incomplete: true });
+    let recreate = || {
+        let missing = files.missing_sidecars()?;
+        if missing.is_empty() {
+            return Ok(None);
         }
-        Some(_) if losses.is_empty() => return Err(nothing()),
-        Some(_) => {}
+        // Until the last step there is no counter, so a killed process leaves a refused database.
+        PrivateFile::new(&files.local, COMMITS_FILE).remove()?;
+        files.renew_identities()?;
+        Ok(Some(format!("{} was missing", missing.join(" and "))))
+    };
+    let path = files.folder.join(DATABASE_FILES[0]);
+    let guard = Arc::<TeamFiles>::clone(&files);
+    let accepted = accept_team_loss(&path, DISPLAY_PATH, guard, recreate, context)?;
+    // Created again, because it must belong to the owner of the folder.
+    let file = PrivateFile::new(&files.local, COMMITS_FILE);
+    let counter = CommitCounter::read(&files.folder.join(COMMITS_FILE));
+    if let Some(counter) = counter.map_err(|error| file.failed("read it", error))? {
+        create_counter(&files.local, &files.folder, counter)?;
     }
-    losses.push("all tokens were revoked, because a revocation may be lost".to_owned());
-    let accepted = AcceptedLoss { loss: losses.join("; "), raised: Vec::new() };
-    let (now, event) = (context.at, accepted.audit_event(context));
-    // Until the last step there is no counter, so a killed process leaves a refused database.
-    PrivateFile::new(&files.local, COMMITS_FILE).remove()?;
-    files.renew_identities()?;
-    let commits = database.accept(recorded.unwrap_or_default(), event, now)?;
-    create_counter(&files.local, &files.folder, commits)?;
     Ok(accepted)
 }
 

@@ -408,7 +408,7 @@ fn chunk_ranges(records: &[ArchiveRecord]) -> Vec<std::ops::Range<usize>> {
 }
 
 impl GroupWriterEngine {
-    fn put_records(&mut self, records: &[ArchiveRecord]) -> StoreResult<()> {
+    pub(crate) fn put_records(&mut self, records: &[ArchiveRecord]) -> StoreResult<()> {
         let mut revisions = std::collections::HashMap::new();
         let mut rows: Vec<RowAddress> = Vec::new();
         for record in records {

@@ -12,15 +12,17 @@ mod derived;
 pub mod error;
 mod health;
 pub mod loss;
+pub mod pending;
 mod read;
 mod records;
 pub mod row;
 pub mod tables;
 mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
@@ -39,7 +41,7 @@ use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, Stat
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_group_commit::GroupWriter;
+use reqlore_group_commit::{GroupWriter, run_alone};
 
 use counters::WriterCounters;
 use damage::KnownDamage;
@@ -53,12 +55,30 @@ use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 #[derive(Debug, Clone)]
 pub struct RowStore {
     database: Arc<dyn Database>,
-    writer: Arc<GroupWriter<GroupWriterEngine>>,
+    writer: Arc<Writer>,
     counters: Arc<WriterCounters>,
     damage: Arc<KnownDamage>,
 }
 
+#[derive(Debug)]
+enum Writer {
+    Thread(GroupWriter<GroupWriterEngine>),
+    /// Each job is a group of its own, on the thread of its caller.
+    Caller(Box<Mutex<GroupWriterEngine>>),
+}
+
 impl RowStore {
+    /// Writes on the threads of callers, which may block.
+    pub fn without_thread(
+        database: Arc<dyn Database>,
+        damage: Arc<KnownDamage>,
+    ) -> StoreResult<Self> {
+        let engine = GroupWriterEngine::new(database.open_session(), Arc::clone(&damage))?;
+        let counters = Arc::clone(&engine.counters);
+        let writer = Arc::new(Writer::Caller(Box::new(Mutex::new(engine))));
+        Ok(Self { database, writer, counters, damage })
+    }
+
     /// Starts the writer of a database that has its tables. Fails if an import is filling it, or
     /// if its metadata has another format.
     pub async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
@@ -90,7 +110,8 @@ impl RowStore {
         let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
-        Ok(Self { database, writer: Arc::new(writer), counters, damage })
+        let writer = Arc::new(Writer::Thread(writer));
+        Ok(Self { database, writer, counters, damage })
     }
 
     /// Runs a job in a group. It may run several times.
@@ -99,8 +120,15 @@ impl RowStore {
         plan: ReadPlan,
         mut work: impl FnMut(&mut GroupWriterEngine) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let outcome =
-            self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await;
+        let outcome = match &*self.writer {
+            Writer::Thread(writer) => {
+                writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await
+            }
+            Writer::Caller(engine) => {
+                let mut engine = engine.lock().unwrap_or_else(PoisonError::into_inner);
+                run_alone(&mut *engine, &plan, |engine| engine.run_job(&mut work))
+            }
+        };
         self.noted(outcome)
     }
 
@@ -115,6 +143,12 @@ impl RowStore {
     fn noted<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
         outcome.map_err(|error| self.damage.note(error))
     }
+}
+
+/// The result of a call of a database that works on the caller's thread.
+pub fn poll_ready<T>(call: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+    let waited = || Err(StoreError::Internal("a database waited".to_owned()));
+    call.now_or_never().unwrap_or_else(waited)
 }
 
 #[async_trait]

@@ -3,19 +3,22 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use futures_util::FutureExt as _;
 use reqlore_domain::backlog::Reference;
+use reqlore_domain::identity::Token;
 use reqlore_domain::ports::accepted_loss::{AcceptedLoss, KnownReferences};
 use reqlore_domain::ports::archive::{HighWaterMark, RecordReader as _};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_group_commit::{GroupEngine as _, GroupOutcome};
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_group_commit::run_alone;
 
 use crate::archive::SnapshotReader;
 use crate::database::{RowSource, WriteSession};
+use crate::poll_ready;
 use crate::read::read_one;
+use crate::records::{decode_token, encode_token};
 use crate::row::{RowQuery, TableRow, Value};
-use crate::tables::IDEMPOTENCY;
+use crate::tables::{IDEMPOTENCY, TOKENS};
 use crate::writer::{GroupWriterEngine, ReadPlan, random};
 
 /// Accepts that a database lost commits: raises its sequences above every number that its content
@@ -34,14 +37,30 @@ pub fn accept_loss(
         return Err(StoreError::Internal("the session is used".to_owned()));
     };
     let session = session.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let marks = known.into_high_water_marks();
+    write_loss(session, move |engine| engine.raise_and_audit(&loss, &marks, &context))
+}
+
+/// Accepts that a database without documents lost commits: revokes all tokens, because a revocation
+/// may be lost, appends an audit row with the loss, and gives it a new ID.
+pub fn accept_team_loss(
+    session: Box<dyn WriteSession>,
+    loss: &str,
+    context: WriteContext,
+) -> StoreResult<AcceptedLoss> {
+    let loss = format!("{loss}; all tokens were revoked, because a revocation may be lost");
+    write_loss(session, move |engine| {
+        engine.revoke_tokens(context.at)?;
+        engine.raise_and_audit(&loss, &[], &context)
+    })
+}
+
+fn write_loss(
+    session: Box<dyn WriteSession>,
+    mut work: impl FnMut(&mut GroupWriterEngine) -> StoreResult<AcceptedLoss>,
+) -> StoreResult<AcceptedLoss> {
     let mut engine = GroupWriterEngine::new(session, Arc::default())?;
-    engine.begin_group(&[&ReadPlan::default()])?;
-    let raised = engine.run_job(|engine| engine.raise_and_audit(loss, known, context));
-    match engine.finish_group()? {
-        GroupOutcome::Durable => raised,
-        GroupOutcome::RetryEachAlone(error) => Err(error),
-        GroupOutcome::Retry => Err(StoreError::Internal("the loss was not accepted".to_owned())),
-    }
+    run_alone(&mut engine, &ReadPlan::default(), |engine| engine.run_job(&mut work))
 }
 
 /// Collects the references in all records and in idempotency records.
@@ -69,28 +88,37 @@ fn known_references(session: &Arc<Mutex<Box<dyn WriteSession>>>) -> StoreResult<
         }
         Ok(known)
     };
-    // A session never waits.
-    let waited = || Err(StoreError::Internal("a session waited".to_owned()));
-    read.now_or_never().unwrap_or_else(waited)
+    poll_ready(read)
 }
 
 impl GroupWriterEngine {
+    fn revoke_tokens(&mut self, now: Timestamp) -> StoreResult<()> {
+        for row in self.transaction.select_one(RowQuery::all(&TOKENS))? {
+            let token = decode_token(&row)?;
+            if token.revoked_at.is_none() {
+                let token = Token { revoked_at: Some(now), ..token };
+                self.transaction.put(&TOKENS, encode_token(&token)?);
+            }
+        }
+        self.renew_epoch()
+    }
+
     fn raise_and_audit(
         &mut self,
-        loss: String,
-        known: KnownReferences,
-        context: WriteContext,
+        loss: &str,
+        marks: &[HighWaterMark],
+        context: &WriteContext,
     ) -> StoreResult<AcceptedLoss> {
-        let mut accepted = AcceptedLoss { loss, raised: Vec::new() };
-        for mark in known.into_high_water_marks() {
-            let HighWaterMark { project, kind, number } = &mark;
+        let mut accepted = AcceptedLoss { loss: loss.to_owned(), raised: Vec::new() };
+        for mark in marks {
+            let HighWaterMark { project, kind, number } = mark;
             if self.raise_sequence(project, kind.name(), *number)? {
                 let row = self.project_row(project)?;
                 self.begin_revision(project, row)?;
-                accepted.raised.push(mark);
+                accepted.raised.push(mark.clone());
             }
         }
-        self.append_events(accepted.audit_event(context))?;
+        self.append_events(accepted.audit_event(context.clone()))?;
         let mut row = self.store_row()?;
         row.store_id = random()?;
         self.put_store_row(&row);

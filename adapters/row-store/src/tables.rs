@@ -343,6 +343,19 @@ pub static IDEMPOTENCY: Table = table("idempotency", 1)
     ])
     .with_indexes(&[index("idempotency_by_age", &["at"], None)]);
 
+/// Commits whose files, outside of the database, may not be replaced yet.
+pub static PENDING: Table = table("pending", 1).with_columns(&[
+    column("id", Integer),
+    PROJECT,
+    nullable("audit_number", Integer),
+    nullable("idempotency_key", Text),
+    // 1 if the files never will be replaced.
+    column("withdrawn", Integer),
+]);
+
+/// The tables of a database for documents in files.
+pub static TEAM_TABLES: [&Table; 6] = [&STORE, &USERS, &TOKENS, &AUDIT, &IDEMPOTENCY, &PENDING];
+
 pub static TABLES: [&Table; 18] = [
     &STORE,
     &SERVER_GROUPS,

@@ -417,7 +417,7 @@ impl RecordWriter for ImportWriter {
             for mark in &marks {
                 store.import_mark(mark)?;
             }
-            if locks.is_empty() { Ok(()) } else { store.import_team(&identities, &rows) }
+            if locks.is_empty() { Ok(()) } else { store.import_team(identities, rows) }
         };
         self.store.run_blocking(write).await
     }

@@ -10,7 +10,7 @@ use reqlore_row_store::database::{
     BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
 };
 use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow};
-use reqlore_row_store::tables::{STORE, TABLES, Table};
+use reqlore_row_store::tables::{PENDING, STORE, TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
 
 use crate::query::{check_query, check_value, select};
@@ -62,7 +62,7 @@ impl MemoryDatabase {
             metadata_format: METADATA_FORMAT,
         };
         let mut tables = BTreeMap::new();
-        for table in TABLES {
+        for table in TABLES.into_iter().chain([&PENDING]) {
             let mut rows = Rows::new();
             if table == &STORE {
                 rows.insert(StoreRow::key(), row.encode());

@@ -8,21 +8,18 @@ use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::row::RowQuery;
-use reqlore_sqlite_team::connection::{configure, keep_log_on_close, wait_when_busy};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
 use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
+use crate::open_and_access;
 use crate::rows::{self, QueriedRows};
-use crate::schema::{FORMAT, check_objects};
+use crate::schema::check_objects;
+use crate::settings::{configure, keep_log_on_close, wait_when_busy};
 use crate::statements::QueryPlan;
 
-/// Size of the page cache: enough for the inner pages of some hundred thousand documents.
-pub(crate) const CACHE_KIB: i64 = 16 * 1024;
-/// Some for each table, and some for each kind of list.
-const CACHED_STATEMENTS: usize = 256;
 /// Maximum number of connections that stay open between reads.
 const MAX_IDLE_CONNECTIONS: usize = 4;
 /// Maximum number of large reads that run at the same time.
@@ -38,6 +35,8 @@ const NO_MUTEX: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionUse {
     Write,
+    /// A power cut may undo commits, a killed process cannot.
+    WriteUnsynced,
     Read,
     /// Fails if another process has the database open.
     Exclusive,
@@ -62,6 +61,15 @@ pub(crate) enum OpenMode {
 }
 
 impl Connector {
+    /// Opens a connection to the files that this process has open. SQLite opens the log by its
+    /// name.
+    pub(crate) fn open_same(&self, purpose: ConnectionUse) -> Result<Connection, QueryError> {
+        self.file.check_all_identities()?;
+        let connection = open_and_access(self, purpose)?;
+        self.file.check_all_identities()?;
+        Ok(connection)
+    }
+
     /// Opens a connection to an existing file.
     pub(crate) fn open(&self, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
         let file = &self.file.path;
@@ -88,8 +96,15 @@ impl Connector {
         }
         // The file may belong to another program, so closing it must not add or remove a file.
         keep_log_on_close(&connection, has_log)?;
-        configure(&connection, CACHE_KIB)?;
-        connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        configure(&connection)?;
+        if purpose == ConnectionUse::WriteUnsynced {
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
+        }
+        if self.file.guard.is_some() {
+            // A free page must not hold an old row with a valid checksum, such as a token before
+            // its revocation.
+            connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
+        }
         // A reader of the log opens the file for writing, so this protects the data.
         connection.pragma_update(None, "query_only", purpose == ConnectionUse::Read)?;
         Ok(connection)
@@ -150,6 +165,9 @@ impl ReadPool {
 
     /// Runs queries on one state: few rows on the caller's thread.
     pub(crate) async fn read(self: &Arc<Self>, queries: &[RowQuery]) -> StoreResult<QueriedRows> {
+        if self.files.connector.file.guard.is_some() {
+            return Ok(self.read_on_connection(true, queries, usize::MAX)?.unwrap_or_default());
+        }
         if is_small(queries) {
             match self.read_on_connection(false, queries, INLINE_ROWS) {
                 Ok(Some(rows)) => return Ok(rows),
@@ -179,14 +197,14 @@ impl ReadPool {
         // Also for reads: a deleted file would be read as if nothing had happened.
         connector.file.check_identity()?;
         let connection = self.take_connection(may_wait);
-        let connection = connection.map_err(|error| damage.note(error.into()))?;
+        let connection = connection.map_err(|error| damage.note(error))?;
         let rows = match read_one_state(&connection, queries, max_rows) {
             Ok(rows) => rows,
             // The connection is dropped after an error.
             Err(error) => {
                 // Explains the error better than SQLite's own message.
-                let format = FORMAT.check(&connection, DATABASE_NAME);
-                let schema = format.and_then(|()| check_objects(&connection));
+                let format = connector.file.schema.format.check(&connection, DATABASE_NAME);
+                let schema = format.and_then(|()| check_objects(&connector.file, &connection));
                 return Err(damage.note(schema.err().unwrap_or(error)));
             }
         };
@@ -197,11 +215,11 @@ impl ReadPool {
         Ok(rows)
     }
 
-    fn take_connection(&self, may_wait: bool) -> rusqlite::Result<Connection> {
+    fn take_connection(&self, may_wait: bool) -> Result<Connection, QueryError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = match idle {
             Some(connection) => connection,
-            None => self.files.connector.open(ConnectionUse::Read)?,
+            None => self.files.connector.open_same(ConnectionUse::Read)?,
         };
         // A connection of the pool keeps the timeout of its last use.
         if may_wait {

@@ -7,11 +7,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::damage::KnownDamage;
-use reqlore_sqlite_team::error::{RESTORE_HINT, unavailable};
 use rusqlite::ErrorCode;
 
 use crate::connection::run_blocking;
-use crate::error::{DATABASE_NAME, QueryError, call_error, damaged_object};
+use crate::error::{
+    DATABASE_NAME, QueryError, RESTORE_HINT, call_error, damaged_object, unavailable,
+};
 
 /// A stage of the check. The stages run in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +140,7 @@ impl DamageState {
         }
     }
 
-    fn wait(&self, needed: CheckStage, is_write: bool) -> StoreResult<()> {
+    pub(crate) fn wait(&self, needed: CheckStage, is_write: bool) -> StoreResult<()> {
         let mut state = self.lock();
         loop {
             if let Some(outcome) = self.outcome(&state, needed, is_write) {
@@ -147,6 +148,11 @@ impl DamageState {
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// True if no call has to wait.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.lock().has_passed(CheckStage::WholeFile)
     }
 
     /// Waits until the whole check has passed; an error after any sign of damage. Blocks.

@@ -9,23 +9,24 @@ use reqlore_row_store::damage::KnownDamage;
 use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::BODIES;
-use reqlore_sqlite_team::error::unavailable;
 use rusqlite::Connection;
 
 use crate::connection::{ConnectionUse, OpenFiles, ReadPool, run_blocking};
 use crate::damage::CheckStage;
-use crate::error::{DATABASE_NAME, QueryError};
+use crate::error::{DATABASE_NAME, QueryError, unavailable};
 use crate::integrity_check::{IntegrityCheck, find_file_damage, stage_of};
 use crate::rows::{self, QueriedRows};
 use crate::session::SqliteSession;
 
 /// An open database.
 pub(crate) struct SqliteDatabase {
-    _check: IntegrityCheck,
+    _check: Option<IntegrityCheck>,
     pool: Arc<ReadPool>,
     files: Arc<OpenFiles>,
     /// The connection that opened the database, for the first session.
     first_connection: Mutex<Option<Connection>>,
+    /// The purpose of the connections of sessions.
+    writes: ConnectionUse,
 }
 
 impl fmt::Debug for SqliteDatabase {
@@ -41,7 +42,23 @@ impl SqliteDatabase {
         connection: Connection,
     ) -> Self {
         let pool = Arc::new(ReadPool::new(Arc::clone(&files)));
-        Self { _check: check, pool, files, first_connection: Mutex::new(Some(connection)) }
+        let first_connection = Mutex::new(Some(connection));
+        Self { _check: Some(check), pool, files, first_connection, writes: ConnectionUse::Write }
+    }
+
+    pub(crate) fn files(&self) -> Arc<OpenFiles> {
+        Arc::clone(&self.files)
+    }
+
+    /// The same database, whose commits are not synced.
+    pub(crate) fn without_sync(&self) -> Self {
+        Self {
+            _check: None,
+            pool: Arc::clone(&self.pool),
+            files: Arc::clone(&self.files),
+            first_connection: Mutex::default(),
+            writes: ConnectionUse::WriteUnsynced,
+        }
     }
 
     pub(crate) fn known_damage(&self) -> Arc<KnownDamage> {
@@ -69,7 +86,11 @@ impl RowSource for SqliteDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
         let results = self.pool.read(&queries).await?;
         if let Some(stage) = needed_stage(&queries, &results) {
-            self.files.damage.wait_for_stage(stage).await?;
+            if self.files.connector.file.guard.is_some() {
+                self.files.damage.wait(stage, false)?;
+            } else {
+                self.files.damage.wait_for_stage(stage).await?;
+            }
         }
         Ok(results)
     }
@@ -119,7 +140,7 @@ impl Database for SqliteDatabase {
 
     fn open_session(&self) -> Box<dyn WriteSession> {
         let mut first = self.first_connection.lock().unwrap_or_else(PoisonError::into_inner);
-        Box::new(SqliteSession::new(Arc::clone(&self.files), first.take()))
+        Box::new(SqliteSession::new(Arc::clone(&self.files), first.take(), self.writes))
     }
 }
 

@@ -3,23 +3,30 @@
 //! This process must not open SQLite's files itself: closing such a descriptor would drop SQLite's
 //! locks. So all functions here use paths, except for the side file.
 
+use std::fmt::Debug;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
 use reqlore_durable_fs::commit_counter::CounterFile;
-use reqlore_sqlite_team::connection::BUSY_PAUSE;
-use reqlore_sqlite_team::error::{RESTORE_HINT, refused, unavailable};
 
 use crate::commit_count::CommitCount;
-use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, io_error};
+use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, RESTORE_HINT, io_error, refused, unavailable};
+use crate::schema::{Schema, WHOLE_SCHEMA};
+use crate::settings::BUSY_PAUSE;
 
 /// Size of SQLite's header, which is the minimum size of a database.
 const HEADER_BYTES: u64 = 100;
+
+/// Checks that the files of an open database are still its own.
+pub trait FileGuard: Debug + Send + Sync {
+    /// Called before each read, and before and after the commit of each write.
+    fn check(&self, is_write: bool) -> StoreResult<()>;
+}
 
 #[derive(Debug)]
 pub(crate) struct DatabaseFile {
@@ -33,6 +40,9 @@ pub(crate) struct DatabaseFile {
     opened_identities: OnceLock<[Option<FileIdentity>; FILES]>,
     /// Not set while the database is read-only.
     commits: OnceLock<CounterFile>,
+    pub(crate) schema: &'static Schema,
+    /// Replaces the comparison of identities, if its calls run on the threads of callers.
+    pub(crate) guard: Option<Arc<dyn FileGuard>>,
 }
 
 /// Number of files of an open database.
@@ -56,6 +66,25 @@ pub(crate) fn sibling_path(file: &Path, suffix: &str) -> PathBuf {
 }
 
 impl DatabaseFile {
+    pub(crate) fn new(
+        path: PathBuf,
+        shown_path: String,
+        schema: &'static Schema,
+        guard: Option<Arc<dyn FileGuard>>,
+    ) -> Self {
+        Self {
+            shown_path,
+            wal_path: sibling_path(&path, "-wal"),
+            shm_path: sibling_path(&path, "-shm"),
+            commits_path: sibling_path(&path, "-commits"),
+            path,
+            opened_identities: OnceLock::new(),
+            commits: OnceLock::new(),
+            schema,
+            guard,
+        }
+    }
+
     /// Creates a missing folder. Refuses files and folders that cannot hold a database.
     pub(crate) fn prepare(path: &Path) -> StoreResult<Self> {
         let shown_path = path.display().to_string();
@@ -73,15 +102,7 @@ impl DatabaseFile {
                           local disk";
             return Err(refused(&shown_path, reason));
         }
-        let database = Self {
-            shown_path,
-            wal_path: sibling_path(&path, "-wal"),
-            shm_path: sibling_path(&path, "-shm"),
-            commits_path: sibling_path(&path, "-commits"),
-            path,
-            opened_identities: OnceLock::new(),
-            commits: OnceLock::new(),
-        };
+        let database = Self::new(path, shown_path, &WHOLE_SCHEMA, None);
         database.check_file_types()?;
         database.check_file()?;
         Ok(database)
@@ -273,6 +294,9 @@ impl DatabaseFile {
     }
 
     fn check_first_files(&self, count: usize) -> StoreResult<()> {
+        if let Some(guard) = &self.guard {
+            return guard.check(count > 1);
+        }
         let opened = self.opened_identities.get().into_iter().flatten();
         for ((path, min_size), opened) in self.files().into_iter().zip(opened).take(count) {
             // A file that did not exist at the start has nothing to compare with.

@@ -11,30 +11,44 @@ use std::thread::JoinHandle;
 use reqlore_group_commit::catch_panic;
 use reqlore_row_store::tables::{
     AUDIT, BODIES, CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS,
-    LINKS, PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS, WRITERS,
+    LINKS, PENDING, PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS,
+    WRITERS,
 };
-use reqlore_sqlite_team::connection::{BUSY_PAUSE, sqlite_findings};
-use reqlore_sqlite_team::error::is_busy;
 use rusqlite::{Connection, InterruptHandle};
 
 use crate::commit_count::COMMIT_COUNTER;
 use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
-use crate::error::{QueryError, damaged_object};
+use crate::database_file::DatabaseFile;
+use crate::error::{QueryError, damaged_object, is_busy};
 use crate::rows::find_damaged_rows;
 use crate::schema::check_objects;
+use crate::settings::{BUSY_PAUSE, sqlite_findings};
 
 /// Maximum number of damaged objects in a report.
 const MAX_DAMAGE: usize = 100;
 
 /// The tables of each stage. Their indexes are checked with them.
 const STAGES: [(CheckStage, &[&Table]); 5] = [
-    (CheckStage::Projects, &[&STORE, &COMMIT_COUNTER, &PROJECTS, &SEQUENCES, &USERS, &TOKENS]),
+    (
+        CheckStage::Projects,
+        &[&STORE, &COMMIT_COUNTER, &PROJECTS, &SEQUENCES, &USERS, &TOKENS, &PENDING],
+    ),
     (CheckStage::Documents, &[&DOCUMENTS, &WRITERS]),
     (CheckStage::Links, &[&LINKS]),
     (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES, &CHILDREN]),
     (CheckStage::WholeFile, &[&HISTORY, &BODIES, &TEXTS, &AUDIT, &IDEMPOTENCY, &SERVER_GROUPS]),
 ];
+
+/// Those of these tables that the file has.
+fn existing(
+    tables: &'static [&'static Table],
+    connector: &Connector,
+) -> impl Iterator<Item = &'static Table> {
+    let of_file = connector.file.schema.tables;
+    let exists = move |table: &&Table| of_file.contains(table) || **table == COMMIT_COUNTER;
+    tables.iter().copied().filter(exists)
+}
 
 /// The stage that proves that missing rows of a table do not exist.
 pub(crate) fn stage_of(table: &Table) -> CheckStage {
@@ -122,9 +136,9 @@ fn run_worker(
             CheckWorker::Checksums => true,
         };
         let tables = if is_checked { tables } else { &[] };
-        for table in tables {
+        for table in existing(tables, connector) {
             let found = loop {
-                match check_table(worker, &connection, table) {
+                match check_table(worker, &connector.file, &connection, table) {
                     // Another process recovers the log, or holds the database alone.
                     Err(QueryError::Sql(error))
                         if is_busy(&error) && !is_stopped.load(Ordering::Relaxed) => {}
@@ -148,12 +162,13 @@ fn run_worker(
 
 fn check_table(
     worker: CheckWorker,
+    file: &DatabaseFile,
     connection: &Connection,
     table: &'static Table,
 ) -> Result<Vec<String>, QueryError> {
     if *table == STORE {
         // Once, with the first table.
-        check_objects(connection)?;
+        check_objects(file, connection)?;
     }
     if worker != CheckWorker::Checksums {
         return sqlite_findings(connection, &format!("integrity_check({})", table.name));
@@ -178,7 +193,7 @@ pub(crate) fn refuse_damage(connection: &Connection) -> Result<(), QueryError> {
 pub(crate) fn find_file_damage(connector: &Connector) -> Result<Vec<String>, QueryError> {
     let connection = connector.open(ConnectionUse::Read)?;
     let transaction = connection.unchecked_transaction()?;
-    match check_objects(&transaction) {
+    match check_objects(&connector.file, &transaction) {
         Err(error) if error.is_damage() => return Ok(vec![damaged_object(&error)]),
         checked => checked?,
     }
@@ -193,7 +208,7 @@ pub(crate) fn find_file_damage(connector: &Connector) -> Result<Vec<String>, Que
         Ok(())
     };
     add(sqlite_findings(&transaction, &format!("integrity_check({MAX_DAMAGE})")))?;
-    for table in STAGES.into_iter().flat_map(|(_, tables)| tables) {
+    for table in STAGES.into_iter().flat_map(|(_, tables)| existing(tables, connector)) {
         add(find_damaged_rows(&transaction, table, MAX_DAMAGE))?;
     }
     // Rows with unreadable keys have one name.

@@ -14,26 +14,28 @@ mod loss;
 mod rows;
 mod schema;
 mod session;
+mod settings;
 mod statements;
+pub mod team;
 mod torn_copy;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_row_store::RowStore;
-use reqlore_sqlite_team::connection::is_too_old;
-use reqlore_sqlite_team::error::refused;
+use reqlore_row_store::{RowStore, StoreRow};
 use rusqlite::Connection;
 
 use connection::{ConnectionUse, Connector, OpenFiles, OpenMode, needs_immutable_mode};
 use damage::DamageState;
 use database::SqliteDatabase;
 use database_file::DatabaseFile;
-use error::{QueryError, io_error};
+pub use error::RESTORE_HINT;
+use error::{QueryError, io_error, refused};
 use integrity_check::IntegrityCheck;
 use loss::CommitLoss;
 pub use loss::accept_loss;
+use settings::is_too_old;
 
 #[derive(Debug, Clone)]
 pub struct SqliteConfig {
@@ -59,13 +61,6 @@ pub fn open(config: &SqliteConfig) -> StoreResult<RowStore> {
 fn open_for_writing(path: &Path) -> StoreResult<(Connector, Connection)> {
     let file = Arc::new(DatabaseFile::prepare(path)?);
     let shown_path = file.shown_path.clone();
-    if is_too_old(rusqlite::version_number()) {
-        let reason = format!(
-            "cannot be opened: SQLite {} may lose commits; build reqlore with its bundled SQLite",
-            rusqlite::version()
-        );
-        return Err(refused(&shown_path, reason));
-    }
     let mut connector = Connector { file, mode: OpenMode::Shared };
     let opened = create_and_connect(&mut connector);
     let connection = opened.map_err(|failed| failed.into_store_error(&shown_path))?;
@@ -106,13 +101,18 @@ pub fn open_read_only(config: &SqliteConfig) -> StoreResult<ReadOnlyOpen> {
 }
 
 fn start(connector: Connector, connection: Connection) -> StoreResult<RowStore> {
-    let file = &connector.file;
-    let row = schema::read_store_row(&connection)
-        .map_err(|failed| file.name_path(failed.into_store_error(&file.shown_path)))?;
-    row.check_complete().map_err(|error| file.name_path(error))?;
+    let row = store_row(&connector.file, &connection)?;
     let database = start_database(connector, connection)?;
     let damage = database.known_damage();
     RowStore::start_with(Arc::new(database), &row, damage)
+}
+
+/// Reads what is in the database, which must be complete.
+fn store_row(file: &DatabaseFile, connection: &Connection) -> StoreResult<StoreRow> {
+    let row = schema::read_store_row(connection)
+        .map_err(|failed| file.name_path(failed.into_store_error(&file.shown_path)))?;
+    row.check_complete().map_err(|error| file.name_path(error))?;
+    Ok(row)
 }
 
 fn start_database(connector: Connector, connection: Connection) -> StoreResult<SqliteDatabase> {
@@ -130,6 +130,11 @@ fn create_and_connect(connector: &mut Connector) -> Result<Connection, QueryErro
     if !connector.file.exists() {
         schema::create_database(&connector.file)?;
     }
+    connect_for_writing(connector)
+}
+
+/// Opens an existing database and checks it.
+fn connect_for_writing(connector: &mut Connector) -> Result<Connection, QueryError> {
     let connection = connect(connector)?;
     schema::prepare_database(&connector.file, &connection)?;
     Ok(connection)
@@ -138,6 +143,13 @@ fn create_and_connect(connector: &mut Connector) -> Result<Connection, QueryErro
 /// Opens an existing database, as immutable if it can only be read.
 fn connect(connector: &mut Connector) -> Result<Connection, QueryError> {
     let file = Arc::clone(&connector.file);
+    if is_too_old(rusqlite::version_number()) {
+        let reason = format!(
+            "cannot be opened: SQLite {} may lose commits; build reqlore with its bundled SQLite",
+            rusqlite::version()
+        );
+        return Err(refused(&file.shown_path, reason).into());
+    }
     if loss::is_log_missing(&file)? {
         return Err(CommitLoss::MissingLog.into_error(&file).into());
     }
@@ -162,7 +174,7 @@ fn open_existing(connector: &Connector) -> Result<Connection, QueryError> {
     }
     let connection = connector.open(ConnectionUse::Read)?;
     // Before the tables are read, which another schema may not have.
-    schema::FORMAT.check(&connection, &file.shown_path)?;
+    file.schema.format.check(&connection, &file.shown_path)?;
     if let Some(loss) = loss::find_loss(file, &connection)? {
         return Err(loss.into_error(file).into());
     }

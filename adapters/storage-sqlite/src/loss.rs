@@ -10,17 +10,17 @@ use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_durable_fs::commit_counter::CommitCounter;
-use reqlore_sqlite_team::connection::keep_log_on_close;
-use reqlore_sqlite_team::error::{RESTORE_HINT, is_busy, refused};
+use reqlore_row_store::loss::accept_team_loss;
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
-use crate::error::QueryError;
+use crate::error::{QueryError, RESTORE_HINT, is_busy, refused};
 use crate::integrity_check::refuse_damage;
-use crate::schema::{FORMAT, enable_wal, read_store_row};
+use crate::schema::{enable_wal, read_store_row};
 use crate::session::SqliteSession;
+use crate::settings::keep_log_on_close;
 use crate::{SqliteConfig, open_and_access, torn_copy};
 
 /// Why a database may lack commits.
@@ -78,7 +78,7 @@ pub(crate) fn is_log_missing(file: &Arc<DatabaseFile>) -> Result<bool, QueryErro
     // Reads the file alone and creates no log.
     let connector = Connector { file: Arc::clone(file), mode: OpenMode::Immutable };
     let connection = connector.open(ConnectionUse::Read)?;
-    FORMAT.check(&connection, &file.shown_path)?;
+    file.schema.format.check(&connection, &file.shown_path)?;
     // Another process may have created it meanwhile, and creates the log first.
     Ok(!file.has_log())
 }
@@ -110,10 +110,16 @@ pub fn accept_loss(config: &SqliteConfig, context: WriteContext) -> StoreResult<
         let reason = format!("does not exist, so there is no loss to accept; {RESTORE_HINT}");
         return Err(refused(&shown_path, reason));
     }
-    accept(&file, context).map_err(|error| error.into_store_error(&shown_path))
+    accept(&file, || Ok(None), context).map_err(|error| error.into_store_error(&shown_path))
 }
 
-fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLoss, QueryError> {
+/// `recreate` is called when no other process can have the database open. It names lost files,
+/// which it creates again.
+pub(crate) fn accept(
+    file: &Arc<DatabaseFile>,
+    recreate: impl FnOnce() -> StoreResult<Option<String>>,
+    context: WriteContext,
+) -> Result<AcceptedLoss, QueryError> {
     let is_log_missing = is_log_missing(file)?;
     let connector = Connector { file: Arc::clone(file), mode: OpenMode::Shared };
     // Keeps all other processes out until the end.
@@ -124,22 +130,27 @@ fn accept(file: &Arc<DatabaseFile>, context: WriteContext) -> Result<AcceptedLos
         }
         connection => connection?,
     };
-    FORMAT.check(&connection, &file.shown_path)?;
+    file.schema.format.check(&connection, &file.shown_path)?;
     let loss =
         if is_log_missing { Some(CommitLoss::MissingLog) } else { find_loss(file, &connection)? };
     // A torn copy mixes two states, so its loss cannot be accepted.
     if file.has_pending_log() {
         torn_copy::check_log(file)?;
     }
-    let Some(loss) = loss else { return Err(nothing_to_accept(&file.shown_path).into()) };
+    let recorded = file.read_commits()?;
+    let Some(mut text) = recreate()?.or_else(|| loss.map(|loss| loss.to_string())) else {
+        return Err(nothing_to_accept(&file.shown_path).into());
+    };
     // A file without its log may have been copied in the middle of a checkpoint.
     refuse_damage(&connection)?;
     read_store_row(&connection)?.check_complete()?;
     keep_log_on_close(&connection, true)?;
     // `VACUUM INTO` makes a database without it.
     enable_wal(file, &connection)?;
-    let recorded = file.read_commits()?;
-    let mut text = loss.to_string();
+    if file.guard.is_some() {
+        let session = SqliteSession::exclusive(connector, connection)?;
+        return Ok(accept_team_loss(Box::new(session), &text, context)?);
+    }
     if recorded.is_none() {
         text += "; the numbers of lost items are unknown and may be issued again";
     }

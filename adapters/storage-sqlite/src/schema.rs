@@ -10,22 +10,32 @@ use std::time::Instant;
 use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::document::DocumentMeta;
 use reqlore_row_store::row::{RowChange, RowQuery};
-use reqlore_row_store::tables::{STORE, TABLES};
+use reqlore_row_store::tables::{STORE, TABLES, TEAM_TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
-use reqlore_sqlite_team::connection::{BUSY_PAUSE, FileFormat, configure, keep_log_on_close};
-use reqlore_sqlite_team::error::{is_busy, refused};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::commit_count::{COMMIT_COUNTER, CommitCount};
-use crate::connection::CACHE_KIB;
 use crate::database_file::{DatabaseFile, create_empty, sibling_path};
-use crate::error::{BUSY_TIMEOUT, QueryError, io_error};
+use crate::error::{BUSY_TIMEOUT, QueryError, io_error, is_busy, refused};
+use crate::settings::{BUSY_PAUSE, FileFormat, configure, keep_log_on_close};
 use crate::statements::create_text;
 use crate::{loss, rows};
 
-/// The tables (hundreds) and the metadata in them.
-pub(crate) const FORMAT: FileFormat =
-    FileFormat { application_id: *b"Rqlr", version: 800 + DocumentMeta::FORMAT };
+/// The tables of a file, besides the number of its commits.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    pub(crate) format: FileFormat,
+    pub(crate) tables: &'static [&'static Table],
+}
+
+/// The version: the tables (hundreds) and the metadata in them.
+pub(crate) static WHOLE_SCHEMA: Schema = Schema {
+    format: FileFormat { application_id: *b"Rqlr", version: 800 + DocumentMeta::FORMAT },
+    tables: &TABLES,
+};
+
+pub(crate) static TEAM_SCHEMA: Schema =
+    Schema { format: FileFormat { application_id: *b"Rqlt", version: 3 }, tables: &TEAM_TABLES };
 
 const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
                              BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END";
@@ -57,18 +67,18 @@ pub(crate) fn create_database(file: &DatabaseFile) -> Result<(), QueryError> {
 }
 
 /// Makes an empty file a database without documents. Does not sync.
-fn fill_database(file: &DatabaseFile, path: &Path) -> Result<CommitCount, QueryError> {
+pub(crate) fn fill_database(file: &DatabaseFile, path: &Path) -> Result<CommitCount, QueryError> {
     let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    configure(&connection, CACHE_KIB)?;
+    configure(&connection)?;
     // A file that a crash leaves is never read.
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()))?;
     let transaction = connection.transaction()?;
-    for table in TABLES.into_iter().chain([&COMMIT_COUNTER]) {
+    for table in file.schema.tables.iter().copied().chain([&COMMIT_COUNTER]) {
         transaction.execute_batch(&create_text(table))?;
     }
     transaction.execute_batch(PROTECT_AUDIT)?;
-    FORMAT.write(&transaction)?;
+    file.schema.format.write(&transaction)?;
     let count =
         CommitCount::begin().map_err(|error| io_error(&file.shown_path, "name it", error))?;
     count.write(&transaction)?;
@@ -91,7 +101,7 @@ pub(crate) fn prepare_database(
     file: &DatabaseFile,
     connection: &Connection,
 ) -> Result<(), QueryError> {
-    FORMAT.check(connection, &file.shown_path)?;
+    file.schema.format.check(connection, &file.shown_path)?;
     if let Some(loss) = loss::find_loss(file, connection)? {
         return Err(loss.into_error(file).into());
     }
@@ -110,11 +120,15 @@ pub(crate) fn prepare_database(
 
 /// Fails if a table, an index or the trigger is not as in a new database. SQLite's own check does
 /// not miss them.
-pub(crate) fn check_objects(connection: &Connection) -> Result<(), QueryError> {
+pub(crate) fn check_objects(
+    file: &DatabaseFile,
+    connection: &Connection,
+) -> Result<(), QueryError> {
     let mut select = connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
     let found: HashSet<String> =
         select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    let tables: String = TABLES.into_iter().chain([&COMMIT_COUNTER]).map(create_text).collect();
+    let tables = file.schema.tables.iter().copied().chain([&COMMIT_COUNTER]);
+    let tables: String = tables.map(create_text).collect();
     for statement in tables.split_terminator(';').chain([PROTECT_AUDIT]) {
         if !found.contains(statement) {
             let name = statement.split(' ').nth(2).unwrap_or_default();

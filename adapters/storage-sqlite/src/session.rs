@@ -11,15 +11,13 @@ use reqlore_durable_fs::commit_counter::{DatabaseId, IssuedNumbers};
 use reqlore_row_store::database::{BegunTransaction, CommitOutcome, SessionError, WriteSession};
 use reqlore_row_store::row::{RowChange, RowQuery, Value};
 use reqlore_row_store::tables::{SEQUENCES, Table};
-use reqlore_sqlite_team::error::unavailable;
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
 use crate::connection::{ConnectionUse, Connector, OpenFiles};
 use crate::damage::DamageState;
-use crate::error::{DATABASE_NAME, QueryError, io_error};
+use crate::error::{DATABASE_NAME, QueryError, io_error, unavailable};
 use crate::rows::{self, QueriedRows};
-use crate::schema::FORMAT;
 
 /// Moves the log into the database, if no other process reads it, and empties it.
 const CHECKPOINT: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -29,6 +27,7 @@ pub(crate) struct SqliteSession {
     files: Arc<OpenFiles>,
     /// `None` before the first transaction.
     connection: Option<Connection>,
+    purpose: ConnectionUse,
     /// The highest numbers that the open transaction wrote.
     numbers: IssuedNumbers,
     /// The next ID of the database, if its loss is being accepted.
@@ -36,8 +35,12 @@ pub(crate) struct SqliteSession {
 }
 
 impl SqliteSession {
-    pub(crate) fn new(files: Arc<OpenFiles>, connection: Option<Connection>) -> Self {
-        Self { files, connection, numbers: IssuedNumbers::default(), new_id: None }
+    pub(crate) fn new(
+        files: Arc<OpenFiles>,
+        connection: Option<Connection>,
+        purpose: ConnectionUse,
+    ) -> Self {
+        Self { files, connection, purpose, numbers: IssuedNumbers::default(), new_id: None }
     }
 
     /// For a database that this process has alone. Its next commit gives it a new ID.
@@ -46,7 +49,7 @@ impl SqliteSession {
             .map_err(|error| io_error(&connector.file.shown_path, "name it", error))?;
         let damage = Arc::new(DamageState::passed(&connector.file.name()));
         let files = Arc::new(OpenFiles { connector, damage });
-        let mut session = Self::new(files, Some(connection));
+        let mut session = Self::new(files, Some(connection), ConnectionUse::Exclusive);
         session.new_id = Some(new_id);
         Ok(session)
     }
@@ -69,16 +72,15 @@ impl SqliteSession {
         connector.file.check_all_identities()?;
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => {
-                connector.open(ConnectionUse::Write).map_err(|error| damage.note(error.into()))?
-            }
+            None => connector.open_same(self.purpose).map_err(|error| damage.note(error))?,
         };
         let connection = self.connection.insert(connection);
         // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
         execute(connection, "BEGIN IMMEDIATE").map_err(|error| damage.note(error.into()))?;
         self.numbers = IssuedNumbers::default();
         // Another process may have updated it.
-        FORMAT.check(connection, DATABASE_NAME).map_err(|error| damage.note(error))
+        let format = &connector.file.schema.format;
+        format.check(connection, DATABASE_NAME).map_err(|error| damage.note(error))
     }
 
     fn commit_transaction(&mut self) -> StoreResult<()> {
@@ -110,7 +112,7 @@ impl SqliteSession {
             // A crash before this leaves the side file of the old ID.
             file.replace_commits(count)?;
             file.sync_folder()?;
-        } else {
+        } else if self.purpose != ConnectionUse::WriteUnsynced {
             file.record_commit(count);
         }
         Ok(())

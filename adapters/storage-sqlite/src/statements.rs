@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use reqlore_row_store::row::RowQuery;
 use reqlore_row_store::tables::{
-    AUDIT, BODIES, Column, ColumnType, DOCUMENTS, Index, TABLES, TEXTS, Table,
+    AUDIT, BODIES, Column, ColumnType, DOCUMENTS, Index, PENDING, TABLES, TEXTS, Table,
 };
 
 use crate::commit_count::COMMIT_COUNTER;
@@ -120,7 +120,7 @@ fn names(columns: &[Column]) -> Vec<&'static str> {
 pub(crate) fn insert_text(table: &'static Table) -> &'static str {
     // The longest text, and that of most changes.
     static TEXTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
-        let tables = TABLES.into_iter().chain([&COMMIT_COUNTER]);
+        let tables = TABLES.into_iter().chain([&COMMIT_COUNTER, &PENDING]);
         tables.map(|table| (table.name, new_insert_text(table))).collect()
     });
     TEXTS.get(table.name).map_or("", String::as_str)

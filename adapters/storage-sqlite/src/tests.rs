@@ -24,11 +24,11 @@ use reqlore_row_store::RowStore;
 use reqlore_row_store::database::Database;
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow};
 use reqlore_row_store::tables::Table;
-use reqlore_sqlite_team::connection::keep_log_on_close;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::rows;
+use crate::settings::keep_log_on_close;
 use crate::{SqliteConfig, open, open_for_writing, start_database};
 
 fn open_file(file: &Path) -> StoreResult<RowStore> {

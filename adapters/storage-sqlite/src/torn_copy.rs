@@ -11,14 +11,12 @@ use std::sync::Arc;
 
 use reqlore_domain::ports::documents::StoreError;
 use reqlore_durable_fs::commit_counter::CommitCounter;
-use reqlore_sqlite_team::error::{RESTORE_HINT, refused};
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
-use crate::error::{QueryError, io_error};
-use crate::schema::FORMAT;
+use crate::error::{QueryError, RESTORE_HINT, io_error, refused};
 
 /// Sizes of the headers in the format of SQLite's log.
 const LOG_HEADER_BYTES: usize = 32;
@@ -55,7 +53,7 @@ fn torn_copy(file: &DatabaseFile) -> StoreError {
 fn counter_without_log(file: &Arc<DatabaseFile>) -> Result<(CommitCounter, u32), QueryError> {
     let connector = Connector { file: Arc::clone(file), mode: OpenMode::Immutable };
     let connection: Connection = connector.open(ConnectionUse::Read)?;
-    FORMAT.check(&connection, &file.shown_path)?;
+    file.schema.format.check(&connection, &file.shown_path)?;
     let page = "SELECT rootpage FROM sqlite_schema WHERE name = 'commit_counter'";
     let page = connection.query_one(page, [], |row| row.get(0))?;
     Ok((CommitCount::read(&connection)?.counter, page))

@@ -74,7 +74,7 @@ impl GroupWriterEngine {
     }
 
     /// Erases all stored responses. Their writes still happen once.
-    fn erase_responses(&mut self) -> StoreResult<()> {
+    pub(crate) fn erase_responses(&mut self) -> StoreResult<()> {
         loop {
             let query = RowQuery {
                 not_null: Some("response"),

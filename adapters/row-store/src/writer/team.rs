@@ -127,12 +127,14 @@ impl GroupWriterEngine {
     /// Deletes the oldest records of writes before this time, at most [`STEP_ROWS`]. Returns their
     /// number. Also deletes the last groups of writers that ended before this time.
     pub(crate) fn expire_records(&mut self, before: Timestamp) -> StoreResult<usize> {
-        // A group without a time has no newer one to compare with, so it stays.
-        let groups = RowQuery::all(&SERVER_GROUPS)
-            .within("at", Value::Integer(1)..before.0.into())
-            .limited_to(STEP_ROWS);
-        for row in self.transaction.select_one(groups)? {
-            self.transaction.delete(&SERVER_GROUPS, row.prefix(SERVER_GROUPS.key_width));
+        if self.is_remote {
+            // A group without a time has no newer one to compare with, so it stays.
+            let groups = RowQuery::all(&SERVER_GROUPS)
+                .within("at", Value::Integer(1)..before.0.into())
+                .limited_to(STEP_ROWS);
+            for row in self.transaction.select_one(groups)? {
+                self.transaction.delete(&SERVER_GROUPS, row.prefix(SERVER_GROUPS.key_width));
+            }
         }
         let query = RowQuery::all(&IDEMPOTENCY)
             .within("at", Value::Integer(i64::MIN)..before.0.into())

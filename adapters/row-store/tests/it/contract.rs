@@ -1,4 +1,4 @@
-//! The contract suite on a database with faults.
+//! The contract suite on a database with faults, and without a thread of the writer.
 
 use std::sync::Arc;
 
@@ -17,3 +17,18 @@ async fn open() -> Storage {
 
 reqlore_contract::suite!(open());
 reqlore_contract::history_suite!(open());
+
+mod without_a_thread {
+    use super::*;
+
+    async fn open() -> Storage {
+        let database: Arc<dyn Database> = MemoryDatabase::new(1, None);
+        let open = move || {
+            let database = Arc::clone(&database);
+            async { RowStore::without_thread(database, Arc::default()) }
+        };
+        Storage::reopenable(open).await.unwrap()
+    }
+
+    reqlore_contract::suite!(open());
+}

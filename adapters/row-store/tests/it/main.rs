@@ -9,6 +9,7 @@ mod contract;
 mod damage;
 mod groups;
 mod lost_commits;
+mod pending;
 mod simulation;
 mod simulation_checks;
 mod turns;

@@ -13,7 +13,7 @@ use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::audit::AuditLog;
-use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::storage_health::StorageHealth;
@@ -22,9 +22,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::team_file::{self, CreationOptions, DISPLAY_PATH};
 use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
-use reqlore_sqlite_team::error::DatabaseError;
-use reqlore_sqlite_team::team_database::{TeamConnection, TeamDatabase};
-use reqlore_sqlite_team::{audit, idempotency, identity, pending};
+use reqlore_row_store::error::DATABASE_LABEL;
+use reqlore_row_store::{RowStore, poll_ready};
+use reqlore_storage_sqlite::team::TeamDatabase;
 
 use crate::error::refused;
 use crate::failpoint::{FailPoint, hit_failpoint};
@@ -49,6 +49,28 @@ impl TeamHandle {
     pub(crate) fn read_only() -> Self {
         Self { read_only: true, ..Self::default() }
     }
+}
+
+/// Calls the team data on this thread. Names the database in errors.
+pub(crate) fn call_team<T>(
+    team: &RowStore,
+    call: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
+) -> StoreResult<T> {
+    poll_ready(call(team)).map_err(|error| match error {
+        StoreError::Unavailable { place, reason, source } => {
+            StoreError::Unavailable { place: name_database(&place), reason, source }
+        }
+        StoreError::Refused { place, reason } => refused(&name_database(&place), reason),
+        StoreError::Unreadable { place, reason } => {
+            StoreError::Unreadable { place: name_database(&place), reason }
+        }
+        StoreError::Busy { reason } => StoreError::Busy { reason: name_database(&reason) },
+        error => error,
+    })
+}
+
+fn name_database(text: &str) -> String {
+    text.replace("the database team.db", DISPLAY_PATH).replace(DATABASE_LABEL, DISPLAY_PATH)
 }
 
 impl StoreInner {
@@ -87,54 +109,29 @@ impl StoreInner {
         if team_file::exists(self.folders.default_path()) { self.team_to_read() } else { Ok(None) }
     }
 
-    /// Reads from the team data, which is checked before; without any, returns the default value.
-    fn read_team<T: Default>(
+    /// Calls the team data; without any, returns the default value.
+    fn with_team_data<T: Default>(
         &self,
-        read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
+        call: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
     ) -> StoreResult<T> {
         match self.team_to_read()? {
-            Some(team) => team.read_checked(read),
+            Some(team) => call_team(&team.store, call),
             None => Ok(T::default()),
         }
     }
 
-    /// Like [`Self::read_team`], for single rows, which need no check of all pages.
-    fn read_team_row<T: Default>(
-        &self,
-        read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
-    ) -> StoreResult<T> {
-        match self.team_to_read()? {
-            Some(team) => team.read(read),
-            None => Ok(T::default()),
-        }
+    /// Like [`Self::with_team_data`], and creates the database if needed.
+    fn write_team<T>(&self, call: impl AsyncFnOnce(&RowStore) -> StoreResult<T>) -> StoreResult<T> {
+        call_team(&self.team_to_write()?.store, call)
     }
 
-    /// Runs one statement without waiting; `None` if the database is not open yet or busy.
+    /// Reads few rows without waiting; `None` if the database is not open or not checked yet.
     fn try_read_team<T>(
         &self,
-        read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
+        read: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
     ) -> Option<StoreResult<T>> {
         let team = self.team.open.try_read().ok()?.as_ref().map(Arc::clone)?;
-        team.try_read(read)
-    }
-
-    /// Writes to the team data; without any, returns the default value.
-    fn update_team<T: Default>(
-        &self,
-        write: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError>,
-    ) -> StoreResult<T> {
-        match self.team_to_read()? {
-            Some(team) => team.write(write),
-            None => Ok(T::default()),
-        }
-    }
-
-    /// Writes to the team data, and creates the database if needed.
-    fn write_team(
-        &self,
-        write: impl FnOnce(&TeamConnection) -> Result<(), DatabaseError>,
-    ) -> StoreResult<()> {
-        self.team_to_write()?.write(write)
+        team.is_checked().then(|| call_team(&team.store, read))
     }
 
     /// Recovers the interrupted commits of killed processes. Failures, such as a read-only disk,
@@ -154,9 +151,8 @@ impl StoreInner {
 
     /// Rejects a commit whose idempotency key was used. The caller holds the project's lock.
     pub(crate) fn check_idempotency(&self, context: &WriteContext) -> StoreResult<()> {
-        let Some(idempotency) = &context.idempotency_key else { return Ok(()) };
-        let record =
-            self.read_team(|connection| pending::find_confirmed(connection, &idempotency.key))?;
+        let Some(key) = &context.idempotency_key else { return Ok(()) };
+        let record = self.with_team_data(async |team| team.confirmed_record(&key.key).await)?;
         context.check_idempotency(record)
     }
 
@@ -165,10 +161,7 @@ impl StoreInner {
         if event.is_some() {
             self.team_to_write()?;
         }
-        self.update_team(|connection| {
-            audit::append_events(connection, event)?;
-            idempotency::erase_responses(connection)
-        })
+        self.with_team_data(async |team| team.record_purge(event).await)
     }
 
     /// Rejects an import if there are users or audit rows.
@@ -176,7 +169,7 @@ impl StoreInner {
         let archive::IdentityRecords { users, tokens } = self.all_identities()?;
         let content = if !users.is_empty() || !tokens.is_empty() {
             "users"
-        } else if self.read_team(audit::newest)?.number > 0 {
+        } else if self.with_team_data(async |team| team.newest().await)?.number > 0 {
             "audit rows"
         } else {
             return Ok(());
@@ -188,22 +181,24 @@ impl StoreInner {
     }
 
     pub(crate) fn all_identities(&self) -> StoreResult<archive::IdentityRecords> {
-        self.read_team(identity::all_identities)
+        self.with_team_data(async |team| {
+            let users = team.list_users().await?;
+            Ok(archive::IdentityRecords { users, tokens: team.list_tokens().await? })
+        })
     }
 
     /// Returns the numbers of the first and the newest audit row; `None` without rows.
     pub(crate) fn audit_span(&self) -> StoreResult<Option<(u64, u64)>> {
-        self.read_team(|connection| {
-            let first = audit::rows(connection, 0, 1, usize::MAX)?;
-            let newest = audit::newest(connection)?.number;
+        self.with_team_data(async |team| {
+            let first = team.rows(0, 1).await?;
+            let newest = team.newest().await?.number;
             Ok(first.first().map(|row| (row.number, newest)))
         })
     }
 
     /// Reads the next audit rows of a copy, from `from` to at most `to`.
     pub(crate) fn copied_rows(&self, from: u64, to: u64) -> StoreResult<Vec<AuditRow>> {
-        let mut rows = self
-            .read_team(|connection| audit::rows(connection, from, COPY_BATCH_ROWS, usize::MAX))?;
+        let mut rows = self.with_team_data(async |team| team.rows(from, COPY_BATCH_ROWS).await)?;
         rows.retain(|row| row.number <= to);
         if rows.first().is_some_and(|row| row.number != from) {
             return Err(refused(LOCAL_STATE_DIR, "lost old audit rows during the copy; try again"));
@@ -215,29 +210,19 @@ impl StoreInner {
     /// appended one since the import began.
     pub(crate) fn import_team(
         &self,
-        identities: &archive::IdentityRecords,
-        rows: &[AuditRow],
+        identities: archive::IdentityRecords,
+        rows: Vec<AuditRow>,
     ) -> StoreResult<()> {
-        let has_identities = !identities.users.is_empty() || !identities.tokens.is_empty();
-        if !has_identities && rows.is_empty() {
+        if identities.users.is_empty() && identities.tokens.is_empty() && rows.is_empty() {
             return Ok(());
         }
-        self.write_team(|connection| {
-            if has_identities {
-                identity::insert_all(connection, identities)?;
-            }
-            let newest = audit::newest(connection)?.number;
-            // Rows of two chains can't be joined.
-            if newest > 0 && rows.first().is_some_and(|first| first.number != newest + 1) {
-                let reason = "got audit rows from another process during the copy; stop the \
-                              servers that use this folder, remove what was copied and copy again";
-                return Err(refused(LOCAL_STATE_DIR, reason).into());
-            }
-            for row in rows {
-                audit::insert_row(connection, row)?;
-            }
-            Ok(())
-        })
+        if self.write_team(async |team| team.import_team(identities, rows).await)? {
+            return Ok(());
+        }
+        // Rows of two chains can't be joined.
+        let reason = "got audit rows from another process during the copy; stop the servers that \
+                      use this folder, remove what was copied and copy again";
+        Err(refused(LOCAL_STATE_DIR, reason))
     }
 }
 
@@ -250,11 +235,11 @@ impl FsStore {
         team_file::accept_loss(&root.dir, base, LOCK_TIMEOUT, context)
     }
 
-    async fn read_team<T: Default + Send + 'static>(
+    async fn with_team_data<T: Default + Send + 'static>(
         &self,
-        read: impl FnOnce(&TeamConnection) -> Result<T, DatabaseError> + Send + 'static,
+        call: impl AsyncFnOnce(&RowStore) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        self.run_blocking(move |store| store.read_team(read)).await
+        self.run_blocking(move |store| store.with_team_data(call)).await
     }
 }
 
@@ -262,8 +247,8 @@ impl FsStore {
 impl StorageHealth for FsStore {
     fn known_damage(&self) -> Option<String> {
         let open = self.inner.team.open.read().unwrap_or_else(PoisonError::into_inner);
-        let damage = open.as_ref()?.damage()?;
-        Some(format!("{DISPLAY_PATH}: {damage}"))
+        let damage = open.as_ref()?.store.known_damage()?;
+        Some(name_database(&damage))
     }
 
     /// Documents are plain files, and each read of a private file verifies it. So only the team
@@ -285,30 +270,26 @@ impl StorageHealth for FsStore {
 #[async_trait]
 impl IdentityRepository for FsStore {
     async fn list_users(&self) -> StoreResult<Vec<User>> {
-        self.read_team(identity::users).await
+        self.with_team_data(async |team| team.list_users().await).await
     }
 
     async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
-        self.read_team(identity::tokens).await
+        self.with_team_data(async |team| team.list_tokens().await).await
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        // Runs for each request, and one row costs less than switching to another thread.
-        let owner = self.inner.try_read_team(|connection| identity::token_owner(connection, id));
-        if let Some(owner) = owner {
+        // Runs for each request, and two rows cost less than switching to another thread.
+        if let Some(owner) = self.inner.try_read_team(async |team| team.token_owner(id).await) {
             return owner;
         }
         let id = id.clone();
-        self.run_blocking(move |store| {
-            store.read_team_row(|connection| identity::token_owner(connection, &id))
-        })
-        .await
+        self.with_team_data(async move |team| team.token_owner(&id).await).await
     }
 
     async fn identity_epoch(&self) -> StoreResult<u64> {
-        match self.inner.try_read_team(identity::epoch) {
+        match self.inner.try_read_team(async |team| team.identity_epoch().await) {
             Some(epoch) => epoch,
-            None => self.run_blocking(|store| store.read_team_row(identity::epoch)).await,
+            None => self.with_team_data(async |team| team.identity_epoch().await).await,
         }
     }
 
@@ -317,7 +298,7 @@ impl IdentityRepository for FsStore {
         let lock = self.lock(&ProjectKey::default()).await?;
         self.run_blocking(move |store| {
             let _lock = lock;
-            store.write_team(|connection| identity::commit(connection, commit))
+            store.write_team(async |team| team.commit_identities(commit).await)
         })
         .await
     }
@@ -326,17 +307,11 @@ impl IdentityRepository for FsStore {
         if uses.is_empty() {
             return Ok(());
         }
-        self.run_blocking(move |store| {
-            store.update_team(|connection| identity::record_uses(connection, &uses))
-        })
-        .await
+        self.with_team_data(async move |team| team.record_use(uses).await).await
     }
 
     async fn expire_sessions(&self, now: Timestamp) -> StoreResult<()> {
-        self.run_blocking(move |store| {
-            store.update_team(|connection| identity::expire_sessions(connection, now))
-        })
-        .await
+        self.with_team_data(async move |team| team.expire_sessions(now).await).await
     }
 }
 
@@ -349,34 +324,21 @@ impl AuditLog for FsStore {
         self.run_blocking(move |store| {
             // An import may be about to insert the rows of another audit log.
             store.check_complete(&ProjectKey::default())?;
-            store.write_team(|connection| audit::append_events(connection, events).map(drop))
+            store.write_team(async |team| team.append_events(events).await)
         })
         .await
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        self.read_team(move |connection| audit::rows(connection, from, limit, usize::MAX)).await
+        self.with_team_data(async move |team| team.rows(from, limit).await).await
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        self.read_team(audit::newest).await
+        self.with_team_data(async |team| team.newest().await).await
     }
 
     async fn prune(&self, older_than: Timestamp, now: Timestamp) -> StoreResult<u64> {
-        self.run_blocking(move |store| {
-            let mut removed = 0;
-            // One transaction for each batch, so that other writers need not wait for all of them.
-            loop {
-                let pruned =
-                    store.update_team(|connection| audit::prune(connection, older_than, now))?;
-                pruned.warn_once();
-                removed += pruned.removed as u64;
-                if pruned.removed < audit::PRUNE_LIMIT {
-                    return Ok(removed);
-                }
-            }
-        })
-        .await
+        self.with_team_data(async move |team| team.prune(older_than, now).await).await
     }
 }
 
@@ -384,7 +346,7 @@ impl AuditLog for FsStore {
 impl IdempotencyStore for FsStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let key = key.to_owned();
-        self.read_team(move |connection| pending::find_confirmed(connection, &key)).await
+        self.with_team_data(async move |team| team.confirmed_record(&key).await).await
     }
 
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
@@ -394,23 +356,10 @@ impl IdempotencyStore for FsStore {
             return Ok(());
         }
         let key = key.to_owned();
-        self.run_blocking(move |store| {
-            store.update_team(|connection| idempotency::save_response(connection, &key, &response))
-        })
-        .await
+        self.with_team_data(async move |team| team.save_response(&key, response).await).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {
-        self.run_blocking(move |store| {
-            // One transaction for each batch, so that other writers need not wait for all of them.
-            loop {
-                let expired =
-                    store.update_team(|connection| idempotency::expire(connection, before))?;
-                if expired < idempotency::EXPIRE_LIMIT {
-                    return Ok(());
-                }
-            }
-        })
-        .await
+        self.with_team_data(async move |team| team.expire_records(before).await).await
     }
 }

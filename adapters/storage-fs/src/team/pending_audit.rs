@@ -4,6 +4,7 @@
 //! A process that dies in between leaves the intent. The next holder of the project's lock compares
 //! the documents: if all still have their old versions, it rolls the commit back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
@@ -13,14 +14,15 @@ use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::team_file::DISPLAY_PATH;
-use reqlore_sqlite_team::pending::{self, PendingCommit};
-use reqlore_sqlite_team::team_database::TeamDatabase;
+use reqlore_row_store::pending::PendingCommit;
+use reqlore_storage_sqlite::team::TeamDatabase;
 
 use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::ProjectTree;
 use crate::stage_and_swap::LoadedDocument;
 use crate::store_inner::StoreInner;
+use crate::team::call_team;
 
 /// A commit's audit event and idempotency record, and their intent once it is stored.
 pub(crate) struct AuditedCommit<'a> {
@@ -40,8 +42,8 @@ impl AuditedCommit<'_> {
         }
         let team = self.store.team_to_write()?;
         let (event, record) = (self.event.take(), self.record.take());
-        let intent = team.write(|connection| {
-            pending::prepare(connection, self.project, event, record.as_ref(), self.time)
+        let intent = call_team(&team.store, async |team| {
+            team.prepare_commit(self.project, event, record, self.time).await
         })?;
         self.intent = Some((team, intent));
         failpoint(FailPoint::Prepared)
@@ -51,8 +53,7 @@ impl AuditedCommit<'_> {
     /// because it finds the new documents.
     pub(crate) fn confirm(self) {
         let Some((team, intent)) = self.intent else { return };
-        // Unsynced: after a power cut the next writer confirms the intent again.
-        let confirmed = team.write_unsynced(|connection| pending::confirm(connection, &intent));
+        let confirmed = confirm(&team, &intent);
         if let Err(error) = confirmed.and_then(|()| failpoint(FailPoint::Confirmed)) {
             tracing::warn!(%error, "the intent of a finished commit was not deleted");
         }
@@ -63,8 +64,7 @@ impl AuditedCommit<'_> {
     pub(crate) fn roll_back(self) -> StoreResult<()> {
         let Some((team, intent)) = self.intent else { return Ok(()) };
         // Recovery can't rely on the documents alone: an editor may have changed one since.
-        let marked =
-            team.write_unsynced(|connection| pending::mark_rolled_back(connection, &intent));
+        let marked = call_team(&team.unsynced, async |team| team.mark_rolled_back(&intent).await);
         let rolled_back = marked.and_then(|()| roll_back(&team, &intent, self.time));
         if let Err(error) = &rolled_back {
             tracing::error!(%error, "the audit row of a failed commit is not rolled back yet");
@@ -77,9 +77,14 @@ fn failpoint(step: FailPoint) -> StoreResult<()> {
     hit_failpoint(step).map_err(|error| not_written(DISPLAY_PATH, "write it", error))
 }
 
+/// Unsynced: a power cut only repeats the comparison of documents.
+fn confirm(team: &TeamDatabase, intent: &PendingCommit) -> StoreResult<()> {
+    call_team(&team.unsynced, async |team| team.confirm_commit(intent).await)
+}
+
 fn roll_back(team: &TeamDatabase, intent: &PendingCommit, time: Timestamp) -> StoreResult<()> {
     failpoint(FailPoint::RollingBack)?;
-    team.write(|connection| pending::roll_back(connection, intent, time))?;
+    call_team(&team.store, async |team| team.roll_back_commit(intent, time).await)?;
     failpoint(FailPoint::RolledBack)
 }
 
@@ -111,12 +116,14 @@ fn recover_project(
     tree: &ProjectTree<'_>,
     time: Timestamp,
 ) -> StoreResult<()> {
-    for intent in team.read(|connection| pending::intents_of_project(connection, project))? {
-        let targets = team.read(|connection| pending::commit_targets(connection, &intent))?;
+    for intent in call_team(&team.store, async |team| team.pending_commits().await)? {
+        if intent.project != *project {
+            continue;
+        }
+        let targets = call_team(&team.store, async |team| team.commit_targets(&intent).await)?;
         // A withdrawn intent is rolled back without comparing documents.
         if !intent.is_rolled_back && was_applied(tree, &targets)? {
-            // Unsynced: a power cut only repeats this comparison.
-            team.write_unsynced(|connection| pending::confirm(connection, &intent))?;
+            confirm(team, &intent)?;
         } else {
             roll_back(team, &intent, time)?;
         }
@@ -127,7 +134,9 @@ fn recover_project(
 /// Decides the intents of all projects whose lock is free. The lock's holder decides the others.
 pub(crate) fn recover_all(store: &StoreInner, time: Timestamp) -> StoreResult<()> {
     let Some(team) = store.team_to_recover()? else { return Ok(()) };
-    for project in team.read(pending::projects)? {
+    let intents = call_team(&team.store, async |team| team.pending_commits().await)?;
+    let projects: BTreeSet<_> = intents.into_iter().map(|intent| intent.project).collect();
+    for project in projects {
         // One project does not stop the others.
         if let Err(error) = try_recover_project(store, &team, &project, time) {
             tracing::warn!(%project, %error, "the audit could not recover an interrupted commit");

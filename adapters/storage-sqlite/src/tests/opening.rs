@@ -13,7 +13,7 @@ use rusqlite::StatementStatus;
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 use crate::connection::ConnectionUse;
 use crate::database_file::sibling_path;
-use crate::schema::FORMAT;
+use crate::schema::WHOLE_SCHEMA;
 
 /// Asserts that opening fails with these words and changes no file.
 #[track_caller]
@@ -33,7 +33,7 @@ fn foreign_and_other_databases_are_refused_unchanged() {
     type Change<'a> = &'a dyn Fn(&Path);
     let text = "This is not a database but a text that is long enough. ".repeat(40);
     let link = |file: &Path| fs::hard_link(file, file.with_extension("second")).unwrap();
-    let format = format!("supported: {})", FORMAT.version);
+    let format = format!("supported: {})", WHOLE_SCHEMA.format.version);
     let cases: [(Change<'_>, &[&str]); 7] = [
         (&|file| run_sql(file, "PRAGMA user_version = 99"), &["another version", "99", &format]),
         (&|file| run_sql(file, "PRAGMA user_version = 4"), &["another version", "4", &format]),

@@ -7,12 +7,11 @@ use reqlore_domain::ports::documents::StoreError;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::checksum;
-use crate::error::{DatabaseError, RESTORE_HINT, refused};
+use crate::error::{QueryError, RESTORE_HINT, refused};
 
 /// Pause between attempts while another process writes. A busy writer releases its lock only for
 /// tenths of a millisecond.
-pub const BUSY_PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const BUSY_PAUSE: Duration = Duration::from_millis(1);
 
 /// Older versions may lose commits when one process writes while another one checkpoints.
 const OLDEST_VERSION: i32 = 3_051_003;
@@ -20,34 +19,41 @@ const OLDEST_VERSION: i32 = 3_051_003;
 /// Size in bytes to which a checkpoint truncates the log.
 const LOG_LIMIT: i64 = 64 * 1024 * 1024;
 
-const CACHED_STATEMENTS: usize = 64;
+/// Some for each table, and some for each kind of list.
+const CACHED_STATEMENTS: usize = 256;
+
+/// Size of the page cache: enough for the inner pages of some hundred thousand documents.
+const CACHE_KIB: i64 = 16 * 1024;
 
 /// The marks of a kind of database in the header of its file.
 #[derive(Debug)]
-pub struct FileFormat {
-    pub application_id: [u8; 4],
-    pub version: u32,
+pub(crate) struct FileFormat {
+    pub(crate) application_id: [u8; 4],
+    pub(crate) version: u32,
 }
 
 impl FileFormat {
-    pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         let application = i32::from_be_bytes(self.application_id);
         connection.pragma_update(None, "application_id", application)?;
         connection.pragma_update(None, "user_version", self.version)
     }
 
     /// Refuses a database of another program or of another version of this one.
-    pub fn check(&self, connection: &Connection, place: &str) -> Result<(), DatabaseError> {
-        let application: i32 =
-            connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-        if application.to_be_bytes() != self.application_id {
+    pub(crate) fn check(&self, connection: &Connection, place: &str) -> Result<(), QueryError> {
+        // Each write transaction checks it, so the statements are cached.
+        let pragma = |name| -> rusqlite::Result<i64> {
+            connection.prepare_cached(name)?.query_one([], |row| row.get(0))
+        };
+        let application = pragma("PRAGMA application_id")?;
+        if application != i64::from(i32::from_be_bytes(self.application_id)) {
             let reason = format!(
                 "is a database of another program, or its header is damaged; name another file, \
                  or {RESTORE_HINT}"
             );
             return Err(refused(place, reason).into());
         }
-        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let version = pragma("PRAGMA user_version")?;
         if version == i64::from(self.version) {
             return Ok(());
         }
@@ -55,15 +61,13 @@ impl FileFormat {
     }
 }
 
-pub fn is_too_old(version: i32) -> bool {
+pub(crate) fn is_too_old(version: i32) -> bool {
     version < OLDEST_VERSION
 }
 
-/// Applies the settings for durability and safety, and registers the checksums of rows.
-/// `cache_kib` limits the page cache.
-pub fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
+/// Applies the settings for durability and safety.
+pub(crate) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
-    checksum::register(connection)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     // The file may come from elsewhere, and its schema must not call functions with effects.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -77,19 +81,22 @@ pub fn configure(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()
     // With memory mapping, a disk error would kill the process.
     connection.pragma_update(None, "mmap_size", 0)?;
     // A negative size is in KiB.
-    connection.pragma_update(None, "cache_size", -cache_kib)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "journal_size_limit", LOG_LIMIT)
 }
 
 /// Keeps the log when the last connection closes. By default SQLite moves it into the database and
 /// removes it.
-pub fn keep_log_on_close(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
+pub(crate) fn keep_log_on_close(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }
 
 /// Waits for locks of other processes up to the timeout.
-pub fn wait_when_busy(connection: &mut Connection, timeout: Duration) -> rusqlite::Result<()> {
+pub(crate) fn wait_when_busy(
+    connection: &mut Connection,
+    timeout: Duration,
+) -> rusqlite::Result<()> {
     let mut start = Instant::now();
     // The pauses of SQLite's own timeout grow to 100 ms, although writers finish soon.
     connection.busy_handler(Some(move |attempts| {
@@ -103,7 +110,10 @@ pub fn wait_when_busy(connection: &mut Connection, timeout: Duration) -> rusqlit
 }
 
 /// Runs one of SQLite's own checks, such as `integrity_check(1)`. Returns its findings.
-pub fn sqlite_findings(connection: &Connection, check: &str) -> Result<Vec<String>, DatabaseError> {
+pub(crate) fn sqlite_findings(
+    connection: &Connection,
+    check: &str,
+) -> Result<Vec<String>, QueryError> {
     let mut pragma = connection.prepare(&format!("PRAGMA {check}"))?;
     let mut rows = pragma.query([])?;
     let mut findings = Vec::new();
