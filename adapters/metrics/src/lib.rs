@@ -20,7 +20,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use reqlore_domain::ports::observed::{Observed, ObservedPort};
+use reqlore_domain::ports::observed::{ObservedPort, PortOperations};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::ports::storage_health::StorageHealth;
@@ -105,11 +105,11 @@ impl Metrics {
     }
 
     /// Wraps a port of a storage to time its operations.
-    pub fn measured_store<Port: ObservedPort + ?Sized>(
+    pub fn measured_store<Port: PortOperations + ?Sized>(
         &self,
         inner: Arc<Port>,
-    ) -> Arc<Observed<Port, OperationDurations>> {
-        Arc::new(Observed { inner, observer: self.storage.of_port::<Port>() })
+    ) -> Arc<ObservedPort<Port, OperationDurations>> {
+        Arc::new(ObservedPort { inner, observer: self.storage.of_port::<Port>() })
     }
 }
 

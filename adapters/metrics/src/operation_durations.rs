@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use prometheus_client::registry::Registry;
-use reqlore_domain::ports::observed::{ObservedPort, OperationObserver};
+use reqlore_domain::ports::observed::{OperationObserver, PortOperations};
 
 use crate::{DurationFamily, duration_family};
 
@@ -19,7 +19,7 @@ impl OperationDurations {
     }
 
     /// Creates the series of a port before its first operation, so that a rate includes it.
-    pub(crate) fn of_port<Port: ObservedPort + ?Sized>(&self) -> Self {
+    pub(crate) fn of_port<Port: PortOperations + ?Sized>(&self) -> Self {
         for operation in Port::OPERATIONS {
             let _ = self.0.get_or_create(&[("operation", operation)]);
         }

@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use reqlore_domain::ports::observed::Observed;
+use reqlore_domain::ports::observed::ObservedPort;
 use reqlore_domain::ports::search::SearchIndex;
 
 use crate::operation_durations::OperationDurations;
@@ -41,7 +41,7 @@ impl SearchMetrics {
     pub(crate) fn measure_index(&self, inner: Arc<dyn SearchIndex>) -> Arc<dyn SearchIndex> {
         // A process has one index.
         let _ = self.index.set(Arc::clone(&inner));
-        Arc::new(Observed { inner, observer: self.durations.of_port::<dyn SearchIndex>() })
+        Arc::new(ObservedPort { inner, observer: self.durations.of_port::<dyn SearchIndex>() })
     }
 }
 

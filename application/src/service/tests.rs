@@ -13,7 +13,7 @@ use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, Store
 use reqlore_domain::ports::history::{DocumentHistory, HistoryQuery};
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::ports::observed::{Observed, OperationObserver};
+use reqlore_domain::ports::observed::{ObservedPort, OperationObserver};
 use reqlore_domain::ports::service::ApplicationService;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -61,7 +61,7 @@ async fn only_calls_that_only_read_have_a_scope() {
     let testing = TestApplication::new();
     let inner = Arc::clone(&testing.store);
     let application = Application::new(ApplicationPorts {
-        documents: Arc::new(Observed { inner, observer: observer.clone() }),
+        documents: Arc::new(ObservedPort { inner, observer: observer.clone() }),
         read_scope: |call| Box::pin(IN_SCOPE.scope((), call)),
         ..testing.ports()
     });

@@ -4,8 +4,8 @@ use proc_macro::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Expr, FnArg, ItemTrait, TraitItem, parse_macro_input};
 
-/// Implements a port for `Observed<dyn Port>`: an asynchronous method is an operation with the name
-/// of the method, or of its attribute `#[operation = "name"]`. Precedes `#[async_trait]`.
+/// Implements a port for `ObservedPort<dyn Port>`. An asynchronous method is an operation with the
+/// name of the method, or of its attribute `#[operation = "name"]`. Precedes `#[async_trait]`.
 #[proc_macro_attribute]
 pub fn observed(_: TokenStream, port: TokenStream) -> TokenStream {
     let mut port = parse_macro_input!(port as ItemTrait);
@@ -49,12 +49,12 @@ pub fn observed(_: TokenStream, port: TokenStream) -> TokenStream {
 
         #[async_trait::async_trait]
         impl<O: crate::ports::observed::OperationObserver> #name
-            for crate::ports::observed::Observed<dyn #name, O>
+            for crate::ports::observed::ObservedPort<dyn #name, O>
         {
             #(#methods)*
         }
 
-        impl crate::ports::observed::ObservedPort for dyn #name {
+        impl crate::ports::observed::PortOperations for dyn #name {
             const OPERATIONS: &'static [&'static str] = &[#(#operations),*];
         }
     }

@@ -1,11 +1,11 @@
 //! Ports whose operations are observed, for metrics. The attribute `observed` implements a port for
-//! [`Observed`].
+//! [`ObservedPort`].
 
 use std::sync::Arc;
 
 /// A port with an observer of its operations.
 #[derive(Debug)]
-pub struct Observed<Port: ?Sized, Observer> {
+pub struct ObservedPort<Port: ?Sized, Observer> {
     pub inner: Arc<Port>,
     pub observer: Observer,
 }
@@ -21,6 +21,6 @@ pub trait OperationObserver: Send + Sync {
 }
 
 /// A port that can be observed.
-pub trait ObservedPort {
+pub trait PortOperations {
     const OPERATIONS: &'static [&'static str];
 }
