@@ -233,6 +233,11 @@ impl RowBuffer {
         value.append_to(&mut self.0);
     }
 
+    /// Adds encoded values.
+    pub fn extend(&mut self, values: &[u8]) {
+        self.0.extend_from_slice(values);
+    }
+
     /// Ends a row.
     pub fn take(&mut self) -> TableRow {
         let row = TableRow(Bytes::copy_from_slice(&self.0));
@@ -333,32 +338,39 @@ impl RowQuery {
         });
     }
 
-    /// Fails if a row does not meet the conditions: an index led to a wrong row.
-    pub fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
+    /// Returns true for rows that meet the conditions.
+    pub fn matcher(&self) -> impl Fn(&TableRow) -> bool {
         let position = |name: &&str| self.table.index_of(name);
         let columns: Vec<_> = self.columns.iter().filter_map(position).collect();
         let leads = columns.iter().copied().eq(0..columns.len());
-        let tuples: HashSet<&[u8]> = self.tuples.iter().map(TableRow::as_bytes).collect();
-        let is_wanted = |row: &TableRow| match &*self.tuples {
-            [] => false,
-            [tuple] if leads => row.starts_with(tuple),
-            _ if leads => tuples.contains(row.prefix_bytes(columns.len())),
-            _ => tuples.contains(row.select(&columns).as_bytes()),
+        let tuples: HashSet<&[u8]> = match &*self.tuples {
+            [_] if leads => HashSet::new(),
+            tuples => tuples.iter().map(TableRow::as_bytes).collect(),
         };
         let range = self.range.as_ref().map(|(column, range)| {
             (self.table.index_of(column), range.start.value(0)..range.end.value(0))
         });
         let not_null = self.not_null.and_then(|column| self.table.index_of(column));
-        for row in rows {
-            let is_in_range = range.as_ref().is_none_or(|(column, range)| {
-                column.is_some_and(|column| range.contains(&row.value(column)))
-            });
-            let has_value = not_null.is_none_or(|column| row.value(column) != Value::Null);
-            if !is_wanted(row) || !is_in_range || !has_value {
-                return Err(damaged(&format!("an index of table {}", self.table.name)));
-            }
+        move |row| {
+            let is_wanted = match &*self.tuples {
+                [tuple] if leads => row.starts_with(tuple),
+                _ if leads => tuples.contains(row.prefix_bytes(columns.len())),
+                _ => tuples.contains(row.select(&columns).as_bytes()),
+            };
+            is_wanted
+                && range.as_ref().is_none_or(|(column, range)| {
+                    column.is_some_and(|column| range.contains(&row.value(column)))
+                })
+                && not_null.is_none_or(|column| row.value(column) != Value::Null)
         }
-        Ok(())
+    }
+
+    /// Fails if a row does not meet the conditions: an index led to a wrong row.
+    pub fn check_rows(&self, rows: &[TableRow]) -> StoreResult<()> {
+        if rows.iter().all(self.matcher()) {
+            return Ok(());
+        }
+        Err(damaged(&format!("an index of table {}", self.table.name)))
     }
 
     pub fn within(self, column: &'static str, range: Range<Value<'_>>) -> Self {
