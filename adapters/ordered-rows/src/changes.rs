@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_row_store::error::damaged;
+use reqlore_row_store::error::{damaged, refused};
 use reqlore_row_store::row::{RowChange, TableRow, Value};
 use reqlore_row_store::tables::Table;
 
@@ -51,9 +51,9 @@ impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
     }
 
     /// Adds changes of a table. No key may follow itself.
-    pub fn add(
+    pub fn add<T: OrderedTree<Bytes = B>>(
         &mut self,
-        tree: &impl OrderedTree<Bytes = B>,
+        tree: &T,
         table: &'static Table,
         changes: &[RowChange],
     ) -> StoreResult<()> {
@@ -70,6 +70,11 @@ impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
             let mut row_key = tree_key(table, 0);
             for value in key.values().take(table.key_width) {
                 push_value(&mut row_key, value);
+            }
+            if row_key.len() > T::MAX_KEY_BYTES {
+                let (name, limit) = (table.name, T::MAX_KEY_BYTES);
+                let reason = format!("the key of a row of {name} is longer than {limit} bytes");
+                return Err(refused(format!("{reason}; choose shorter names")));
             }
             if last.as_ref() == Some(&row_key) {
                 return Err(StoreError::Internal(format!("{}: a key twice", table.name)));
@@ -177,6 +182,7 @@ pub struct ChangedTree<'a, T: OrderedTree> {
 impl<T: OrderedTree> OrderedTree for ChangedTree<'_, T> {
     type Bytes = T::Bytes;
 
+    const MAX_KEY_BYTES: usize = T::MAX_KEY_BYTES;
     const MAX_VALUE_BYTES: usize = T::MAX_VALUE_BYTES;
 
     fn get(&self, key: &[u8]) -> StoreResult<Option<T::Bytes>> {

@@ -22,6 +22,8 @@ pub use select::{find_damaged_rows, select};
 pub trait OrderedTree {
     type Bytes: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>;
 
+    /// Rows with longer keys are refused.
+    const MAX_KEY_BYTES: usize;
     /// Longer values are split.
     const MAX_VALUE_BYTES: usize;
 

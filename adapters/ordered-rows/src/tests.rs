@@ -22,6 +22,7 @@ struct CountedTree {
 impl OrderedTree for CountedTree {
     type Bytes = Vec<u8>;
 
+    const MAX_KEY_BYTES: usize = 100;
     const MAX_VALUE_BYTES: usize = 64;
 
     fn get(&self, key: &[u8]) -> StoreResult<Option<Vec<u8>>> {
