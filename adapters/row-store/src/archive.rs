@@ -13,7 +13,9 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::database::{Database, RowSource};
+use crate::RowStore;
+use crate::damage::KnownDamage;
+use crate::database::RowSource;
 use crate::error::{damaged, refused};
 use crate::read::documents::{document_id, documents_after, names_after, verified_body};
 use crate::read::history::{text_query, verified_text};
@@ -27,7 +29,6 @@ use crate::tables::{
     AUDIT, BODIES, DOCUMENTS, HISTORY, PROJECTS, SEQUENCES, STORE, TOKENS, Table, USERS,
 };
 use crate::writer::{GroupWriterEngine, ReadPlan};
-use crate::{RowStore, noted};
 
 /// A batch of records ends when it reaches one of these sizes.
 const BATCH_RECORDS: usize = 200;
@@ -39,7 +40,7 @@ const BATCH_PARTS: usize = BATCH_BYTES / PART_BYTES;
 #[async_trait]
 impl Archive for RowStore {
     async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
-        Ok(Box::new(SnapshotReader::begin(&*self.database).await?))
+        Ok(Box::new(SnapshotReader::begin(self).await?))
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
@@ -64,6 +65,7 @@ enum ExportPhase {
 
 pub(crate) struct SnapshotReader {
     pub(crate) snapshot: Box<dyn RowSource>,
+    damage: Arc<KnownDamage>,
     pub(crate) projects: Vec<ProjectKey>,
     phase: ExportPhase,
     /// Project and kind of the current list, as positions.
@@ -74,13 +76,16 @@ pub(crate) struct SnapshotReader {
 }
 
 impl SnapshotReader {
-    pub(crate) async fn begin(database: &dyn Database) -> StoreResult<Self> {
-        let snapshot = database.begin_snapshot().await?;
-        Self::of(snapshot).await
+    pub(crate) async fn begin(store: &RowStore) -> StoreResult<Self> {
+        let snapshot = store.database.begin_snapshot().await?;
+        Self::of(snapshot, Arc::clone(&store.damage)).await
     }
 
     /// Reads one state.
-    pub(crate) async fn of(snapshot: Box<dyn RowSource>) -> StoreResult<Self> {
+    pub(crate) async fn of(
+        snapshot: Box<dyn RowSource>,
+        damage: Arc<KnownDamage>,
+    ) -> StoreResult<Self> {
         let queries = vec![
             RowQuery::keys(&STORE, vec![StoreRow::key()]),
             RowQuery::all(&PROJECTS).sorted_by(&["project"]),
@@ -93,6 +98,7 @@ impl SnapshotReader {
         StoreRow::decode(&results.pop().unwrap_or_default())?.check_complete()?;
         Ok(Self {
             snapshot,
+            damage,
             projects,
             phase: ExportPhase::Documents,
             list: (0, 0),
@@ -269,7 +275,7 @@ impl RecordReader for SnapshotReader {
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         let records = self.next_records().await;
-        noted(&*self.snapshot, records)
+        records.map_err(|error| self.damage.note(error))
     }
 }
 
@@ -326,7 +332,7 @@ impl RecordWriter for ImportWriter {
     async fn write_batch(&mut self, records: Vec<ArchiveRecord>) -> StoreResult<()> {
         let records: Arc<[ArchiveRecord]> = records.into();
         // A transaction of some databases has at most 3,000 rows, and a document has some ten.
-        let parts = if self.store.database.has_server() {
+        let parts = if self.store.database.is_remote() {
             chunk_ranges(&records)
         } else {
             std::iter::once(0..records.len()).collect()

@@ -196,6 +196,10 @@ impl Database for CallDatabase {
         self.database.begin_snapshot().await
     }
 
+    fn is_remote(&self) -> bool {
+        self.database.is_remote()
+    }
+
     fn open_session(&self) -> Box<dyn WriteSession> {
         self.database.open_session()
     }

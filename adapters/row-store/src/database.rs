@@ -1,6 +1,6 @@
 //! The seam between this storage and a database: transactions on rows, without SQL.
 //!
-//! Implemented by PostgreSQL and, in tests, by a simulated database.
+//! Implemented by drivers and, in tests, by a simulated database.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,11 +21,6 @@ pub type GroupId = [u8; 16];
 pub trait RowSource: Send + Sync {
     /// Runs all queries on one state, in one round trip.
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>>;
-
-    /// Records damage that the content of rows shows. Returns the error for the caller.
-    fn note_damage(&self, error: StoreError) -> StoreError {
-        error
-    }
 }
 
 /// A database with the tables of this storage. A read sees every commit that was acknowledged
@@ -35,19 +30,14 @@ pub trait Database: RowSource + fmt::Debug + 'static {
     /// Begins a transaction that reads the present state until it is dropped.
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>>;
 
-    /// The numbers of the connections that read.
-    fn connection_statistics(&self) -> DatabaseStatistics {
-        DatabaseStatistics::default()
+    /// True for a database on a server: each read costs a round trip, so reading more at once than
+    /// is needed is faster, and the answer of a commit can be lost.
+    fn is_remote(&self) -> bool {
+        false
     }
 
-    /// False for a file of this process: the answer of a commit cannot be lost.
-    fn has_server(&self) -> bool {
-        true
-    }
-
-    /// As `known_damage` of the port `StorageHealth`.
-    fn known_damage(&self) -> Option<String> {
-        None
+    fn health(&self) -> DatabaseHealth {
+        DatabaseHealth::default()
     }
 
     /// Searches for damage below the rows, such as that of indexes. Returns a text for each.
@@ -67,11 +57,20 @@ pub trait Database: RowSource + fmt::Debug + 'static {
     fn open_session(&self) -> Box<dyn WriteSession>;
 }
 
+/// The present state of a database.
+#[derive(Debug, Default)]
+pub struct DatabaseHealth {
+    /// The numbers of the connections that read from a server.
+    pub connections: Option<DatabaseStatistics>,
+    /// Why writes would fail, as a sentence for an operator.
+    pub problem: Option<String>,
+}
+
 /// One connection of a writer, used from a thread that may block. At most one transaction is open.
 pub trait WriteSession: Send {
     /// Begins a transaction, waits for those of all other writers, and runs queries on the state
     /// that they left, in one round trip. `Err` leaves no transaction open.
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError>;
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError>;
 
     /// Runs queries in the transaction, in one round trip. They see its own writes.
     fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError>;
@@ -85,29 +84,37 @@ pub trait WriteSession: Send {
     /// Undoes the transaction, if there is one. If the connection is lost, the database does it.
     fn roll_back(&mut self);
 
-    /// True if each read costs a round trip: reading more at once than is needed is faster.
-    fn is_remote(&self) -> bool;
-
-    /// False after the connection was lost, until the next transaction begins.
-    fn is_connected(&self) -> bool;
-
-    /// True if the connection was lost since the last call, so that commits of other writers may
-    /// be lost as well: a standby may have taken over.
-    fn was_interrupted(&mut self) -> bool;
-
     /// Waits before a transaction is repeated. A simulated database takes no time for it.
     fn wait(&mut self, pause: Duration) {
         std::thread::sleep(pause);
     }
 }
 
-/// Why a transaction cannot continue. It must be rolled back.
+/// The answer to [`WriteSession::begin`].
+#[derive(Debug)]
+pub struct BegunTransaction {
+    /// The results of the queries.
+    pub rows: Vec<Vec<TableRow>>,
+    /// True if the connection was lost since the last transaction, so that commits of other writers
+    /// may be lost as well: a standby may have taken over.
+    pub was_interrupted: bool,
+}
+
+impl From<Vec<Vec<TableRow>>> for BegunTransaction {
+    fn from(rows: Vec<Vec<TableRow>>) -> Self {
+        Self { rows, was_interrupted: false }
+    }
+}
+
+/// Why a transaction cannot continue. It must be rolled back. The texts are for logs and for the
+/// error after the last attempt.
 #[derive(Debug)]
 pub enum SessionError {
-    /// A conflict with another transaction, or the connection was lost before the commit: nothing
-    /// was written, and the transaction can be repeated. The problem is for logs and for the error
-    /// after the last attempt.
-    Retry(String),
+    /// A conflict with another transaction: nothing was written, and it can be repeated.
+    Conflict(String),
+    /// The connection was lost before the commit: nothing was written, and the transaction can be
+    /// repeated.
+    Disconnected(String),
     /// Repeating does not help.
     Failed(StoreError),
 }
@@ -116,7 +123,9 @@ impl SessionError {
     /// The error for a caller, if the transaction is not repeated.
     pub fn to_store_error(&self) -> StoreError {
         match self {
-            Self::Retry(problem) => busy(&format!("{problem}; try again")),
+            Self::Conflict(problem) | Self::Disconnected(problem) => {
+                busy(&format!("{problem}; try again"))
+            }
             Self::Failed(error) => error.clone_for_group(),
         }
     }
@@ -127,10 +136,7 @@ impl SessionError {
 pub enum CommitOutcome {
     /// Durable.
     Committed,
-    /// Nothing was written, and the transaction can be repeated.
-    Retry(String),
-    /// Nothing was written.
-    Failed(StoreError),
+    NotWritten(SessionError),
     /// The connection was lost at the commit. The next transaction sees whether it was written,
     /// because [`WriteSession::begin`] waits for its end.
     Unknown(String),

@@ -22,14 +22,12 @@ const MAX_REPORTED: usize = 100;
 #[async_trait]
 impl StorageHealth for RowStore {
     fn known_damage(&self) -> Option<String> {
-        self.database.known_damage()
+        let damage = self.damage.refusal().map(|error| error.to_string());
+        damage.or_else(|| self.database.health().problem)
     }
 
     fn database_statistics(&self) -> Option<DatabaseStatistics> {
-        if !self.database.has_server() {
-            return None;
-        }
-        let connections = self.database.connection_statistics();
+        let connections = self.database.health().connections?;
         Some(DatabaseStatistics { writes: self.counters.read(), ..connections })
     }
 
@@ -53,7 +51,7 @@ impl StorageHealth for RowStore {
 impl RowStore {
     /// Reads one state of the database, so that commits in between are no differences.
     async fn find_list_damage(&self, damage: &mut Vec<String>) -> StoreResult<()> {
-        let mut reader = SnapshotReader::begin(&*self.database).await?;
+        let mut reader = SnapshotReader::begin(self).await?;
         while !reader.next_batch().await?.is_empty() {}
         for project in &reader.projects {
             compare_lists(&*reader.snapshot, project, damage).await?;

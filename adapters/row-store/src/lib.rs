@@ -7,6 +7,7 @@
 mod archive;
 mod call_reads;
 mod counters;
+pub mod damage;
 pub mod database;
 mod derived;
 pub mod error;
@@ -45,7 +46,8 @@ use reqlore_group_commit::GroupWriter;
 
 use call_reads::{CallDatabase, RowCache};
 use counters::WriterCounters;
-use database::{Database, RowSource};
+use damage::KnownDamage;
+use database::Database;
 pub use derived::METADATA_FORMAT;
 use read::{changes, documents, entities, history, items, team};
 pub use records::StoreRow;
@@ -58,6 +60,7 @@ pub struct RowStore {
     cache: Arc<RowCache>,
     writer: Arc<GroupWriter<GroupWriterEngine>>,
     counters: Arc<WriterCounters>,
+    damage: Arc<KnownDamage>,
 }
 
 impl RowStore {
@@ -65,13 +68,17 @@ impl RowStore {
     /// if its metadata has another format.
     pub async fn start(database: Arc<dyn Database>) -> StoreResult<Self> {
         let row = changes::store_row(&*database).await?;
-        Self::start_with(database, &row)
+        Self::start_with(database, &row, Arc::default())
     }
 
-    /// Like [`Self::start`], for a driver that has read the row of `store`.
-    pub fn start_with(database: Arc<dyn Database>, row: &StoreRow) -> StoreResult<Self> {
+    /// Like [`Self::start`], for a driver that has read the row of `store` and may report damage.
+    pub fn start_with(
+        database: Arc<dyn Database>,
+        row: &StoreRow,
+        damage: Arc<KnownDamage>,
+    ) -> StoreResult<Self> {
         row.check_usable()?;
-        Self::start_writer(database, false)
+        Self::start_writer(database, false, damage)
     }
 
     /// Like [`Self::start`], but updates metadata of an older format.
@@ -81,7 +88,7 @@ impl RowStore {
         if row.metadata_format >= METADATA_FORMAT {
             row.check_usable()?;
         }
-        let store = Self::start_writer(database, true)?;
+        let store = Self::start_writer(database, true, Arc::default())?;
         if row.metadata_format < METADATA_FORMAT {
             // Another server may be updating it now, so the next group tries again.
             if let Err(error) = store.write(|_| Ok(())).await {
@@ -94,23 +101,23 @@ impl RowStore {
     /// Starts the writer for a server whose database cannot be reached now. Calls fail until it
     /// can.
     pub fn start_disconnected(database: Arc<dyn Database>) -> StoreResult<Self> {
-        Self::start_writer(database, true)
+        Self::start_writer(database, true, Arc::default())
     }
 
-    fn start_writer(database: Arc<dyn Database>, may_update_metadata: bool) -> StoreResult<Self> {
+    fn start_writer(
+        database: Arc<dyn Database>,
+        may_update_metadata: bool,
+        damage: Arc<KnownDamage>,
+    ) -> StoreResult<Self> {
         let counters = Arc::<WriterCounters>::default();
-        let session = database.open_session();
-        let has_server = database.has_server();
-        let engine = GroupWriterEngine::new(
-            session,
-            has_server,
-            may_update_metadata,
-            Arc::clone(&counters),
-        )?;
+        let mut engine = GroupWriterEngine::new(database.open_session(), Arc::clone(&damage))?;
+        engine.counters = Arc::clone(&counters);
+        engine.is_remote = database.is_remote();
+        engine.may_update_metadata = may_update_metadata;
         let writer = GroupWriter::start("database-writer", engine).map_err(|error| {
             StoreError::Internal(format!("could not start a thread for the writer: {error}"))
         })?;
-        Ok(Self { database, cache: Arc::default(), writer: Arc::new(writer), counters })
+        Ok(Self { database, cache: Arc::default(), writer: Arc::new(writer), counters, damage })
     }
 
     /// Runs a job in a group. It may run several times.
@@ -122,7 +129,7 @@ impl RowStore {
         let outcome =
             self.writer.run_repeatable(plan, move |engine| engine.run_job(&mut work)).await;
         self.database.invalidate_call_cache();
-        noted(&*self.database, outcome)
+        self.noted(outcome)
     }
 
     async fn write<T: Send + 'static>(
@@ -131,20 +138,17 @@ impl RowStore {
     ) -> StoreResult<T> {
         self.run(ReadPlan::default(), work).await
     }
-}
 
-/// Tells the database of damage that its rows show.
-fn noted<T>(source: &(impl RowSource + ?Sized), outcome: StoreResult<T>) -> StoreResult<T> {
-    outcome.map_err(|error| match error {
-        StoreError::Unreadable { .. } => source.note_damage(error),
-        _ => error,
-    })
+    /// Records damage that rows show.
+    fn noted<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
+        outcome.map_err(|error| self.damage.note(error))
+    }
 }
 
 #[async_trait]
 impl DocumentRepository for RowStore {
     fn for_call(&self) -> Option<Arc<dyn DocumentRepository>> {
-        if !self.database.has_server() {
+        if !self.database.is_remote() {
             return None;
         }
         let database = CallDatabase::new(Arc::clone(&self.database), Arc::clone(&self.cache));
@@ -156,7 +160,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        noted(&*self.database, documents::documents(&*self.database, project, ids).await)
+        self.noted(documents::documents(&*self.database, project, ids).await)
     }
 
     async fn versions(
@@ -164,7 +168,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        noted(&*self.database, documents::versions(&*self.database, project, ids).await)
+        self.noted(documents::versions(&*self.database, project, ids).await)
     }
 
     async fn find(
@@ -172,14 +176,14 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        noted(&*self.database, documents::metadata_page(&*self.database, project, filter).await)
+        self.noted(documents::metadata_page(&*self.database, project, filter).await)
     }
 
     async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
         if query.needs_scan() {
             return scan_items(self, project, query).await;
         }
-        noted(&*self.database, items::items(&*self.database, project, query).await)
+        self.noted(items::items(&*self.database, project, query).await)
     }
 
     async fn child_statuses(
@@ -188,7 +192,7 @@ impl DocumentRepository for RowStore {
         kind: ItemKind,
         parents: &[Reference],
     ) -> StoreResult<Vec<StatusCounts>> {
-        noted(&*self.database, items::child_statuses(&*self.database, project, kind, parents).await)
+        self.noted(items::child_statuses(&*self.database, project, kind, parents).await)
     }
 
     async fn diagnostics(
@@ -197,11 +201,11 @@ impl DocumentRepository for RowStore {
         kind: DocumentKind,
         limit: usize,
     ) -> StoreResult<DiagnosticList> {
-        noted(&*self.database, items::diagnostics(&*self.database, project, kind, limit).await)
+        self.noted(items::diagnostics(&*self.database, project, kind, limit).await)
     }
 
     async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
-        noted(&*self.database, entities::entity_kinds(&*self.database, project).await)
+        self.noted(entities::entity_kinds(&*self.database, project).await)
     }
 
     async fn tag_counts(
@@ -209,10 +213,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         kind: Option<String>,
     ) -> StoreResult<EntityCounts> {
-        noted(
-            &*self.database,
-            entities::tag_counts(&*self.database, project, kind.as_deref()).await,
-        )
+        self.noted(entities::tag_counts(&*self.database, project, kind.as_deref()).await)
     }
 
     async fn untagged(
@@ -221,10 +222,7 @@ impl DocumentRepository for RowStore {
         kind: Option<String>,
         limit: usize,
     ) -> StoreResult<UntaggedList> {
-        noted(
-            &*self.database,
-            entities::untagged(&*self.database, project, kind.as_deref(), limit).await,
-        )
+        self.noted(entities::untagged(&*self.database, project, kind.as_deref(), limit).await)
     }
 
     async fn similar_entities(
@@ -232,7 +230,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         text: &str,
     ) -> StoreResult<SimilarEntities> {
-        noted(&*self.database, entities::similar_entities(&*self.database, project, text).await)
+        self.noted(entities::similar_entities(&*self.database, project, text).await)
     }
 
     async fn lookup(
@@ -241,7 +239,7 @@ impl DocumentRepository for RowStore {
         kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        noted(&*self.database, documents::lookup(&*self.database, project, kind, words).await)
+        self.noted(documents::lookup(&*self.database, project, kind, words).await)
     }
 
     async fn backlinks(
@@ -249,7 +247,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        noted(&*self.database, documents::backlinks(&*self.database, project, links).await)
+        self.noted(documents::backlinks(&*self.database, project, links).await)
     }
 
     async fn commit(
@@ -269,7 +267,7 @@ impl DocumentRepository for RowStore {
         limit: usize,
         _: Refresh,
     ) -> StoreResult<ChangePage> {
-        noted(&*self.database, changes::changes_since(&*self.database, project, since, limit).await)
+        self.noted(changes::changes_since(&*self.database, project, since, limit).await)
     }
 }
 
@@ -282,10 +280,7 @@ impl DocumentHistory for RowStore {
         query: &HistoryQuery,
     ) -> StoreResult<HistoryPage> {
         let before = query.before_number()?;
-        noted(
-            &*self.database,
-            history::history_page(&*self.database, project, id, before, query.limit).await,
-        )
+        self.noted(history::history_page(&*self.database, project, id, before, query.limit).await)
     }
 
     async fn document_at(
@@ -294,7 +289,7 @@ impl DocumentHistory for RowStore {
         id: &DocumentId,
         version: Version,
     ) -> StoreResult<Option<Document>> {
-        noted(&*self.database, history::document_at(&*self.database, project, id, version).await)
+        self.noted(history::document_at(&*self.database, project, id, version).await)
     }
 
     async fn recent_changes(
@@ -303,10 +298,7 @@ impl DocumentHistory for RowStore {
         since: Timestamp,
         limit: usize,
     ) -> StoreResult<Vec<RecentChange>> {
-        noted(
-            &*self.database,
-            history::recent_changes(&*self.database, project, since, limit).await,
-        )
+        self.noted(history::recent_changes(&*self.database, project, since, limit).await)
     }
 
     async fn purge_history(
@@ -333,19 +325,19 @@ impl DocumentHistory for RowStore {
 #[async_trait]
 impl IdentityRepository for RowStore {
     async fn list_users(&self) -> StoreResult<Vec<User>> {
-        noted(&*self.database, team::users(&*self.database).await)
+        self.noted(team::users(&*self.database).await)
     }
 
     async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
-        noted(&*self.database, team::tokens(&*self.database).await)
+        self.noted(team::tokens(&*self.database).await)
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        noted(&*self.database, team::token_owner(&*self.database, id).await)
+        self.noted(team::token_owner(&*self.database, id).await)
     }
 
     async fn identity_epoch(&self) -> StoreResult<u64> {
-        let row = noted(&*self.database, changes::store_row(&*self.database).await)?;
+        let row = self.noted(changes::store_row(&*self.database).await)?;
         // Read on every request, so an import or update by another server is noticed here.
         row.check_usable()?;
         Ok(row.epoch.cast_unsigned())
@@ -378,11 +370,11 @@ impl AuditLog for RowStore {
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        noted(&*self.database, team::audit_rows(&*self.database, from, limit).await)
+        self.noted(team::audit_rows(&*self.database, from, limit).await)
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        let row = noted(&*self.database, changes::store_row(&*self.database).await);
+        let row = self.noted(changes::store_row(&*self.database).await);
         Ok(row?.newest_audit)
     }
 
@@ -394,7 +386,7 @@ impl AuditLog for RowStore {
 #[async_trait]
 impl IdempotencyStore for RowStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
-        noted(&*self.database, team::find_record(&*self.database, key).await)
+        self.noted(team::find_record(&*self.database, key).await)
     }
 
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {

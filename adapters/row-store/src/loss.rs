@@ -56,7 +56,7 @@ pub fn accept_loss(
         return Err(StoreError::Internal("the session is used".to_owned()));
     };
     let session = session.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut engine = GroupWriterEngine::new(session, false, false, Arc::default())?;
+    let mut engine = GroupWriterEngine::new(session, Arc::default())?;
     engine.begin_group(&[&ReadPlan::default()])?;
     let raised = engine.run_job(|engine| engine.raise_and_audit(loss, known, context));
     match engine.finish_group()? {
@@ -72,7 +72,7 @@ fn known_references(session: &Arc<Mutex<Box<dyn WriteSession>>>) -> StoreResult<
     source.lock().begin(&[]).map_err(|error| error.to_store_error())?;
     let read = async {
         let mut known = KnownReferences::default();
-        let mut reader = SnapshotReader::of(Box::new(source)).await?;
+        let mut reader = SnapshotReader::of(Box::new(source), Arc::default()).await?;
         loop {
             let records = reader.next_batch().await?;
             if records.is_empty() {

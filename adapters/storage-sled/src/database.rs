@@ -5,14 +5,15 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_ordered_rows::{Change, Changes, OrderedTree, find_damaged_rows, select};
 use reqlore_row_store::StoreRow;
-use reqlore_row_store::database::{Database, RowSource, WriteSession};
+use reqlore_row_store::damage::KnownDamage;
+use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::STORE;
 use sled::{Batch, IVec, Tree};
@@ -21,7 +22,7 @@ use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use crate::commit_state::{CommitState, STATE_KEY};
 use crate::error::{catch_sled_panic, database_unavailable, from_sled};
 use crate::files::DatabaseFile;
-use crate::open::read_totals;
+use crate::open::{INCOMPLETE, read_totals};
 use crate::session::SledSession;
 
 /// Maximum number of rows that are read on the caller's thread. For short reads that is faster than
@@ -75,8 +76,9 @@ pub(crate) struct OpenDatabase {
     pub(crate) copy_lock: Arc<RwLock<()>>,
     /// How long a transaction waits for the end of a copy.
     pub(crate) copy_timeout: Duration,
-    /// Why the database accepts no writes until it is opened again.
-    pub(crate) write_stop: OnceLock<String>,
+    pub(crate) damage: Arc<KnownDamage>,
+    /// A commit failed, so the database accepts no writes until it is opened again.
+    pub(crate) has_failed: AtomicBool,
     /// Keeps other processes from opening the folder.
     pub(crate) _lock: File,
 }
@@ -97,7 +99,9 @@ impl OpenDatabase {
 
     /// Fails after a failed sync, and if the file was replaced.
     pub(crate) fn check_writable(&self) -> StoreResult<()> {
-        if let Some(reason) = self.write_stop.get() {
+        if self.has_failed.load(Ordering::Relaxed) {
+            let reason = "an earlier change could not be made durable, so writes are disabled; \
+                          check the disk and restart the server";
             return Err(database_unavailable(reason, None));
         }
         if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
@@ -154,11 +158,8 @@ impl OpenDatabase {
     /// Rejects all later writes until the database is opened again, because sled cannot undo a
     /// batch. Returns the error.
     fn disable_writes(&self, error: StoreError) -> StoreError {
-        let reason = "an earlier change could not be made durable, so writes are disabled; check \
-                      the disk and restart the server";
-        if self.write_stop.set(reason.to_owned()).is_ok() {
-            tracing::error!(%error, "writes are disabled; restart the server");
-        }
+        self.has_failed.store(true, Ordering::Relaxed);
+        tracing::error!(%error, "writes are disabled; restart the server");
         error
     }
 
@@ -167,7 +168,10 @@ impl OpenDatabase {
         if damages.is_empty() {
             let is_complete = read_totals(&self.tree().0, || {})
                 .is_ok_and(|totals| totals == lock(&self.state).totals);
-            damages.extend((!is_complete).then(|| "rows are missing or changed".to_owned()));
+            damages.extend((!is_complete).then(|| INCOMPLETE.to_owned()));
+        }
+        if let Some(first) = damages.first() {
+            self.damage.report(first);
         }
         Ok(damages)
     }
@@ -284,8 +288,9 @@ impl Database for SledDatabase {
         Ok(Box::new(SledSnapshot { open: Arc::clone(&self.open), _guard: guard }))
     }
 
-    fn has_server(&self) -> bool {
-        false
+    fn health(&self) -> DatabaseHealth {
+        let problem = self.open.check_writable().err().map(|error| error.to_string());
+        DatabaseHealth { connections: None, problem }
     }
 
     async fn find_damage(&self) -> StoreResult<Vec<String>> {

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_row_store::error::DATABASE_LABEL;
+use reqlore_row_store::error::{DATABASE_LABEL, damaged, damaged_object};
 
 /// The next step after damage.
 pub(crate) const RESTORE_HINT: &str =
@@ -19,7 +19,7 @@ pub(crate) const PUT_BACK_HINT: &str =
 pub(crate) fn catch_sled_panic<T>(work: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result,
-        Err(_) => Err(damaged_database("sled panicked")),
+        Err(_) => Err(damaged("sled panicked")),
     }
 }
 
@@ -34,21 +34,13 @@ pub(crate) fn from_sled(error: sled::Error) -> StoreError {
             }
         }
         sled::Error::Io(error) => database_unavailable("the disk failed", Some(error)),
-        other => damaged_database(&other.to_string()),
+        other => damaged(&other.to_string()),
     }
 }
 
-pub(crate) fn damaged_database(cause: &str) -> StoreError {
-    damaged(DATABASE_LABEL, cause)
-}
-
-pub(crate) fn damaged_folder(folder: &Path, cause: &str) -> StoreError {
-    damaged(&folder.display().to_string(), cause)
-}
-
-fn damaged(place: &str, cause: &str) -> StoreError {
-    let reason = format!("is damaged ({cause}); {RESTORE_HINT}");
-    StoreError::Unreadable { place: place.to_owned(), reason }
+pub(crate) fn damaged_folder(folder: &Path, object: &str) -> StoreError {
+    let reason = format!("is damaged ({object}); {RESTORE_HINT}");
+    StoreError::Unreadable { place: folder.display().to_string(), reason }
 }
 
 pub(crate) fn database_unavailable(problem: &str, source: Option<io::Error>) -> StoreError {
@@ -81,6 +73,9 @@ pub(crate) fn folder_error(folder: &Path, action: &str, error: io::Error) -> Sto
 
 /// Names the folder in an error, because the operator sees it and no client does.
 pub(crate) fn name_folder(folder: &Path, error: StoreError) -> StoreError {
+    if let Some(object) = damaged_object(&error) {
+        return damaged_folder(folder, object);
+    }
     let place = folder.display().to_string();
     match error {
         StoreError::Unavailable { reason, source, .. } => {

@@ -22,8 +22,8 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_row_store::RowStore;
 
-use crate::database::{OpenDatabase, SledDatabase};
 pub use crate::database::has_failed_close;
+use crate::database::{OpenDatabase, SledDatabase};
 use crate::error::{catch_sled_panic, name_folder};
 pub use crate::files::DatabaseState;
 
@@ -47,7 +47,8 @@ pub fn open(config: &SledConfig) -> StoreResult<RowStore> {
 fn start(folder: &Path, database: Arc<OpenDatabase>) -> StoreResult<RowStore> {
     let started = database.store_row().and_then(|row| {
         row.check_complete()?;
-        RowStore::start_with(Arc::new(SledDatabase::new(database)), &row)
+        let damage = Arc::clone(&database.damage);
+        RowStore::start_with(Arc::new(SledDatabase::new(database)), &row, damage)
     });
     started.map_err(|error| name_folder(folder, error))
 }

@@ -6,8 +6,9 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use reqlore_domain::audit_log::ChainHead;
@@ -16,6 +17,8 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
 use reqlore_durable_fs::commit_counter::DatabaseId;
 use reqlore_ordered_rows::Changes;
+use reqlore_row_store::damage::KnownDamage;
+use reqlore_row_store::error::{DATABASE_LABEL, damaged};
 use reqlore_row_store::row::RowChange;
 use reqlore_row_store::tables::STORE;
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
@@ -24,7 +27,7 @@ use sled::{IVec, Tree};
 use crate::commit_state::{CommitState, STATE_KEY, Totals};
 use crate::database::{OpenDatabase, SledTree, lock};
 use crate::error::{
-    catch_sled_panic, damaged_database, damaged_folder, database_unavailable, folder_error,
+    RESTORE_HINT, catch_sled_panic, damaged_folder, database_unavailable, folder_error,
     folder_refused, from_sled, name_folder,
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
@@ -45,6 +48,8 @@ const TREE_NAME: &str = "meta";
 pub(crate) const FORMAT: u32 = 500 + DocumentMeta::FORMAT;
 /// Key of the [`FORMAT`]: digits without a checksum, in every version.
 pub(crate) const FORMAT_KEY: &[u8] = b"schema";
+/// The damage that only the totals show.
+pub(crate) const INCOMPLETE: &str = "rows are missing or changed";
 const ALREADY_OPEN: &str =
     "is already served by another process; stop that process, or name another folder";
 
@@ -104,7 +109,8 @@ pub(crate) fn open_unchecked(
         gate: Arc::default(),
         copy_lock: Arc::default(),
         copy_timeout,
-        write_stop: OnceLock::new(),
+        damage: Arc::new(KnownDamage::new(DATABASE_LABEL.to_owned(), RESTORE_HINT)),
+        has_failed: AtomicBool::new(false),
         _lock: lock,
     };
     let checked = catch_sled_panic(|| database.check(totals, state));
@@ -239,16 +245,17 @@ impl OpenDatabase {
         let tree = &self.tree().0;
         let is_new = tree.get(FORMAT_KEY).map_err(from_sled)?.is_none();
         let state = match tree.get(STATE_KEY).map_err(from_sled)? {
-            Some(value) => CommitState::decode(&value)
-                .ok_or_else(|| damaged_database("its state is unreadable"))?,
+            Some(value) => {
+                CommitState::decode(&value).ok_or_else(|| damaged("its state is unreadable"))?
+            }
             None => new_state(folder)?,
         };
         if !is_new && state.totals != totals {
-            return Err(damaged_database("rows are missing or changed"));
+            return Err(damaged(INCOMPLETE));
         }
         let loss = find_loss(state.counter(), folder);
         if is_new && loss.is_none() && !folder.is_unfinished {
-            return Err(damaged_database("it has no format"));
+            return Err(damaged("it has no format"));
         }
         self.state = Mutex::new(state);
         Ok((is_new, loss))

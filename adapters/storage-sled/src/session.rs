@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::commit_counter::DatabaseId;
 use reqlore_ordered_rows::{Changes, select};
-use reqlore_row_store::database::{CommitOutcome, SessionError, WriteSession};
+use reqlore_row_store::database::{BegunTransaction, CommitOutcome, SessionError, WriteSession};
 use reqlore_row_store::loss::raise_issued_numbers;
 use reqlore_row_store::row::{RowChange, RowQuery};
 use reqlore_row_store::tables::Table;
@@ -46,7 +46,8 @@ impl SledSession {
         if let Some(DatabaseId(id)) = self.new_id {
             state.database_id = id;
         }
-        self.transaction = Some(Transaction { changes: Changes::default(), state, _lock: copy_lock });
+        self.transaction =
+            Some(Transaction { changes: Changes::default(), state, _lock: copy_lock });
         Ok(())
     }
 
@@ -95,10 +96,10 @@ fn lock_exclusively(
 }
 
 impl WriteSession for SledSession {
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<QueriedRows, SessionError> {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         self.roll_back();
         self.begin_transaction().map_err(SessionError::Failed)?;
-        self.read(queries).inspect_err(|_| self.roll_back())
+        Ok(self.read(queries).inspect_err(|_| self.roll_back())?.into())
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<QueriedRows, SessionError> {
@@ -124,23 +125,11 @@ impl WriteSession for SledSession {
     fn commit(&mut self) -> CommitOutcome {
         match self.commit_transaction() {
             Ok(()) => CommitOutcome::Committed,
-            Err(error) => CommitOutcome::Failed(error),
+            Err(error) => CommitOutcome::NotWritten(SessionError::Failed(error)),
         }
     }
 
     fn roll_back(&mut self) {
         self.transaction = None;
-    }
-
-    fn is_remote(&self) -> bool {
-        false
-    }
-
-    fn is_connected(&self) -> bool {
-        true
-    }
-
-    fn was_interrupted(&mut self) -> bool {
-        false
     }
 }

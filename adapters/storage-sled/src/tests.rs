@@ -58,11 +58,7 @@ fn storage() -> Storage {
         let opened = crate::open(&config(&to)).map(|store| Arc::new(store) as Arc<dyn Store>);
         Box::pin(async move { opened }) as _
     };
-    Storage {
-        reopen: Some(Box::new(reopen)),
-        guard: Box::new(guard),
-        ..Storage::in_memory(store)
-    }
+    Storage { reopen: Some(Box::new(reopen)), guard: Box::new(guard), ..Storage::in_memory(store) }
 }
 
 mod seam {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_row_store::error as row_store_error;
+use reqlore_row_store::damage::KnownDamage;
 use reqlore_sqlite_team::error::{RESTORE_HINT, unavailable};
 use rusqlite::ErrorCode;
 
@@ -42,8 +42,6 @@ pub(crate) enum CheckWorker {
 struct CheckState {
     /// The last stage that each worker passed.
     passed: [Option<CheckStage>; 3],
-    /// The first sign of damage.
-    damage: Option<String>,
     /// No later stage will pass.
     has_ended: bool,
     /// Rows may be hidden, so a missing row no longer proves anything.
@@ -59,22 +57,23 @@ impl CheckState {
 /// Shared by the check, readers and the writer.
 #[derive(Debug)]
 pub(crate) struct DamageState {
-    /// Name of the file, without its folder, which clients must not see.
-    file_name: String,
+    pub(crate) known: Arc<KnownDamage>,
     state: Mutex<CheckState>,
     changed: Condvar,
 }
 
 impl DamageState {
-    pub(crate) fn new(file_name: String) -> Self {
-        Self { file_name, state: Mutex::default(), changed: Condvar::new() }
+    /// The name of the file has no folder, which clients must not see.
+    pub(crate) fn new(file_name: &str) -> Self {
+        let known = KnownDamage::new(format!("{DATABASE_NAME} {file_name}"), RESTORE_HINT);
+        Self { known: Arc::new(known), state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// The state of a database that was checked before.
-    pub(crate) fn passed(file_name: String) -> Self {
+    pub(crate) fn passed(file_name: &str) -> Self {
         let passed = [Some(CheckStage::WholeFile); 3];
         let state = Mutex::new(CheckState { passed, ..CheckState::default() });
-        Self { file_name, state, changed: Condvar::new() }
+        Self { state, ..Self::new(file_name) }
     }
 
     fn lock(&self) -> MutexGuard<'_, CheckState> {
@@ -92,20 +91,13 @@ impl DamageState {
         self.changed.notify_all();
     }
 
-    /// Records damage; only the first report is kept. After structural damage, all reads that wait
-    /// for a stage fail.
+    /// After structural damage, all reads that wait for a stage fail.
     pub(crate) fn report(&self, damage: &str, of_structure: bool) {
         let mut state = self.lock();
+        self.known.report(damage);
         if of_structure {
             state.has_structural_damage = true;
             state.has_ended = true;
-        }
-        if state.damage.is_none() {
-            tracing::error!(
-                damage,
-                "the database is damaged, so writes are refused; {RESTORE_HINT}"
-            );
-            state.damage = Some(damage.to_owned());
         }
         drop(state);
         self.changed.notify_all();
@@ -125,33 +117,7 @@ impl DamageState {
             return call_error(error);
         }
         self.report(&damaged_object(&error), of_structure);
-        error.into_store_error(&self.place())
-    }
-
-    /// Converts an error of the content of rows, and records it.
-    pub(crate) fn note_content(&self, error: StoreError) -> StoreError {
-        match row_store_error::damaged_object(&error) {
-            Some(object) => self.note(QueryError::damaged(object)),
-            None => error,
-        }
-    }
-
-    /// The first sign of damage, as a sentence for an operator.
-    pub(crate) fn known(&self) -> Option<String> {
-        let damage = self.lock().damage.clone()?;
-        Some(self.refusal(&damage).to_string())
-    }
-
-    fn place(&self) -> String {
-        format!("{DATABASE_NAME} {}", self.file_name)
-    }
-
-    fn refusal(&self, damage: &str) -> StoreError {
-        let reason = format!(
-            "is damaged ({damage}), so writes and answers that may be incomplete are refused; \
-             `reqlore check` lists the damage; {RESTORE_HINT}"
-        );
-        StoreError::Unreadable { place: self.place(), reason }
+        error.into_store_error(self.known.place())
     }
 
     /// `None` if the caller must wait.
@@ -162,10 +128,8 @@ impl DamageState {
         is_write: bool,
     ) -> Option<StoreResult<()>> {
         let has_passed = state.has_passed(needed);
-        match &state.damage {
-            Some(damage) if is_write || (!has_passed && state.has_ended) => {
-                Some(Err(self.refusal(damage)))
-            }
+        match self.known.refusal() {
+            Some(refusal) if is_write || (!has_passed && state.has_ended) => Some(Err(refusal)),
             _ if has_passed => Some(Ok(())),
             _ if state.has_ended => {
                 let reason = "is being closed, so nothing was read or written; try again";

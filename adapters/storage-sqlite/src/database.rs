@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_row_store::database::{Database, RowSource, WriteSession};
+use reqlore_row_store::damage::KnownDamage;
+use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::BODIES;
 use reqlore_sqlite_team::error::unavailable;
@@ -42,6 +43,10 @@ impl SqliteDatabase {
         let pool = Arc::new(ReadPool::new(Arc::clone(&files)));
         Self { _check: check, pool, files, first_connection: Mutex::new(Some(connection)) }
     }
+
+    pub(crate) fn known_damage(&self) -> Arc<KnownDamage> {
+        Arc::clone(&self.files.damage.known)
+    }
 }
 
 /// The stage that must pass before the answer is believed: damage may hide rows. `None` if each
@@ -68,10 +73,6 @@ impl RowSource for SqliteDatabase {
         }
         Ok(results)
     }
-
-    fn note_damage(&self, error: StoreError) -> StoreError {
-        self.files.damage.note_content(error)
-    }
 }
 
 #[async_trait]
@@ -95,14 +96,11 @@ impl Database for SqliteDatabase {
         Ok(Box::new(SqliteSnapshot { connection, files: Arc::clone(&self.files) }))
     }
 
-    fn has_server(&self) -> bool {
-        false
-    }
-
-    fn known_damage(&self) -> Option<String> {
+    fn health(&self) -> DatabaseHealth {
         // A missing file stops all writes, but only writes would find that out.
-        let check_files = || self.files.connector.file.check_all_identities().err();
-        self.files.damage.known().or_else(|| check_files().map(|error| error.to_string()))
+        let check = self.files.connector.file.check_all_identities();
+        let problem = check.err().map(|error| error.to_string());
+        DatabaseHealth { connections: None, problem }
     }
 
     async fn find_damage(&self) -> StoreResult<Vec<String>> {
@@ -173,9 +171,5 @@ impl RowSource for SqliteSnapshot {
         let (connection, rows) = read.await?;
         self.replace(Some(connection));
         Ok(rows)
-    }
-
-    fn note_damage(&self, error: StoreError) -> StoreError {
-        self.files.damage.note_content(error)
     }
 }

@@ -110,13 +110,15 @@ fn start(connector: Connector, connection: Connection) -> StoreResult<RowStore> 
     let row = schema::read_store_row(&connection)
         .map_err(|failed| file.name_path(failed.into_store_error(&file.shown_path)))?;
     row.check_complete().map_err(|error| file.name_path(error))?;
-    RowStore::start_with(Arc::new(start_database(connector, connection)?), &row)
+    let database = start_database(connector, connection)?;
+    let damage = database.known_damage();
+    RowStore::start_with(Arc::new(database), &row, damage)
 }
 
 fn start_database(connector: Connector, connection: Connection) -> StoreResult<SqliteDatabase> {
     let file = Arc::clone(&connector.file);
     file.record_identity();
-    let damage = Arc::new(DamageState::new(file.name()));
+    let damage = Arc::new(DamageState::new(&file.name()));
     let check = IntegrityCheck::start(&connector, &damage);
     let check =
         check.map_err(|error| io_error(&file.shown_path, "start a thread for it", error))?;

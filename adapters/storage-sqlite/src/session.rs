@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::commit_counter::{DatabaseId, IssuedNumbers};
-use reqlore_row_store::database::{CommitOutcome, SessionError, WriteSession};
+use reqlore_row_store::database::{BegunTransaction, CommitOutcome, SessionError, WriteSession};
 use reqlore_row_store::loss::raise_issued_numbers;
 use reqlore_row_store::row::{RowChange, RowQuery};
 use reqlore_row_store::tables::Table;
@@ -44,7 +44,7 @@ impl SqliteSession {
     pub(crate) fn exclusive(connector: Connector, connection: Connection) -> StoreResult<Self> {
         let new_id = DatabaseId::random()
             .map_err(|error| io_error(&connector.file.shown_path, "name it", error))?;
-        let damage = Arc::new(DamageState::passed(connector.file.name()));
+        let damage = Arc::new(DamageState::passed(&connector.file.name()));
         let files = Arc::new(OpenFiles { connector, damage });
         let mut session = Self::new(files, Some(connection));
         session.new_id = Some(new_id);
@@ -122,10 +122,11 @@ fn execute(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
 }
 
 impl WriteSession for SqliteSession {
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<QueriedRows, SessionError> {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         self.roll_back();
         let begun = self.begin_transaction().map_err(SessionError::Failed);
-        begun.and_then(|()| self.read(queries)).inspect_err(|_| self.roll_back())
+        let rows = begun.and_then(|()| self.read(queries)).inspect_err(|_| self.roll_back())?;
+        Ok(rows.into())
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<QueriedRows, SessionError> {
@@ -149,7 +150,7 @@ impl WriteSession for SqliteSession {
             Ok(()) => CommitOutcome::Committed,
             Err(error) => {
                 self.roll_back();
-                CommitOutcome::Failed(error)
+                CommitOutcome::NotWritten(SessionError::Failed(error))
             }
         }
     }
@@ -161,18 +162,6 @@ impl WriteSession for SqliteSession {
         {
             tracing::error!(%error, "cannot roll back a transaction");
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        false
-    }
-
-    fn is_connected(&self) -> bool {
-        true
-    }
-
-    fn was_interrupted(&mut self) -> bool {
-        false
     }
 }
 

@@ -10,7 +10,9 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use super::seeded_random::SeededRandom;
 use super::simulated::WaitTurn;
-use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use crate::database::{
+    BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
+};
 use crate::row::{RowChange, RowQuery, TableRow};
 use crate::tables::Table;
 
@@ -196,6 +198,10 @@ impl Database for FaultyDatabase {
         self.inner.begin_snapshot().await
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn open_session(&self) -> Box<dyn WriteSession> {
         Box::new(FaultySession {
             database: Self {
@@ -208,7 +214,6 @@ impl Database for FaultyDatabase {
             changes: Vec::new(),
             begun: 0,
             is_open: false,
-            is_connected: true,
         })
     }
 }
@@ -224,7 +229,6 @@ struct FaultySession {
     /// Number of commits when the transaction began.
     begun: u64,
     is_open: bool,
-    is_connected: bool,
 }
 
 impl FaultySession {
@@ -251,7 +255,6 @@ impl FaultySession {
         self.end();
         self.inner = self.database.inner.open_session();
         self.was_interrupted = true;
-        self.is_connected = false;
     }
 
     fn check_alive(&mut self) -> Result<(), SessionError> {
@@ -268,10 +271,10 @@ impl FaultySession {
             return SessionError::Failed(unreachable_database());
         }
         if self.chance(500) {
-            return SessionError::Retry("40001: could not serialize access".to_owned());
+            return conflict();
         }
         self.disconnect();
-        SessionError::Retry("08006: the connection was lost".to_owned())
+        SessionError::Disconnected("08006: the connection was lost".to_owned())
     }
 
     /// Runs a call, which fails before or after it takes effect.
@@ -330,6 +333,10 @@ impl FaultySession {
     }
 }
 
+fn conflict() -> SessionError {
+    SessionError::Conflict("40001: could not serialize access".to_owned())
+}
+
 impl Drop for FaultySession {
     fn drop(&mut self) {
         self.end();
@@ -337,7 +344,7 @@ impl Drop for FaultySession {
 }
 
 impl WriteSession for FaultySession {
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         let faults = Arc::clone(&self.database.faults);
         let database = Arc::clone(&self.database.inner);
         self.changes.clear();
@@ -352,7 +359,7 @@ impl WriteSession for FaultySession {
                 if state.standby > 0 {
                     state.standby -= 1;
                     let message = "25006: cannot execute UPDATE in a read-only transaction";
-                    return Err(SessionError::Retry(message.to_owned()));
+                    return Err(SessionError::Disconnected(message.to_owned()));
                 }
                 let FaultPlan { rate, is_visible, .. } = state.plan;
                 if is_visible && state.random.per_mille(rate / 10) {
@@ -370,11 +377,9 @@ impl WriteSession for FaultySession {
             begun
         });
         (self.is_open, self.begun) = (is_open, commits);
-        self.is_connected |= is_open;
-        if begun.is_err() {
-            self.roll_back();
-        }
-        begun
+        let mut begun = begun.inspect_err(|_| self.roll_back())?;
+        begun.was_interrupted |= std::mem::take(&mut self.was_interrupted);
+        Ok(begun)
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
@@ -391,21 +396,18 @@ impl WriteSession for FaultySession {
 
     fn commit(&mut self) -> CommitOutcome {
         let is_fault = self.draw();
-        if let Err(SessionError::Failed(error)) = self.check_alive() {
-            return CommitOutcome::Failed(error);
+        if let Err(error) = self.check_alive() {
+            return CommitOutcome::NotWritten(error);
         }
         if self.ends_after_late_commit() {
-            return CommitOutcome::Retry("40001: could not serialize access".to_owned());
+            return CommitOutcome::NotWritten(conflict());
         }
         if is_fault && self.chance(600) {
             return self.lose_outcome();
         }
         if is_fault {
             self.roll_back();
-            return match self.fail() {
-                SessionError::Retry(message) => CommitOutcome::Retry(message),
-                SessionError::Failed(error) => CommitOutcome::Failed(error),
-            };
+            return CommitOutcome::NotWritten(self.fail());
         }
         let outcome = self.inner.commit();
         self.end();
@@ -417,19 +419,6 @@ impl WriteSession for FaultySession {
     fn roll_back(&mut self) {
         self.inner.roll_back();
         self.end();
-    }
-
-    fn is_remote(&self) -> bool {
-        self.inner.is_remote()
-    }
-
-    fn is_connected(&self) -> bool {
-        self.is_connected
-    }
-
-    fn was_interrupted(&mut self) -> bool {
-        let inner = self.inner.was_interrupted();
-        std::mem::take(&mut self.was_interrupted) || inner
     }
 
     fn wait(&mut self, _: Duration) {

@@ -81,12 +81,12 @@ pub fn writer_waits_for_the_other_writer(database: &Arc<dyn Database>) {
     one.write(put(link("a"))).unwrap();
     assert!(began.try_recv().is_err(), "the other transaction began");
     commit(&mut *one);
-    assert_eq!(other.join().unwrap(), [vec![link("a")]]);
+    assert_eq!(other.join().unwrap().rows, [vec![link("a")]]);
 }
 
 pub fn writes_show_after_the_commit(database: &Arc<dyn Database>) {
     let mut session = database.open_session();
-    assert_eq!(session.begin(&[RowQuery::all(&LINKS)]).unwrap(), [no_rows()]);
+    assert_eq!(session.begin(&[RowQuery::all(&LINKS)]).unwrap().rows, [no_rows()]);
     session.write(put(link("a"))).unwrap();
     session.write(put(link("a"))).unwrap();
     assert_eq!(session.read(&[RowQuery::all(&LINKS)]).unwrap(), [vec![link("a")]]);
@@ -111,7 +111,7 @@ pub fn rolled_back_writes_are_undone(database: &Arc<dyn Database>) {
     // Ends the connection, and so the transaction.
     drop(session);
     let mut session = database.open_session();
-    assert_eq!(session.begin(&[RowQuery::all(&LINKS)]).unwrap(), [no_rows()]);
+    assert_eq!(session.begin(&[RowQuery::all(&LINKS)]).unwrap().rows, [no_rows()]);
 }
 
 pub fn snapshot_keeps_its_state(database: &Arc<dyn Database>) {

@@ -9,7 +9,9 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use super::seeded_random::SeededRandom;
 use super::simulated_query::{check_query, check_value, select};
-use crate::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use crate::database::{
+    BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
+};
 use crate::derived::METADATA_FORMAT;
 use crate::records::StoreRow;
 use crate::row::{RowChange, RowKey, RowQuery, TableRow};
@@ -133,6 +135,10 @@ impl Database for SimulatedDatabase {
         Ok(Box::new(SimulatedSnapshot { database, tables }))
     }
 
+    fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
     fn open_session(&self) -> Box<dyn WriteSession> {
         Box::new(SimulatedSession { database: self.myself.upgrade().unwrap(), pending: None })
     }
@@ -216,7 +222,7 @@ fn checked_key(table: &Table, row: &TableRow) -> StoreResult<RowKey> {
 }
 
 impl WriteSession for SimulatedSession {
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         if self.pending.is_some() {
             return Err(SessionError::Failed(bug("a transaction inside a transaction")));
         }
@@ -226,7 +232,7 @@ impl WriteSession for SimulatedSession {
         if read.is_err() {
             self.roll_back();
         }
-        read
+        read.map(Into::into)
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
@@ -246,7 +252,8 @@ impl WriteSession for SimulatedSession {
 
     fn commit(&mut self) -> CommitOutcome {
         let Some(pending) = self.pending.take() else {
-            return CommitOutcome::Failed(bug("a commit outside a transaction"));
+            let error = SessionError::Failed(bug("a commit outside a transaction"));
+            return CommitOutcome::NotWritten(error);
         };
         let mut state = self.database.lock();
         for (table, changed) in pending {
@@ -268,18 +275,6 @@ impl WriteSession for SimulatedSession {
             self.database.lock().is_locked = false;
             self.database.writer_ended.notify_one();
         }
-    }
-
-    fn is_remote(&self) -> bool {
-        self.database.is_remote
-    }
-
-    fn is_connected(&self) -> bool {
-        true
-    }
-
-    fn was_interrupted(&mut self) -> bool {
-        false
     }
 }
 

@@ -33,6 +33,10 @@ impl Database for CountingDatabase {
         self.database.begin_snapshot().await
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn open_session(&self) -> Box<dyn WriteSession> {
         self.database.open_session()
     }
@@ -77,7 +81,7 @@ fn repeated_call_takes_one_round_trip() {
 #[test]
 fn results_of_an_earlier_state_are_not_mixed_with_newer_ones() {
     reqlore_contract::run(async {
-        let store = RowStore::start(SimulatedDatabase::new(1, None)).await.unwrap();
+        let store = RowStore::start(SimulatedDatabase::new(2, None)).await.unwrap();
         let storage = Storage::in_memory(store);
         let (project, id) = (&storage.project, DocumentId::section("a"));
         let ids = std::slice::from_ref(&id);

@@ -22,6 +22,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{GroupEngine, GroupOutcome};
 
 use crate::counters::{WriterCounters, count};
+use crate::damage::KnownDamage;
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
 use crate::derived::METADATA_FORMAT;
 use crate::error::{busy, unavailable};
@@ -108,11 +109,11 @@ pub(crate) struct GroupWriterEngine {
     /// Random ID of this writer. A new one after a lost connection, because a standby that took
     /// over may lack the newest commits.
     pub(crate) writer_id: u64,
-    /// See [`Database::has_server`](crate::database::Database::has_server).
-    has_server: bool,
+    /// See [`Database::is_remote`](crate::database::Database::is_remote).
+    pub(crate) is_remote: bool,
     /// It may update metadata of an older format, which servers of older versions cannot use
     /// afterwards.
-    may_update_metadata: bool,
+    pub(crate) may_update_metadata: bool,
     /// Jobs of the current group.
     job_count: u64,
     /// The newest time of a change by this writer.
@@ -121,27 +122,27 @@ pub(crate) struct GroupWriterEngine {
     backoff: Option<RetryBackoff>,
     /// The last group failed because the database could not be reached.
     is_down: bool,
-    counters: Arc<WriterCounters>,
+    pub(crate) counters: Arc<WriterCounters>,
+    damage: Arc<KnownDamage>,
 }
 
 impl GroupWriterEngine {
     pub(crate) fn new(
         session: Box<dyn WriteSession>,
-        has_server: bool,
-        may_update_metadata: bool,
-        counters: Arc<WriterCounters>,
+        damage: Arc<KnownDamage>,
     ) -> StoreResult<Self> {
         Ok(Self {
             transaction: GroupTransaction::new(session),
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
-            has_server,
-            may_update_metadata,
+            is_remote: false,
+            may_update_metadata: false,
             job_count: 0,
             last_time: Timestamp::default(),
             backoff: None,
             is_down: false,
-            counters,
+            counters: Arc::default(),
+            damage,
         })
     }
 
@@ -162,19 +163,26 @@ impl GroupWriterEngine {
     }
 
     fn begin_transaction(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
-        self.transaction.begin(queries)?;
-        if self.transaction.session.was_interrupted() {
+        if self.transaction.begin(queries)? {
             let id = random().map_err(SessionError::Failed)?;
             self.writer_id = u64::from_be_bytes(id);
         }
         Ok(())
     }
 
-    /// Waits before the group is retried. Fails after [`MAX_RETRY_TIME`].
-    fn back_off(&mut self, reason: &str) -> StoreResult<()> {
+    /// Waits before the group is retried. Fails if that does not help, and after
+    /// [`MAX_RETRY_TIME`].
+    fn back_off(&mut self, error: SessionError) -> StoreResult<()> {
+        let (reason, is_connected) = match error {
+            SessionError::Conflict(reason) => (reason, true),
+            SessionError::Disconnected(reason) => (reason, false),
+            SessionError::Failed(error) => {
+                self.backoff = None;
+                return Err(error);
+            }
+        };
         count(&self.counters.retries, 1);
         let mut backoff = self.backoff.take().unwrap_or_else(RetryBackoff::begin);
-        let is_connected = self.transaction.session.is_connected();
         // While the database is down, callers should not wait for each group.
         if backoff.is_over() || (self.is_down && !is_connected) {
             self.is_down = !is_connected;
@@ -199,9 +207,9 @@ impl GroupWriterEngine {
         row.check_usable()
     }
 
-    fn retry(&mut self, reason: &str) -> StoreResult<GroupOutcome> {
+    fn retry(&mut self, error: SessionError) -> StoreResult<GroupOutcome> {
         self.transaction.roll_back();
-        self.back_off(reason)?;
+        self.back_off(error)?;
         Ok(GroupOutcome::Retry)
     }
 
@@ -244,17 +252,15 @@ impl GroupWriterEngine {
         self.transaction.roll_back();
         match outcome {
             CommitOutcome::Committed => last_group,
-            CommitOutcome::Failed(error) => Err(error),
-            CommitOutcome::Retry(reason) | CommitOutcome::Unknown(reason) => {
-                Err(StoreError::Busy { reason })
-            }
+            CommitOutcome::NotWritten(error) => Err(error.to_store_error()),
+            CommitOutcome::Unknown(reason) => Err(StoreError::Busy { reason }),
         }
     }
 
     /// The rows that the jobs of a group need, usually.
     fn planned_rows(&self, plans: &[&ReadPlan]) -> Vec<RowAddress> {
         // A local database reads the rows that are needed one by one.
-        let plans = if self.transaction.session.is_remote() { plans } else { &[] };
+        let plans = if self.is_remote { plans } else { &[] };
         plans.iter().flat_map(|plan| plan.rows.iter().cloned()).collect()
     }
 
@@ -272,20 +278,14 @@ impl GroupEngine for GroupWriterEngine {
     type ReadPlan = ReadPlan;
 
     fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
+        self.damage.check()?;
         count(&self.counters.groups, 1);
         self.job_count = 0;
         let mut rows = self.planned_rows(plans);
         rows.push((&STORE, StoreRow::key()));
         let queries = key_queries(rows);
-        loop {
-            match self.begin_transaction(queries.clone()) {
-                Ok(()) => break,
-                Err(SessionError::Retry(reason)) => self.back_off(&reason)?,
-                Err(SessionError::Failed(error)) => {
-                    self.backoff = None;
-                    return Err(error);
-                }
-            }
+        while let Err(error) = self.begin_transaction(queries.clone()) {
+            self.back_off(error)?;
         }
         if plans.iter().all(|plan| plan.is_import) {
             return Ok(());
@@ -307,10 +307,9 @@ impl GroupEngine for GroupWriterEngine {
         count(&self.counters.jobs, self.job_count);
         let group: GroupId = random()?;
         let outcome = match self.transaction.failure.take() {
-            Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
-            Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
+            Some(error) => CommitOutcome::NotWritten(error),
             None if self.transaction.has_changes() => {
-                if self.has_server {
+                if self.is_remote {
                     let row = self.server_key().with(&[group[..].into(), self.last_time.0.into()]);
                     self.transaction.put(&SERVER_GROUPS, row);
                 }
@@ -323,7 +322,7 @@ impl GroupEngine for GroupWriterEngine {
         };
         let end = match outcome {
             CommitOutcome::Committed => GroupOutcome::Durable,
-            CommitOutcome::Failed(error) => {
+            CommitOutcome::NotWritten(SessionError::Failed(error)) => {
                 self.transaction.roll_back();
                 // No single job causes these.
                 if matches!(error, StoreError::Unavailable { .. } | StoreError::Busy { .. }) {
@@ -335,9 +334,10 @@ impl GroupEngine for GroupWriterEngine {
             CommitOutcome::Unknown(reason) if self.resolve(group, &reason)? => {
                 GroupOutcome::Durable
             }
-            CommitOutcome::Retry(reason) | CommitOutcome::Unknown(reason) => {
-                return self.retry(&reason);
+            CommitOutcome::Unknown(reason) => {
+                return self.retry(SessionError::Disconnected(reason));
             }
+            CommitOutcome::NotWritten(error) => return self.retry(error),
         };
         self.backoff = None;
         self.is_down = false;

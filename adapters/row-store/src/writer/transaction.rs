@@ -63,12 +63,13 @@ impl GroupTransaction {
     }
 
     /// Begins the transaction and runs queries, each for whole keys or for beginnings of keys.
-    pub(crate) fn begin(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
+    /// Returns true if the connection was lost since the last transaction.
+    pub(crate) fn begin(&mut self, queries: Vec<RowQuery>) -> Result<bool, SessionError> {
         self.forget();
-        let results = self.session.begin(&queries)?;
-        self.know_rows(&queries, &results).inspect_err(|_| self.session.roll_back())?;
+        let begun = self.session.begin(&queries)?;
+        self.know_rows(&queries, &begun.rows).inspect_err(|_| self.session.roll_back())?;
         self.know_keys(queries);
-        Ok(())
+        Ok(begun.was_interrupted)
     }
 
     /// Remembers which rows have been read.
@@ -264,11 +265,8 @@ impl GroupTransaction {
         if self.flush().is_ok() {
             return self.session.commit();
         }
-        match self.failure.take() {
-            Some(SessionError::Retry(reason)) => CommitOutcome::Retry(reason),
-            Some(SessionError::Failed(error)) => CommitOutcome::Failed(error),
-            None => CommitOutcome::Failed(StoreError::Internal("a group failed".to_owned())),
-        }
+        let unknown = || SessionError::Failed(StoreError::Internal("a group failed".to_owned()));
+        CommitOutcome::NotWritten(self.failure.take().unwrap_or_else(unknown))
     }
 
     pub(crate) fn roll_back(&mut self) {

@@ -107,7 +107,8 @@ impl From<DatabaseError> for StoreError {
 impl From<DatabaseError> for SessionError {
     fn from(error: DatabaseError) -> Self {
         match error.next {
-            NextStep::Repeat | NextStep::Reconnect => Self::Retry(error.problem()),
+            NextStep::Repeat => Self::Conflict(error.problem()),
+            NextStep::Reconnect => Self::Disconnected(error.problem()),
             NextStep::Report => Self::Failed(*error.error),
         }
     }

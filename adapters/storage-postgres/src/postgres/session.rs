@@ -9,7 +9,6 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::future::join_all;
 use futures_util::{TryStreamExt, pin_mut};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::storage_health::DatabaseStatistics;
 use tokio::time::timeout;
 use tokio_postgres::Statement;
 
@@ -21,7 +20,10 @@ use super::rows::UnionLayout;
 use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
 use super::statements::SqlStatement;
 use reqlore_row_store::StoreRow;
-use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use reqlore_row_store::database::{
+    BegunTransaction, CommitOutcome, Database, DatabaseHealth, RowSource, SessionError,
+    WriteSession,
+};
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow};
 use reqlore_row_store::tables::{STORE, Table};
 
@@ -258,8 +260,12 @@ impl Database for PostgresDatabase {
         Ok(Box::new(snapshot.await?))
     }
 
-    fn connection_statistics(&self) -> DatabaseStatistics {
-        self.pool.statistics()
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn health(&self) -> DatabaseHealth {
+        DatabaseHealth { connections: Some(self.pool.statistics()), problem: None }
     }
 
     fn open_session(&self) -> Box<dyn WriteSession> {
@@ -302,6 +308,10 @@ impl Drop for PostgresSnapshot {
             }
         });
     }
+}
+
+fn not_written(error: DatabaseError) -> CommitOutcome {
+    CommitOutcome::NotWritten(error.into())
 }
 
 fn no_answer() -> DatabaseError {
@@ -438,12 +448,12 @@ impl PostgresSession {
 
     async fn commit_transaction(&mut self) -> CommitOutcome {
         let Some(connection) = self.connection.as_ref().filter(|_| self.is_open) else {
-            return CommitOutcome::Failed(DatabaseError::internal("no transaction is open").into());
+            return not_written(DatabaseError::internal("no transaction is open"));
         };
         self.is_open = false;
         if connection.is_closed() {
             self.disconnect();
-            return CommitOutcome::Retry(lost_connection().problem());
+            return not_written(lost_connection());
         }
         let error = match timeout(COMMIT_TIMEOUT, connection.batch_execute(COMMIT)).await {
             Ok(Ok(())) => {
@@ -453,11 +463,8 @@ impl PostgresSession {
             Ok(Err(error)) => DatabaseError::from(error),
             Err(_) => no_answer(),
         };
-        if error.next == NextStep::Repeat {
-            return CommitOutcome::Retry(error.problem());
-        }
-        if error.is_rejected_data() {
-            return CommitOutcome::Failed(*error.error);
+        if error.next == NextStep::Repeat || error.is_rejected_data() {
+            return not_written(error);
         }
         // On some engines, another error does not tell whether the transaction was committed.
         self.disconnect();
@@ -466,8 +473,9 @@ impl PostgresSession {
 }
 
 impl WriteSession for PostgresSession {
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
-        Ok(self.block_on(async |session| session.begin_transaction(queries).await)?)
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
+        let rows = self.block_on(async |session| session.begin_transaction(queries).await)?;
+        Ok(BegunTransaction { rows, was_interrupted: std::mem::take(&mut self.was_interrupted) })
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
@@ -511,17 +519,5 @@ impl WriteSession for PostgresSession {
 
     fn roll_back(&mut self) {
         self.block_on(async |session| session.end_transaction().await);
-    }
-
-    fn is_remote(&self) -> bool {
-        true
-    }
-
-    fn is_connected(&self) -> bool {
-        self.connection.is_some()
-    }
-
-    fn was_interrupted(&mut self) -> bool {
-        std::mem::take(&mut self.was_interrupted)
     }
 }

@@ -114,7 +114,7 @@ fn replace_rows(
     change: impl Fn(&mut TableRow),
 ) -> Vec<TableRow> {
     let mut session = PostgresDatabase::of_config(config.clone()).unwrap().open_session();
-    let before = session.begin(std::slice::from_ref(query)).unwrap().remove(0);
+    let before = session.begin(std::slice::from_ref(query)).unwrap().rows.remove(0);
     let mut changes = Vec::new();
     for row in &before {
         let (before, mut row) = (row.clone(), row.clone());

@@ -6,17 +6,17 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use reqlore_contract::run;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet, Snapshot,
 };
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
-use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_row_store::RowStore;
@@ -25,10 +25,10 @@ use tempfile::tempdir;
 
 use super::files::copy_files;
 use super::{audited, close, commit, keyed, open, open_both, put};
-use crate::{COPY_TIMEOUT, start};
 use crate::database::OpenDatabase;
 use crate::files::{ACKNOWLEDGED, DB};
 use crate::open::open_database;
+use crate::{COPY_TIMEOUT, start};
 
 const ITEMS: u32 = 12;
 const BLOCK: u64 = 4096;

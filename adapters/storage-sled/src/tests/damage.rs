@@ -1,10 +1,12 @@
 //! Damaged values are reported and disable writes.
 
 use reqlore_contract::run;
-use reqlore_domain::document::DocumentId;
+use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::ports::archive::Archive;
-use reqlore_domain::ports::documents::StoreError;
+use reqlore_domain::ports::documents::{DocumentRepository, StoreError, StoreResult};
 use reqlore_domain::ports::storage_health::StorageHealth;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_row_store::RowStore;
 use reqlore_row_store::tables::{BODIES, DOCUMENTS, TABLES, Table};
 use sled::{IVec, Tree};
 use tempfile::tempdir;
@@ -18,6 +20,12 @@ fn keys(tree: &Tree, table: &'static Table, index: u8) -> Vec<IVec> {
     tree.scan_prefix(prefix).keys().map(Result::unwrap).collect()
 }
 
+/// Reads the row of a document and its body.
+async fn read(store: &RowStore, id: &DocumentId) -> StoreResult<Option<Document>> {
+    store.versions(&ProjectKey::default(), std::slice::from_ref(id)).await?;
+    get(store, id).await
+}
+
 /// Puts two sections, damages the first and checks all operations on both.
 fn check_damage(table: &'static Table, damage: impl Fn(&Tree, &[IVec])) {
     let folder = tempdir().unwrap();
@@ -29,7 +37,7 @@ fn check_damage(table: &'static Table, damage: impl Fn(&Tree, &[IVec])) {
         let tree = &database.tree().0;
         damage(tree, &keys(tree, table, 0));
 
-        let error = get(&store, &bad).await.unwrap_err();
+        let error = read(&store, &bad).await.unwrap_err();
         assert!(matches!(error, StoreError::Unreadable { .. }), "{error:?}");
         let text = error.to_string();
         assert!(text.contains("bad") && text.contains("`reqlore restore`"), "{text}");

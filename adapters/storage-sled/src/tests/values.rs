@@ -4,12 +4,12 @@ use std::fs;
 
 use bytes::Bytes;
 use reqlore_contract::{run, test_context};
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::document::MAX_DOCUMENT_BYTES;
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::documents::{
     DocumentChange, DocumentFilter, DocumentRepository, StoreError,
 };
-use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;

@@ -207,7 +207,7 @@ fn damage_is_found_before_the_first_write() {
 
 #[test]
 fn damaged_header_found_by_a_call_stops_writes() {
-    let damage = DamageState::new("reqlore.db".to_owned());
+    let damage = DamageState::new("reqlore.db");
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB);
     let error = damage.note(rusqlite::Error::SqliteFailure(code, None).into());
     assert!(error.to_string().contains("its first page is damaged"), "{error}");

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use reqlore_contract::{Storage, run};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_row_store::RowStore;
-use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
+use reqlore_row_store::database::{
+    BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
+};
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow};
 use reqlore_row_store::tables::Table;
 
@@ -52,17 +54,13 @@ impl Database for RecordingDatabase {
         Ok(Box::new(Recording(self.1.clone(), self.0.begin_snapshot().await?)))
     }
 
-    fn has_server(&self) -> bool {
-        false
-    }
-
     fn open_session(&self) -> Box<dyn WriteSession> {
         Box::new(Recording(self.1.clone(), self.0.open_session()))
     }
 }
 
 impl WriteSession for Recording<dyn WriteSession> {
-    fn begin(&mut self, queries: &[RowQuery]) -> Result<Vec<Vec<TableRow>>, SessionError> {
+    fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         self.0.add(queries);
         self.1.begin(queries)
     }
@@ -85,18 +83,6 @@ impl WriteSession for Recording<dyn WriteSession> {
 
     fn roll_back(&mut self) {
         self.1.roll_back();
-    }
-
-    fn is_remote(&self) -> bool {
-        self.1.is_remote()
-    }
-
-    fn is_connected(&self) -> bool {
-        true
-    }
-
-    fn was_interrupted(&mut self) -> bool {
-        false
     }
 }
 

@@ -153,8 +153,8 @@ fn writers_lose_no_change_at_any_isolation() {
 /// False after a conflict.
 fn increment(session: &mut dyn WriteSession, project: &str, row: &RowQuery) -> bool {
     let found = match session.begin(std::slice::from_ref(row)) {
-        Ok(mut found) => found.remove(0),
-        Err(SessionError::Retry(_)) => return false,
+        Ok(mut begun) => begun.rows.remove(0),
+        Err(SessionError::Conflict(_)) => return false,
         Err(error) => panic!("{error:?}"),
     };
     let revision = match found.first().map(|row| row.value(1)) {
@@ -165,7 +165,7 @@ fn increment(session: &mut dyn WriteSession, project: &str, row: &RowQuery) -> b
     put(session, &PROJECTS, vec![TableRow::of(&row)]);
     match session.commit() {
         CommitOutcome::Committed => true,
-        CommitOutcome::Retry(_) => false,
+        CommitOutcome::NotWritten(SessionError::Conflict(_)) => false,
         outcome => panic!("{outcome:?}"),
     }
 }
@@ -179,11 +179,12 @@ fn rejected_write_fails_and_cannot_be_committed() {
     let row = RowChange::Insert(TableRow::of(&["b".into(), Value::Null]));
     let error = session.write(vec![(&USERS, vec![row])]).unwrap_err();
     assert!(matches!(error, SessionError::Failed(_)), "{error:?}");
-    assert!(matches!(session.commit(), CommitOutcome::Failed(_)));
+    assert!(matches!(session.commit(), CommitOutcome::NotWritten(SessionError::Failed(_))));
     session.roll_back();
-    assert_eq!(session.begin(&[RowQuery::all(&USERS)]).unwrap(), [Vec::new()]);
+    let begun = session.begin(&[RowQuery::all(&USERS)]).unwrap();
+    assert_eq!(begun.rows, [Vec::new()]);
+    assert!(!begun.was_interrupted);
     commit(&mut *session);
-    assert!(!session.was_interrupted());
 }
 
 #[test]
@@ -194,19 +195,26 @@ fn lost_connection_of_a_writer_is_reported_and_replaced() {
     put(&mut *session, &USERS, vec![user("a", "one")]);
     server.database.terminate_backends();
     let error = session.read(&[RowQuery::all(&USERS)]).unwrap_err();
-    assert!(matches!(error, SessionError::Retry(_)), "{error:?}");
-    assert!(session.was_interrupted() && !session.was_interrupted());
-    let found = session.begin(&[RowQuery::all(&USERS)]).unwrap();
-    assert_eq!(found, [Vec::new()]);
+    assert!(matches!(error, SessionError::Disconnected(_)), "{error:?}");
+    let begun = session.begin(&[RowQuery::all(&USERS)]).unwrap();
+    assert!(begun.was_interrupted);
+    assert_eq!(begun.rows, [Vec::new()]);
     put(&mut *session, &USERS, vec![user("b", "two")]);
     server.database.terminate_backends();
     let outcome = session.commit();
-    let is_unsure = matches!(outcome, CommitOutcome::Unknown(_) | CommitOutcome::Retry(_));
-    assert!(is_unsure, "{outcome:?}");
-    assert!(session.was_interrupted());
+    let is_lost = matches!(
+        outcome,
+        CommitOutcome::Unknown(_) | CommitOutcome::NotWritten(SessionError::Disconnected(_))
+    );
+    assert!(is_lost, "{outcome:?}");
     // Nothing was open.
     server.database.terminate_backends();
-    while session.begin(&[]).is_err() {}
+    let begun = loop {
+        if let Ok(begun) = session.begin(&[]) {
+            break begun;
+        }
+    };
+    assert!(begun.was_interrupted);
     commit(&mut *session);
 }
 
