@@ -73,6 +73,8 @@ pub(crate) struct SnapshotReader {
     /// The key of the last row of the current list.
     last_key: Option<RowKey>,
     next_row: u64,
+    /// The records after an error would be an incomplete copy.
+    has_failed: bool,
 }
 
 impl SnapshotReader {
@@ -104,6 +106,7 @@ impl SnapshotReader {
             list: (0, 0),
             last_key: None,
             next_row: 1,
+            has_failed: false,
         })
     }
 
@@ -274,7 +277,11 @@ impl RecordReader for SnapshotReader {
     }
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        if self.has_failed {
+            return Err(StoreError::Internal("the copy was continued after an error".to_owned()));
+        }
         let records = self.next_records().await;
+        self.has_failed = records.is_err();
         records.map_err(|error| self.damage.note(error))
     }
 }

@@ -134,12 +134,12 @@ impl OpenDatabase {
         *lock(&self.state) = state;
         // After the sync, so that the counter is never ahead of the durable data.
         let counter = &self.file.counter;
-        let mut counted = counter.write_with_numbers(state.counter(), state.numbers);
+        let mut written = counter.write_with_numbers(state.counter(), state.numbers);
         if is_new_id {
             // After a crash before this line the counter has the old ID.
-            counted = counted.and_then(|()| counter.sync());
+            written = written.and_then(|()| counter.sync());
         }
-        counted.map_err(|error| self.disable_writes(sync_failed(error)))
+        written.map_err(|error| self.disable_writes(sync_failed(error)))
     }
 
     /// After an error it is unknown whether the batch is durable.
