@@ -89,8 +89,15 @@ impl<T: OrderedTree> RowReader<'_, T> {
     fn rows_of(&mut self, query: &RowQuery) -> StoreResult<Option<Vec<TableRow>>> {
         let plan = QueryPlan::of(query);
         let mut rows = Vec::new();
+        let is_match = (!plan.is_exact).then(|| query.matcher());
+        let mut add = |row: TableRow| {
+            if is_match.as_ref().is_none_or(|is_match| is_match(&row)) {
+                rows.push(row.prefix(query.wanted.len()));
+            }
+            plan.is_ordered && query.limit.is_some_and(|limit| rows.len() >= limit)
+        };
         for prefix in prefixes(query, &plan)? {
-            if !self.read_prefix(query, &plan, prefix, &mut rows)? {
+            if !self.read_prefix(query, &plan, prefix, &mut add)? {
                 return Ok(None);
             }
         }
@@ -101,22 +108,16 @@ impl<T: OrderedTree> RowReader<'_, T> {
         Ok(Some(rows))
     }
 
-    /// Adds the rows with keys that begin with `prefix`. False if there are too many.
+    /// Adds the rows with keys that begin with `prefix`, until `add` returns true. False if there
+    /// are too many.
     fn read_prefix(
         &mut self,
         query: &RowQuery,
         plan: &QueryPlan,
         prefix: Vec<u8>,
-        rows: &mut Vec<TableRow>,
+        add: &mut impl FnMut(TableRow) -> bool,
     ) -> StoreResult<bool> {
         let (table, tree) = (query.table, self.tree);
-        let is_match = query.matcher();
-        let mut add = |row: TableRow| {
-            if plan.is_exact || is_match(&row) {
-                rows.push(row.prefix(query.wanted.len()));
-            }
-            plan.is_ordered && query.limit.is_some_and(|limit| rows.len() >= limit)
-        };
         if query.limit == Some(0) {
             return Ok(true);
         }
@@ -194,7 +195,7 @@ impl<T: OrderedTree> RowReader<'_, T> {
 
     /// Returns false for the key of a later piece, `None` if it is damaged.
     fn decode_key(&mut self, table: &Table, key: &[u8]) -> Option<bool> {
-        self.buffer = RowBuffer::default();
+        self.buffer.clear();
         let mut rest = key.get(TREE_BYTES..)?;
         for _ in 0..table.key_width {
             let value;

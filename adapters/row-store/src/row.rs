@@ -238,6 +238,11 @@ impl RowBuffer {
         self.0.extend_from_slice(values);
     }
 
+    /// Forgets the values of an unfinished row.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Ends a row.
     pub fn take(&mut self) -> TableRow {
         let row = TableRow(Bytes::copy_from_slice(&self.0));
