@@ -41,8 +41,8 @@ pub(crate) struct SledTree(pub(crate) Tree);
 impl OrderedTree for SledTree {
     type Bytes = IVec;
 
-    // sled moves a page above 128 KiB to a file of its own, which is never synced. A page has at most
-    // 17 values, or 257 beginnings of keys.
+    // sled moves a page above 128 KiB to a file of its own, which is never synced. A page has at
+    // most 17 values, or 257 beginnings of keys.
     const MAX_KEY_BYTES: usize = 1000;
     const MAX_VALUE_BYTES: usize = 4096;
 
