@@ -29,7 +29,7 @@ use reqlore_storage_fs::{
 use reqlore_storage_postgres::{
     PostgresConfig, SchemaStatus, ServerReport, inspect_schema, inspect_server, migrate_schema,
 };
-use reqlore_storage_sled::{DatabaseState, SledStore};
+use reqlore_storage_sled::{DatabaseState, SledConfig};
 use reqlore_storage_sqlite::{ReadOnlyOpen, SqliteConfig};
 use reqlore_transport_http::Readiness;
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
@@ -223,8 +223,9 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
             }
         }
         StorageSpec::Sled(folder) => {
-            let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
-            StorageState::Closed(SledStore::inspect(&config).map_err(CommandError::failure)?)
+            let config = SledConfig { folder: folder.clone() };
+            let inspected = reqlore_storage_sled::inspect(&config);
+            StorageState::Closed(inspected.map_err(CommandError::failure)?)
         }
         StorageSpec::Postgres(database) => {
             let opened = reqlore_storage_postgres::open_if((**database).clone(), |schema| {
@@ -350,8 +351,8 @@ fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn St
             Arc::new(reqlore_storage_sqlite::open(&config)?)
         }
         StorageSpec::Sled(folder) => {
-            let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
-            Arc::new(SledStore::open(&config)?)
+            let config = SledConfig { folder: folder.clone() };
+            Arc::new(reqlore_storage_sled::open(&config)?)
         }
         StorageSpec::Postgres(database) => open_postgres(database)?,
     })
@@ -378,8 +379,8 @@ pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandErr
             reqlore_storage_sqlite::accept_loss(&config, context)
         }
         StorageSpec::Sled(folder) => {
-            let config = reqlore_storage_sled::SledConfig { folder: folder.clone() };
-            SledStore::accept_loss(&config, context)
+            let config = SledConfig { folder: folder.clone() };
+            reqlore_storage_sled::accept_loss(&config, context)
         }
         StorageSpec::Postgres(_) => {
             return Err(CommandError::usage_error(

@@ -16,7 +16,6 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_git_runner::GitEnvironment;
 use reqlore_storage_fs::FsStore;
 use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
-use reqlore_storage_sled::SledStore;
 
 use super::Result;
 
@@ -28,7 +27,7 @@ pub(crate) fn open_store(folder: &Path, storage: &str) -> Result<Arc<dyn Store>>
         }
         "sled" => {
             let config = reqlore_storage_sled::SledConfig { folder: folder.join("sled") };
-            Arc::new(SledStore::open(&config)?)
+            Arc::new(reqlore_storage_sled::open(&config)?)
         }
         _ => Arc::new(FsStore::open(&reqlore_storage_fs::Config {
             root: folder.to_owned(),

@@ -9,7 +9,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_storage_sled::{SledConfig, SledStore};
+use reqlore_storage_sled::SledConfig;
 use reqlore_storage_sqlite::SqliteConfig;
 use serde_json::json;
 
@@ -27,7 +27,8 @@ fn open_database(storage: &str, root: &Path) -> Arc<dyn Store> {
     }
     let local = root.join(".reqlore/local");
     if storage == "sled" {
-        return Arc::new(SledStore::open(&SledConfig { folder: local.join("sled") }).unwrap());
+        let config = SledConfig { folder: local.join("sled") };
+        return Arc::new(reqlore_storage_sled::open(&config).unwrap());
     }
     Arc::new(
         reqlore_storage_sqlite::open(&SqliteConfig { file: local.join("reqlore.db") }).unwrap(),

@@ -31,7 +31,11 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         "reqlore-storage-sqlite",
         &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit", "reqlore-row-store"],
     ),
-    ("reqlore-storage-sled", &["reqlore-domain", "reqlore-durable-fs", "reqlore-group-commit"]),
+    (
+        "reqlore-storage-sled",
+        &["reqlore-domain", "reqlore-durable-fs", "reqlore-ordered-rows", "reqlore-row-store"],
+    ),
+    ("reqlore-ordered-rows", &["reqlore-domain", "reqlore-row-store"]),
     ("reqlore-row-store", &["reqlore-domain", "reqlore-group-commit"]),
     ("reqlore-storage-postgres", &["reqlore-domain", "reqlore-row-store"]),
     ("reqlore-group-commit", &["reqlore-domain"]),

@@ -33,7 +33,7 @@ use reqlore_search::{LocalSearchIndex, SearchConfig};
 use reqlore_storage_fs::{ConfiguredProjects, FsStore};
 use reqlore_storage_memory::{NamedProjects, memory_store};
 use reqlore_storage_postgres::{PasswordSources, PostgresConfig};
-use reqlore_storage_sled::SledStore;
+use reqlore_storage_sled::SledConfig;
 use reqlore_storage_sqlite::SqliteConfig;
 use reqlore_test_postgres::FaultyProxy;
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
@@ -305,7 +305,7 @@ fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
     let project = crate::client::project();
     let files = fs_config(project.path());
     let folder = project.path().join("sled");
-    let store = SledStore::open(&reqlore_storage_sled::SledConfig { folder }).unwrap();
+    let store = reqlore_storage_sled::open(&SledConfig { folder }).unwrap();
     let store = Arc::new(store);
     let ports = ApplicationPorts {
         documents: store.clone(),

@@ -117,7 +117,7 @@ impl HttpPlayer {
             _ => {
                 self.server.take().unwrap().end();
                 let config = reqlore_storage_sled::SledConfig { folder: local.join("sled") };
-                let store = reqlore_storage_sled::SledStore::open(&config).unwrap();
+                let store = reqlore_storage_sled::open(&config).unwrap();
                 runtime.block_on(commit_document(&store, path, text));
                 drop(store);
                 self.server = Some(self.team.serve());

@@ -173,7 +173,9 @@ fn writers_in_two_and_three_processes_share_one_sqlite_file() {
         let stored = stored_titles(&mut servers[0].client(&token));
         assert_eq!(stored.len(), references.len(), "a number was assigned twice");
         assert!(references.iter().all(|reference| stored.contains_key(reference)));
-        servers.into_iter().for_each(|server| drop(server.end()));
+        for server in servers {
+            drop(server.end());
+        }
         assert_eq!(team.json("audit verify --json")["whole"], true);
         let rows = team.rows();
         let creations = rows.iter().filter(|row| row["action"] == "create_epic").count();

@@ -76,6 +76,8 @@ pub(crate) struct SnapshotReader {
     pub(crate) next_row: u64,
     /// In a search for damage, which skips damaged documents.
     pub(crate) check: Option<ContentCheck>,
+    /// The records after an error would be an incomplete copy.
+    has_failed: bool,
 }
 
 impl SnapshotReader {
@@ -108,6 +110,7 @@ impl SnapshotReader {
             last_key: None,
             next_row: 1,
             check: None,
+            has_failed: false,
         })
     }
 
@@ -310,7 +313,11 @@ impl RecordReader for SnapshotReader {
     }
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
+        if self.has_failed {
+            return Err(StoreError::Internal("the copy was continued after an error".to_owned()));
+        }
         let records = self.next_records().await;
+        self.has_failed = records.is_err();
         records.map_err(|error| self.damage.note(error))
     }
 }

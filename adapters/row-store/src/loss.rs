@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::Reference;
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::identity::Token;
 use reqlore_domain::ports::accepted_loss::{AcceptedLoss, KnownReferences};
 use reqlore_domain::ports::archive::{HighWaterMark, RecordReader as _};
@@ -17,9 +17,31 @@ use crate::database::{RowSource, WriteSession};
 use crate::poll_ready;
 use crate::read::read_one;
 use crate::records::{decode_token, encode_token};
-use crate::row::{RowQuery, TableRow, Value};
-use crate::tables::{IDEMPOTENCY, TOKENS};
+use crate::row::{RowChange, RowQuery, TableRow, Value};
+use crate::tables::{IDEMPOTENCY, SEQUENCES, TOKENS, Table};
 use crate::writer::{GroupWriterEngine, ReadPlan, random};
+
+/// The highest numbers of items that a database has issued in any project, in the order of
+/// [`ItemKind::ALL`].
+type IssuedNumbers = [u32; 4];
+
+/// Raises numbers to those in the changes of a table.
+pub fn raise_issued_numbers(numbers: &mut IssuedNumbers, table: &Table, changes: &[RowChange]) {
+    for change in changes.iter().take_while(|_| *table == SEQUENCES) {
+        if let RowChange::Insert(row) | RowChange::Update { row, .. } = change
+            && let (Value::Text(kind), Value::Integer(number)) = (row.value(1), row.value(2))
+            && let Some(at) = ItemKind::ALL.iter().position(|one| one.name() == kind)
+            && let Ok(number) = u32::try_from(number)
+        {
+            numbers[at] = number.max(numbers[at]);
+        }
+    }
+}
+
+/// The references with these numbers.
+pub fn issued_references(numbers: IssuedNumbers) -> impl Iterator<Item = Reference> {
+    ItemKind::ALL.into_iter().zip(numbers).map(|(kind, number)| Reference { kind, number })
+}
 
 /// Accepts that a database lost commits: raises its sequences above every number that its content
 /// or `issued` mentions, appends an audit row with the loss, and gives it a new ID. No other

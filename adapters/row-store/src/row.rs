@@ -239,6 +239,16 @@ impl RowBuffer {
         value.append_to(&mut self.0);
     }
 
+    /// Adds encoded values.
+    pub fn extend(&mut self, values: &[u8]) {
+        self.0.extend_from_slice(values);
+    }
+
+    /// Forgets the values of an unfinished row.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Ends a row.
     pub fn take(&mut self) -> TableRow {
         let row = TableRow(Bytes::copy_from_slice(&self.0));

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use ColumnType::{Binary, Integer, Text};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
 use crate::row::{TableRow, Value};
 
@@ -111,6 +112,23 @@ impl Table {
         hasher.update(self.name.as_bytes());
         hasher.update(row.prefix_bytes(self.narrow_columns().len()));
         hasher.finalize().into()
+    }
+
+    /// Fails if a row does not have one value of the right type for each column.
+    pub fn check_values(&self, row: &TableRow) -> StoreResult<()> {
+        let (mut values, mut columns) = (row.values(), self.columns.iter());
+        loop {
+            match (values.next(), columns.next()) {
+                (None, None) => return Ok(()),
+                (Some(value), Some(column)) if column.fits(value) => {}
+                _ => return Err(self.mismatch()),
+            }
+        }
+    }
+
+    /// The error for values of other columns.
+    pub fn mismatch(&self) -> StoreError {
+        StoreError::Internal(format!("table {}: values do not fit its columns", self.name))
     }
 
     /// The position of a column in a row.

@@ -1,323 +1,190 @@
-//! The open database: trees, transactions and syncs.
-//!
-//! [`SledDatabase::write_batch`] does not make a batch durable. Callers may be answered only after
-//! [`SledDatabase::sync`].
+//! The open database: its tree, commits and syncs.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use reqlore_domain::backlog::ItemKind;
+use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId, IssuedNumbers};
-use serde::de::DeserializeOwned;
-use sled::transaction::{
-    ConflictableTransactionError, TransactionError, Transactional, TransactionalTree,
-};
-use sled::{IVec, Tree};
-use tokio::sync::RwLock;
+use reqlore_ordered_rows::{Change, Changes, OrderedTree, find_damaged_rows, select};
+use reqlore_row_store::StoreRow;
+use reqlore_row_store::damage::KnownDamage;
+use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
+use reqlore_row_store::row::{RowQuery, TableRow};
+use reqlore_row_store::tables::STORE;
+use sled::{Batch, IVec, Tree};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
-use crate::error::{
-    INCOMPLETE, catch_sled_panic, damaged_database, database_refused, database_unavailable,
-    from_sled,
-};
+use crate::commit_state::{CommitState, STATE_KEY};
+use crate::error::{catch_sled_panic, database_unavailable, from_sled};
 use crate::files::DatabaseFile;
-use crate::records::{ProjectRow, decode, encode};
-use crate::row_totals::RowTotals;
+use crate::open::{INCOMPLETE, read_totals};
+use crate::session::SledSession;
 
-/// Indexes of the trees in [`SledDatabase::trees`].
-pub(crate) const PROJECTS: usize = 0;
-pub(crate) const DOCUMENTS: usize = 1;
-pub(crate) const BODIES: usize = 2;
-pub(crate) const REFERENCES: usize = 3;
-pub(crate) const LINKS: usize = 4;
-pub(crate) const HISTORY: usize = 5;
-pub(crate) const DELETIONS: usize = 6;
-pub(crate) const META: usize = 7;
-pub(crate) const USERS: usize = 8;
-pub(crate) const TOKENS: usize = 9;
-pub(crate) const AUDIT: usize = 10;
-pub(crate) const KEYS: usize = 11;
-pub(crate) const OVERFLOW: usize = 12;
-/// Earlier versions and deletions of documents. [`HISTORY`] is the index of present changes.
-pub(crate) const VERSIONS: usize = 13;
-/// Earlier texts, by document and hash.
-pub(crate) const TEXTS: usize = 14;
-/// The keys of [`VERSIONS`] by the time when the version ended.
-pub(crate) const VERSION_ENDS: usize = 15;
-/// Keys of all items in the order of lists, by kind, status and type.
-pub(crate) const ITEMS: usize = 16;
-/// Keys of items with a parent, by kind and parent.
-pub(crate) const CHILDREN: usize = 17;
-/// Keys of documents with a diagnostic.
-pub(crate) const DIAGNOSTICS: usize = 18;
-/// The [`SledDatabase::writer_id`] of each process, by project and its first revision.
-pub(crate) const WRITERS: usize = 19;
-pub(crate) const TREE_NAMES: [&str; 20] = [
-    "projects",
-    "documents",
-    "bodies",
-    "references",
-    "links",
-    "history",
-    "deletions",
-    "meta",
-    "users",
-    "tokens",
-    "audit",
-    "keys",
-    "overflow",
-    "versions",
-    "texts",
-    "version-ends",
-    "items",
-    "children",
-    "diagnostics",
-    "writers",
-];
+/// Maximum number of rows that are read on the caller's thread. For short reads that is faster than
+/// a switch to another thread.
+const INLINE_ROWS: usize = 200;
+/// Maximum number of damages that a search returns.
+const MAX_DAMAGES: usize = 100;
 
-/// Key in [`META`] of the number of transactions.
-pub(crate) const COMMITS_KEY: &[u8] = b"commits";
-/// Key in [`META`] of the number of changes of users and tokens.
-pub(crate) const EPOCH_KEY: &[u8] = b"epoch";
-/// Key in [`META`] that exists while an import is unfinished.
-pub(crate) const IMPORT_KEY: &[u8] = b"filling";
-/// Key in [`META`] of the [`RowTotals`].
-pub(crate) const TOTALS_KEY: &[u8] = b"totals";
+/// The rows of queries.
+pub(crate) type QueriedRows = Vec<Vec<TableRow>>;
 
-#[derive(Debug)]
-pub(crate) struct SledDatabase {
-    /// In the order of [`TREE_NAMES`].
-    pub(crate) trees: Vec<Tree>,
+/// The tree of all rows, indexes and the state.
+#[derive(Debug, Clone)]
+pub(crate) struct SledTree(pub(crate) Tree);
+
+impl OrderedTree for SledTree {
+    type Bytes = IVec;
+
+    // sled moves a page above 128 KiB to a file of its own, which is never synced. A page has at
+    // most 17 values, or 257 beginnings of keys.
+    const MAX_KEY_BYTES: usize = 1000;
+    const MAX_VALUE_BYTES: usize = 4096;
+
+    fn get(&self, key: &[u8]) -> StoreResult<Option<IVec>> {
+        self.0.get(key).map_err(from_sled)
+    }
+
+    fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        is_descending: bool,
+    ) -> impl Iterator<Item = StoreResult<(IVec, IVec)>> {
+        let mut range = self.0.range(start..end);
+        std::iter::from_fn(move || {
+            let entry = if is_descending { range.next_back() } else { range.next() };
+            entry.map(|entry| entry.map_err(from_sled))
+        })
+    }
+}
+
+pub(crate) struct OpenDatabase {
+    /// `None` after it was closed.
+    pub(crate) tree: Option<SledTree>,
     pub(crate) file: DatabaseFile,
-    pub(crate) database_id: DatabaseId,
-    /// Random ID of this process in the history of each project.
-    pub(crate) writer_id: u64,
-    /// Readers share it. A group holds it exclusively until its changes are durable.
+    /// The value of [`STATE_KEY`].
+    pub(crate) state: Mutex<CommitState>,
+    /// Readers share it. A commit holds it exclusively until it is durable.
     pub(crate) gate: Arc<RwLock<()>>,
-    /// Exports and imports share it, possibly for minutes. A group holds it exclusively and takes
-    /// it before the gate, so that a group that waits for a copy does not block readers.
+    /// Copies share it, possibly for minutes. A transaction holds it exclusively.
     pub(crate) copy_lock: Arc<RwLock<()>>,
-    /// An import is unfinished.
-    pub(crate) is_incomplete: AtomicBool,
-    /// Why writes are disabled until the database is opened again.
-    pub(crate) write_stop: OnceLock<WriteStop>,
-    /// The value of [`TOTALS_KEY`].
-    pub(crate) totals: Mutex<RowTotals>,
-    /// The highest high-water marks of all projects, in the order of [`ItemKind::ALL`].
-    pub(crate) issued_numbers: Mutex<IssuedNumbers>,
-    /// The value of [`COMMITS_KEY`].
-    pub(crate) commits: AtomicU64,
-    /// The value of [`EPOCH_KEY`], cached because every request reads it.
-    pub(crate) epoch: AtomicU64,
+    /// How long a transaction waits for the end of a copy.
+    pub(crate) copy_timeout: Duration,
+    pub(crate) damage: Arc<KnownDamage>,
+    /// A commit failed, so the database accepts no writes until it is opened again.
+    pub(crate) has_failed: AtomicBool,
     /// Keeps other processes from opening the folder.
     pub(crate) _lock: File,
 }
 
-/// The reason why a database accepts no writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WriteStop {
-    /// A transaction or its sync failed. sled cannot undo it, so nothing may build on it.
-    NotDurable,
-    /// A read found damage.
-    Damaged,
-}
-
-/// Changes of trees that are written in one transaction.
-#[derive(Debug, Default)]
-pub(crate) struct TreeBatch(BTreeMap<(usize, IVec), Option<IVec>>);
-
-impl TreeBatch {
-    pub(crate) fn put(&mut self, tree: usize, key: impl Into<IVec>, value: impl Into<IVec>) {
-        self.0.insert((tree, key.into()), Some(value.into()));
-    }
-
-    pub(crate) fn remove(&mut self, tree: usize, key: impl Into<IVec>) {
-        self.0.insert((tree, key.into()), None);
-    }
-
-    pub(crate) fn append(&mut self, mut later: Self) {
-        self.0.append(&mut later.0);
-    }
-
-    /// Returns `Some(None)` if the batch removes the key.
-    pub(crate) fn get(&self, tree: usize, key: &[u8]) -> Option<&Option<IVec>> {
-        self.0.get(&(tree, key.into()))
-    }
-
-    /// The trees and keys of all changes.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &(usize, IVec)> {
-        self.0.keys()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Applies the changes to the trees. Returns the new totals, which it writes as well.
-    fn apply(
-        &self,
-        trees: &[TransactionalTree],
-        mut totals: RowTotals,
-    ) -> Result<RowTotals, ConflictableTransactionError<()>> {
-        for ((tree, key), value) in &self.0 {
-            let old = match value {
-                Some(value) => trees[*tree].insert(key, value)?,
-                None => trees[*tree].remove(key)?,
-            };
-            if let Some(old) = old {
-                totals.remove(*tree, key, &old);
-            }
-            if let Some(value) = value {
-                totals.add(*tree, key, value);
-            }
-        }
-        trees[META].insert(TOTALS_KEY, encode(TOTALS_KEY, &totals))?;
-        Ok(totals)
-    }
-}
-
-impl SledDatabase {
-    pub(crate) fn tree(&self, tree: usize) -> &Tree {
-        &self.trees[tree]
-    }
-
-    pub(crate) fn get(&self, tree: usize, key: &[u8]) -> StoreResult<Option<IVec>> {
-        self.trees[tree].get(key).map_err(from_sled)
-    }
-
-    /// Returns a value of [`META`], or `None` if it is missing or damaged.
-    pub(crate) fn meta_value<T: DeserializeOwned>(&self, key: &[u8]) -> StoreResult<Option<T>> {
-        match self.get(META, key)? {
-            Some(value) => Ok(decode(key, &value)),
-            None => Ok(None),
+impl OpenDatabase {
+    pub(crate) fn tree(&self) -> &SledTree {
+        match &self.tree {
+            Some(tree) => tree,
+            None => unreachable!("only its drop takes it"),
         }
     }
 
+    pub(crate) fn store_row(&self) -> StoreResult<StoreRow> {
+        let query = RowQuery::keys(&STORE, vec![StoreRow::key()]);
+        let rows = catch_sled_panic(|| select(self.tree(), &[query], usize::MAX))?;
+        StoreRow::decode(&rows.unwrap_or_default().concat())
+    }
+
+    /// Fails after a failed sync, and if the file was replaced.
     pub(crate) fn check_writable(&self) -> StoreResult<()> {
-        self.check_writes_enabled()?;
+        if self.has_failed.load(Ordering::Relaxed) {
+            let reason = "an earlier change could not be made durable, so writes are disabled; \
+                          check the disk and restart the server";
+            return Err(database_unavailable(reason, None));
+        }
         if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
     }
 
-    pub(crate) fn check_complete(&self) -> StoreResult<()> {
-        if self.is_incomplete.load(Ordering::Relaxed) {
-            Err(database_refused(INCOMPLETE))
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Fails after a failed sync, and after damage was found.
-    pub(crate) fn check_writes_enabled(&self) -> StoreResult<()> {
-        match self.write_stop.get() {
-            None => Ok(()),
-            Some(WriteStop::NotDurable) => {
-                let reason = "an earlier change could not be made durable, so writes are \
-                              disabled; check the disk and restart the server";
-                Err(database_unavailable(reason, None))
+    /// Applies and syncs a transaction, while readers wait.
+    pub(crate) fn commit(&self, changes: Changes<IVec>, mut state: CommitState) -> StoreResult<()> {
+        let mut batch = Batch::default();
+        for (key, Change { before, after }) in changes {
+            if before == after {
+                continue;
             }
-            Some(WriteStop::Damaged) => {
-                Err(damaged_database("a read found damage, so writes are disabled"))
+            if let Some(value) = before {
+                state.totals.remove(&key, &value);
             }
-        }
-    }
-
-    /// Disables writes if the result shows damage: more of the database may be damaged, and only
-    /// the check of a start reads all of it.
-    pub(crate) fn watch_damage<T>(&self, result: StoreResult<T>) -> StoreResult<T> {
-        if let Err(error @ StoreError::Unreadable { .. }) = &result {
-            self.stop_writes(WriteStop::Damaged, error);
-        }
-        result
-    }
-
-    /// Logs the first reason.
-    pub(crate) fn stop_writes(&self, stop: WriteStop, error: &StoreError) {
-        if self.write_stop.set(stop).is_ok() {
-            tracing::error!(%error, "writes are disabled; restart the server");
-        }
-    }
-
-    /// Writes a batch in one transaction over all trees. It is not durable before [`Self::sync`].
-    pub(crate) fn write_batch(&self, mut batch: TreeBatch) -> StoreResult<()> {
-        self.check_writes_enabled()?;
-        // A failed transaction disables writes, so a skipped number does no harm.
-        let commits = self.commits.fetch_add(1, Ordering::Relaxed) + 1;
-        // In the same transaction, so that the count shows which transactions a file contains.
-        batch.put(META, COMMITS_KEY, encode(COMMITS_KEY, &commits));
-        let mut totals = lock(&self.totals);
-        let result = catch_sled_panic(|| {
-            let written = self.trees[..].transaction(|trees| batch.apply(trees, *totals));
-            written.map_err(|error| match error {
-                TransactionError::Storage(error) => from_sled(error),
-                TransactionError::Abort(()) => {
-                    StoreError::Internal("the transaction was aborted".to_owned())
+            match after {
+                Some(value) => {
+                    state.totals.add(&key, &value);
+                    batch.insert(key, value);
                 }
-            })
-        });
-        *totals = result.map_err(|error| self.disable_writes(error))?;
-        for ((_, key), value) in
-            batch.0.range((PROJECTS, IVec::default())..(PROJECTS + 1, IVec::default()))
-        {
-            if let Some(project) = value.as_ref().and_then(|value| ProjectRow::decode(key, value)) {
-                self.raise_issued_numbers(&project);
+                None => batch.remove(key),
             }
         }
-        Ok(())
-    }
-
-    pub(crate) fn raise_issued_numbers(&self, project: &ProjectRow) {
-        let mut issued = lock(&self.issued_numbers);
-        for (number, kind) in issued.iter_mut().zip(ItemKind::ALL) {
-            *number = project.high_water_mark(kind).unwrap_or_default().max(*number);
+        state.commits += 1;
+        // In the same batch, so that the state shows which commits a file contains.
+        batch.insert(STATE_KEY, state.encode());
+        self.check_writable()?;
+        let is_new_id = state.database_id != lock(&self.state).database_id;
+        self.make_durable(batch).map_err(|error| self.disable_writes(error))?;
+        *lock(&self.state) = state;
+        // After the sync, so that the counter is never ahead of the durable data.
+        let counter = &self.file.counter;
+        let mut written = counter.write_with_numbers(state.counter(), state.numbers);
+        if is_new_id {
+            // After a crash before this line the counter has the old ID.
+            written = written.and_then(|()| counter.sync());
         }
+        written.map_err(|error| self.disable_writes(sync_failed(error)))
     }
 
-    /// Makes all written batches durable, then records their number in the commit counter. After an
-    /// error it is unknown which batches are durable.
-    pub(crate) fn sync(&self) -> StoreResult<()> {
-        self.make_durable()?;
-        // The count comes after the sync, so it is never ahead of the durable data.
-        let commits = self.commits.load(Ordering::Relaxed);
-        let counter = CommitCounter { database_id: self.database_id, commits };
-        self.write_counter(counter).map_err(|error| self.sync_failed(error))
-    }
-
-    pub(crate) fn make_durable(&self) -> StoreResult<()> {
-        self.check_writes_enabled()?;
-        self.flush().map_err(|error| self.disable_writes(error))?;
-        self.file.sync().map_err(|error| self.sync_failed(error))?;
-        // A sync of a file that lost its name is worthless.
-        if self.file.is_in_place() { Ok(()) } else { Err(self.disable_writes(file_replaced())) }
-    }
-
-    /// Writes the commit counter, without a sync.
-    pub(crate) fn write_counter(&self, counter: CommitCounter) -> io::Result<()> {
-        let issued = *lock(&self.issued_numbers);
-        self.file.counter.write_with_numbers(counter, issued)
-    }
-
-    /// Passes sled's dirty pages to the operating system, which is not a sync.
-    pub(crate) fn flush(&self) -> StoreResult<()> {
+    /// After an error it is unknown whether the batch is durable.
+    fn make_durable(&self, batch: Batch) -> StoreResult<()> {
         catch_sled_panic(|| {
-            // All trees share one log, so flushing one of them is enough.
-            self.tree(META).flush().map_err(from_sled)?;
-            Ok(())
-        })
+            let tree = &self.tree().0;
+            tree.apply_batch(batch).map_err(from_sled)?;
+            // sled's flush only starts to write the pages.
+            tree.flush().map_err(from_sled)
+        })?;
+        self.file.sync().map_err(sync_failed)?;
+        // A sync of a file that lost its name is worthless.
+        if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
     }
 
-    fn sync_failed(&self, error: io::Error) -> StoreError {
-        self.disable_writes(database_unavailable("the sync failed", Some(error)))
-    }
-
-    /// Rejects all later writes until the database is opened again. Returns the error.
+    /// Rejects all later writes until the database is opened again, because sled cannot undo a
+    /// batch. Returns the error.
     fn disable_writes(&self, error: StoreError) -> StoreError {
-        self.stop_writes(WriteStop::NotDurable, &error);
+        self.has_failed.store(true, Ordering::Relaxed);
+        tracing::error!(%error, "writes are disabled; restart the server");
         error
     }
+
+    fn find_damage(&self) -> StoreResult<Vec<String>> {
+        let mut damages = find_damaged_rows(self.tree(), MAX_DAMAGES)?;
+        if damages.is_empty() {
+            let is_complete = read_totals(&self.tree().0, || {})
+                .is_ok_and(|totals| totals == lock(&self.state).totals);
+            damages.extend((!is_complete).then(|| INCOMPLETE.to_owned()));
+        }
+        if let Some(first) = damages.first() {
+            self.damage.report(first);
+        }
+        Ok(damages)
+    }
+}
+
+fn sync_failed(error: io::Error) -> StoreError {
+    database_unavailable("the sync failed", Some(error))
+}
+
+fn file_replaced() -> StoreError {
+    let reason = "its file was removed or replaced while it was open; put it back, or stop the \
+                  server and run `reqlore restore`";
+    database_unavailable(reason, None)
 }
 
 /// Locks a value that is valid even after a panic of another thread.
@@ -334,21 +201,21 @@ pub fn has_failed_close() -> bool {
     HAS_FAILED_CLOSE.load(Ordering::Relaxed)
 }
 
-impl Drop for SledDatabase {
+impl Drop for OpenDatabase {
     fn drop(&mut self) {
-        let trees = std::mem::take(&mut self.trees);
-        let flushed = catch_sled_panic(|| trees[META].flush().map_err(from_sled));
+        let Some(tree) = self.tree.take() else { return };
+        let flushed = catch_sled_panic(|| tree.0.flush().map_err(from_sled));
         let synced = flushed.and_then(|_| {
             let synced = self.file.sync().and_then(|()| self.file.counter.sync());
             synced.map_err(|error| database_unavailable("its last sync failed", Some(error)))
         });
         let closed = match synced {
-            Ok(()) => catch_unwind(AssertUnwindSafe(|| drop(trees)))
+            Ok(()) => catch_unwind(AssertUnwindSafe(|| drop(tree)))
                 .map_err(|_| database_unavailable("sled panicked", None)),
             Err(error) => {
                 // sled would sync again, and panics if that fails. The operating system releases
                 // the files at the end of the process.
-                std::mem::forget(trees);
+                std::mem::forget(tree);
                 Err(error)
             }
         };
@@ -359,8 +226,93 @@ impl Drop for SledDatabase {
     }
 }
 
-fn file_replaced() -> StoreError {
-    let reason = "its file was removed or replaced while it was open; put it back, or stop the \
-                  server and run `reqlore restore`";
-    database_unavailable(reason, None)
+/// The database as the row store sees it.
+pub(crate) struct SledDatabase {
+    open: Arc<OpenDatabase>,
+}
+
+impl fmt::Debug for SledDatabase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SledDatabase").finish_non_exhaustive()
+    }
+}
+
+impl SledDatabase {
+    pub(crate) fn new(open: Arc<OpenDatabase>) -> Self {
+        Self { open }
+    }
+}
+
+/// Runs work on a thread where blocking is allowed, and holds a lock until its end, even if the
+/// caller stops waiting.
+async fn run_blocking<T: Send + 'static>(
+    database: &Arc<OpenDatabase>,
+    guard: OwnedRwLockReadGuard<()>,
+    work: impl FnOnce(&OpenDatabase) -> StoreResult<T> + Send + 'static,
+) -> StoreResult<T> {
+    let database = Arc::clone(database);
+    let done = tokio::task::spawn_blocking(move || {
+        let _guard = guard;
+        catch_sled_panic(|| work(&database))
+    });
+    done.await.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
+}
+
+#[async_trait]
+impl RowSource for SledDatabase {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
+        // The gate opens when the current commit is durable.
+        let guard = Arc::clone(&self.open.gate).read_owned().await;
+        let inline = catch_sled_panic(|| select(self.open.tree(), &queries, INLINE_ROWS))?;
+        match inline {
+            Some(rows) => Ok(rows),
+            None => read_all(&self.open, guard, queries).await,
+        }
+    }
+}
+
+async fn read_all(
+    database: &Arc<OpenDatabase>,
+    guard: OwnedRwLockReadGuard<()>,
+    queries: Vec<RowQuery>,
+) -> StoreResult<QueriedRows> {
+    let read = move |database: &OpenDatabase| select(database.tree(), &queries, usize::MAX);
+    Ok(run_blocking(database, guard, read).await?.unwrap_or_default())
+}
+
+#[async_trait]
+impl Database for SledDatabase {
+    /// sled has no snapshots, so transactions wait until it is dropped.
+    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
+        let guard = Arc::clone(&self.open.copy_lock).read_owned().await;
+        Ok(Box::new(SledSnapshot { open: Arc::clone(&self.open), _guard: guard }))
+    }
+
+    fn health(&self) -> DatabaseHealth {
+        let problem = self.open.check_writable().err().map(|error| error.to_string());
+        DatabaseHealth { connections: None, problem }
+    }
+
+    async fn find_damage(&self) -> StoreResult<Vec<String>> {
+        let guard = Arc::clone(&self.open.copy_lock).read_owned().await;
+        run_blocking(&self.open, guard, OpenDatabase::find_damage).await
+    }
+
+    fn open_session(&self) -> Box<dyn WriteSession> {
+        Box::new(SledSession::new(Arc::clone(&self.open)))
+    }
+}
+
+struct SledSnapshot {
+    open: Arc<OpenDatabase>,
+    _guard: OwnedRwLockReadGuard<()>,
+}
+
+#[async_trait]
+impl RowSource for SledSnapshot {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
+        // No commit follows, but the last one may not be durable yet.
+        let guard = Arc::clone(&self.open.gate).read_owned().await;
+        read_all(&self.open, guard, queries).await
+    }
 }

@@ -4,11 +4,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-
-/// Object of errors that clients see, which must not reveal a path.
-const DATABASE_NAME: &str = "the database";
+use reqlore_row_store::error::{DATABASE_LABEL, damaged, damaged_object};
 
 /// The next step after damage.
 pub(crate) const RESTORE_HINT: &str =
@@ -18,14 +15,11 @@ pub(crate) const RESTORE_HINT: &str =
 pub(crate) const PUT_BACK_HINT: &str =
     "put all files of the folder back, or run `reqlore restore` into a new one";
 
-pub(crate) const INCOMPLETE: &str =
-    "is incomplete: a copy or restore into it did not finish; remove it and copy again";
-
 /// Reports a panic as damage, because sled panics where other libraries return an error.
 pub(crate) fn catch_sled_panic<T>(work: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result,
-        Err(_) => Err(damaged_database("sled panicked")),
+        Err(_) => Err(damaged("sled panicked")),
     }
 }
 
@@ -34,27 +28,19 @@ pub(crate) fn from_sled(error: sled::Error) -> StoreError {
         sled::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
             let reason = "no space is left on the disk; free some and start the server again";
             StoreError::Unavailable {
-                place: DATABASE_NAME.to_owned(),
+                place: DATABASE_LABEL.to_owned(),
                 reason: reason.to_owned(),
                 source: Some(error),
             }
         }
         sled::Error::Io(error) => database_unavailable("the disk failed", Some(error)),
-        other => damaged_database(&other.to_string()),
+        other => damaged(&other.to_string()),
     }
 }
 
-pub(crate) fn damaged_database(cause: &str) -> StoreError {
-    let reason = format!("is damaged ({cause}); {RESTORE_HINT}");
-    StoreError::Unreadable { place: DATABASE_NAME.to_owned(), reason }
-}
-
-pub(crate) fn damaged_document(id: &DocumentId) -> StoreError {
-    StoreError::Unreadable { place: id.to_string(), reason: damaged_value() }
-}
-
-pub(crate) fn damaged_value() -> String {
-    format!("does not match its checksum; {RESTORE_HINT}")
+pub(crate) fn damaged_folder(folder: &Path, object: &str) -> StoreError {
+    let reason = format!("is damaged ({object}); {RESTORE_HINT}");
+    StoreError::Unreadable { place: folder.display().to_string(), reason }
 }
 
 pub(crate) fn database_unavailable(problem: &str, source: Option<io::Error>) -> StoreError {
@@ -62,11 +48,7 @@ pub(crate) fn database_unavailable(problem: &str, source: Option<io::Error>) -> 
         Some(error) => format!("{problem}: {error}"),
         None => problem.to_owned(),
     };
-    StoreError::Unavailable { place: DATABASE_NAME.to_owned(), reason, source }
-}
-
-pub(crate) fn database_refused(reason: &str) -> StoreError {
-    StoreError::Refused { place: DATABASE_NAME.to_owned(), reason: reason.to_owned() }
+    StoreError::Unavailable { place: DATABASE_LABEL.to_owned(), reason, source }
 }
 
 /// Error for a folder that is not opened. It names the path, because only the operator sees it.
@@ -87,4 +69,20 @@ pub(crate) fn folder_error(folder: &Path, action: &str, error: io::Error) -> Sto
     };
     let reason = format!("could not {action}: {error}; {next}");
     StoreError::Unavailable { place: folder.display().to_string(), reason, source: Some(error) }
+}
+
+/// Names the folder in an error, because the operator sees it and no client does.
+pub(crate) fn name_folder(folder: &Path, error: StoreError) -> StoreError {
+    if let Some(object) = damaged_object(&error) {
+        return damaged_folder(folder, object);
+    }
+    let place = folder.display().to_string();
+    match error {
+        StoreError::Unavailable { reason, source, .. } => {
+            StoreError::Unavailable { place, reason, source }
+        }
+        StoreError::Unreadable { reason, .. } => StoreError::Unreadable { place, reason },
+        StoreError::Refused { reason, .. } => StoreError::Refused { place, reason },
+        other => other,
+    }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_durable_fs as durable_fs;
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
+use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, IssuedNumbers};
 
 use crate::error::{PUT_BACK_HINT, folder_error, folder_refused};
 
@@ -66,8 +66,8 @@ pub(crate) fn inspect_folder(folder: &Path) -> StoreResult<DatabaseState> {
 /// State of the files before sled opens them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FolderState {
-    /// `None` if the creation was not finished.
-    pub(crate) counter: Option<StoredCounter>,
+    /// The content of the file `acknowledged`, `None` if the creation was not finished.
+    pub(crate) counter: Option<(CommitCounter, IssuedNumbers)>,
     /// The database is new, or its creation was not finished.
     pub(crate) is_unfinished: bool,
 }
@@ -129,7 +129,7 @@ fn check_files(folder: &Path, names: &[String], accepts_loss: bool) -> StoreResu
         Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
         Err(error) => return Err(folder_error(folder, "inspect its file db", error)),
     };
-    let counter = read_counter(folder)
+    let counter = CommitCounter::read_with_numbers(&folder.join(ACKNOWLEDGED))
         .map_err(|error| folder_error(folder, &format!("read its file {ACKNOWLEDGED}"), error))?;
     if db_length == 0 {
         // Even a damaged counter shows that there was a database.
@@ -160,25 +160,6 @@ fn check_files(folder: &Path, names: &[String], accepts_loss: bool) -> StoreResu
 /// Returns 0 for a missing file.
 fn file_length(folder: &Path, name: &str) -> u64 {
     std::fs::metadata(folder.join(name)).map_or(0, |file| file.len())
-}
-
-/// Content of the file `acknowledged`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StoredCounter {
-    /// The database contains at least this number of transactions.
-    pub(crate) commits: u64,
-    pub(crate) database_id: DatabaseId,
-    /// The highest numbers of items, in the order of `ItemKind::ALL`.
-    pub(crate) numbers: IssuedNumbers,
-}
-
-fn read_counter(folder: &Path) -> io::Result<Option<StoredCounter>> {
-    let stored = CommitCounter::read_with_numbers(&folder.join(ACKNOWLEDGED))?;
-    Ok(stored.map(|(CommitCounter { database_id, commits }, numbers)| StoredCounter {
-        commits,
-        database_id,
-        numbers,
-    }))
 }
 
 /// Makes the marker durable before sled opens the folder; otherwise a power cut could leave a `db`

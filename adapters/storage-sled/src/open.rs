@@ -6,29 +6,32 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs as durable_fs;
 use reqlore_durable_fs::commit_counter::DatabaseId;
+use reqlore_ordered_rows::Changes;
+use reqlore_row_store::damage::KnownDamage;
+use reqlore_row_store::error::{DATABASE_LABEL, damaged};
+use reqlore_row_store::row::RowChange;
+use reqlore_row_store::tables::STORE;
+use reqlore_row_store::{METADATA_FORMAT, StoreRow};
 use sled::{IVec, Tree};
 
-use crate::database::{
-    COMMITS_KEY, EPOCH_KEY, IMPORT_KEY, META, SledDatabase, TOTALS_KEY, TREE_NAMES, TreeBatch,
-    WriteStop, lock,
-};
+use crate::commit_state::{CommitState, STATE_KEY, Totals};
+use crate::database::{OpenDatabase, SledTree, lock};
 use crate::error::{
-    INCOMPLETE, RESTORE_HINT, catch_sled_panic, damaged_database, database_unavailable,
-    folder_error, folder_refused, from_sled,
+    RESTORE_HINT, catch_sled_panic, damaged_folder, database_unavailable, folder_error,
+    folder_refused, from_sled, name_folder,
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
-use crate::loss::CommitLoss;
-use crate::records::{decode, encode};
-use crate::row_totals::RowTotals;
+use crate::loss::{CommitLoss, find_loss};
 
 /// Size of sled's page cache. The operating system caches the file too, so a larger cache would
 /// only use memory.
@@ -36,29 +39,34 @@ const CACHE_BYTES: u64 = 16 << 20;
 /// How long sled may take to recover its log, and to read [`PROGRESS_ROWS`].
 const OPEN_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 10 } else { 60 });
 const PROGRESS_ROWS: u64 = 4096;
-/// Maximum number of damages that a search returns.
-const MAX_DAMAGES: usize = 100;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The tree that sled creates by itself.
 const DEFAULT_TREE: &[u8] = b"__sled__default";
-/// The trees (hundreds) and the metadata in them.
-pub(crate) const FORMAT: u32 = 400 + DocumentMeta::FORMAT;
-/// Key in [`META`] of the [`FORMAT`]: digits without a checksum, in every version.
+/// The tree of everything. Every version has one of this name, with its [`FORMAT`].
+const TREE_NAME: &str = "meta";
+/// The keys and values of the tree (hundreds) and the metadata in them.
+pub(crate) const FORMAT: u32 = 500 + DocumentMeta::FORMAT;
+/// Key of the [`FORMAT`]: digits without a checksum, in every version.
 pub(crate) const FORMAT_KEY: &[u8] = b"schema";
-/// Key in [`META`] of the [`DatabaseId`].
-pub(crate) const DATABASE_ID_KEY: &[u8] = b"store";
+/// The damage that only the totals show.
+pub(crate) const INCOMPLETE: &str = "rows are missing or changed";
 const ALREADY_OPEN: &str =
     "is already served by another process; stop that process, or name another folder";
 
 /// Opens or creates a database.
-pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledDatabase> {
+pub(crate) fn open_database(
+    folder: &Path,
+    sync: SyncFn,
+    copy_timeout: Duration,
+) -> StoreResult<OpenDatabase> {
     let created =
         create_folder(folder).map_err(|error| folder_error(folder, "make the folder", error))?;
-    let OpenedDatabase { database, is_new, state, loss } = open_unchecked(folder, sync, false)?;
+    let OpenedDatabase { database, is_new, state, loss } =
+        open_unchecked(folder, sync, copy_timeout, false)?;
     if let Some(loss) = loss {
         return Err(loss.into_error(folder));
     }
-    catch_sled_panic(|| database.initialize(folder, is_new, state, &created))
+    catch_sled_panic(|| database.initialize(folder, is_new, state.is_unfinished, &created))
         .map_err(|error| name_folder(folder, error))?;
     // sled creates files at every start, readable by all users.
     files::make_private(folder)?;
@@ -67,7 +75,7 @@ pub(crate) fn open_database(folder: &Path, sync: SyncFn) -> StoreResult<SledData
 
 /// A database whose rows are as they were written, and which may lack commits.
 pub(crate) struct OpenedDatabase {
-    pub(crate) database: SledDatabase,
+    pub(crate) database: OpenDatabase,
     is_new: bool,
     pub(crate) state: FolderState,
     pub(crate) loss: Option<CommitLoss>,
@@ -78,6 +86,7 @@ pub(crate) struct OpenedDatabase {
 pub(crate) fn open_unchecked(
     folder: &Path,
     sync: SyncFn,
+    copy_timeout: Duration,
     accepts_loss: bool,
 ) -> StoreResult<OpenedDatabase> {
     // Before the folder is inspected, so that two processes can't both prepare it.
@@ -91,25 +100,20 @@ pub(crate) fn open_unchecked(
         return Err(folder_refused(folder, reason));
     }
     let state = files::prepare_folder(folder, accepts_loss)?;
-    let OpenedTrees { trees, totals } = open_trees(folder)?;
-    let database_id = identify(&trees, state).map_err(|error| name_folder(folder, error))?;
+    let (tree, totals) = open_tree(folder)?;
     let file = DatabaseFile::open(folder, sync);
-    let database = SledDatabase {
-        trees,
+    let mut database = OpenDatabase {
+        tree: Some(SledTree(tree)),
         file: file.map_err(|error| folder_error(folder, "open its files", error))?,
-        database_id,
-        writer_id: random_writer_id().map_err(|error| name_folder(folder, error))?,
+        state: Mutex::default(),
         gate: Arc::default(),
         copy_lock: Arc::default(),
-        is_incomplete: AtomicBool::new(false),
-        write_stop: OnceLock::new(),
-        totals: Mutex::new(totals),
-        issued_numbers: Mutex::default(),
-        commits: AtomicU64::new(0),
-        epoch: AtomicU64::new(0),
+        copy_timeout,
+        damage: Arc::new(KnownDamage::new(DATABASE_LABEL.to_owned(), RESTORE_HINT)),
+        has_failed: AtomicBool::new(false),
         _lock: lock,
     };
-    let checked = catch_sled_panic(|| database.check(folder, state));
+    let checked = catch_sled_panic(|| database.check(totals, state));
     let (is_new, loss) = checked.map_err(|error| name_folder(folder, error))?;
     Ok(OpenedDatabase { database, is_new, state, loss })
 }
@@ -125,19 +129,13 @@ fn create_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folder.ancestors().take(2).map(Path::to_owned).collect())
 }
 
-/// The open trees and the totals of their rows.
-struct OpenedTrees {
-    trees: Vec<Tree>,
-    totals: RowTotals,
-}
-
-enum OpenFailure {
+pub(crate) enum OpenFailure {
     Sled(sled::Error),
     /// The database has another [`FORMAT`] than this version.
     OtherFormat(IVec),
-    /// The database has trees that this version does not know.
+    /// The database has trees of another program.
     UnknownTrees,
-    /// The keys of a tree are not in order.
+    /// The keys are not in order.
     Disordered,
 }
 
@@ -149,7 +147,7 @@ impl From<sled::Error> for OpenFailure {
 
 /// Opens sled and reads all rows on a separate thread, because sled panics on some damage and hangs
 /// on other damage.
-fn open_trees(folder: &Path) -> StoreResult<OpenedTrees> {
+fn open_tree(folder: &Path) -> StoreResult<(Tree, Totals)> {
     let (sender, receiver) = channel();
     let config = sled::Config::new()
         .path(folder)
@@ -199,111 +197,67 @@ fn open_error(folder: &Path, failure: OpenFailure) -> StoreError {
 /// Sends `None` from time to time.
 fn open_sled(
     config: &sled::Config,
-    progress: &Sender<Option<Result<OpenedTrees, OpenFailure>>>,
-) -> Result<OpenedTrees, OpenFailure> {
+    progress: &Sender<Option<Result<(Tree, Totals), OpenFailure>>>,
+) -> Result<(Tree, Totals), OpenFailure> {
     let db = config.open()?;
     let stored = db.tree_names();
     // First, because another format may have other trees.
-    if stored.iter().any(|name| name == TREE_NAMES[META].as_bytes())
-        && let Some(found) = db.open_tree(TREE_NAMES[META])?.get(FORMAT_KEY)?
+    if stored.iter().any(|name| name == TREE_NAME.as_bytes())
+        && let Some(found) = db.open_tree(TREE_NAME)?.get(FORMAT_KEY)?
         && found != FORMAT.to_string().as_bytes()
     {
         return Err(OpenFailure::OtherFormat(found));
     }
-    for name in &stored {
-        let is_known = TREE_NAMES.iter().any(|known| name == known.as_bytes());
-        if !is_known && name != DEFAULT_TREE {
-            return Err(OpenFailure::UnknownTrees);
-        }
+    if stored.iter().any(|name| name != TREE_NAME.as_bytes() && name != DEFAULT_TREE) {
+        return Err(OpenFailure::UnknownTrees);
     }
-    let mut trees = Vec::with_capacity(TREE_NAMES.len());
-    for name in TREE_NAMES {
-        trees.push(db.open_tree(name)?);
-    }
-    let totals = read_totals(&trees, || drop(progress.send(None)))?;
-    Ok(OpenedTrees { trees, totals })
+    let tree = db.open_tree(TREE_NAME)?;
+    let totals = read_totals(&tree, || drop(progress.send(None)))?;
+    Ok((tree, totals))
 }
 
-/// Reads all rows. Calls `progress` from time to time.
-fn read_totals(trees: &[Tree], progress: impl Fn()) -> Result<RowTotals, OpenFailure> {
-    let (mut totals, mut count) = (RowTotals::default(), 0_u64);
-    for (number, tree) in trees.iter().enumerate() {
-        let mut last = None;
-        for row in tree {
-            let (key, value) = row?;
-            totals.add(number, &key, &value);
-            // Pages that link to each other in a circle would never end.
-            if last.is_some_and(|last| last >= key) {
-                return Err(OpenFailure::Disordered);
-            }
-            last = Some(key);
-            count += 1;
-            if count.is_multiple_of(PROGRESS_ROWS) {
-                progress();
-            }
+/// Reads everything. Calls `progress` from time to time.
+pub(crate) fn read_totals(tree: &Tree, progress: impl Fn()) -> Result<Totals, OpenFailure> {
+    let (mut totals, mut count, mut last) = (Totals::default(), 0_u64, None);
+    for row in tree {
+        let (key, value) = row?;
+        totals.add(&key, &value);
+        // Pages that link to each other in a circle would never end.
+        if last.is_some_and(|last| last >= key) {
+            return Err(OpenFailure::Disordered);
+        }
+        last = Some(key);
+        count += 1;
+        if count.is_multiple_of(PROGRESS_ROWS) {
+            progress();
         }
     }
     Ok(totals)
 }
 
-/// Returns the identity of a database. One without gets that of its counter or a new one.
-fn identify(trees: &[Tree], state: FolderState) -> StoreResult<DatabaseId> {
-    if let Some(value) = trees[META].get(DATABASE_ID_KEY).map_err(from_sled)? {
-        return decode(DATABASE_ID_KEY, &value)
-            .map(DatabaseId)
-            .ok_or_else(|| damaged_database("its ID is unreadable"));
-    }
-    if let Some(counter) = state.counter {
-        return Ok(counter.database_id);
-    }
-    DatabaseId::random().map_err(|error| database_unavailable("it has no identity", Some(error)))
-}
-
-fn random_writer_id() -> StoreResult<u64> {
-    let id = DatabaseId::random()
-        .map_err(|error| database_unavailable("its writer has no identity", Some(error)))?;
-    Ok(id.0.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)))
-}
-
-fn damaged_folder(folder: &Path, cause: &str) -> StoreError {
-    StoreError::Unreadable {
-        place: folder.display().to_string(),
-        reason: format!("is damaged ({cause}); {RESTORE_HINT}"),
-    }
-}
-
-/// Names the folder in an error, because the operator sees it and no client does.
-pub(crate) fn name_folder(folder: &Path, error: StoreError) -> StoreError {
-    let place = folder.display().to_string();
-    match error {
-        StoreError::Unavailable { reason, source, .. } => {
-            StoreError::Unavailable { place, reason, source }
+impl OpenDatabase {
+    /// Checks the contents and reads the state. Returns true for a new database.
+    fn check(
+        &mut self,
+        totals: Totals,
+        folder: FolderState,
+    ) -> StoreResult<(bool, Option<CommitLoss>)> {
+        let tree = &self.tree().0;
+        let is_new = tree.get(FORMAT_KEY).map_err(from_sled)?.is_none();
+        let state = match tree.get(STATE_KEY).map_err(from_sled)? {
+            Some(value) => {
+                CommitState::decode(&value).ok_or_else(|| damaged("its state is unreadable"))?
+            }
+            None => new_state(folder)?,
+        };
+        if !is_new && state.totals != totals {
+            return Err(damaged(INCOMPLETE));
         }
-        StoreError::Unreadable { reason, .. } => StoreError::Unreadable { place, reason },
-        other => other,
-    }
-}
-
-impl SledDatabase {
-    /// Checks the contents. Returns true for a new database.
-    fn check(&self, folder: &Path, state: FolderState) -> StoreResult<(bool, Option<CommitLoss>)> {
-        let is_new = self.get(META, FORMAT_KEY)?.is_none();
-        if !is_new && self.meta_value::<RowTotals>(TOTALS_KEY)? != Some(*lock(&self.totals)) {
-            return Err(damaged_database("rows are missing or changed"));
+        let loss = find_loss(state.counter(), folder);
+        if is_new && loss.is_none() && !folder.is_unfinished {
+            return Err(damaged("it has no format"));
         }
-        let commits = self.meta_value(COMMITS_KEY)?.unwrap_or_default();
-        self.commits.store(commits, Ordering::Relaxed);
-        self.epoch.store(self.meta_value(EPOCH_KEY)?.unwrap_or_default(), Ordering::Relaxed);
-        for (_, project) in self.list_projects()? {
-            self.raise_issued_numbers(&project);
-        }
-        let loss = self.find_loss(state);
-        if is_new && loss.is_none() && !state.is_unfinished {
-            return Err(damaged_database("it has no format"));
-        }
-        if self.get(META, IMPORT_KEY)?.is_some() {
-            return Err(folder_refused(folder, INCOMPLETE));
-        }
+        self.state = Mutex::new(state);
         Ok((is_new, loss))
     }
 
@@ -312,54 +266,40 @@ impl SledDatabase {
         &self,
         folder: &Path,
         is_new: bool,
-        state: FolderState,
+        is_unfinished: bool,
         created: &[PathBuf],
     ) -> StoreResult<()> {
+        let state = *lock(&self.state);
+        let mut changes = Changes::default();
         if is_new {
-            let mut batch = TreeBatch::default();
-            batch.put(META, FORMAT_KEY, FORMAT.to_string().as_bytes());
-            batch.put(META, DATABASE_ID_KEY, encode(DATABASE_ID_KEY, &self.database_id.0));
-            self.write_batch(batch)?;
+            let row = StoreRow {
+                state: StoreRow::COMPLETE.to_owned(),
+                store_id: state.database_id,
+                epoch: 0,
+                newest_audit: ChainHead::default(),
+                metadata_format: METADATA_FORMAT,
+            };
+            changes.add(self.tree(), &STORE, &[RowChange::Insert(row.encode())])?;
+            changes.set(FORMAT_KEY.to_vec(), None, Some(FORMAT.to_string().as_bytes().into()));
         }
-        if state.is_unfinished {
+        if is_unfinished {
             // The contents must be durable before the marker of the creation is removed.
-            self.sync()?;
+            self.commit(changes, state)?;
             let finished = files::finish_creation(folder, created);
             finished.map_err(|error| folder_error(folder, "sync it", error))?;
         }
         Ok(())
     }
+}
 
-    /// Reads everything again. Returns at most [`MAX_DAMAGES`] texts.
-    pub(crate) fn find_damage(self: &Arc<Self>) -> StoreResult<Vec<String>> {
-        let mut damages = Vec::new();
-        for record in self.archive_records()? {
-            if let Err(error) = self.watch_damage(record) {
-                damages.push(error.to_string());
-            }
-            if damages.len() == MAX_DAMAGES {
-                return Ok(damages);
-            }
-        }
-        if damages.is_empty() {
-            damages = self.watch_damage(self.list_differences())?;
-            damages.truncate(MAX_DAMAGES);
-        }
-        let read = read_totals(&self.trees, || {}).map_err(|failure| match failure {
-            OpenFailure::Sled(error) => from_sled(error),
-            _ => damaged_database("its keys are out of order"),
-        });
-        match self.watch_damage(read) {
-            Err(error) if damages.is_empty() => damages.push(error.to_string()),
-            Ok(totals) if damages.is_empty() && totals != *lock(&self.totals) => {
-                let error = damaged_database("rows are missing or changed");
-                self.stop_writes(WriteStop::Damaged, &error);
-                damages.push(error.to_string());
-            }
-            _ => {}
-        }
-        Ok(damages)
-    }
+/// The state of a database without one.
+fn new_state(folder: FolderState) -> StoreResult<CommitState> {
+    let database_id = match folder.counter {
+        Some((counter, _)) => counter.database_id,
+        None => DatabaseId::random()
+            .map_err(|error| database_unavailable("it has no identity", Some(error)))?,
+    };
+    Ok(CommitState { database_id: database_id.0, ..CommitState::default() })
 }
 
 /// Waits until sled has closed its file, which happens some time after the last tree was dropped.

@@ -1,14 +1,11 @@
-//! The contract suite on real folders, and tests of what only this storage does.
+//! The contract suite and the rules of the seam on real folders, and tests of what only this driver
+//! does.
 
 mod corruption;
 mod damage;
 mod durability;
-mod earlier_texts;
 mod files;
-mod lists;
 mod loss;
-mod model;
-mod team;
 mod values;
 
 use std::fs::File;
@@ -29,13 +26,17 @@ use reqlore_domain::ports::documents::{
     CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, StoreError,
     StoreResult,
 };
+use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_row_store::RowStore;
 use tempfile::{TempDir, tempdir};
 
-use crate::database::SledDatabase;
+use crate::database::{OpenDatabase, SledDatabase};
 use crate::files::SyncFn;
-use crate::{COPY_TIMEOUT, SledConfig, SledStore};
+use crate::open::{open_database, wait_until_closed};
+use crate::{COPY_TIMEOUT, SledConfig, start};
+use files::copy_files;
 
 fn config(folder: &Path) -> SledConfig {
     SledConfig { folder: folder.join("sled") }
@@ -43,34 +44,66 @@ fn config(folder: &Path) -> SledConfig {
 
 fn storage() -> Storage {
     let guard = tempdir().unwrap();
-    let config = config(guard.path());
-    let store = Arc::new(SledStore::open(&config).unwrap());
-    let first = Arc::clone(&store);
-    Storage {
-        store,
-        reopen: Some(Box::new(move || {
-            let again = first.close().and_then(|()| SledStore::open(&config));
-            Box::pin(async { again.map(|again| Arc::new(again) as Arc<dyn Store>) })
-        })),
-        project: ProjectKey::default(),
-        other: ProjectKey::new("/other"),
-        guard: Box::new(guard),
+    let (store, root) = (open(&guard), guard.path().to_owned());
+    let number = AtomicUsize::new(0);
+    // The first store stays open, so a copy of its folder is opened, as after `kill -9`.
+    let reopen = move || {
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        let folder = |number: usize| match number {
+            0 => root.clone(),
+            _ => root.join(number.to_string()),
+        };
+        let (from, to) = (folder(number), folder(number + 1));
+        copy_files(&from.join("sled"), &to.join("sled"));
+        let opened = crate::open(&config(&to)).map(|store| Arc::new(store) as Arc<dyn Store>);
+        Box::pin(async move { opened }) as _
+    };
+    Storage { reopen: Some(Box::new(reopen)), guard: Box::new(guard), ..Storage::in_memory(store) }
+}
+
+mod seam {
+    use super::*;
+    use reqlore_row_store::database::Database;
+
+    fn open() -> (Arc<dyn Database>, TempDir) {
+        let folder = tempdir().unwrap();
+        let sync = Box::new(File::sync_all);
+        // A transaction waits this long for the end of a copy.
+        let database = open_database(&folder.path().join("sled"), sync, Duration::from_secs(2));
+        (Arc::new(SledDatabase::new(Arc::new(database.unwrap()))), folder)
     }
+
+    reqlore_contract::seam_suite!(open());
 }
 
 reqlore_contract::suite!(async { storage() });
 reqlore_contract::history_suite!(async { storage() });
 
-fn open(folder: &TempDir) -> SledStore {
-    SledStore::open(&config(folder.path())).unwrap()
+fn open(folder: &TempDir) -> RowStore {
+    crate::open(&config(folder.path())).unwrap()
 }
 
-fn open_with(folder: &TempDir, sync: SyncFn) -> SledStore {
-    SledStore::open_with(&config(folder.path()), sync, COPY_TIMEOUT).unwrap()
+/// A store, and its database below the driver.
+fn open_with(folder: &Path, sync: SyncFn, copy_timeout: Duration) -> (RowStore, Arc<OpenDatabase>) {
+    let folder = config(folder).folder;
+    let database = Arc::new(open_database(&folder, sync, copy_timeout).unwrap());
+    (start(&folder, Arc::clone(&database)).unwrap(), database)
 }
 
-fn database(store: &SledStore) -> Arc<SledDatabase> {
-    Arc::clone(&store.open_store().unwrap().database)
+fn open_both(folder: &TempDir) -> (RowStore, Arc<OpenDatabase>) {
+    open_with(folder.path(), Box::new(File::sync_all), COPY_TIMEOUT)
+}
+
+/// Closes a store, and waits for it.
+fn close(folder: &TempDir, store: RowStore) {
+    drop(store);
+    wait_until_closed(&folder.path().join("sled")).unwrap();
+}
+
+fn keyed(key: &str, context: WriteContext) -> WriteContext {
+    let idempotency_key =
+        Some(IdempotencyKey { key: key.to_owned(), request_hash: "r".to_owned() });
+    WriteContext { idempotency_key, ..context }
 }
 
 fn audited() -> WriteContext {
@@ -78,7 +111,7 @@ fn audited() -> WriteContext {
 }
 
 async fn commit_as(
-    store: &SledStore,
+    store: &RowStore,
     project: &ProjectKey,
     changes: Vec<DocumentChange>,
     act: WriteContext,
@@ -88,31 +121,27 @@ async fn commit_as(
     store.commit(project, CommitRequest { read_set: reads, decide, context: act }).await
 }
 
-async fn commit(store: &SledStore, changes: Vec<DocumentChange>) -> StoreResult<CommitResult> {
+async fn commit(store: &RowStore, changes: Vec<DocumentChange>) -> StoreResult<CommitResult> {
     commit_as(store, &ProjectKey::default(), changes, test_context()).await
 }
 
-async fn put(store: &SledStore, id: &DocumentId, body: &str) -> StoreResult<CommitResult> {
+async fn put(store: &RowStore, id: &DocumentId, body: &str) -> StoreResult<CommitResult> {
     commit(store, vec![DocumentChange::put(id.clone(), body.to_owned())]).await
 }
 
 /// Puts a section.
-async fn write(store: &SledStore, name: &str, act: WriteContext) -> StoreResult<()> {
+async fn write(store: &RowStore, name: &str, act: WriteContext) -> StoreResult<()> {
     let changes = vec![DocumentChange::put(DocumentId::section(name), "text")];
     commit_as(store, &ProjectKey::default(), changes, act).await.map(drop)
 }
 
-async fn delete(store: &SledStore, id: &DocumentId) {
-    commit(store, vec![DocumentChange::Delete { id: id.clone() }]).await.unwrap();
-}
-
-async fn get(store: &SledStore, id: &DocumentId) -> StoreResult<Option<Document>> {
+async fn get(store: &RowStore, id: &DocumentId) -> StoreResult<Option<Document>> {
     let mut documents = store.get(&ProjectKey::default(), std::slice::from_ref(id)).await?;
     Ok(documents.remove(0))
 }
 
 /// Returns all audit rows after verifying their chain.
-async fn verified_rows(store: &SledStore) -> Vec<AuditRow> {
+async fn verified_rows(store: &RowStore) -> Vec<AuditRow> {
     let rows = store.rows(0, usize::MAX).await.unwrap();
     let mut verifier = ChainVerifier::default();
     verifier.verify_rows(&rows).unwrap();
@@ -122,7 +151,7 @@ async fn verified_rows(store: &SledStore) -> Vec<AuditRow> {
 
 /// Asserts that the folder is not opened. Returns the message.
 fn open_error(folder: &Path) -> String {
-    let error = SledStore::open(&config(folder)).expect_err("the folder is refused");
+    let error = crate::open(&config(folder)).expect_err("the folder is refused");
     assert!(!matches!(error, StoreError::Internal(_)), "{error}");
     let text = error.to_string();
     assert!(text.starts_with(&folder.join("sled").display().to_string()), "{text}");
@@ -131,7 +160,8 @@ fn open_error(folder: &Path) -> String {
 
 /// A store that counts its syncs and can pause one.
 struct PausingStore {
-    store: SledStore,
+    store: RowStore,
+    database: Arc<OpenDatabase>,
     sync_count: Arc<AtomicUsize>,
     /// Pauses the next sync.
     pauses: Arc<AtomicBool>,
@@ -155,7 +185,8 @@ impl PausingStore {
             }
             file.sync_all()
         });
-        Self { store: open_with(folder, sync), sync_count, pauses, sync_started, resume }
+        let (store, database) = open_with(folder.path(), sync, COPY_TIMEOUT);
+        Self { store, database, sync_count, pauses, sync_started, resume }
     }
 
     fn wait_for_sync(&self) {

@@ -5,7 +5,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, ColumnType, Table};
@@ -90,12 +89,6 @@ impl CommitCount {
     pub(crate) fn read_file(path: &Path) -> io::Result<Option<Self>> {
         let read = CommitCounter::read_with_numbers(path)?;
         Ok(read.map(|(counter, numbers)| Self { counter, numbers }))
-    }
-
-    /// The highest references that the database has issued, in any project.
-    pub(crate) fn references(self) -> impl Iterator<Item = Reference> {
-        let numbers = ItemKind::ALL.into_iter().zip(self.numbers);
-        numbers.map(|(kind, number)| Reference { kind, number })
     }
 
     /// Writes the side file after the commit is durable.

@@ -10,7 +10,7 @@ use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_durable_fs::commit_counter::CommitCounter;
-use reqlore_row_store::loss::accept_team_loss;
+use reqlore_row_store::loss::{accept_team_loss, issued_references};
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
@@ -155,7 +155,7 @@ pub(crate) fn accept(
         text += "; the numbers of lost items are unknown and may be issued again";
     }
     // The side file also has the numbers of lost commits.
-    let issued = recorded.into_iter().flat_map(CommitCount::references);
+    let issued = recorded.into_iter().flat_map(|recorded| issued_references(recorded.numbers));
     let session = SqliteSession::exclusive(connector, connection)?;
     Ok(reqlore_row_store::loss::accept_loss(Box::new(session), text, issued, context)?)
 }

@@ -75,7 +75,7 @@ fn select_into(
     for tuple in tuples {
         let mut next = bind(&mut statement, 1, tuple.values())?;
         if next != query.columns.len() + 1 {
-            return Err(mismatch(query.table).into());
+            return Err(query.table.mismatch().into());
         }
         if let Some((_, range)) = &query.range {
             next = bind(&mut statement, next, range.start.values().chain(range.end.values()))?;
@@ -151,7 +151,8 @@ pub(crate) fn apply(
         }
         match change {
             RowChange::Insert(row) => {
-                check_values(table, row)?;
+                // A `STRICT` table converts values.
+                table.check_values(row)?;
                 let insert = match &mut insert {
                     Some(insert) => insert,
                     none => none.insert(connection.prepare_cached(insert_text(table))?),
@@ -188,7 +189,7 @@ fn update(
     row: &TableRow,
     before: &TableRow,
 ) -> Result<(), QueryError> {
-    check_values(table, row)?;
+    table.check_values(row)?;
     let (mut changed, mut values) = (Vec::new(), Vec::new());
     for (column, (value, old)) in table.columns.iter().zip(row.values().zip(before.values())) {
         if value != old {
@@ -207,22 +208,6 @@ fn update(
         1 => Ok(()),
         _ => Err(QueryError::damaged(&format!("a row of table {}", table.name))),
     }
-}
-
-/// A `STRICT` table converts values, so their types are checked here.
-fn check_values(table: &Table, row: &TableRow) -> Result<(), StoreError> {
-    let (mut values, mut columns) = (row.values(), table.columns.iter());
-    loop {
-        match (values.next(), columns.next()) {
-            (None, None) => return Ok(()),
-            (Some(value), Some(column)) if column.fits(value) => {}
-            _ => return Err(mismatch(table)),
-        }
-    }
-}
-
-fn mismatch(table: &Table) -> StoreError {
-    StoreError::Internal(format!("table {}: values do not fit its columns", table.name))
 }
 
 /// Reads all rows of a table without wide columns. Returns the keys of damaged ones.

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::commit_counter::{DatabaseId, IssuedNumbers};
 use reqlore_row_store::database::{BegunTransaction, CommitOutcome, SessionError, WriteSession};
-use reqlore_row_store::row::{RowChange, RowQuery, Value};
-use reqlore_row_store::tables::{SEQUENCES, Table};
+use reqlore_row_store::loss::raise_issued_numbers;
+use reqlore_row_store::row::{RowChange, RowQuery};
+use reqlore_row_store::tables::Table;
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
@@ -117,19 +117,6 @@ impl SqliteSession {
         }
         Ok(())
     }
-
-    /// Keeps the highest numbers of sequences.
-    fn note_numbers(&mut self, changes: &[RowChange]) {
-        for change in changes {
-            if let RowChange::Insert(row) | RowChange::Update { row, .. } = change
-                && let (Value::Text(kind), Value::Integer(number)) = (row.value(1), row.value(2))
-                && let Some(at) = ItemKind::ALL.iter().position(|one| one.name() == kind)
-                && let Ok(number) = u32::try_from(number)
-            {
-                self.numbers[at] = self.numbers[at].max(number);
-            }
-        }
-    }
 }
 
 fn execute(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
@@ -154,9 +141,7 @@ impl WriteSession for SqliteSession {
         changes: Vec<(&'static Table, Vec<RowChange>)>,
     ) -> Result<(), SessionError> {
         for (table, changes) in changes {
-            if *table == SEQUENCES {
-                self.note_numbers(&changes);
-            }
+            raise_issued_numbers(&mut self.numbers, table, &changes);
             self.run(|connection| rows::apply(connection, table, &changes))?;
         }
         Ok(())

@@ -6,47 +6,50 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use reqlore_contract::run;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet, Snapshot,
 };
-use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
+use reqlore_row_store::RowStore;
 use sled::IVec;
 use tempfile::tempdir;
 
 use super::files::copy_files;
-use super::team::{change, keyed, user};
-use super::{audited, config, database, delete, open, put};
-use crate::SledStore;
+use super::{audited, close, commit, keyed, open, open_both, put};
+use crate::database::OpenDatabase;
 use crate::files::{ACKNOWLEDGED, DB};
-use crate::records::PIECE_BYTES;
+use crate::open::open_database;
+use crate::{COPY_TIMEOUT, start};
 
 const ITEMS: u32 = 12;
 const BLOCK: u64 = 4096;
 const THREADS: usize = 4;
 
-type Rows = Vec<(usize, IVec, IVec)>;
+type Rows = Vec<(IVec, IVec)>;
 
-fn rows(store: &SledStore) -> Rows {
-    let database = database(store);
-    let mut rows = Vec::new();
-    for (number, tree) in database.trees.iter().enumerate() {
-        for row in tree {
-            let (key, value) = row.unwrap();
-            rows.push((number, key, value));
-        }
-    }
-    rows
+fn rows(database: &OpenDatabase) -> Rows {
+    database.tree().0.iter().map(Result::unwrap).collect()
+}
+
+async fn add_user(store: &RowStore) {
+    let name = UserName::parse("ada").unwrap();
+    let user = User { name, role: UserRole::User, created_at: Timestamp(1), disabled_at: None };
+    let decide = Box::new(move |_: &_, _: &_| Ok(vec![IdentityChange::User(user.clone())]));
+    let (users, tokens, context) = (Vec::new(), Vec::new(), audited());
+    store.commit_identities(IdentityCommit { users, tokens, decide, context }).await.unwrap();
 }
 
 /// Commits an item with the next number, and returns the number.
-pub(super) async fn add_item(store: &SledStore, text: &str) -> u32 {
+pub(super) async fn add_item(store: &RowStore, text: &str) -> u32 {
     let (sender, number) = tokio::sync::oneshot::channel();
     let context = keyed(&format!("key {text}"), audited());
     let (mut sender, text) = (Some(sender), text.to_owned());
@@ -74,8 +77,8 @@ struct Sample {
 fn sample(sections: usize) -> Sample {
     let (live, closed) = (tempdir().unwrap(), tempdir().unwrap());
     let (rows, live_rows) = run(async {
-        let store = open(&closed);
-        change(&store, IdentityChange::User(user("ada")), audited()).await.unwrap();
+        let (store, database) = open_both(&closed);
+        add_user(&store).await;
         for number in 1..=ITEMS {
             let text = format!("---\nid: x{number}\nuser_story: US-1\n---\n{}", "a ".repeat(200));
             assert_eq!(add_item(&store, &text).await, number);
@@ -85,19 +88,23 @@ fn sample(sections: usize) -> Sample {
             put(&store, &DocumentId::section(number.to_string()), &text).await.unwrap();
         }
         let id = DocumentId::entity("long");
-        put(&store, &id, &"x".repeat(2 * PIECE_BYTES)).await.unwrap();
+        put(&store, &id, &"x".repeat(8192)).await.unwrap();
         put(&store, &id, "---\nid: dec-1d2c8f\n---\n").await.unwrap();
         // Without a snapshot, which a later start writes: sled recovers all pages from the log.
-        let live_rows = rows(&store);
+        let live_rows = rows(&database);
         copy_files(&closed.path().join("sled"), &live.path().join("sled"));
-        store.close().unwrap();
-        let store = open(&closed);
-        delete(&store, &id).await;
+        drop(database);
+        close(&closed, store);
+        let (store, database) = open_both(&closed);
+        commit(&store, vec![DocumentChange::Delete { id }]).await.unwrap();
         put(&store, &DocumentId::section("last"), "the last one").await.unwrap();
-        store.close().unwrap();
-        (rows(&open(&closed)), live_rows)
+        let rows = rows(&database);
+        drop(database);
+        close(&closed, store);
+        // Another start writes a snapshot.
+        close(&closed, open(&closed));
+        (rows, live_rows)
     });
-    crate::open::wait_until_closed(&closed.path().join("sled")).unwrap();
     Sample { live, closed, rows, live_rows }
 }
 
@@ -116,10 +123,13 @@ impl Outcomes {
         let folder = copy.path().join("sled");
         copy_files(sled, &folder);
         damage(&folder);
-        let problem = match SledStore::open(&config(copy.path())) {
-            Ok(store) => {
+        let sync = Box::new(File::sync_all);
+        let opened = open_database(&folder, sync, COPY_TIMEOUT).map(Arc::new);
+        let opened = opened.and_then(|open| Ok((start(&folder, Arc::clone(&open))?, open)));
+        let problem = match opened {
+            Ok((store, database)) => {
                 self.harmless.fetch_add(1, Ordering::Relaxed);
-                if rows(&store) == *rows_before {
+                if rows(&database) == *rows_before {
                     let number = run(add_item(&store, "new"));
                     (number != ITEMS + 1).then(|| format!("issued {number}"))
                 } else {

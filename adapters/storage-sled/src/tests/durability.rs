@@ -11,22 +11,21 @@ use reqlore_domain::audit_log::AuditRow;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
-use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreError,
 };
 use reqlore_domain::ports::idempotency::IdempotencyStore;
-use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_row_store::RowStore;
 use tempfile::tempdir;
 
 use super::files::copy_files;
-use super::team::{change, event, keyed, user};
 use super::{
-    PausingStore, audited, config, database, failing_sync, get, open, open_with, put,
-    verified_rows, write,
+    PausingStore, audited, close, failing_sync, get, keyed, open, open_with, put, verified_rows,
+    write,
 };
-use crate::{COPY_TIMEOUT, SledStore};
+use crate::COPY_TIMEOUT;
+use crate::database::lock;
 
 // S5: 4.5
 #[test]
@@ -34,18 +33,13 @@ fn failed_sync_disables_writes_until_restart() {
     let folder = tempdir().unwrap();
     let (fails, sync) = failing_sync();
     run(async {
-        let store = open_with(&folder, sync);
+        let (store, database) = open_with(folder.path(), sync, COPY_TIMEOUT);
+        drop(database);
         write(&store, "a", keyed("k", audited())).await.unwrap();
         fails.store(true, Ordering::Relaxed);
         let outcomes = join_all([
             write(&store, "b", keyed("l", audited())).boxed_local(),
-            store.append_events(vec![event(1, 1)]).boxed_local(),
-            change(&store, IdentityChange::User(user("ada")), audited()).boxed_local(),
             store.save_response("k", "{}".to_owned()).boxed_local(),
-            store
-                .prune(test_context().at, test_context().at)
-                .map(|pruned| pruned.map(drop))
-                .boxed_local(),
         ]);
         for outcome in outcomes.await {
             assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
@@ -54,7 +48,7 @@ fn failed_sync_disables_writes_until_restart() {
         let error = write(&store, "c", test_context()).await.unwrap_err().to_string();
         assert!(error.contains("restart the server"), "{error}");
         assert!(get(&store, &DocumentId::section("a")).await.unwrap().is_some());
-        store.close().unwrap();
+        close(&folder, store);
 
         let store = open(&folder);
         let before = verified_rows(&store).await;
@@ -94,7 +88,7 @@ fn sync_follows_flush_and_precedes_answers_and_reads() {
 }
 
 /// Creates a requirement with the next number. Returns the number of backlinks that it saw.
-async fn create(store: &SledStore, links: BacklinkQuery) -> usize {
+async fn create(store: &RowStore, links: BacklinkQuery) -> usize {
     let (sender, seen) = tokio::sync::oneshot::channel();
     let mut sender = Some(sender);
     let decide = move |snapshot: &Snapshot| {
@@ -113,15 +107,15 @@ async fn create(store: &SledStore, links: BacklinkQuery) -> usize {
 }
 
 #[test]
-fn group_shares_one_sync_and_transaction() {
+fn group_shares_one_sync_and_commit() {
     let folder = tempdir().unwrap();
     run(async {
         let pausing = PausingStore::open(&folder);
-        let transactions = || database(&pausing.store).commits.load(Ordering::Relaxed);
-        let before = (pausing.sync_count.load(Ordering::Relaxed), transactions());
+        let commits = || lock(&pausing.database.state).commits;
+        let before = (pausing.sync_count.load(Ordering::Relaxed), commits());
         let creates = (0..50).map(|_| create(&pausing.store, BacklinkQuery::default()));
         pausing.in_one_group(join_all(creates)).await;
-        let after = (pausing.sync_count.load(Ordering::Relaxed), transactions());
+        let after = (pausing.sync_count.load(Ordering::Relaxed), commits());
         assert_eq!((after.0 - before.0, after.1 - before.1), (2, 2), "the first one and the group");
         let kinds = vec![DocumentKind::Item(ItemKind::Requirement)];
         let links = BacklinkQuery { kinds, targets: vec!["US-001".to_owned()] };
@@ -176,26 +170,25 @@ fn database_file_removed_during_sync_fails_the_commit() {
 fn copy_blocks_commits_and_allows_reads() {
     let folder = tempdir().unwrap();
     let id = DocumentId::section("a");
-    let open_with_timeout = |timeout| {
-        let sync = Box::new(fs::File::sync_all);
-        SledStore::open_with(&config(folder.path()), sync, timeout).unwrap()
-    };
+    let open_with_timeout =
+        |timeout| open_with(folder.path(), Box::new(fs::File::sync_all), timeout);
     run(async {
         let timeout = Duration::from_millis(30);
         assert!(timeout < COPY_TIMEOUT);
-        let store = open_with_timeout(timeout);
+        let (store, database) = open_with_timeout(timeout);
+        drop(database);
         put(&store, &id, "one").await.unwrap();
         let mut reader = store.export().await.unwrap();
         let outcome = put(&store, &id, "two").await;
         assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{outcome:?}");
         assert_eq!(reader.next_batch().await.unwrap().len(), 1);
         drop(reader);
-        store.close().unwrap();
+        close(&folder, store);
 
-        let store = open_with_timeout(Duration::from_secs(60));
+        let (store, database) = open_with_timeout(Duration::from_secs(60));
         let reader = store.export().await.unwrap();
         let read_meanwhile = async {
-            while database(&store).copy_lock.try_read().is_ok() {
+            while database.copy_lock.try_read().is_ok() {
                 std::thread::yield_now();
             }
             // The commit waits for the copy; the read does not.
@@ -213,7 +206,8 @@ fn copy_blocks_commits_and_allows_reads() {
 fn failed_last_sync_is_reported_without_a_panic() {
     let folder = tempdir().unwrap();
     let (fails, sync) = failing_sync();
-    let store = open_with(&folder, sync);
+    let (store, database) = open_with(folder.path(), sync, COPY_TIMEOUT);
+    drop(database);
     run(put(&store, &DocumentId::section("a"), "kept")).unwrap();
     fails.store(true, Ordering::Relaxed);
     drop(store);

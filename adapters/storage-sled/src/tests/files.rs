@@ -11,11 +11,10 @@ use reqlore_domain::document::DocumentId;
 use reqlore_durable_fs::commit_counter::CommitCounter;
 use tempfile::tempdir;
 
-use super::{config, database, get, open, open_error, put};
-use crate::database::META;
+use super::{close, config, get, open, open_both, open_error, put};
 use crate::files::{ACKNOWLEDGED, CREATION_MARKER, DatabaseFile};
-use crate::open::{FORMAT, FORMAT_KEY, wait_until_closed};
-use crate::{COPY_TIMEOUT, DatabaseState, SledStore};
+use crate::open::{FORMAT, FORMAT_KEY, open_database, wait_until_closed};
+use crate::{COPY_TIMEOUT, DatabaseState, inspect};
 
 const UNFINISHED_SNAPSHOT: &str = "snap.00000000000000FF.generating";
 
@@ -45,7 +44,7 @@ fn assert_untouched(folder: &Path, message: &str) {
     let before = entries(folder);
     let text = open_error(folder);
     assert!(text.contains(message), "{text}");
-    assert_eq!(SledStore::inspect(&config(folder)).unwrap_err().to_string(), text);
+    assert_eq!(inspect(&config(folder)).unwrap_err().to_string(), text);
     assert!(entries(folder) == before, "something was changed");
 }
 
@@ -54,17 +53,20 @@ fn exists(path: &Path) -> bool {
 }
 
 fn create(folder: &Path) -> PathBuf {
-    SledStore::open(&config(folder)).unwrap().close().unwrap();
-    folder.join("sled")
+    drop(crate::open(&config(folder)).unwrap());
+    let sled = folder.join("sled");
+    wait_until_closed(&sled).unwrap();
+    sled
 }
 
 /// Creates a closed database with sections of one kilobyte.
 async fn fill(folder: &Path, sections: usize) {
-    let store = SledStore::open(&config(folder)).unwrap();
+    let store = crate::open(&config(folder)).unwrap();
     for number in 0..sections {
         put(&store, &DocumentId::section(number.to_string()), &text(number)).await.unwrap();
     }
-    store.close().unwrap();
+    drop(store);
+    wait_until_closed(&folder.join("sled")).unwrap();
 }
 
 fn text(number: usize) -> String {
@@ -129,7 +131,7 @@ fn trees_of_another_program_are_refused() {
 
 #[test]
 fn interrupted_creation_is_completed() {
-    let inspect = |folder: &Path| SledStore::inspect(&config(folder)).unwrap();
+    let inspect = |folder: &Path| inspect(&config(folder)).unwrap();
     // Killed before sled was opened, and while it was open.
     for has_db in [false, true] {
         let folder = tempdir().unwrap();
@@ -155,7 +157,7 @@ fn interrupted_creation_is_completed() {
             file.sync_all()
         }
     };
-    SledStore::open_with(&config(folder.path()), Box::new(sync), COPY_TIMEOUT).unwrap_err();
+    assert!(open_database(&sled, Box::new(sync), COPY_TIMEOUT).is_err());
     wait_until_closed(&sled).unwrap();
     assert!(fs::metadata(sled.join("db")).unwrap().len() > 0);
     assert_eq!(fs::read(sled.join(ACKNOWLEDGED)).unwrap(), b"");
@@ -178,14 +180,14 @@ fn creation_marker_left_by_a_kill_keeps_the_data() {
         for torn_count in [None, Some([0; 12])] {
             let store = open(&folder);
             put(&store, &id, "kept").await.unwrap();
-            store.close().unwrap();
+            close(&folder, store);
             fs::write(sled.join(CREATION_MARKER), "").unwrap();
             if let Some(count) = torn_count {
                 fs::write(sled.join(ACKNOWLEDGED), count).unwrap();
             }
             let store = open(&folder);
             assert_eq!(get(&store, &id).await.unwrap().unwrap().body, "kept");
-            store.close().unwrap();
+            close(&folder, store);
             assert!(!exists(&sled.join(CREATION_MARKER)));
             create(folder.path());
         }
@@ -256,7 +258,7 @@ fn files_are_private_and_foreign_files_keep_their_mode() {
     fs::remove_file(&foreign).unwrap();
     assert_private();
     let new = crate::SledConfig { folder: folder.path().join("a/b") };
-    SledStore::open(&new).unwrap();
+    crate::open(&new).unwrap();
     assert_eq!(mode(&new.folder), 0o700);
 }
 
@@ -269,11 +271,10 @@ fn second_open_is_refused_then_stale_snapshot_is_removed() {
     fs::write(&snapshot, "half").unwrap();
     let text = open_error(folder.path());
     assert!(text.contains("already served by another process"), "{text}");
-    assert_eq!(SledStore::inspect(&config(folder.path())).unwrap(), DatabaseState::InUse);
+    assert_eq!(inspect(&config(folder.path())).unwrap(), DatabaseState::InUse);
     assert!(exists(&snapshot));
     run(put(&first, &DocumentId::section("a"), "kept")).unwrap();
-    first.close().unwrap();
-    assert!(first.open_store().unwrap_err().to_string().contains("closed"));
+    close(&folder, first);
     let store = open(&folder);
     assert!(!exists(&snapshot));
     assert!(run(get(&store, &DocumentId::section("a"))).unwrap().is_some());
@@ -283,9 +284,10 @@ fn second_open_is_refused_then_stale_snapshot_is_removed() {
 fn other_format_is_refused() {
     for format in [FORMAT - 1, FORMAT + 1] {
         let folder = tempdir().unwrap();
-        let store = open(&folder);
-        database(&store).tree(META).insert(FORMAT_KEY, &*format.to_string()).unwrap();
-        store.close().unwrap();
+        let (store, database) = open_both(&folder);
+        database.tree().0.insert(FORMAT_KEY, &*format.to_string()).unwrap();
+        drop(database);
+        close(&folder, store);
         // The other version may have other trees.
         make_foreign(&folder.path().join("sled"), "later");
         let db = folder.path().join("sled/db");

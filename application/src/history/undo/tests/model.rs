@@ -6,7 +6,7 @@ use std::process::Command;
 
 use reqlore_git_runner::GitEnvironment;
 use reqlore_storage_fs::{Config, FsStore};
-use reqlore_storage_sled::{SledConfig, SledStore};
+use reqlore_storage_sled::SledConfig;
 use reqlore_storage_sqlite::SqliteConfig;
 
 use super::*;
@@ -302,7 +302,7 @@ async fn random_undos_equal_the_model_on_sqlite() {
 async fn random_undos_equal_the_model_on_sled() {
     let folder = tempfile::tempdir().unwrap();
     let config = SledConfig { folder: folder.path().join("sled") };
-    check_steps(SledStore::open(&config).unwrap(), None).await;
+    check_steps(reqlore_storage_sled::open(&config).unwrap(), None).await;
 }
 
 #[tokio::test]
