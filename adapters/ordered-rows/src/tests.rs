@@ -110,7 +110,7 @@ fn encoded_values_keep_their_order_and_end() {
 /// A document with 100 items in each of 10 statuses.
 fn document(number: i64) -> TableRow {
     let name = format!("REQ-{number:04}");
-    let (status, parent) = (format!("s{}", number % 10), format!("US-{}", number / 10));
+    let status = format!("s{}", number % 10);
     let position = number.to_be_bytes();
     TableRow::of(&["p".into(), "k".into(), (&name).into(), number.into(), 1.into()]).with(&[
         "v".into(),
@@ -121,7 +121,6 @@ fn document(number: i64) -> TableRow {
         position[..].into(),
         (&status).into(),
         "t".into(),
-        (&parent).into(),
         Value::Null,
         Value::Null,
         Value::Null,
@@ -163,7 +162,6 @@ fn queries_visit_only_the_rows_of_their_result() {
             5,
             5 * row,
         ),
-        (of(&["project", "kind", "parent"], &["US-7".into()]), 10, 10 * row),
         (
             RowQuery::any_of(&DOCUMENTS, &["project"], vec![TableRow::of(&["p".into()])])
                 .within("revision", Value::from(990)..Value::from(i64::MAX))

@@ -23,7 +23,7 @@ use crate::read::history::{text_key, verified_text};
 use crate::read::{read_all, read_one, team};
 use crate::records::{
     DocumentRow, EntryRow, PART_BYTES, RowReader, StoreRow, check_name, document_key,
-    encode_audit_row, encode_token, encode_user, integer, join_parts, project_key, rows_of,
+    encode_audit_row, encode_token, encode_user, integer, project_key, rows_of,
 };
 use crate::row::{RowAddress, RowKey, RowQuery, TableRow, Value};
 use crate::tables::{
@@ -185,7 +185,7 @@ impl SnapshotReader {
             for (id, number, present) in records {
                 let parts = rows_of(&bodies, &document_key(&project, &id));
                 let version = present.version;
-                let body = join_parts(parts).and_then(|body| verified_body(&id, version, body));
+                let body = verified_body(&id, version, parts);
                 let Some(body) = self.skip_damaged(body)? else { continue };
                 batch.push(ArchiveRecord::Document(DocumentRecord {
                     project: project.clone(),

@@ -21,7 +21,6 @@ use crate::row::{RowAddress, RowKey, TableRow, Value};
 use crate::tables::{CHILDREN, COUNTS, FIELD_VALUES, ITEM_COUNTS, LINKS, Table};
 
 /// How an error names damaged metadata.
-const METADATA: &str = "document metadata";
 /// The format of metadata and lists in the database.
 pub const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
 
@@ -186,12 +185,13 @@ pub(crate) fn decode_meta(
     id: DocumentId,
     version: Version,
 ) -> StoreResult<DocumentMeta> {
-    let Some((bytes, checksum)) = bytes.split_last_chunk() else { return Err(damaged(METADATA)) };
-    if *checksum != meta_checksum(bytes, &id, version) {
-        return Err(damaged(METADATA));
-    }
-    let stored = postcard::from_bytes::<StoredMeta>(bytes).map_err(|_| damaged(METADATA))?;
-    let (title, entity, item, mentions, diagnostic, _) = stored;
+    let stored = bytes.split_last_chunk().and_then(|(bytes, checksum)| {
+        let is_intact = *checksum == meta_checksum(bytes, &id, version);
+        is_intact.then(|| postcard::from_bytes::<StoredMeta>(bytes).ok())?
+    });
+    let Some((title, entity, item, mentions, diagnostic, _)) = stored else {
+        return Err(damaged(&format!("the metadata of {id}")));
+    };
     Ok(DocumentMeta { id, title, version, entity, item, mentions, diagnostic })
 }
 

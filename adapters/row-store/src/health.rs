@@ -82,7 +82,7 @@ impl RowStore {
     }
 }
 
-/// What a search for damage knows of the documents that it has read.
+/// The results of a search for damage in the documents that it has read.
 #[derive(Default)]
 pub(crate) struct ContentCheck {
     /// The rows of lists that they need.

@@ -289,17 +289,17 @@ pub(crate) fn text_rows(key: &RowKey, body: &Bytes) -> Vec<TableRow> {
     rows
 }
 
-/// Joins the parts of a text, which are the last values of rows in order.
-pub(crate) fn join_parts(rows: &[TableRow]) -> StoreResult<Bytes> {
+/// Joins the parts of a text, which are the last values of rows in order. `None` without parts.
+pub(crate) fn join_parts(rows: &[TableRow]) -> Option<Bytes> {
     let mut parts = Vec::with_capacity(rows.len());
     for row in rows {
-        let Some(Value::Binary(bytes)) = row.values().last() else { return Err(damaged("a text")) };
+        let Some(Value::Binary(bytes)) = row.values().last() else { return None };
         parts.push(bytes);
     }
     match (rows, &*parts) {
-        ([row], [only]) => Ok(row.share(only)),
-        ([], _) => Err(damaged("a text")),
-        _ => Ok(parts.concat().into()),
+        ([row], [only]) => Some(row.share(only)),
+        ([], _) => None,
+        _ => Some(parts.concat().into()),
     }
 }
 

@@ -271,9 +271,8 @@ fn random_query(random: &mut SeededRandom, tables: [&'static Table; 3]) -> RowQu
         tuples.push(TableRow::of(&tuple));
     }
     let is_plain = tuples.len() > 1;
-    let mut query = RowQuery::all(table);
-    query.columns = columns.iter().map(|column| names[*column]).collect();
-    query.tuples = tuples;
+    let columns: Vec<_> = columns.iter().map(|column| names[*column]).collect();
+    let mut query = RowQuery::any_of(table, &columns, tuples);
     if is_plain {
         return query;
     }

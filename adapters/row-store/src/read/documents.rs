@@ -14,7 +14,7 @@ use crate::database::RowSource;
 use crate::derived::decode_meta;
 use crate::error::damaged;
 use crate::records::{
-    DocumentRow, PART_BYTES, RowReader, document_key, join_parts, key_text, project_key, rows_of,
+    DocumentRow, RowReader, document_key, join_parts, key_text, project_key, rows_of,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{BODIES, DOCUMENTS, FIELD_VALUES, LINKS};
@@ -34,39 +34,6 @@ pub(crate) async fn documents(
         return Ok(Vec::new());
     }
     let keys = document_keys(project, ids);
-    let mut bodies = read_one(source, RowQuery::keys(&BODIES, keys.clone())).await?;
-    bodies.sort_unstable();
-    let (mut documents, mut rest) = (Vec::with_capacity(ids.len()), Vec::new());
-    for (id, key) in ids.iter().zip(keys) {
-        // A text in one part is complete, and its row is verified.
-        let body = match rows_of(&bodies, &key) {
-            [only] => Some(join_parts(std::slice::from_ref(only))?),
-            _ => None,
-        };
-        let body = body.filter(|body| body.len() < PART_BYTES);
-        if body.is_none() {
-            rest.push((documents.len(), id.clone()));
-        }
-        documents.push(body.map(|body| Document::new(id.clone(), body)));
-    }
-    if !rest.is_empty() {
-        let (places, ids): (Vec<usize>, Vec<DocumentId>) = rest.into_iter().unzip();
-        for (place, document) in
-            places.into_iter().zip(long_documents(source, project, &ids).await?)
-        {
-            documents[place] = document;
-        }
-    }
-    Ok(documents)
-}
-
-/// Documents with long texts, and missing ones: their rows say which parts they have.
-async fn long_documents(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    ids: &[DocumentId],
-) -> StoreResult<Vec<Option<Document>>> {
-    let keys = document_keys(project, ids);
     let rows = RowQuery::keys(&DOCUMENTS, keys.clone()).narrow();
     let mut results = read_all(source, vec![rows, RowQuery::keys(&BODIES, keys.clone())]).await?;
     for rows in &mut results {
@@ -81,7 +48,7 @@ async fn long_documents(
             documents.push(None);
             continue;
         };
-        let body = verified_body(id, version, join_parts(rows_of(&bodies, &key))?)?;
+        let body = verified_body(id, version, rows_of(&bodies, &key))?;
         documents.push(Some(Document { id: id.clone(), version, body }));
     }
     Ok(documents)
@@ -91,9 +58,14 @@ pub(crate) fn document_keys(project: &ProjectKey, ids: &[DocumentId]) -> Vec<Row
     ids.iter().map(|id| document_key(project, id)).collect()
 }
 
-/// Checks a text against the version of its document.
-pub(crate) fn verified_body(id: &DocumentId, version: Version, body: Bytes) -> StoreResult<Bytes> {
-    if Version::of_bytes(&body) == version { Ok(body) } else { Err(damaged(&id.to_string())) }
+/// Joins the parts of a text, and checks it against the version of its document.
+pub(crate) fn verified_body(
+    id: &DocumentId,
+    version: Version,
+    parts: &[TableRow],
+) -> StoreResult<Bytes> {
+    let body = join_parts(parts).filter(|body| Version::of_bytes(body) == version);
+    body.ok_or_else(|| damaged(&id.to_string()))
 }
 
 /// The document of a row whose key begins with project, kind and name.

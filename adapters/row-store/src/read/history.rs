@@ -114,9 +114,6 @@ pub(crate) fn verified_text(
     hash: TextHash,
     rows: &[TableRow],
 ) -> StoreResult<Bytes> {
-    let body = join_parts(rows)?;
-    if TextHash::of_bytes(&body) == hash {
-        return Ok(body);
-    }
-    Err(damaged(&format!("an earlier version of {id}")))
+    let body = join_parts(rows).filter(|body| TextHash::of_bytes(body) == hash);
+    body.ok_or_else(|| damaged(&format!("an earlier version of {id}")))
 }

@@ -23,7 +23,7 @@ use crate::read::documents::{
 };
 use crate::records::{
     DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
-    document_key, encode_audit_row, encode_record, integer, join_parts, project_key, text_rows,
+    document_key, encode_audit_row, encode_record, integer, project_key, text_rows,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
@@ -145,7 +145,7 @@ impl GroupWriterEngine {
         for key in body_keys(&key, parts) {
             rows.extend(self.transaction.row(&BODIES, &key)?);
         }
-        verified_body(id, version, join_parts(&rows)?)
+        verified_body(id, version, &rows)
     }
 
     /// Increments the revision of a project as this writer.

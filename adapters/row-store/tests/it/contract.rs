@@ -25,7 +25,11 @@ mod without_a_thread {
         let database: Arc<dyn Database> = MemoryDatabase::new(1, None);
         let open = move || {
             let database = Arc::clone(&database);
-            async { RowStore::without_thread(database, Arc::default()) }
+            async {
+                // Its owner checks the row of the store.
+                RowStore::start(Arc::clone(&database)).await?;
+                RowStore::without_thread(database, Arc::default())
+            }
         };
         Storage::reopenable(open).await.unwrap()
     }

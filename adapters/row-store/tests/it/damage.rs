@@ -19,7 +19,8 @@ use reqlore_storage_memory::database::MemoryDatabase;
 struct WrongIndexes(Arc<dyn Database>);
 
 fn without_conditions(queries: &[RowQuery]) -> Vec<RowQuery> {
-    queries.iter().map(|query| RowQuery::all(query.table)).collect()
+    let all = |query: &RowQuery| RowQuery { wanted: query.wanted, ..RowQuery::all(query.table) };
+    queries.iter().map(all).collect()
 }
 
 #[async_trait]
@@ -51,7 +52,7 @@ fn row_that_does_not_match_its_query_is_damage() {
     // Both find the only document.
     run(wrong.get(&storage.project, &ids[..1])).unwrap();
     let error = run(wrong.get(&storage.project, &ids[1..])).unwrap_err().to_string();
-    assert!(error.contains("is damaged (an index of table bodies)"), "{error}");
+    assert!(error.contains("is damaged (an index of table documents)"), "{error}");
     let none =
         DocumentFilter { after_name: Some("a".into()), ..DocumentFilter::of_kind(ids[0].kind) };
     run(wrong.find(&storage.project, &none)).unwrap_err();

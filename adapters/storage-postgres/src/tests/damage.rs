@@ -37,8 +37,7 @@ fn changed_value_is_found_by_its_checksum() {
 fn changed_metadata_is_found() {
     let swapped = "UPDATE documents SET meta = (SELECT meta FROM documents WHERE name = 'other')";
     for statement in ["UPDATE documents SET meta = 'other'", swapped] {
-        let damage = damage_after(statement);
-        assert!(damage.len() == 1 && damage[0].contains("document metadata"), "{damage:?}");
+        assert!(damage_after(statement).contains(&"the metadata of section kept".to_owned()));
     }
 }
 
@@ -56,8 +55,7 @@ fn lost_row_of_a_list_is_found() {
 
 #[test]
 fn lost_text_is_found() {
-    let damage = damage_after("DELETE FROM bodies");
-    assert!(damage.len() == 1 && damage[0].contains("text"), "{damage:?}");
+    assert_eq!(damage_after("DELETE FROM bodies"), ["section kept", "section other"]);
 }
 
 #[test]
