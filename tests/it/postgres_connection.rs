@@ -86,7 +86,7 @@ fn server_that_waited_creates_the_tables() {
     assert_eq!(version, ["3"]);
     let log = server.end();
     assert_eq!(log.matches("the schema of the database").count(), 1, "{log}");
-    assert!(log.contains("updated the schema of the database version=2 statements="), "{log}");
+    assert!(log.contains("updated the schema of the database version=3 statements="), "{log}");
 }
 
 #[test]

@@ -167,12 +167,17 @@ pub fn run_alone<E: GroupEngine, T>(
 ) -> StoreResult<T> {
     loop {
         engine.begin_group(&[plan])?;
-        let outcome = work(engine);
-        match engine.finish_group()? {
-            GroupOutcome::Durable => return outcome,
-            GroupOutcome::Retry => {}
+        let mut outcome = None;
+        let finished = catch_panic(|| {
+            outcome = Some(work(engine));
+            engine.finish_group()
+        });
+        match finished.inspect_err(|_: &StoreError| engine.abort_group())? {
+            GroupOutcome::Durable => {}
+            GroupOutcome::Retry => continue,
             GroupOutcome::RetryEachAlone(error) => return Err(error),
         }
+        return outcome.unwrap_or_else(|| Err(StoreError::Internal("no outcome".to_owned())));
     }
 }
 

@@ -71,19 +71,19 @@ impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
             for value in key.values().take(table.key_width) {
                 push_value(&mut row_key, value);
             }
-            if row_key.len() > T::MAX_KEY_BYTES {
-                let (name, limit) = (table.name, T::MAX_KEY_BYTES);
-                let reason = format!("the key of a row of {name} is longer than {limit} bytes");
-                return Err(refused(format!("{reason}; choose shorter names")));
-            }
+            check_length::<T>(table, &row_key)?;
             if last.as_ref() == Some(&row_key) {
-                return Err(StoreError::Internal(format!("{}: a key twice", table.name)));
+                return Err(StoreError::Internal(format!(
+                    "table {}: a key occurs twice",
+                    table.name
+                )));
             }
             let existed = self.put_row(tree, table, &row_key, row)?;
-            if before.is_some() && !existed {
+            let is_other = existed != before.is_some() && !table.indexes.is_empty();
+            if (before.is_some() && !existed) || is_other {
                 return Err(damaged(&format!("a row of table {}", table.name)));
             }
-            self.replace_entries(table, before, row);
+            self.replace_entries::<T>(table, before, row)?;
             last = Some(row_key);
         }
         Ok(())
@@ -121,14 +121,14 @@ impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
     }
 
     /// Replaces the entries of a row in the indexes that differ.
-    fn replace_entries(
+    fn replace_entries<T: OrderedTree>(
         &mut self,
         table: &Table,
         before: Option<&TableRow>,
         after: Option<&TableRow>,
-    ) {
+    ) -> StoreResult<()> {
         if table.indexes.is_empty() {
-            return;
+            return Ok(());
         }
         let [before, after] = [before, after].map(|row| index_keys(table, row));
         for (before, after) in before.into_iter().zip(after) {
@@ -138,10 +138,12 @@ impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
                     self.set(key, value(), None);
                 }
                 if let Some(key) = after {
+                    check_length::<T>(table, &key)?;
                     self.set(key, None, value());
                 }
             }
         }
+        Ok(())
     }
 
     /// Changes the value of a key. `before` is its present one.
@@ -151,6 +153,16 @@ impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
             Entry::Occupied(mut entry) => entry.get_mut().after = after,
         }
     }
+}
+
+/// Refuses a key that the engine cannot keep.
+fn check_length<T: OrderedTree>(table: &Table, key: &[u8]) -> StoreResult<()> {
+    if key.len() <= T::MAX_KEY_BYTES {
+        return Ok(());
+    }
+    let (name, limit) = (table.name, T::MAX_KEY_BYTES);
+    let reason = format!("the key of a row of {name} is longer than {limit} bytes");
+    Err(refused(format!("{reason}; choose shorter names")))
 }
 
 /// The keys of a row in all indexes, `None` in those that do not have it.

@@ -18,7 +18,9 @@ use crate::damage::KnownDamage;
 use crate::database::RowSource;
 use crate::error::{damaged, refused};
 use crate::health::ContentCheck;
-use crate::read::documents::{document_id, documents_after, names_after, verified_body};
+use crate::read::documents::{
+    AFTER_TEXTS, document_id, documents_after, names_after, verified_body,
+};
 use crate::read::history::{text_key, verified_text};
 use crate::read::{read_all, read_one, team};
 use crate::records::{
@@ -152,9 +154,11 @@ impl SnapshotReader {
         while let Some((project, kind)) = self.current_list() {
             let query = documents_after(&project, kind, self.last_name());
             let query = query.limited_to(BATCH_RECORDS);
+            let after = self.last_name().map(|name| format!("{name}\0")).unwrap_or_default();
             let rows =
                 self.read_one(if self.check.is_some() { query } else { query.narrow() }).await?;
             let (mut records, mut parts) = (Vec::new(), 0);
+            let mut is_end = rows.len() < BATCH_RECORDS;
             for row in rows {
                 let id = document_id(&row)?;
                 let DocumentRow { revision, number, present } = DocumentRow::decode(&row)?;
@@ -164,6 +168,7 @@ impl SnapshotReader {
                 let Some(present) = present else { continue };
                 parts += present.parts - present.parts.min(1);
                 if parts > BATCH_PARTS && !records.is_empty() {
+                    is_end = false;
                     break;
                 }
                 if let Some(check) = &mut self.check {
@@ -172,15 +177,24 @@ impl SnapshotReader {
                 self.last_key = Some(row.prefix(DOCUMENTS.key_width));
                 records.push((id, number, present));
             }
-            let (Some((first, ..)), Some((last, ..))) = (records.first(), records.last()) else {
+            if records.is_empty() && self.check.is_none() {
                 self.next_list();
                 continue;
-            };
+            }
             let of_kind = project_key(&project).with(&[kind.name().into()]);
-            let bodies = RowQuery::keys(&BODIES, vec![of_kind])
-                .within("name", (&first.name).into()..Value::Text(&format!("{}\0", last.name)));
-            let mut bodies = self.read_one(bodies).await?;
+            let last = records.last().filter(|_| !is_end);
+            let end = last.map(|(id, ..)| format!("{}\0", id.name));
+            let end = Value::Text(end.as_deref().unwrap_or(AFTER_TEXTS));
+            let bodies = RowQuery::keys(&BODIES, vec![of_kind]);
+            let mut bodies = self.read_one(bodies.within("name", (&after).into()..end)).await?;
             bodies.sort_unstable();
+            if let Some(check) = &mut self.check {
+                check.add_bodies(&bodies, records.iter().map(|(id, ..)| id))?;
+            }
+            if records.is_empty() {
+                self.next_list();
+                continue;
+            }
             let mut batch = Vec::with_capacity(records.len());
             for (id, number, present) in records {
                 let parts = rows_of(&bodies, &document_key(&project, &id));

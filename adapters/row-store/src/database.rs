@@ -1,6 +1,6 @@
 //! The seam between this storage and a database: transactions on rows, without SQL.
 //!
-//! Implemented by drivers and, in tests, by a simulated database.
+//! Implemented by drivers.
 
 use std::fmt;
 use std::time::Duration;

@@ -20,7 +20,6 @@ use crate::records::{integer, key_text, project_key};
 use crate::row::{RowAddress, RowKey, TableRow, Value};
 use crate::tables::{CHILDREN, COUNTS, FIELD_VALUES, ITEM_COUNTS, LINKS, Table};
 
-/// How an error names damaged metadata.
 /// The format of metadata and lists in the database.
 pub const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
 

@@ -1,6 +1,6 @@
 //! A search for damage: reads everything, and compares the lists with the documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::Reference;
@@ -16,6 +16,7 @@ use crate::database::RowSource;
 use crate::derived::{LIST_TABLES, ListRows, derived_columns};
 use crate::error::{damaged, damaged_object};
 use crate::read::changes::store_row;
+use crate::read::documents::document_id;
 use crate::read::read_one;
 use crate::records::{DocumentRow, ProjectRow, RowReader, project_key};
 use crate::row::{RowQuery, TableRow};
@@ -58,12 +59,19 @@ impl RowStore {
     async fn find_list_damage(&self, damage: &mut Vec<String>) -> StoreResult<()> {
         let mut reader = SnapshotReader::begin(self).await?;
         reader.check = Some(ContentCheck::default());
-        while !reader.next_batch().await?.is_empty() {}
+        let read = loop {
+            match reader.next_batch().await {
+                Ok(records) if records.is_empty() => break Ok(()),
+                Ok(_) => {}
+                Err(error) => break Err(error),
+            }
+        };
         let ContentCheck { lists, numbers, damage: found } =
             reader.check.take().unwrap_or_default();
         // Without all documents, the lists may be right.
         let tables = if found.is_empty() { &LIST_TABLES[..] } else { &[] };
         damage.extend(found);
+        read?;
         let newest = store_row(&*reader.snapshot).await?.newest_audit.number;
         if newest + 1 != reader.next_row {
             damage.push("the number of the newest audit row".to_owned());
@@ -112,6 +120,23 @@ impl ContentCheck {
             let highest = highest.items.entry(kind.name()).or_default();
             *highest = number.max(*highest);
         }
+    }
+
+    /// Each text must belong to a document.
+    pub(crate) fn add_bodies<'d>(
+        &mut self,
+        bodies: &[TableRow],
+        documents: impl Iterator<Item = &'d DocumentId>,
+    ) -> StoreResult<()> {
+        let documents: HashSet<&str> = documents.map(|id| &*id.name).collect();
+        for row in bodies {
+            let id = document_id(row)?;
+            let report = format!("the text of {id} has no document");
+            if !documents.contains(&*id.name) && self.damage.last() != Some(&report) {
+                self.damage.push(report);
+            }
+        }
+        Ok(())
     }
 
     /// The columns of a document's row must match its metadata.

@@ -1,6 +1,6 @@
 //! The tables of this storage. The primary key of each is its first columns.
 //!
-//! Each row has one more column, `checksum`, over all of these.
+//! Databases with SQL add a column `checksum`, see [`Table::checksum`].
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};

@@ -41,8 +41,8 @@ pub(crate) struct SledTree(pub(crate) Tree);
 impl OrderedTree for SledTree {
     type Bytes = IVec;
 
-    // sled moves a page above 128 KiB to a file of its own, which is never synced. A page has at
-    // most 17 values, or 257 beginnings of keys.
+    // sled moves a page above 128 KiB to a file of its own. A page has at most 17 values, or 257
+    // beginnings of keys.
     const MAX_KEY_BYTES: usize = 1000;
     const MAX_VALUE_BYTES: usize = 4096;
 
@@ -165,7 +165,8 @@ impl OpenDatabase {
 
     fn find_damage(&self) -> StoreResult<Vec<String>> {
         let mut damages = find_damaged_rows(self.tree(), MAX_DAMAGES)?;
-        if damages.is_empty() {
+        // After a failed sync, the totals are those before it.
+        if damages.is_empty() && !self.has_failed.load(Ordering::Relaxed) {
             let is_complete = read_totals(&self.tree().0, || {})
                 .is_ok_and(|totals| totals == lock(&self.state).totals);
             damages.extend((!is_complete).then(|| INCOMPLETE.to_owned()));

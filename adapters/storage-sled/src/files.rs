@@ -244,7 +244,25 @@ impl DatabaseFile {
     }
 
     pub(crate) fn sync(&self) -> io::Result<()> {
+        self.sync_large_pages()?;
         (self.sync)(&self.db)
+    }
+
+    /// sled moves a page above 128 KiB, such as one with many long keys, to a file of its own, and
+    /// does not sync it.
+    fn sync_large_pages(&self) -> io::Result<()> {
+        let folder = self.path.with_file_name(BLOBS);
+        let mut has_pages = false;
+        for entry in std::fs::read_dir(&folder)? {
+            has_pages = true;
+            match File::open(entry?.path()) {
+                Ok(page) => page.sync_all()?,
+                // sled removed it, because a newer page replaced it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if has_pages { durable_fs::sync_dir(&folder) } else { Ok(()) }
     }
 }
 

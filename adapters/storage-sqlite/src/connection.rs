@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
-use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error};
+use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error, is_busy};
 use crate::open_and_access;
 use crate::rows::{self, QueriedRows};
 use crate::schema::check_objects;
@@ -201,11 +201,14 @@ impl ReadPool {
         let rows = match read_one_state(&connection, queries, max_rows) {
             Ok(rows) => rows,
             // The connection is dropped after an error.
+            Err(QueryError::Sql(error)) if is_busy(&error) => return Err(call_error(error)),
             Err(error) => {
                 // Explains the error better than SQLite's own message.
                 let format = connector.file.schema.format.check(&connection, DATABASE_NAME);
-                let schema = format.and_then(|()| check_objects(&connector.file, &connection));
-                return Err(damage.note(schema.err().unwrap_or(error)));
+                format.map_err(|error| damage.note(error))?;
+                let reason = damage.note(error);
+                let schema = check_objects(&connector.file, &connection);
+                return Err(schema.map_err(|error| damage.note(error)).err().unwrap_or(reason));
             }
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

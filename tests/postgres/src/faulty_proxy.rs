@@ -168,7 +168,7 @@ impl Connection {
                     Some(3) => thread::sleep(Duration::from_millis(3)),
                     _ => {}
                 }
-            } else if kind == SYNC && faults.choose(20) == Some(0) {
+            } else if kind == SYNC && faults.choose(40) == Some(0) {
                 faults.count();
                 return Ok(());
             }
