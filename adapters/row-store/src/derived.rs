@@ -39,7 +39,7 @@ pub(crate) struct ListRows {
     pub(crate) counts: BTreeMap<RowAddress, i64>,
 }
 
-/// The tables of [`ListRows`].
+/// The tables of lists, whose rows derive from the documents.
 pub static LIST_TABLES: [&Table; 5] = [&LINKS, &FIELD_VALUES, &CHILDREN, &ITEM_COUNTS, &COUNTS];
 
 impl ListRows {

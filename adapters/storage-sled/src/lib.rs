@@ -54,7 +54,7 @@ fn start(folder: &Path, database: Arc<OpenDatabase>) -> StoreResult<RowStore> {
 }
 
 /// Inspects an existing database without opening it, because sled writes to every folder that it
-/// opens. Fails where [`open`] would, except for damage that only sled detects.
+/// opens. Fails where [`open()`] would, except for damage that only sled detects.
 pub fn inspect(config: &SledConfig) -> StoreResult<DatabaseState> {
     files::inspect_folder(&config.folder)
 }
