@@ -50,7 +50,7 @@ impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
         ChangedTree { tree, changes: self }
     }
 
-    /// Adds changes of a table. No key may follow itself.
+    /// Adds changes of a table. A key must not occur twice in a row.
     pub fn add<T: OrderedTree<Bytes = B>>(
         &mut self,
         tree: &T,
@@ -79,8 +79,9 @@ impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
                 )));
             }
             let existed = self.put_row(tree, table, &row_key, row)?;
-            let is_other = existed != before.is_some() && !table.indexes.is_empty();
-            if (before.is_some() && !existed) || is_other {
+            // Without the row before, the entries of an existing row would stay in the indexes.
+            let needs_no_before = existed && table.indexes.is_empty();
+            if existed != before.is_some() && !needs_no_before {
                 return Err(damaged(&format!("a row of table {}", table.name)));
             }
             self.replace_entries::<T>(table, before, row)?;

@@ -312,7 +312,7 @@ struct SledSnapshot {
 #[async_trait]
 impl RowSource for SledSnapshot {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
-        // No commit follows, but the last one may not be durable yet.
+        // Held by the thread that reads, even if the caller stops waiting and drops this.
         let guard = Arc::clone(&self.open.gate).read_owned().await;
         read_all(&self.open, guard, queries).await
     }
