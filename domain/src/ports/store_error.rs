@@ -22,8 +22,8 @@ pub enum StoreError {
     /// Other writers kept the storage locked. Nothing was written.
     #[error("{reason}")]
     Busy { reason: String },
-    /// No permission, no space, a missing folder, or a database of another version. The reason says
-    /// whether something was written.
+    /// No permission, no space, a missing folder or another version. The reason says whether
+    /// something was written.
     #[error("{place}: {reason}")]
     Unavailable { place: String, reason: String, source: Option<std::io::Error> },
     /// The path leaves the project or is not a regular file. It was neither read nor changed.
