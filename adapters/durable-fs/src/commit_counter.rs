@@ -57,12 +57,13 @@ impl CommitCounter {
         let Self { database_id, commits } = self;
         match recorded {
             None => Some(format!("its {file} is missing or damaged, so commits may be missing")),
-            Some(recorded) if recorded.database_id != database_id => Some(format!(
-                "its {file} belongs to another database, so commits may be missing"
-            )),
+            Some(recorded) if recorded.database_id != database_id => {
+                Some(format!("its {file} belongs to another database, so commits may be missing"))
+            }
             Some(Self { commits: recorded, .. }) => (commits < recorded).then(|| {
                 format!(
-                    "it lacks changes that were acknowledged: it has {commits} of {recorded} commits"
+                    "it lacks changes that were acknowledged: it has {commits} of {recorded} \
+                     commits"
                 )
             }),
         }
