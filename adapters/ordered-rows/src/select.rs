@@ -144,7 +144,7 @@ impl<T: OrderedTree> RowReader<'_, T> {
             let row = if plan.tree == 0 {
                 self.decode(table, key.borrow(), value.borrow())?
             } else {
-                let damaged = || damaged(&format!("an index of table {}", table.name));
+                let damaged = || table.damaged_index();
                 let key = row_key(table, &plan.columns, key.borrow()).ok_or_else(damaged)?;
                 let value = tree.get(&key)?.ok_or_else(damaged)?;
                 self.decode(table, &key, value.borrow())?

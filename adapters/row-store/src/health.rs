@@ -28,7 +28,7 @@ const MAX_REPORTED: usize = 100;
 #[async_trait]
 impl StorageHealth for RowStore {
     fn known_damage(&self) -> Option<String> {
-        let damage = self.damage.refusal().map(|error| error.to_string());
+        let damage = self.damage.write_error().map(|error| error.to_string());
         damage.or_else(|| self.database.health().problem)
     }
 

@@ -8,6 +8,7 @@ use std::hash::{Hash, Hasher};
 use ColumnType::{Binary, Integer, Text};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
+use crate::error::damaged_structure;
 use crate::row::{TableRow, Value};
 
 /// A table and its columns.
@@ -129,6 +130,11 @@ impl Table {
     /// The error for values of other columns.
     pub fn mismatch(&self) -> StoreError {
         StoreError::Internal(format!("table {}: values do not fit its columns", self.name))
+    }
+
+    /// The error for an index that leads to no row, or to a wrong one.
+    pub fn damaged_index(&self) -> StoreError {
+        damaged_structure(&format!("an index of table {}", self.name))
     }
 
     /// The position of a column in a row.

@@ -5,7 +5,9 @@ use std::{fmt, io};
 use reqlore_domain::ports::documents::StoreError;
 
 use reqlore_row_store::database::SessionError;
-use reqlore_row_store::error::{DATABASE_LABEL, busy, damaged, refused, unavailable};
+use reqlore_row_store::error::{
+    DATABASE_LABEL, busy, damaged, damaged_structure, refused, unavailable,
+};
 
 pub(crate) const UNREACHABLE: &str = "cannot be reached; check that it runs, then try again";
 pub(crate) const LOSSY: &str = "its settings lose acknowledged writes; see Reqlore's log";
@@ -207,7 +209,7 @@ fn store_error(code: &str, message: &str) -> StoreError {
             &format!("its schema is incomplete ({message}); run `reqlore migrate up`")
         }
         "42704" => "does not know a parameter of `options`; correct the URL",
-        "XX001" | "XX002" => return damaged(message),
+        "XX001" | "XX002" => return damaged_structure(message),
         _ => return store_error_of_class(code, message),
     };
     unavailable(reason)

@@ -59,13 +59,14 @@ fn lost_text_is_found() {
 }
 
 #[test]
-fn metadata_of_another_format_is_refused() {
+fn metadata_of_another_format_is_unavailable() {
     use reqlore_contract::run;
     let database = TestDatabase::new();
     let config = PostgresConfig::parse(&database.url(), &PasswordSources::default()).unwrap();
     let storage = run(open_on(&database.url()));
     let is_refused = |error: StoreError| {
         let text = error.to_string();
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         assert!(text.contains("written by another version of Reqlore"), "{text}");
     };
     for format in [METADATA_FORMAT - 1, METADATA_FORMAT + 1] {

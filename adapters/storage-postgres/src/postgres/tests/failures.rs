@@ -57,7 +57,11 @@ fn error_codes_lead_to_next_steps_and_messages() {
         ("57P03", Reconnect, "is starting or shutting down; try again"),
         ("58030", Report, "cannot access its files; check its disk and its log"),
         ("OC000", Repeat, "nothing was written; try again"),
-        ("XX002", Report, "is damaged (the cause); restore a backup into a new database"),
+        (
+            "XX002",
+            Report,
+            "is damaged (its structure: the cause); restore a backup into a new database",
+        ),
     ] {
         let raise =
             format!("DO $$ BEGIN RAISE EXCEPTION 'the cause' USING ERRCODE = '{code}'; END $$");
