@@ -46,8 +46,11 @@ impl StorageHealth for RowStore {
         match self.find_list_damage(&mut damage).await {
             Ok(()) => {}
             // The rest of the database may be readable, but it is not checked.
-            Err(StoreError::Unreadable { reason, .. }) => damage.push(reason),
-            Err(error) => return Err(error),
+            Err(error) => match (damaged_object(&error), &error) {
+                (Some(object), _) => damage.push(object.to_owned()),
+                (None, StoreError::Unreadable { reason, .. }) => damage.push(reason.clone()),
+                _ => return Err(error),
+            },
         }
         damage.truncate(MAX_REPORTED);
         Ok(damage)

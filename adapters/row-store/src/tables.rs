@@ -3,6 +3,7 @@
 //! Databases with SQL add a column `checksum`, see [`Table::checksum`].
 
 use std::cmp::Ordering;
+use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 
 use ColumnType::{Binary, Integer, Text};
@@ -135,6 +136,19 @@ impl Table {
     /// The error for an index that leads to no row, or to a wrong one.
     pub fn damaged_index(&self) -> StoreError {
         damaged_structure(&format!("an index of table {}", self.name))
+    }
+
+    /// Names a row by its key, for a report.
+    pub fn name_row(&self, row: &TableRow) -> String {
+        let mut name = "row".to_owned();
+        for value in row.values().take(self.key_width) {
+            let _ = match value {
+                Value::Integer(number) => write!(name, " {number}"),
+                Value::Text(text) => write!(name, " {:.100}", text.escape_debug().to_string()),
+                Value::Null | Value::Binary(_) => write!(name, " ?"),
+            };
+        }
+        format!("{name} of table {}", self.name)
     }
 
     /// The position of a column in a row.

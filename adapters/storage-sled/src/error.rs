@@ -34,6 +34,8 @@ pub(crate) fn from_sled(error: sled::Error) -> StoreError {
             }
         }
         sled::Error::Io(error) => database_unavailable("the disk failed", Some(error)),
+        // Its text has an offset in sled's notation.
+        sled::Error::Corruption { .. } => damaged_structure("a part of its log"),
         other => damaged_structure(&other.to_string()),
     }
 }
