@@ -398,7 +398,7 @@ impl RecordWriter for ImportWriter {
             let records = Arc::clone(&records);
             let work =
                 move |engine: &mut GroupWriterEngine| engine.put_records(&records[part.clone()]);
-            // A database that is incomplete after a power cut is refused, so only the end is synced.
+            // An incomplete database is refused after a power cut, so only the end is synced.
             self.store.run(ReadPlan::of_import().unsynced(), work).await?;
         }
         Ok(())
