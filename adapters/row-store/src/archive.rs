@@ -401,7 +401,8 @@ impl RecordWriter for ImportWriter {
             let records = Arc::clone(&records);
             let work =
                 move |engine: &mut GroupWriterEngine| engine.put_records(&records[part.clone()]);
-            self.store.run(ReadPlan::of_import(), work).await?;
+            // An incomplete database is refused after a power cut, so only the end is synced.
+            self.store.run(ReadPlan::of_import().unsynced(), work).await?;
         }
         Ok(())
     }

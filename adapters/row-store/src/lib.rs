@@ -19,6 +19,7 @@ pub mod row;
 pub mod tables;
 mod writer;
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -159,10 +160,14 @@ impl RowSource for RowStore {
     }
 }
 
-/// The result of a call of a database that works on the caller's thread.
-pub fn poll_ready<T>(call: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
-    let waited = || Err(StoreError::Internal("a database waited".to_owned()));
-    call.now_or_never().unwrap_or_else(waited)
+/// Runs a call of a database that works on the thread of its caller. Its first poll does not block.
+pub fn run_blocking<T>(call: impl Future<Output = T>) -> T {
+    let mut call = pin!(call);
+    loop {
+        if let Some(outcome) = call.as_mut().now_or_never() {
+            return outcome;
+        }
+    }
 }
 
 #[async_trait]

@@ -16,7 +16,7 @@ use crate::read::{read_all, read_one};
 use crate::records::{RowReader, decode_record, encode_record};
 use crate::row::{RowKey, RowQuery, TableRow};
 use crate::tables::{IDEMPOTENCY, PENDING};
-use crate::writer::GroupWriterEngine;
+use crate::writer::{GroupWriterEngine, ReadPlan};
 
 #[derive(Debug, Clone)]
 pub struct PendingCommit {
@@ -114,20 +114,20 @@ impl RowStore {
         Ok(self.find_record(key).await?.map(|record| record.targets).unwrap_or_default())
     }
 
-    /// Deletes the intent of a commit whose files were replaced.
+    /// Deletes the intent of a commit whose files were replaced. Not synced.
     pub async fn confirm_commit(&self, commit: &PendingCommit) -> StoreResult<()> {
         let key = commit.key();
-        self.write(move |engine| {
+        self.run(ReadPlan::default().unsynced(), move |engine| {
             engine.transaction.delete(&PENDING, key.clone());
             Ok(())
         })
         .await
     }
 
-    /// Marks an intent as rolled back, unless it was decided before.
+    /// Marks an intent as rolled back, unless it was decided before. Not synced.
     pub async fn mark_rolled_back(&self, commit: &PendingCommit) -> StoreResult<()> {
         let commit = PendingCommit { is_rolled_back: true, ..commit.clone() };
-        self.write(move |engine| {
+        self.run(ReadPlan::default().unsynced(), move |engine| {
             if engine.transaction.row(&PENDING, &commit.key())?.is_some() {
                 engine.transaction.put(&PENDING, commit.encode());
             }

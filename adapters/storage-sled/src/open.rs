@@ -44,7 +44,7 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 /// The tree of everything. Every version has one of this name, with its [`FORMAT`].
 const TREE_NAME: &str = "meta";
 /// The keys and values of the tree (hundreds) and the metadata in them.
-pub(crate) const FORMAT: u32 = 500 + DocumentMeta::FORMAT;
+pub(crate) const FORMAT: u32 = 600 + DocumentMeta::FORMAT;
 /// Key of the [`FORMAT`]: digits without a checksum, in every version.
 pub(crate) const FORMAT_KEY: &[u8] = b"schema";
 const COUNTER_FILE: &str = "file acknowledged";
@@ -110,7 +110,7 @@ pub(crate) fn open_unchecked(
         tree: Some(SledTree(tree)),
         file: file.map_err(|error| folder_error(folder, "open its files", error))?,
         state: Mutex::default(),
-        gate: Arc::default(),
+        commit_lock: Arc::default(),
         copy_lock: Arc::default(),
         copy_timeout,
         damage: Arc::new(KnownDamage::new(DATABASE_LABEL.to_owned(), RESTORE_HINT)),
@@ -291,7 +291,7 @@ impl OpenDatabase {
         }
         if is_unfinished {
             // The contents must be durable before the marker of the creation is removed.
-            self.commit(changes, state)?;
+            self.commit(changes, state, true)?;
             let finished = files::finish_creation(folder, created);
             finished.map_err(|error| folder_error(folder, "sync it", error))?;
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::damage::KnownDamage;
+use tokio::task::yield_now;
 
 use crate::connection::run_blocking;
 use crate::error::{
@@ -163,21 +164,25 @@ impl DamageState {
         }
     }
 
-    /// True if no call has to wait.
-    pub(crate) fn is_checked(&self) -> bool {
-        self.lock().has_passed(CheckStage::WholeFile)
-    }
-
     /// Waits until the whole check has passed; an error after any sign of damage. Blocks.
     pub(crate) fn permit_write(&self) -> StoreResult<()> {
         self.wait(CheckStage::WholeFile, true)
     }
 
-    /// Waits until this stage has passed. Only then is a missing row known not to exist.
-    pub(crate) async fn wait_for_stage(self: &Arc<Self>, needed: CheckStage) -> StoreResult<()> {
+    /// Waits until this stage has passed. Only then is a missing row known not to exist. The second
+    /// poll may block its thread, if allowed.
+    pub(crate) async fn wait_for_stage(
+        self: &Arc<Self>,
+        needed: CheckStage,
+        may_block: bool,
+    ) -> StoreResult<()> {
         let known = self.outcome(&self.lock(), needed, false);
         if let Some(outcome) = known {
             return outcome;
+        }
+        if may_block {
+            yield_now().await;
+            return self.wait(needed, false);
         }
         let waiting = Arc::clone(self);
         run_blocking(move || waiting.wait(needed, false)).await

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::damage::KnownDamage;
-use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
+use reqlore_row_store::database::{Database, DatabaseHealth, ReadLimit, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use rusqlite::Connection;
 
@@ -19,13 +19,11 @@ use crate::session::SqliteSession;
 
 /// An open database.
 pub(crate) struct SqliteDatabase {
-    _check: Option<IntegrityCheck>,
+    _check: IntegrityCheck,
     pool: Arc<ReadPool>,
     files: Arc<OpenFiles>,
     /// The connection that opened the database, for the first session.
     first_connection: Mutex<Option<Connection>>,
-    /// The purpose of the connections of sessions.
-    writes: ConnectionUse,
 }
 
 impl fmt::Debug for SqliteDatabase {
@@ -42,22 +40,11 @@ impl SqliteDatabase {
     ) -> Self {
         let pool = Arc::new(ReadPool::new(Arc::clone(&files)));
         let first_connection = Mutex::new(Some(connection));
-        Self { _check: Some(check), pool, files, first_connection, writes: ConnectionUse::Write }
+        Self { _check: check, pool, files, first_connection }
     }
 
     pub(crate) fn files(&self) -> Arc<OpenFiles> {
         Arc::clone(&self.files)
-    }
-
-    /// The same database, whose commits are not synced.
-    pub(crate) fn without_sync(&self) -> Self {
-        Self {
-            _check: None,
-            pool: Arc::clone(&self.pool),
-            files: Arc::clone(&self.files),
-            first_connection: Mutex::default(),
-            writes: ConnectionUse::WriteUnsynced,
-        }
     }
 
     pub(crate) fn known_damage(&self) -> Arc<KnownDamage> {
@@ -82,11 +69,8 @@ impl RowSource for SqliteDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
         let results = self.pool.read(&queries).await?;
         if let Some(stage) = needed_stage(&queries, &results) {
-            if self.files.connector.file.guard.is_some() {
-                self.files.damage.wait(stage, false)?;
-            } else {
-                self.files.damage.wait_for_stage(stage).await?;
-            }
+            let is_guarded = self.files.connector.file.guard.is_some();
+            self.files.damage.wait_for_stage(stage, is_guarded).await?;
         }
         Ok(results)
     }
@@ -95,7 +79,7 @@ impl RowSource for SqliteDatabase {
 #[async_trait]
 impl Database for SqliteDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
-        self.files.damage.wait_for_stage(CheckStage::WholeFile).await?;
+        self.files.damage.wait_for_stage(CheckStage::WholeFile, false).await?;
         let files = Arc::clone(&self.files);
         let connection = run_blocking(move || {
             let OpenFiles { connector, damage } = &*files;
@@ -136,7 +120,7 @@ impl Database for SqliteDatabase {
 
     fn open_session(&self) -> Box<dyn WriteSession> {
         let mut first = self.first_connection.lock().unwrap_or_else(PoisonError::into_inner);
-        Box::new(SqliteSession::new(Arc::clone(&self.files), first.take(), self.writes))
+        Box::new(SqliteSession::new(Arc::clone(&self.files), first.take()))
     }
 }
 
@@ -181,7 +165,7 @@ impl RowSource for SqliteSnapshot {
         };
         let files = Arc::clone(&self.files);
         let read = run_blocking(move || {
-            let rows = rows::select(&connection, &queries, usize::MAX);
+            let rows = rows::select(&connection, &queries, ReadLimit::NONE);
             let rows = rows.map_err(|error| files.damage.record(error))?;
             Ok::<_, QueryError>((connection, rows.unwrap_or_default()))
         });

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::document::DocumentMeta;
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowChange, RowQuery};
 use reqlore_row_store::tables::{STORE, TABLES, TEAM_TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
@@ -30,7 +31,7 @@ pub(crate) struct Schema {
 
 /// The version: the tables (hundreds) and the metadata in them.
 pub(crate) static WHOLE_SCHEMA: Schema = Schema {
-    format: FileFormat { application_id: *b"Rqlr", version: 800 + DocumentMeta::FORMAT },
+    format: FileFormat { application_id: *b"Rqlr", version: 900 + DocumentMeta::FORMAT },
     tables: &TABLES,
 };
 
@@ -141,7 +142,7 @@ pub(crate) fn check_objects(
 /// Reads what is in the database.
 pub(crate) fn read_store_row(connection: &Connection) -> Result<StoreRow, QueryError> {
     let query = RowQuery::keys(&STORE, vec![StoreRow::key()]);
-    let rows = rows::select(connection, &[query], 1)?.unwrap_or_default();
+    let rows = rows::select(connection, &[query], ReadLimit::NONE)?.unwrap_or_default();
     Ok(StoreRow::decode(rows.first().map(Vec::as_slice).unwrap_or_default())?)
 }
 

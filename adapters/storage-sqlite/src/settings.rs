@@ -104,6 +104,8 @@ pub(crate) fn wait_when_busy(
         if attempts == 0 {
             start = Instant::now();
         }
+        #[cfg(test)]
+        crate::tests::sharing::count_wait();
         std::thread::sleep(BUSY_PAUSE);
         start.elapsed() < timeout
     }))

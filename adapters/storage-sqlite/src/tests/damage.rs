@@ -239,7 +239,6 @@ fn check_that_could_not_read_is_repeated() {
     fs::rename(&away, &file).unwrap();
     // Each worker may have failed once more before that.
     while damage.permit_write().is_err() {}
-    assert!(damage.is_checked());
 }
 
 /// A closed database with an active requirement and one that is the parent of no other.
