@@ -652,11 +652,11 @@ export type GetItemResult = {
   /**
    * A problem in its file.
    */
-  fault?: string;
+  diagnostic?: string;
   /**
    * Exact IDs of others that the reference names.
    */
-  also?: string[];
+  other_ids?: string[];
   /**
    * Names what max_tokens left out.
    */

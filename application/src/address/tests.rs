@@ -77,16 +77,16 @@ async fn id_of_several_documents_names_the_first_and_lists_others() {
     testing.write_entity("notes/react", "---\nid: react\n---\n").await;
     let answer = read(&testing, "react").await;
     assert_eq!(answer["item"]["kind"], "notes");
-    assert_eq!(answer["also"], json!(["section:react", "docset:react"]));
-    for exact in answer["also"].as_array().unwrap() {
+    assert_eq!(answer["other_ids"], json!(["section:react", "docset:react"]));
+    for exact in answer["other_ids"].as_array().unwrap() {
         let answer = read(&testing, exact.as_str().unwrap()).await;
         assert_eq!(answer["item"]["id"], "react");
-        assert_eq!(answer["also"], Value::Null, "an exact ID names one document");
+        assert_eq!(answer["other_ids"], Value::Null, "an exact ID names one document");
     }
     testing.write_entity("notes/req", "---\nid: REQ-007\n---\n").await;
     let answer = read(&testing, "REQ-007").await;
     assert_eq!(answer["item"]["title"], "Guest checkout", "references come first");
-    assert_eq!(answer["also"], json!([".ixchel/notes/req.md"]));
+    assert_eq!(answer["other_ids"], json!([".ixchel/notes/req.md"]));
 }
 
 #[tokio::test]

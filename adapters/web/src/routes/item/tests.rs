@@ -34,8 +34,8 @@ fn story(id: &str) -> Value {
             "incoming": [{ "relation": "affects", "id": HOSTILE, "kind": "decision", "title": "D" }],
             "incoming_total": 51
         },
-        "fault": HOSTILE,
-        "also": [HOSTILE]
+        "diagnostic": HOSTILE,
+        "other_ids": [HOSTILE]
     })
 }
 

@@ -18,7 +18,7 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
             "item": { "kind": "section", "id": "general", "title": HOSTILE, "text": section,
                       "version": "00112233aabbccdd" },
             "links": { "outgoing": [], "incoming": [], "incoming_total": 0 },
-            "fault": HOSTILE
+            "diagnostic": HOSTILE
         })),
         "list_items" => Ok(json!({
             "items": [{ "reference_id": "dec-1d2c8f", "kind": HOSTILE, "title": HOSTILE,
