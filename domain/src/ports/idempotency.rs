@@ -21,11 +21,9 @@ pub trait IdempotencyStore: Send + Sync {
     /// Returns the record of a key. A commit with the key of a valid record changes nothing and
     /// fails with [`super::store_error::StoreError::Repeated`] (`keys_are_used_once`). A commit
     /// without changes stores no record (`idempotency_key_needs_a_change`).
-    #[operation = "earlier"]
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>>;
 
     /// Adds the response to a record, durably (`response_is_stored`). Unknown keys are ignored.
-    #[operation = "keep"]
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()>;
 
     /// Deletes the records of all writes before this time (`old_idempotency_keys_expire`).
