@@ -34,13 +34,13 @@ pub(crate) trait Answer: Send {
         Ok(())
     }
 
-    /// The place of notes in the text.
+    /// The position of notes in the text.
     fn note_style(&self) -> NoteStyle {
         NoteStyle::Lines
     }
 }
 
-/// The place of notes in the text of an answer. The data has them as `notes`.
+/// The position of notes in the text of an answer. The data has them as `notes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteStyle {
     /// After a blank line, each on a line that begins with `Note: `.

@@ -54,12 +54,12 @@ impl CheckFinding {
 }
 
 /// Finds damage in the whole storage, with the documents of all projects, users and the audit log.
-/// `place` names the storage.
-pub async fn find_damage(store: &dyn StorageHealth, place: &str) -> Result<Vec<CheckFinding>> {
+/// `subject` names the storage.
+pub async fn find_damage(store: &dyn StorageHealth, subject: &str) -> Result<Vec<CheckFinding>> {
     let mut findings = Vec::new();
     for damage in store.find_damage().await? {
         let message = format!("{damage}; restore a backup with `reqlore restore`");
-        findings.push(CheckFinding { document: place.to_owned(), line: None, message });
+        findings.push(CheckFinding { document: subject.to_owned(), line: None, message });
     }
     Ok(findings)
 }

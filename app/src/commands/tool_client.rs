@@ -58,7 +58,7 @@ pub(crate) enum ClientPurpose {
     Read,
     /// Changes what exists.
     Change,
-    /// May add the first content, which creates a database at its default place.
+    /// May add the first content, which creates a database at its default path.
     Add,
 }
 

@@ -169,7 +169,7 @@ impl ItemDetails {
             children: Some(ItemSummary::read_all(backlog, &relations.children).await?),
             relationships: Some(relations.relationships.bounded()),
             links: relations.links,
-            diagnostic: item_lookup::diagnostic_with_place(meta),
+            diagnostic: item_lookup::diagnostic_with_path(meta),
             other_ids,
             left_out: None,
         })
@@ -188,7 +188,7 @@ impl ItemDetails {
             children: None,
             relationships: None,
             links: address.read_links(context).await?,
-            diagnostic: meta.and_then(|meta| item_lookup::diagnostic_with_place(meta)),
+            diagnostic: meta.and_then(|meta| item_lookup::diagnostic_with_path(meta)),
             other_ids: address.others.clone(),
             left_out: None,
         })

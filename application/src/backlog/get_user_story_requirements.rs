@@ -84,7 +84,7 @@ impl Tool for GetUserStoryRequirements {
         });
         let (mut requirements, mut diagnostics) = (Vec::new(), Vec::new());
         for (meta, record) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
-            diagnostics.extend(item_lookup::diagnostic_with_place(meta));
+            diagnostics.extend(item_lookup::diagnostic_with_path(meta));
             // A faulty file does not fail the call. A removed one is skipped.
             match record {
                 Some(Ok(record)) => requirements.push(record),

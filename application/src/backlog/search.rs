@@ -110,7 +110,7 @@ impl EntryKeys for ResultKeys {
         &["title", "type", "kind", "status", "superseded_by", "tags", "snippet", "score"];
 }
 
-/// A page of results, and the place of the page in all results.
+/// A page of results, and the position of the page in all results.
 pub(super) struct ResultPage {
     pub(super) response: SearchResponse,
     /// Of the results, in their order.

@@ -168,7 +168,7 @@ fn unusable_config(message: &str) -> Error {
 /// The error for a project without a configuration. Remote callers do not see its folder's path.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
     // A path of the server's machine is of no use to a remote caller.
-    let (place, file) = match caller.scope {
+    let (folders, file) = match caller.scope {
         ProjectScope::Anywhere => {
             (format!("{folder} or a folder above it"), format!("{folder}/{CONFIG_PATH}"))
         }
@@ -177,7 +177,7 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
         }
     };
     let message = format!(
-        "No docsets are configured: there is no {CONFIG_PATH} in {place}.\nCreate {file}, for \
+        "No docsets are configured: there is no {CONFIG_PATH} in {folders}.\nCreate {file}, for \
          example with `docsets: {{react: {{version: \"18.2\"}}}}`, and copy the documentation to \
          .knowledge/docs/react-18.2/; the next call reads it."
     );

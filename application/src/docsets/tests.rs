@@ -137,8 +137,9 @@ async fn missing_config_is_an_error_of_two_lines() {
 async fn unreadable_config_error_names_file_and_reason() {
     let mut store = MockDocumentRepository::new();
     store.expect_versions().returning(|_, _| {
-        let (place, reason) = (".knowledge/config.yaml".to_owned(), "permission denied".to_owned());
-        Err(StoreError::Unavailable { place, reason, source: None })
+        let (subject, reason) =
+            (".knowledge/config.yaml".to_owned(), "permission denied".to_owned());
+        Err(StoreError::Unavailable { subject, reason, source: None })
     });
     let error = TestApplication::on(store).error("list_docsets", json!({})).await;
     assert_eq!(error.kind, ErrorKind::Unavailable);

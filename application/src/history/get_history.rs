@@ -214,7 +214,7 @@ impl HistoryPosition {
     fn shown_entries(&self, versions: &[VersionRecord]) -> Result<usize> {
         let Some(ShownEntry { index, version, at }) = &self.last else { return Ok(0) };
         let is_last = |entry: &VersionRecord| entry.version == *version && entry.at == *at;
-        // New entries are in front, so the search begins at the old place.
+        // New entries are in front, so the search begins at the old position.
         let found = versions.iter().skip(*index).position(is_last).map(|found| index + found);
         found.map(|found| found + 1).ok_or_else(|| {
             let message = "cursor: the history has changed since the previous page; list it again \

@@ -348,8 +348,8 @@ async fn sync_reports_rejected_files_and_imports_the_rest() {
     store.expect_commit().returning(move |project, mut commit| {
         let changes = commit.decide(project, &Snapshot::default()).unwrap().changes;
         if changes.iter().any(|change| change.id().name == "bad") {
-            let (place, reason) = ("bad".to_owned(), "is refused".to_owned());
-            return Err(StoreError::Refused { place, reason });
+            let (subject, reason) = ("bad".to_owned(), "is refused".to_owned());
+            return Err(StoreError::Refused { subject, reason });
         }
         committed.extend(changes.iter().map(|change| change.id().name.clone()));
         assert_eq!(committed, ["good"]);

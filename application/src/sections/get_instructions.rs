@@ -159,8 +159,8 @@ mod tests {
         let mut store = MockDocumentRepository::new();
         store.expect_get().returning(|_, ids| Ok(vec![None; ids.len()]));
         store.expect_commit().returning(|_, _| {
-            let (place, reason) = ("docs/AGENTS.md".to_owned(), "the disk is full".to_owned());
-            Err(StoreError::Unavailable { place, reason, source: None })
+            let (subject, reason) = ("docs/AGENTS.md".to_owned(), "the disk is full".to_owned());
+            Err(StoreError::Unavailable { subject, reason, source: None })
         });
         let error = TestApplication::on(store).error(TOOL, json!({})).await;
         assert_eq!(error.kind, ErrorKind::Unavailable);

@@ -74,8 +74,8 @@ pub(crate) fn references(list: &Value) -> Vec<&str> {
 pub(crate) fn unavailable() -> TestApplication {
     let mut store = MockDocumentRepository::new();
     store.expect_lookup().returning(|_, _, _| {
-        let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
-        Err(StoreError::Unavailable { place, reason, source: None })
+        let (subject, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
+        Err(StoreError::Unavailable { subject, reason, source: None })
     });
     TestApplication::on(store)
 }

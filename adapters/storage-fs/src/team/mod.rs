@@ -57,12 +57,12 @@ pub(crate) fn call_team<T>(
     call: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
 ) -> StoreResult<T> {
     poll_ready(call(team)).map_err(|error| match error {
-        StoreError::Unavailable { place, reason, source } => {
-            StoreError::Unavailable { place: name_database(&place), reason, source }
+        StoreError::Unavailable { subject, reason, source } => {
+            StoreError::Unavailable { subject: name_database(&subject), reason, source }
         }
-        StoreError::Refused { place, reason } => refused(&name_database(&place), reason),
-        StoreError::Unreadable { place, reason } => {
-            StoreError::Unreadable { place: name_database(&place), reason }
+        StoreError::Refused { subject, reason } => refused(&name_database(&subject), reason),
+        StoreError::Unreadable { subject, reason } => {
+            StoreError::Unreadable { subject: name_database(&subject), reason }
         }
         StoreError::Busy { reason } => StoreError::Busy { reason: name_database(&reason) },
         error => error,
