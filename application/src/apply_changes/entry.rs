@@ -11,9 +11,10 @@ use reqlore_domain::ports::service::ToolCall;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Map, Value};
 
-use crate::change::{Change, LocalItem, LocalNames};
+use crate::ToolContext;
 use crate::sections::rule_change::{self, RuleOperation};
-use crate::{ToolContext, synonyms};
+use crate::tools::synonyms;
+use crate::writes::change::{Change, LocalItem, LocalNames};
 
 /// The kind of a new document.
 #[derive(Clone, Copy)]

@@ -20,8 +20,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::change::{LocalItem, LocalNames};
-use crate::synonyms;
+use crate::tools::synonyms;
+use crate::writes::change::{LocalItem, LocalNames};
 
 /// An unvalidated reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`.
 #[derive(Deserialize)]

@@ -17,8 +17,8 @@ use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply_with_body};
-use crate::tool::{Tool, decode_arguments, whole_tool};
+use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct GetUserStoryRequirements;
 

@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::item_lookup::{self, BacklogReader};
-use crate::entry_line::EntryLine;
-use crate::links::{IncomingLink, LinkList, LinkReader, MAX_INCOMING, MISSING};
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::transaction::MAX_READ_DOCUMENTS;
+use crate::addresses::links::{IncomingLink, LinkList, LinkReader, MAX_INCOMING, MISSING};
+use crate::answers::entry_line::EntryLine;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::writes::transaction::MAX_READ_DOCUMENTS;
 
 const UNKNOWN_CREATOR: &str = "unknown";
 

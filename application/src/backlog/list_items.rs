@@ -27,14 +27,15 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementTypeArgument, UserStoryRef, find_value,
 };
 use super::item_lookup::{self, BacklogReader};
-use crate::answer::{ToolAnswer, serialization_error};
-use crate::empty_answer::add_reason;
-use crate::entry_line::EntryLine;
+use crate::answers::answer::{ToolAnswer, serialization_error};
+use crate::answers::empty_answer::add_reason;
+use crate::answers::entry_line::EntryLine;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::knowledge::entity_page::{EntityPage, EntityQuery};
-use crate::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::{ToolContext, knowledge, synonyms};
+use crate::tools::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
+use crate::tools::synonyms;
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::{ToolContext, knowledge};
 
 pub(crate) struct ListItems;
 

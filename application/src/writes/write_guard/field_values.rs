@@ -11,9 +11,9 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
 
-use crate::address::AddressTarget;
-use crate::document_label::SECTION_REQUIREMENT;
-use crate::show_keys::{EntryKeys, ShowKeys};
+use crate::addresses::address::AddressTarget;
+use crate::answers::document_label::SECTION_REQUIREMENT;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
 
 /// The key of the value that stands for all absent ones of its group.
 pub(super) const ABSENT: &str = "";

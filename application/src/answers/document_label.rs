@@ -5,7 +5,7 @@ use reqlore_domain::document::DocumentMeta;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::entry_line::{EntryLine, RULE};
+use crate::answers::entry_line::{EntryLine, RULE};
 
 /// The kind of a rule in data.
 pub(crate) const SECTION_REQUIREMENT: &str = "section_requirement";
