@@ -205,8 +205,8 @@ async fn check_docsets(ports: &ApplicationPorts, caller: &Caller) -> Result<Vec<
     };
     let folder = ports.projects.folder(project).await?;
     let (docsets, diagnostics) = match DocsetConfig::parse(text, &folder) {
-        Ok(DocsetConfig { docsets, mut warnings, faults, .. }) => {
-            warnings.extend(faults);
+        Ok(DocsetConfig { docsets, mut warnings, docset_errors, .. }) => {
+            warnings.extend(docset_errors);
             (docsets, warnings)
         }
         Err(diagnostics) => (Vec::new(), diagnostics),

@@ -39,5 +39,5 @@ pub(crate) fn run(config: &AppConfig, options: &SetOptions) -> Result<u8, Comman
             return Err(CommandError::usage_error(format!("{field} is given twice; remove one")));
         }
     }
-    options.write.print_reply(&target.update_request(changed).send(&client)?)
+    options.write.print_answer(&target.update_request(changed).send(&client)?)
 }

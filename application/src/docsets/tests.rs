@@ -39,8 +39,8 @@ async fn invalid_edit_reports_line_until_fixed() {
     let testing = TestApplication::new();
     let application = testing.application();
     let list = async || {
-        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
-        reply.map_err(|error| (error.kind, error.message)).map(|reply| reply.text)
+        let answer = testing.call_on(&application, "list_docsets", json!({})).await;
+        answer.map_err(|error| (error.kind, error.message)).map(|answer| answer.text)
     };
     testing.write(DocumentId::docsets(), REACT).await;
     assert!(list().await.unwrap().contains("react"));
@@ -120,8 +120,8 @@ async fn docset_list_is_rendered_once_and_shared() {
 #[tokio::test]
 async fn list_without_docsets_is_an_empty_array() {
     let testing = configured("docsets:\n").await;
-    let reply = testing.call("list_docsets", json!({})).await.unwrap();
-    assert_eq!((&*reply.text, &*reply.data), ("[]", &json!({ "docsets": [] })));
+    let answer = testing.call("list_docsets", json!({})).await.unwrap();
+    assert_eq!((&*answer.text, &*answer.data), ("[]", &json!({ "docsets": [] })));
 }
 
 // S3: REQ-3.4
@@ -207,8 +207,8 @@ async fn file_on_this_machine_wins_over_a_stored_config() {
     };
     let application = testing.application();
     let first = async || {
-        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
-        reply.map(|reply| reply.data["docsets"][0]["name"].clone()).map_err(|error| error.kind)
+        let answer = testing.call_on(&application, "list_docsets", json!({})).await;
+        answer.map(|answer| answer.data["docsets"][0]["name"].clone()).map_err(|error| error.kind)
     };
     assert_eq!(first().await, Ok(json!("stored")));
     for (text, expected) in [

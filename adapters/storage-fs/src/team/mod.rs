@@ -33,8 +33,8 @@ use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
 use crate::{Config, FsStore};
 
-/// Longer responses are not stored.
-const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+/// Longer answers are not stored.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 const COPY_BATCH_ROWS: usize = 5_000;
 
 /// The open team database of this process.
@@ -156,7 +156,7 @@ impl StoreInner {
         context.check_idempotency(record)
     }
 
-    /// Appends the audit row of a purge and erases the stored responses, which may quote the text.
+    /// Appends the audit row of a purge and erases the stored answers, which may quote the text.
     pub(crate) fn record_purge(&self, event: Option<AuditEvent>) -> StoreResult<()> {
         if event.is_some() {
             self.team_to_write()?;
@@ -349,14 +349,14 @@ impl IdempotencyStore for FsStore {
         self.with_team_data(async move |team| team.confirmed_record(&key).await).await
     }
 
-    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+    async fn save_answer(&self, key: &str, answer: String) -> StoreResult<()> {
         // The record itself stays, so a repeated request is still recognized.
-        if response.len() > MAX_RESPONSE_BYTES {
-            tracing::warn!(bytes = response.len(), "a response is too large to be stored");
+        if answer.len() > MAX_ANSWER_BYTES {
+            tracing::warn!(bytes = answer.len(), "an answer is too large to be stored");
             return Ok(());
         }
         let key = key.to_owned();
-        self.with_team_data(async move |team| team.save_response(&key, response).await).await
+        self.with_team_data(async move |team| team.save_answer(&key, answer).await).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {

@@ -176,8 +176,8 @@ async fn writing_tools_refuse_ids_of_other_sets_and_name_the_tool() {
 #[tokio::test]
 async fn links_are_listed_in_both_directions_by_relation() {
     let testing = project().await;
-    let reply = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
-    let text = &reply.text;
+    let answer = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
+    let text = &answer.text;
     for line in [
         "- mentions dec-4f1a20 (decision, accepted): Guests [shop]",
         "- affected by dec-4f1a20 (decision, accepted): Guests [shop]",
@@ -185,7 +185,7 @@ async fn links_are_listed_in_both_directions_by_relation() {
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
     }
-    let links = &reply.data["links"];
+    let links = &answer.data["links"];
     let relations: Vec<&Value> =
         links["incoming"].as_array().unwrap().iter().map(|link| &link["relation"]).collect();
     assert_eq!(relations, ["affects", "mentions"]);
@@ -208,14 +208,14 @@ async fn incoming_links_are_bounded_and_counted() {
         let text = "---\ntitle: x\ndepends_on: [REQ-007]\n---\n";
         testing.write_item(&format!("REQ-{number}"), text).await;
     }
-    let reply = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
-    let links = &reply.data["links"];
+    let answer = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
+    let links = &answer.data["links"];
     assert_eq!(links["incoming"].as_array().unwrap().len(), 50);
-    let relationships = &reply.data["relationships"];
+    let relationships = &answer.data["relationships"];
     assert_eq!(relationships["incoming"].as_array().unwrap().len(), 50);
     assert_eq!(relationships["incoming_total"], 52);
     assert_eq!(links["incoming_total"], 62);
-    assert!(reply.text.contains("(50 of 62 incoming links)"), "{}", reply.text);
+    assert!(answer.text.contains("(50 of 62 incoming links)"), "{}", answer.text);
     let graph = testing.data("ixchel_graph", json!({ "id": "REQ-007" })).await;
     assert_eq!(graph["incoming_total"], 62 + 52);
     let all = testing.read("requirement://REQ-007/relationships").await.unwrap();
