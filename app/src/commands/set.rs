@@ -9,7 +9,7 @@ use crate::config::AppConfig;
 use crate::exit::CommandError;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  reqlore set REQ-001 status=active prio=high owner=ann")]
+#[command(after_help = "Example:\n  reqlore set REQ-001 status=active prio=high assignee=ann")]
 pub(crate) struct SetOptions {
     /// A backlog item, entity or section requirement: REQ-001, dec-1d2c8f, general:2.1
     #[arg(value_name = "ID", add = super::complete::all_ids())]
