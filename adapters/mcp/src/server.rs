@@ -306,8 +306,8 @@ impl McpServer {
     }
 }
 
-/// Serializes a successful response in the form before 2026-07-28. It shares the data of the answer,
-/// which rmcp's type would copy.
+/// Serializes a successful response in the form before 2026-07-28. It shares the data of the
+/// answer, which rmcp's type would copy.
 fn direct_response(id: RequestId, answer: RenderedAnswer) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
