@@ -216,7 +216,7 @@ impl AppConfig {
         if is_set { &self.log } else { "warn" }
     }
 
-    /// A database at its default place, while the files are used by default.
+    /// A database at its default path, while the files are used by default.
     pub(crate) fn unselected_database(&self) -> Option<StorageSpec> {
         if self.values.require_value("storage").ok()?.source != "default" {
             return None;

@@ -73,7 +73,7 @@ fn print_usage(error: &clap::Error) -> u8 {
 }
 
 /// Encodes the arguments in a message, because a script may pass the name of any file, and masks
-/// a token in a wrong place.
+/// a token in the wrong argument.
 fn encode_arguments(mut error: clap::Error) -> clap::Error {
     let mut encoded = Vec::new();
     for (kind, value) in error.context() {

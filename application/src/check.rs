@@ -54,12 +54,12 @@ impl CheckFinding {
 }
 
 /// Finds damage in the whole storage, with the documents of all projects, users and the audit log.
-/// `place` names the storage.
-pub async fn find_damage(store: &dyn StorageHealth, place: &str) -> Result<Vec<CheckFinding>> {
+/// `subject` names the storage.
+pub async fn find_damage(store: &dyn StorageHealth, subject: &str) -> Result<Vec<CheckFinding>> {
     let mut findings = Vec::new();
     for damage in store.find_damage().await? {
         let message = format!("{damage}; restore a backup with `reqlore restore`");
-        findings.push(CheckFinding { document: place.to_owned(), line: None, message });
+        findings.push(CheckFinding { document: subject.to_owned(), line: None, message });
     }
     Ok(findings)
 }
@@ -205,8 +205,8 @@ async fn check_docsets(ports: &ApplicationPorts, caller: &Caller) -> Result<Vec<
     };
     let folder = ports.projects.folder(project).await?;
     let (docsets, diagnostics) = match DocsetConfig::parse(text, &folder) {
-        Ok(DocsetConfig { docsets, mut warnings, faults, .. }) => {
-            warnings.extend(faults);
+        Ok(DocsetConfig { docsets, mut warnings, docset_errors, .. }) => {
+            warnings.extend(docset_errors);
             (docsets, warnings)
         }
         Err(diagnostics) => (Vec::new(), diagnostics),

@@ -64,7 +64,7 @@ pub struct ApplicationPorts {
     pub search: Arc<dyn SearchIndex>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn IdGenerator>,
-    /// Stored responses of writes with an idempotency key.
+    /// Stored answers of writes with an idempotency key.
     pub idempotency: Arc<dyn IdempotencyStore>,
     /// `None` turns the audit log off.
     pub audit: Option<Arc<dyn AuditLog>>,

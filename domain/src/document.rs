@@ -302,7 +302,7 @@ impl TryFrom<String> for Version {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text).ok_or_else(|| {
-            format!("a version is {} hexadecimal digits; copy it from a response", Self::LENGTH)
+            format!("a version is {} hexadecimal digits; copy it from an answer", Self::LENGTH)
         })
     }
 }
@@ -337,8 +337,8 @@ impl TryFrom<String> for VersionPrefix {
             return Ok(Self { digits, length: given.len() });
         }
         Err(format!(
-            "{:?} is not a version; copy its {} hexadecimal digits (or the first {}) from a \
-             response",
+            "{:?} is not a version; copy its {} hexadecimal digits (or the first {}) from an \
+             answer",
             truncate_echo(&text),
             Version::LENGTH,
             Self::MIN_LENGTH

@@ -118,15 +118,15 @@ impl ServerHandler for McpServer {
             });
             call.await
         };
-        if let (Ok(reply), Some(projects)) = (&mut outcome, self.projects()) {
+        if let (Ok(answer), Some(projects)) = (&mut outcome, self.projects()) {
             let caller = &guarded.context.caller;
-            self.0.project.name_folder(projects, caller, is_write, reply).await;
+            self.0.project.name_folder(projects, caller, is_write, answer).await;
         }
         if has_replacements(&context.meta) {
             outcome = convert::note_replacements(outcome);
         }
         let mut result = match outcome {
-            Ok(reply) => convert::tool_result(reply),
+            Ok(answer) => convert::tool_result(answer),
             Err(error) => convert::tool_error(error, &guarded.context, era, &tool)?,
         };
         add_server_info(&mut result.meta, &context);

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(error_id(&format!(r#"{{"id":7,"a":{deep}}}"#)), json!(7));
         assert_eq!(error_id(&format!(r#"{{"a":{deep},"id":7}}"#)), Value::Null);
         let id = id_of_start(br#"{"a":"\ud800","id":7,"b":""#);
-        assert_eq!(id, json!(7), "a lone surrogate is no fault");
+        assert_eq!(id, json!(7), "a lone surrogate is no error");
         assert_eq!(id_of_start(br#"{"a":x,"id":7,"b":""#), Value::Null);
         assert_eq!(id_of_start(br#"{"id":7}    "#), json!(7));
     }

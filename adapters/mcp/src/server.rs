@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::project_resolver::ProjectResolver;
-use reqlore_domain::ports::service::{AnswerFormat, ApplicationService, NoProgress, ToolReply};
+use reqlore_domain::ports::service::{
+    AnswerFormat, ApplicationService, NoProgress, RenderedAnswer,
+};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData,
     JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig,
@@ -175,7 +177,7 @@ impl McpServer {
             Ok((key, format)) => {
                 let progress_sink = Arc::new(NoProgress);
                 match guarded.call_tool(name, arguments, key, format, progress_sink).await {
-                    Ok(reply) => return direct_response(id, reply),
+                    Ok(answer) => return direct_response(id, answer),
                     Err(error) => convert::tool_error(error, context, ProtocolEra::Legacy, &tool),
                 }
             }
@@ -304,9 +306,9 @@ impl McpServer {
     }
 }
 
-/// Serializes a successful response in the form before 2026-07-28. It shares the data of the reply,
-/// which rmcp's type would copy.
-fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
+/// Serializes a successful response in the form before 2026-07-28. It shares the data of the
+/// answer, which rmcp's type would copy.
+fn direct_response(id: RequestId, answer: RenderedAnswer) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct DirectResult {
@@ -318,8 +320,8 @@ fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
     fn is_absent(data: &Value) -> bool {
         data.is_null()
     }
-    let content = [ContentBlock::text(reply.text)];
-    let result = DirectResult { content, structured_content: reply.data, is_error: false };
+    let content = [ContentBlock::text(answer.text)];
+    let result = DirectResult { content, structured_content: answer.data, is_error: false };
     let response = JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result };
     serde_json::to_vec(&response).unwrap_or_default()
 }

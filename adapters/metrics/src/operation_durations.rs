@@ -78,15 +78,15 @@ mod tests {
         "get",
         "versions",
         "find",
-        "named",
-        "linking",
+        "lookup",
+        "backlinks",
         "commit",
-        "changes",
-        "epoch",
-        "holder",
-        "record",
-        "earlier",
-        "keep",
+        "changes_since",
+        "identity_epoch",
+        "token_owner",
+        "append_events",
+        "find_record",
+        "save_answer",
         "history",
         "document_at",
     ];
@@ -153,7 +153,7 @@ mod tests {
         log.append_events(Vec::new()).await.unwrap();
         assert_eq!(log.newest().await.unwrap(), memory.newest().await.unwrap());
         let records = metrics.measured_store::<dyn IdempotencyStore>(memory);
-        records.save_response("key", "response".to_owned()).await.unwrap();
+        records.save_answer("key", "answer".to_owned()).await.unwrap();
         assert!(records.find_record("key").await.unwrap().is_none(), "no change, no key");
 
         let text = metrics.render_text();

@@ -457,9 +457,9 @@ impl GroupWriterEngine {
                     check_name(&document.id)?;
                     self.raise_sequence_to(project, &document.id)?;
                     let written = (revision, entry.number);
-                    let place = (*modified, path.clone());
+                    let file = (*modified, path.clone());
                     let origin = entry.origin.clone();
-                    self.put_document(project, written, document, place, origin, None)?;
+                    self.put_document(project, written, document, file, origin, None)?;
                 }
                 ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
                     self.raise_sequence(project, kind.name(), *number)?;
@@ -510,7 +510,7 @@ impl GroupWriterEngine {
                     "the history of {id} has a number above its current version; run \
                      `reqlore check` on it"
                 );
-                Err(StoreError::Refused { place: "the source".to_owned(), reason })
+                Err(StoreError::Refused { subject: "the source".to_owned(), reason })
             }
             Some(row) if row.present.is_some() => Ok(()),
             _ => {

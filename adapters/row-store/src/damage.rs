@@ -13,7 +13,7 @@ const SERVER_HINT: &str = "restore a backup into a new database with `reqlore re
 #[derive(Debug)]
 pub struct KnownDamage {
     /// Name of the database in messages, without an address or a folder.
-    place: String,
+    subject: String,
     /// The next step of an operator.
     restore_hint: &'static str,
     first: OnceLock<String>,
@@ -28,12 +28,13 @@ impl Default for KnownDamage {
 }
 
 impl KnownDamage {
-    pub fn new(place: String, restore_hint: &'static str) -> Self {
-        Self { place, restore_hint, first: OnceLock::new(), may_hide_rows: AtomicBool::new(false) }
+    pub fn new(subject: String, restore_hint: &'static str) -> Self {
+        let may_hide_rows = AtomicBool::new(false);
+        Self { subject, restore_hint, first: OnceLock::new(), may_hide_rows }
     }
 
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn subject(&self) -> &str {
+        &self.subject
     }
 
     /// Records damage; only the first report is kept.
@@ -50,7 +51,7 @@ impl KnownDamage {
         let Some(object) = damaged_object(&error) else { return error };
         self.report(object, object.starts_with(STRUCTURE));
         let reason = format!("is damaged ({object}); {}", self.restore_hint);
-        StoreError::Unreadable { place: self.place.clone(), reason }
+        StoreError::Unreadable { subject: self.subject.clone(), reason }
     }
 
     /// The error of each write after the first sign of damage.
@@ -61,7 +62,7 @@ impl KnownDamage {
              `reqlore check` lists the damage; {}",
             self.restore_hint
         );
-        Some(StoreError::Unreadable { place: self.place.clone(), reason })
+        Some(StoreError::Unreadable { subject: self.subject.clone(), reason })
     }
 
     /// The error of each read that misses rows, if damage may hide them.

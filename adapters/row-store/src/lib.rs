@@ -406,9 +406,9 @@ impl IdempotencyStore for RowStore {
         self.recorded(team::find_record(self, key).await)
     }
 
-    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+    async fn save_answer(&self, key: &str, answer: String) -> StoreResult<()> {
         let key = key.to_owned();
-        self.write(move |engine| engine.save_response(&key, &response)).await
+        self.write(move |engine| engine.save_answer(&key, &answer)).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {

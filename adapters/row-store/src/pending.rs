@@ -146,7 +146,7 @@ impl RowStore {
         self.write(move |engine| engine.roll_back_commit(&commit, now)).await
     }
 
-    /// Appends the audit row of a purge and erases the stored responses, which may quote the text.
+    /// Appends the audit row of a purge and erases the stored answers, which may quote the text.
     pub async fn record_purge(&self, event: Option<AuditEvent>) -> StoreResult<()> {
         self.write(move |engine| {
             engine.append_events(event.clone())?;

@@ -145,7 +145,7 @@ pub(crate) fn check_name(id: &DocumentId) -> StoreResult<()> {
         return Ok(());
     }
     let reason = format!("its name is longer than {MAX_NAME_BYTES} bytes; choose a shorter one");
-    Err(StoreError::Refused { place: id.to_string(), reason })
+    Err(StoreError::Refused { subject: id.to_string(), reason })
 }
 
 /// A row of `projects`.

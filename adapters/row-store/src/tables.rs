@@ -375,7 +375,7 @@ pub static AUDIT: Table = table("audit", 1).with_columns(&[
     column("text", Text),
 ]);
 
-/// Idempotency records as JSON, and the response of their write.
+/// Idempotency records as JSON, and the answer of their write.
 pub static IDEMPOTENCY: Table = table("idempotency", 1)
     .with_columns(&[
         column("key", Text),

@@ -305,15 +305,15 @@ impl IndexFolder {
     }
 }
 
-/// The place of an index: the folder of this process, or memory if there is none.
+/// The location of an index: the folder of this process, or memory if there is none.
 #[derive(Debug)]
-pub(crate) enum IndexPlace {
+pub(crate) enum IndexLocation {
     /// Shared with the thread that verifies and syncs it.
     Folder(Arc<IndexFolder>),
     Memory(RamDirectory),
 }
 
-impl IndexPlace {
+impl IndexLocation {
     pub(crate) fn in_memory() -> Self {
         Self::Memory(RamDirectory::create())
     }

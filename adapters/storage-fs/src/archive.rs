@@ -118,8 +118,8 @@ fn check_present(
     obstacles: &mut CopyObstacles,
 ) -> StoreResult<Option<DocumentId>> {
     let location = match tree.locate(&id) {
-        Err(StoreError::Refused { place, reason }) => {
-            obstacles.push(format!("{place}: {reason}"));
+        Err(StoreError::Refused { subject, reason }) => {
+            obstacles.push(format!("{subject}: {reason}"));
             return Ok(None);
         }
         location => location?,
@@ -434,7 +434,7 @@ fn remove_marker(root: &ProjectRoot) -> StoreResult<()> {
 }
 
 impl StoreInner {
-    fn check_configured(&self, project: &ProjectKey, place: &str) -> StoreResult<()> {
+    fn check_configured(&self, project: &ProjectKey, subject: &str) -> StoreResult<()> {
         if self.folders.has_key(project) {
             return Ok(());
         }
@@ -442,7 +442,7 @@ impl StoreInner {
             "belongs to the project {project}, which has no folder; configure it as \
              [projects.{project}] in reqlore.toml, or copy into a database"
         );
-        Err(refused(place, &reason))
+        Err(refused(subject, &reason))
     }
 
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
@@ -457,7 +457,7 @@ impl StoreInner {
     }
 
     fn import_document(&self, record: &DocumentRecord) -> StoreResult<()> {
-        let DocumentRecord { project, document, modified, path: place, .. } = record;
+        let DocumentRecord { project, document, modified, path, .. } = record;
         let id = &document.id;
         self.check_configured(project, &id.to_string())?;
         // An archive of a database may have names that no file can have.
@@ -468,7 +468,7 @@ impl StoreInner {
         let root = self.open_root(project)?;
         let mut tree = ProjectTree::new(&root, &self.layout);
         if id.kind == DocumentKind::Instructions {
-            tree.prefer_requirements(place.as_deref());
+            tree.prefer_requirements(path.as_deref());
         }
         tree.create_folder(id)?;
         let Some(location) = tree.locate(id)? else {

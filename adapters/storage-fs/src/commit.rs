@@ -270,7 +270,7 @@ fn state_unknown(error: &StoreError) -> StoreError {
         "{error}. It is unknown whether the change was written: read the document before you try \
          again"
     );
-    StoreError::Unavailable { place: "the project's folder".to_owned(), reason, source: None }
+    StoreError::Unavailable { subject: "the project's folder".to_owned(), reason, source: None }
 }
 
 /// True if at least two documents change besides AGENTS.md, which is derived.

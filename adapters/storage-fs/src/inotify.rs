@@ -155,7 +155,7 @@ impl SharedQueue {
             return false;
         }
         let meanings = self.folders.entry(watch).or_default();
-        // A folder that is mounted in two places of a tree has one watch, so one place gets no
+        // A folder that is mounted at two paths of a tree has one watch, so one path gets no
         // event.
         if let Some((_, other)) = meanings.iter().find(|(other, _)| *other == tree) {
             return *other == meaning;

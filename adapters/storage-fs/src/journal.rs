@@ -166,7 +166,7 @@ pub(crate) fn commit_left_open(error: &StoreError) -> StoreError {
         "a commit failed and could not be rolled back: {error}. The next call finishes the commit; \
          read the documents again before you continue"
     );
-    StoreError::Unavailable { place: DISPLAY_PATH.to_owned(), reason, source: None }
+    StoreError::Unavailable { subject: DISPLAY_PATH.to_owned(), reason, source: None }
 }
 
 /// Finishes the commit of a killed process, if there is one.
@@ -323,7 +323,7 @@ fn recovery_failed(error: StoreError) -> StoreError {
         "an interrupted commit could not be finished and blocks all writes: {error}. Correct that \
          and try again; or remove {DISPLAY_PATH}, which leaves all documents as they are now"
     );
-    StoreError::Unavailable { place: DISPLAY_PATH.to_owned(), reason, source: None }
+    StoreError::Unavailable { subject: DISPLAY_PATH.to_owned(), reason, source: None }
 }
 
 /// Rolls one document forward; false if it has neither the old nor the new version.

@@ -92,9 +92,9 @@ impl<'a> ProjectTree<'a> {
 
     /// Uses the directory of an imported AGENTS.md, if it is a candidate. Without it the first
     /// candidate would be used.
-    pub(crate) fn prefer_requirements(&mut self, place: Option<&str>) {
-        let Some((path, _)) = place.and_then(|place| place.rsplit_once('/')) else { return };
-        if let Some(requirements) = self.layout.open_candidate(self.root, path) {
+    pub(crate) fn prefer_requirements(&mut self, path: Option<&str>) {
+        let Some((folder, _)) = path.and_then(|path| path.rsplit_once('/')) else { return };
+        if let Some(requirements) = self.layout.open_candidate(self.root, folder) {
             self.requirements = OnceCell::from(requirements);
         }
     }

@@ -39,7 +39,7 @@ pub(crate) struct ListedFolder<'a> {
     pub(crate) is_top: bool,
 }
 
-/// Files and folders that may be documents but can't be copied: place, problem and remedy.
+/// Files and folders that may be documents but can't be copied: path, problem and remedy.
 pub(crate) type CopyObstacles = Vec<String>;
 
 /// Lists each `*.md` in the folders of an area's kinds, sorted. Skips hidden files and folders, and
@@ -175,7 +175,7 @@ impl AreaWalk<'_> {
             // Protects against a wrong root, such as a folder of many repositories.
             if self.listed.len() + self.files.len() > MAX_DOCUMENTS {
                 return Err(StoreError::Refused {
-                    place: self.area.top_folder().to_owned(),
+                    subject: self.area.top_folder().to_owned(),
                     reason: format!("more than {MAX_DOCUMENTS} documents; split the repository"),
                 });
             }

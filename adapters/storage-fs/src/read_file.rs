@@ -171,9 +171,9 @@ fn not_read(display_path: &str, error: io::Error) -> StoreError {
     failed(display_path, "read it", error)
 }
 
-fn too_large(place: &str) -> StoreError {
+fn too_large(subject: &str) -> StoreError {
     StoreError::Unreadable {
-        place: place.to_owned(),
+        subject: subject.to_owned(),
         reason: format!("larger than {} MiB; split it into smaller files", MAX_BYTES >> 20),
     }
 }

@@ -182,8 +182,8 @@ fn open_tree(folder: &Path) -> StoreResult<(Tree, Totals)> {
 fn open_error(folder: &Path, failure: OpenFailure) -> StoreError {
     match failure {
         OpenFailure::OtherFormat(found) => {
-            let place = folder.display().to_string();
-            StoreError::other_format(&place, found.escape_ascii(), FORMAT)
+            let subject = folder.display().to_string();
+            StoreError::other_format(&subject, found.escape_ascii(), FORMAT)
         }
         OpenFailure::UnknownTrees => {
             folder_refused(folder, "holds data of another program; name another folder")

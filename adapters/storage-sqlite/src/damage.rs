@@ -126,7 +126,7 @@ impl DamageState {
             return call_error(error);
         }
         self.report(&damaged_object(&error), of_structure);
-        error.into_store_error(self.known.place())
+        error.into_store_error(self.known.subject())
     }
 
     /// `None` if the caller must wait.

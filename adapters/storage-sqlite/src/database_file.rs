@@ -243,7 +243,7 @@ impl DatabaseFile {
         match error {
             StoreError::Refused { reason, .. } => refused(&self.shown_path, reason),
             StoreError::Unreadable { reason, .. } => {
-                StoreError::Unreadable { place: self.shown_path.clone(), reason }
+                StoreError::Unreadable { subject: self.shown_path.clone(), reason }
             }
             error => error,
         }

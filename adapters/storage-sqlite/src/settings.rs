@@ -40,7 +40,7 @@ impl FileFormat {
     }
 
     /// Refuses a database of another program or of another version of this one.
-    pub(crate) fn check(&self, connection: &Connection, place: &str) -> Result<(), QueryError> {
+    pub(crate) fn check(&self, connection: &Connection, subject: &str) -> Result<(), QueryError> {
         // Each write transaction checks it, so the statements are cached.
         let pragma = |name| -> rusqlite::Result<i64> {
             connection.prepare_cached(name)?.query_one([], |row| row.get(0))
@@ -51,13 +51,13 @@ impl FileFormat {
                 "is a database of another program, or its header is damaged; name another file, \
                  or {RESTORE_HINT}"
             );
-            return Err(refused(place, reason).into());
+            return Err(refused(subject, reason).into());
         }
         let version = pragma("PRAGMA user_version")?;
         if version == i64::from(self.version) {
             return Ok(());
         }
-        Err(StoreError::other_format(place, version, self.version).into())
+        Err(StoreError::other_format(subject, version, self.version).into())
     }
 }
 

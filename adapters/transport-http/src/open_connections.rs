@@ -134,7 +134,7 @@ impl OpenConnections {
     }
 }
 
-/// A place among the open connections, until it is dropped.
+/// The entry of an open connection in the list, until it is dropped.
 pub(crate) struct ConnectionGuard {
     pub(crate) connection: Arc<OpenConnection>,
     connections: Arc<OpenConnections>,

@@ -156,7 +156,7 @@ impl TokenLimits {
         limit: &Arc<TokenLimit>,
         due: Instant,
     ) -> Result<RunPermit, ErrorResponse> {
-        // The usual case, which needs no place in the queue.
+        // The usual case, which needs no position in the queue.
         if let Ok(of_token) = limit.running.clone().try_acquire_owned()
             && let Ok(of_all) = self.running.clone().try_acquire_owned()
         {

@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, TokenError};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::test_support::StubService;
@@ -91,7 +91,9 @@ impl PageClient {
     ) -> Self {
         let service = StubService::default().with_tools(tools).on_call(move |call| {
             let data = on_call(&call.name, &call.arguments);
-            Box::pin(async move { Ok(ToolReply { text: String::new(), data: Arc::new(data?) }) })
+            Box::pin(
+                async move { Ok(RenderedAnswer { text: String::new(), data: Arc::new(data?) }) },
+            )
         });
         let sessions = Arc::new(StubSessions(Access::Write));
         let service = Arc::new(service);

@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::{ItemKind, Priority, RequirementType};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::EntityKind;
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Map, Value, json};
 
@@ -68,7 +68,7 @@ pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, Comman
     let document = options.new_document()?;
     let open = || ToolClient::open(config, &options.write.project, ClientPurpose::Add);
     if !options.edit {
-        return options.write.print_reply(&document.create(&open()?)?);
+        return options.write.print_answer(&document.create(&open()?)?);
     }
     let kind = document.kind;
     let subject = format!("New {}", kind.noun());
@@ -80,7 +80,7 @@ pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, Comman
         Ok(document.create(&open()?)?)
     });
     match stored? {
-        Some(reply) => options.write.print_reply(&reply),
+        Some(answer) => options.write.print_answer(&answer),
         None => print("The text is empty or unchanged; nothing was added.\n"),
     }
 }
@@ -139,7 +139,7 @@ impl AddOptions {
 }
 
 impl NewDocument {
-    fn create(self, client: &ToolClient) -> Result<ToolReply> {
+    fn create(self, client: &ToolClient) -> Result<RenderedAnswer> {
         let mut request = match self.kind {
             WritableKind::Item(kind) => ToolRequest::new(format!("create_{}", kind.name())),
             WritableKind::Entity(kind) => {

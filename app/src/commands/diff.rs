@@ -37,11 +37,11 @@ pub(crate) fn run(config: &AppConfig, options: &DiffOptions) -> Result<u8, Comma
     if let Some(to) = &options.to {
         arguments["version"] = json!(to);
     }
-    let reply = client.call_for_reply("get_history", arguments)?;
+    let answer = client.call_for_answer("get_history", arguments)?;
     if options.json {
-        return print_json(&*reply.data);
+        return print_json(&*answer.data);
     }
-    print(&format!("{}\n", reply.text.trim_end()))
+    print(&format!("{}\n", answer.text.trim_end()))
 }
 
 /// The version before `newer`, or before the newest one.

@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn edited_form_changes_only_what_differs() {
         let form = render_form(KIND, "REQ-001", &requirement());
-        let form = form.replace("priority: High", "prio: 1").replace("assignee:", "Owner: ann");
+        let form = form.replace("priority: High", "prio: 1").replace("assignee:", "Assigned: ann");
         let form = form.replace("user_story: US-001\n", "") + "\nend\n";
         let edited = parse_form(KIND, &form).unwrap();
         let changed = json!({

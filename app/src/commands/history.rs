@@ -84,8 +84,8 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
         }
     }
     let client = ToolClient::open(config, project, ClientPurpose::Read)?;
-    let reply = client.call_for_reply("get_history", arguments)?;
-    if *json { print_json(&*reply.data) } else { print(&format!("{}\n", reply.text.trim_end())) }
+    let answer = client.call_for_answer("get_history", arguments)?;
+    if *json { print_json(&*answer.data) } else { print(&format!("{}\n", answer.text.trim_end())) }
 }
 
 /// The storage must exist: a misspelt one would be created, without anything to erase.

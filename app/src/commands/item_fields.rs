@@ -102,7 +102,7 @@ impl WritableKind {
             "state" => "status",
             "prio" => "priority",
             "typename" => "type",
-            "owner" | "assigned" | "assignedto" | "assigneeusername" => "assignee",
+            "assigned" | "assignedto" | "assigneeusername" => "assignee",
             "tag" | "label" | "labels" => "tags",
             "story" | "userstory" | "us" => "user_story",
             "parent" | "in" => self.parent_field().unwrap_or("parent"),

@@ -205,7 +205,7 @@ impl ConfiguredCommand {
     }
 }
 
-/// Warns if a command uses the project's files while a database at its default place exists. Once,
+/// Warns if a command uses the project's files while a database at its default path exists. Once,
 /// because `edit` opens the project twice.
 pub(crate) fn warn_of_unselected_database(config: &AppConfig) {
     static WARNED: AtomicBool = AtomicBool::new(false);

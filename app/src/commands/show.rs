@@ -52,9 +52,9 @@ fn details_text(details: &Value, screen: &OutputScreen) -> String {
     for line in field_lines(item) {
         text += &screen.wrapped(&clean_line(&line), TextStyle::Dim);
     }
-    if let Some(fault) = details["fault"].as_str() {
-        let fault = format!("Problem in the file: {}", clean_line(fault));
-        text += &screen.wrapped(&fault, TextStyle::Red);
+    if let Some(problem) = details["diagnostic"].as_str() {
+        let problem = format!("Problem in the file: {}", clean_line(problem));
+        text += &screen.wrapped(&problem, TextStyle::Red);
     }
     let body = field("description", "text");
     if !body.trim().is_empty() {
@@ -62,7 +62,7 @@ fn details_text(details: &Value, screen: &OutputScreen) -> String {
     }
     text += &children_text(details, screen);
     text += &links_text(details, screen);
-    let others = joined(&details["also"]);
+    let others = joined(&details["other_ids"]);
     if !others.is_empty() {
         let others = format!("The same ID also names {}.", clean_line(&others));
         text += &format!("\n{}", screen.wrapped(&others, TextStyle::Plain));

@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(sentence, "Copied 1 document (1.50 kB) from fs:/a to sled:/b.\n");
         report.copied.users = 1;
         report.copied.rows = 2_000;
-        let what = vec![DifferenceKind::OtherTime, DifferenceKind::OtherPlace];
+        let what = vec![DifferenceKind::OtherTime, DifferenceKind::OtherPath];
         let differences = vec![TransferDifference { document: "section a".to_owned(), what }];
         report.verified = Some(VerifyReport { same: 0, different: 1234, differences });
         assert_eq!(

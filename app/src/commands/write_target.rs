@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, Value, json};
 
@@ -27,11 +27,11 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Prints the outcome of a write.
-    pub(crate) fn print_reply(&self, reply: &ToolReply) -> Result<u8, CommandError> {
+    pub(crate) fn print_answer(&self, answer: &RenderedAnswer) -> Result<u8, CommandError> {
         if self.json {
-            print_json(&*reply.data)
+            print_json(&*answer.data)
         } else {
-            print(&format!("{}\n", reply.text.trim_end()))
+            print(&format!("{}\n", answer.text.trim_end()))
         }
     }
 }
@@ -61,8 +61,8 @@ impl ToolRequest {
         request.with("section", section).with("index", index)
     }
 
-    pub(crate) fn send(self, client: &ToolClient) -> Result<ToolReply> {
-        client.call_for_reply(&self.tool, Value::Object(self.arguments))
+    pub(crate) fn send(self, client: &ToolClient) -> Result<RenderedAnswer> {
+        client.call_for_answer(&self.tool, Value::Object(self.arguments))
     }
 }
 

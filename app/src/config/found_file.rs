@@ -45,24 +45,24 @@ pub(super) fn check_values(
         if is_http && is_operators {
             return Err(value.refused_in_found_file(" over http"));
         }
-        let names_place = matches!(rule, FoundFileRule::Inside | FoundFileRule::InsideOnStdio);
-        if names_place && !names_inside(value, base, &project) {
+        let names_path = matches!(rule, FoundFileRule::Inside | FoundFileRule::InsideOnStdio);
+        if names_path && !names_inside(value, base, &project) {
             return Err(value.outside_project());
         }
     }
     check_projects(file, &project, is_http)
 }
 
-/// True if all places of a value are inside the project.
+/// True if all paths of a value are inside the project.
 fn names_inside(value: &SettingValue, base: &Path, project: &Path) -> bool {
     for text in value.text.lines() {
-        let place = match value.setting.key {
-            // A storage without a path is at its default place, which is checked for all sources.
-            "storage" => text.split_once(':').map_or("", |(_, place)| place),
+        let path = match value.setting.key {
+            // A storage without a path is at its default path, which is checked for all sources.
+            "storage" => text.split_once(':').map_or("", |(_, path)| path),
             _ => text,
         };
         // A URL would send the project to another machine.
-        if text.contains("://") || !is_inside(&base.join(place), project) {
+        if text.contains("://") || !is_inside(&base.join(path), project) {
             return false;
         }
     }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::item_lookup::{self, BacklogReader, backlink_query};
 use crate::ToolContext;
 use crate::addresses::address::{AddressSpace, AddressTarget};
-use crate::answers::answer::reply;
+use crate::answers::answer::text_answer;
 use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{
@@ -363,7 +363,7 @@ impl ChangePlan for ItemDeletion {
         let reference = *reference;
         let render = move |tombstone: &Document| {
             let item = DeletedItem { version: tombstone.version.to_string(), ..item };
-            reply(item.render_text(&reference.kind.noun().to_lowercase()), &item)
+            text_answer(item.render_text(&reference.kind.noun().to_lowercase()), &item)
         };
         let id = meta.id.tombstone();
         Ok(Some(Decision { action: Action::Delete, id, render: Box::new(render) }))

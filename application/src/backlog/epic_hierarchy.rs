@@ -49,9 +49,9 @@ impl Tool for EpicHierarchy {
         let meta = backlog.find_argument(epic, "epic").await?;
         let (hierarchy, warnings) = read_hierarchy(backlog, epic, &meta).await?;
         let show = arguments.show.unwrap_or_default();
-        let mut reply = ToolAnswer::new(HierarchyAnswer::new(hierarchy, show));
-        reply.add_notes(warnings.into_list());
-        Ok(reply)
+        let mut answer = ToolAnswer::new(HierarchyAnswer::new(hierarchy, show));
+        answer.add_notes(warnings.into_list());
+        Ok(answer)
     }
 }
 

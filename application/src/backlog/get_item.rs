@@ -75,11 +75,11 @@ struct ItemDetails {
     links: LinkList,
     /// A problem in its file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fault: Option<String>,
+    diagnostic: Option<String>,
     /// Exact IDs of others that the reference names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
-    also: Vec<String>,
+    other_ids: Vec<String>,
     // Set by `ItemAnswer::data` alone.
     /// Names what max_tokens left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,7 +163,7 @@ impl ItemDetails {
     async fn of_item(
         backlog: BacklogReader<'_>,
         meta: &DocumentMeta,
-        also: Vec<String>,
+        other_ids: Vec<String>,
     ) -> Result<Self> {
         let relations = ItemRelations::read(backlog, meta).await?;
         Ok(Self {
@@ -171,8 +171,8 @@ impl ItemDetails {
             children: Some(ItemSummary::read_all(backlog, &relations.children).await?),
             relationships: Some(relations.relationships.bounded()),
             links: relations.links,
-            fault: item_lookup::diagnostic_with_place(meta),
-            also,
+            diagnostic: item_lookup::diagnostic_with_path(meta),
+            other_ids,
             left_out: None,
         })
     }
@@ -190,8 +190,8 @@ impl ItemDetails {
             children: None,
             relationships: None,
             links: address.read_links(context).await?,
-            fault: meta.and_then(|meta| item_lookup::diagnostic_with_place(meta)),
-            also: address.others.clone(),
+            diagnostic: meta.and_then(|meta| item_lookup::diagnostic_with_path(meta)),
+            other_ids: address.others.clone(),
             left_out: None,
         })
     }
@@ -251,9 +251,9 @@ impl ItemDetails {
             }
         }
         lines.extend(self.links.total_line());
-        lines.extend(self.fault.iter().map(|fault| diagnostic_text(fault)));
-        if !self.also.is_empty() {
-            let others: Vec<_> = self.also.iter().map(|id| encode_id(id)).collect();
+        lines.extend(self.diagnostic.iter().map(|text| diagnostic_text(text)));
+        if !self.other_ids.is_empty() {
+            let others: Vec<_> = self.other_ids.iter().map(|id| encode_id(id)).collect();
             lines.push(format!("The same ID also names {}", others.join(", ")));
         }
         lines
@@ -450,6 +450,6 @@ fn heading_line(id: &str, title: &str, version: &str, show: &ShowKeys<ItemKeys>)
     line
 }
 
-pub(super) fn diagnostic_text(fault: &str) -> String {
-    format!("Problem in the file: {}", encode_line(fault))
+pub(super) fn diagnostic_text(diagnostic: &str) -> String {
+    format!("Problem in the file: {}", encode_line(diagnostic))
 }

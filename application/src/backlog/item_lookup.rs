@@ -214,7 +214,7 @@ impl FileWarnings {
         metas: impl IntoIterator<Item = &'a Arc<DocumentMeta>>,
     ) {
         for meta in metas {
-            self.lines.extend(diagnostic_with_place(meta));
+            self.lines.extend(diagnostic_with_path(meta));
         }
     }
 
@@ -316,7 +316,7 @@ pub(crate) fn item_meta(meta: &DocumentMeta) -> Option<&ItemMeta> {
 }
 
 /// The diagnostic of an item's file as `<file>:<line>: <message>`.
-pub(crate) fn diagnostic_with_place(meta: &DocumentMeta) -> Option<String> {
+pub(crate) fn diagnostic_with_path(meta: &DocumentMeta) -> Option<String> {
     let diagnostic = meta.diagnostic.as_ref()?;
     let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: {}", meta.id, diagnostic.message))

@@ -76,7 +76,7 @@ impl Tool for ListEpics {
         let data = EpicPage { epics, total, next_cursor };
         let mut data = serde_json::to_value(&data).map_err(serialization_error)?;
         show.filter_list(&mut data["epics"]);
-        let mut reply = ToolAnswer::new(PageAnswer {
+        let mut answer = ToolAnswer::new(PageAnswer {
             heading: Box::new(move |shown| {
                 let epics = if total == 1 { "epic" } else { "epics" };
                 format!("{total} {epics}{}", showing(shown, total))
@@ -88,15 +88,15 @@ impl Tool for ListEpics {
                 Some(pages.cursor(&ItemPage::position(page.metadata.get(shown - 1)?)?))
             }),
         });
-        reply.add_notes(warnings.into_list());
+        answer.add_notes(warnings.into_list());
         if total == 0 {
             let all = ItemQuery::of_kind(ItemKind::Epic, 0);
             let all = backlog.list_items(&all).await?.0.total;
             let excluded = format!("No epic has this status; the total of all statuses is {all}.");
             let (ports, kinds) = (&context.ports, [DocumentKind::Item(ItemKind::Epic)]);
             let (caller, project) = (&call.caller, backlog.project);
-            add_reason(&mut reply, ports, caller, project, &kinds, &excluded).await?;
+            add_reason(&mut answer, ports, caller, project, &kinds, &excluded).await?;
         }
-        Ok(reply)
+        Ok(answer)
     }
 }

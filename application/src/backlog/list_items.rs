@@ -311,17 +311,17 @@ async fn list_backlog(
     let cursor_after =
         move |shown: usize| Some(pages.cursor(&order.position(metadata.get(shown - 1)?)?));
     let show = arguments.show.unwrap_or_default();
-    let mut reply = list.reply(nouns, &show, Box::new(cursor_after))?;
-    reply.add_notes(warnings.into_list());
+    let mut answer = list.answer(nouns, &show, Box::new(cursor_after))?;
+    answer.add_notes(warnings.into_list());
     if total == 0 {
         let all = ItemQuery::of_kind(kind, 0);
         let all = backlog.ports.documents.items(backlog.project, &all).await?.total;
         let excluded = excluded_note(nouns, all);
         let kinds = [DocumentKind::Item(kind)];
         let (ports, project) = (&context.ports, backlog.project);
-        add_reason(&mut reply, ports, &call.caller, project, &kinds, &excluded).await?;
+        add_reason(&mut answer, ports, &call.caller, project, &kinds, &excluded).await?;
     }
-    Ok(reply)
+    Ok(answer)
 }
 
 /// One and several items of a kind in sentences.
@@ -415,15 +415,15 @@ async fn list_entities(
     let positions = found.positions;
     let cursor_after = move |shown: usize| Some(pages.cursor(positions.get(shown - 1)?));
     let show = arguments.show.unwrap_or_default();
-    let mut reply = page.reply(nouns, &show, Box::new(cursor_after))?;
+    let mut answer = page.answer(nouns, &show, Box::new(cursor_after))?;
     let backlog = BacklogReader { ports, project: &project };
-    reply.add_notes(backlog.list_warnings(DocumentKind::Entity).await?.into_list());
+    answer.add_notes(backlog.list_warnings(DocumentKind::Entity).await?.into_list());
     if total == 0 {
         let kinds = [DocumentKind::Entity];
         let excluded = excluded_note(nouns, found.total_of_kind);
-        add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+        add_reason(&mut answer, ports, &call.caller, &project, &kinds, &excluded).await?;
     }
-    Ok(reply)
+    Ok(answer)
 }
 
 impl ListedItem {
@@ -506,7 +506,7 @@ impl ProgressView {
 }
 
 impl ListPage {
-    fn reply(
+    fn answer(
         self,
         [one, several]: [&'static str; 2],
         show: &ShowKeys<ListKeys>,

@@ -14,7 +14,7 @@ use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
 use super::item_lookup;
 use super::item_view::ItemRecord;
 use super::write_item::{ItemEffect, ItemUpdate};
-use crate::answers::answer::{ToolAnswer, reply};
+use crate::answers::answer::{ToolAnswer, text_answer};
 use crate::writes::change::LocalNames;
 
 // The arguments of both tools. (A doc comment would become part of the schema.)
@@ -103,10 +103,10 @@ impl RelationshipSpec {
         Ok(relationships)
     }
 
-    pub(super) fn reply(self, outcome: &str, record: &ItemRecord) -> Result<ToolAnswer> {
+    pub(super) fn answer(self, outcome: &str, record: &ItemRecord) -> Result<ToolAnswer> {
         let text = format!("{outcome}: {self} (version {})", &record.version[..8]);
         let (source, target) = (self.source.to_string(), self.target.to_string());
-        reply(text, &RelatedRecord { record, source, kind: self.kind.name(), target })
+        text_answer(text, &RelatedRecord { record, source, kind: self.kind.name(), target })
     }
 }
 

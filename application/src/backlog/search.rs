@@ -1,4 +1,4 @@
-//! The response of `search_global` and `search_requirements`.
+//! The answer of `search_global` and `search_requirements`.
 
 use std::collections::HashMap;
 
@@ -59,7 +59,7 @@ impl SearchPosition {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(super) struct SearchResponse {
+pub(super) struct SearchAnswer {
     pub(super) total: usize,
     pub(super) results: Vec<SearchResult>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,9 +110,9 @@ impl EntryKeys for ResultKeys {
         &["title", "type", "kind", "status", "superseded_by", "tags", "snippet", "score"];
 }
 
-/// A page of results, and the place of the page in all results.
+/// A page of results, and the position of the page in all results.
 pub(super) struct ResultPage {
-    pub(super) response: SearchResponse,
+    pub(super) found: SearchAnswer,
     /// Of the results, in their order.
     documents: Vec<DocumentId>,
     /// Number of results before the page.
@@ -136,38 +136,33 @@ impl ResultPage {
         let documents = hits.iter().map(|hit| hit.document.clone()).collect();
         let results = hits.into_iter().map(SearchResult::from_hit).collect();
         let incomplete = IncompleteReport::from_documents(&incomplete);
-        let response = SearchResponse { total, results, next_cursor, signals, pending, incomplete };
-        Ok(Self {
-            response,
-            documents,
-            offset: position.offset,
-            cursor_after: Box::new(cursor_after),
-        })
+        let found = SearchAnswer { total, results, next_cursor, signals, pending, incomplete };
+        Ok(Self { found, documents, offset: position.offset, cursor_after: Box::new(cursor_after) })
     }
 
     /// A page that was listed without a query.
     pub(super) fn listed(
-        response: SearchResponse,
+        found: SearchAnswer,
         offset: usize,
         cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
     ) -> Self {
-        Self { response, documents: Vec::new(), offset, cursor_after }
+        Self { found, documents: Vec::new(), offset, cursor_after }
     }
 
     /// Names the successors of superseded entities, by the ID of the document.
     pub(super) fn add_successors(&mut self, successors: &HashMap<DocumentId, String>) {
-        for (result, document) in self.response.results.iter_mut().zip(&self.documents) {
+        for (result, document) in self.found.results.iter_mut().zip(&self.documents) {
             result.superseded_by = successors.get(document).cloned();
         }
     }
 
     /// The text has a summary and a line for each result.
-    pub(super) fn reply(self, show: &ShowKeys<ResultKeys>) -> Result<ToolAnswer> {
-        let Self { response, offset, cursor_after, .. } = self;
-        let mut lines = Vec::with_capacity(response.results.len());
-        let has_snippets = response.results.len() <= MAX_SNIPPETS;
+    pub(super) fn answer(self, show: &ShowKeys<ResultKeys>) -> Result<ToolAnswer> {
+        let Self { found, offset, cursor_after, .. } = self;
+        let mut lines = Vec::with_capacity(found.results.len());
+        let has_snippets = found.results.len() <= MAX_SNIPPETS;
         let mut is_certain = true;
-        for result in &response.results {
+        for result in &found.results {
             let line = result.text_line(has_snippets, show);
             if is_certain && result.uncertain {
                 lines.push(format!("{UNCERTAIN_LINE}\n{line}"));
@@ -176,9 +171,9 @@ impl ResultPage {
             }
             is_certain = !result.uncertain;
         }
-        let mut data = serde_json::to_value(&response).map_err(serialization_error)?;
+        let mut data = serde_json::to_value(&found).map_err(serialization_error)?;
         show.filter_list(&mut data["results"]);
-        let total = response.total;
+        let total = found.total;
         let mut answer = ToolAnswer::new(PageAnswer {
             // The uncertain results of the last page are not in the total.
             heading: Box::new(move |shown| {
@@ -189,7 +184,7 @@ impl ResultPage {
             key: "results",
             cursor_after,
         });
-        answer.add_notes(response.incomplete.as_ref().map(IncompleteReport::text_line));
+        answer.add_notes(found.incomplete.as_ref().map(IncompleteReport::text_line));
         Ok(answer)
     }
 }

@@ -15,7 +15,7 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
 use super::item_lookup::{self, BacklogReader, FileWarnings};
-use super::search::{ResultKeys, ResultPage, SearchPosition, SearchResponse, SearchResult};
+use super::search::{ResultKeys, ResultPage, SearchAnswer, SearchPosition, SearchResult};
 use crate::ToolContext;
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, add_reason, explain_hits};
@@ -51,7 +51,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for SearchRequirements {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, SearchResponse>(
+        read_tool::<Arguments, SearchAnswer>(
             "search_requirements",
             "Search requirements",
             "Searches requirements of the backlog by meaning and words, filtered by status, \
@@ -76,15 +76,15 @@ impl Tool for SearchRequirements {
         let cursor = arguments.cursor.as_ref();
         let Some(text) = text else {
             let (page, warnings) = filters.read_page(backlog, pages, cursor, limit).await?;
-            let is_empty = page.response.total == 0;
-            let mut reply = page.reply(&show)?;
-            reply.add_notes(warnings.into_list());
+            let is_empty = page.found.total == 0;
+            let mut answer = page.answer(&show)?;
+            answer.add_notes(warnings.into_list());
             if is_empty {
                 let excluded = "No requirement matches these filters.";
                 let (caller, project) = (&call.caller, backlog.project);
-                add_reason(&mut reply, backlog.ports, caller, project, &kinds, excluded).await?;
+                add_reason(&mut answer, backlog.ports, caller, project, &kinds, excluded).await?;
             }
-            return Ok(reply);
+            return Ok(answer);
         };
         let position = SearchPosition::read(&pages, cursor)?;
         let query = SearchQuery {
@@ -102,11 +102,11 @@ impl Tool for SearchRequirements {
             .search(&context.server_ports, backlog.project, &query, observer)
             .await?;
         let found = HitCounts::of_page(&page, &query);
-        let mut reply = ResultPage::from_hits(page, position, pages)?.reply(&show)?;
+        let mut answer = ResultPage::from_hits(page, position, pages)?.answer(&show)?;
         let excluded = "No requirement matches the query and the filters.";
         let (caller, project) = (&call.caller, backlog.project);
-        explain_hits(&mut reply, backlog.ports, caller, project, &kinds, found, excluded).await?;
-        Ok(reply)
+        explain_hits(&mut answer, backlog.ports, caller, project, &kinds, found, excluded).await?;
+        Ok(answer)
     }
 }
 
@@ -186,13 +186,12 @@ impl RequirementFilters {
         }
         let next_cursor = next.map(|next| pages.cursor(&(next, offset + metadata.len())));
         let (signals, incomplete) = (Vec::new(), None);
-        let response =
-            SearchResponse { total, results, next_cursor, signals, pending: 0, incomplete };
+        let answer = SearchAnswer { total, results, next_cursor, signals, pending: 0, incomplete };
         let cursor_after = move |shown: usize| {
             let position = ItemPage::position(metadata.get(shown - 1)?)?;
             Some(pages.cursor(&(position, offset + shown)))
         };
-        Ok((ResultPage::listed(response, offset, Box::new(cursor_after)), warnings))
+        Ok((ResultPage::listed(answer, offset, Box::new(cursor_after)), warnings))
     }
 }
 

@@ -21,7 +21,7 @@ use super::arguments::ItemTarget;
 use super::item_lookup::{self, BacklogReader};
 use super::item_view;
 use super::relationship::RelationshipSpec;
-use crate::answers::answer::reply;
+use crate::answers::answer::text_answer;
 use crate::tools::tool::{nothing_to_change_error, write_tool};
 use crate::writes::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
@@ -231,7 +231,7 @@ impl ChangePlan for CreationPlan {
     }
 }
 
-/// The decision on an item whose reply is its record.
+/// The decision on an item whose answer is its record.
 fn item_decision(
     action: Action,
     id: DocumentId,
@@ -248,7 +248,7 @@ fn item_decision(
     };
     let render = move |document: &Document| {
         let record = item_view::written_record(&project, document, kind, at, parsed)?;
-        reply(item_view::outcome_line(outcome, kind, &record), &record)
+        text_answer(item_view::outcome_line(outcome, kind, &record), &record)
     };
     Decision { action, id, render: Box::new(render) }
 }
@@ -355,7 +355,7 @@ impl UpdatePlan {
 }
 
 impl UpdatePlan {
-    /// Stages the edited item. Returns it parsed, because both the guard and the reply need that.
+    /// Stages the edited item. Returns it parsed, because both the guard and the answer need that.
     fn put(
         &self,
         state: &mut CommitState<'_>,
@@ -447,7 +447,7 @@ impl ChangePlan for UpdatePlan {
         };
         let render = move |document: &Document| {
             let record = item_view::written_record(&project, document, reference.kind, at, parsed)?;
-            relationship.reply(outcome, &record)
+            relationship.answer(outcome, &record)
         };
         Ok(Some(Decision { action, id, render: Box::new(render) }))
     }

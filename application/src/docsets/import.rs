@@ -44,8 +44,8 @@ pub async fn import(
     let configuration =
         DocsetConfig::parse(&text, &folder).map_err(|problems| refusal(&problems))?;
     // A user who imports a file can correct it first.
-    if !configuration.faults.is_empty() {
-        return Err(refusal(&configuration.faults));
+    if !configuration.docset_errors.is_empty() {
+        return Err(refusal(&configuration.docset_errors));
     }
     let id = DocumentId::docsets();
     let reads = ReadSet::of_documents(vec![id.clone()]);

@@ -37,7 +37,7 @@ struct InvalidDocset<'a> {
     /// Null if the file has none.
     #[schemars(required, extend("type" = ["string", "null"]))]
     name: Option<&'a str>,
-    /// The problem and its place in the file.
+    /// The problem with its line in the file.
     error: String,
 }
 
@@ -80,8 +80,8 @@ impl Tool for ListDocsets {
 pub(super) fn render_list(configuration: DocsetConfig, version: Version) -> Result<LoadedConfig> {
     let mut docsets: Vec<ListedDocset<'_>> = Vec::new();
     docsets.extend(configuration.docsets.iter().map(docset_item).map(ListedDocset::Usable));
-    for fault in &configuration.faults {
-        let (name, error) = (configuration.faulty_name(fault), format_diagnostic(fault));
+    for error in &configuration.docset_errors {
+        let (name, error) = (configuration.invalid_name(error), format_diagnostic(error));
         docsets.push(ListedDocset::Faulty(InvalidDocset { name, error }));
     }
     let answer = DocsetList { docsets };

@@ -90,7 +90,7 @@ impl ConfigCache {
         let outcome: ConfigOutcome = match document.text() {
             Err(problem) => Err(format!("{CONFIG_PATH}: {problem}; {RELOAD_HINT}.").into()),
             Ok(text) => match DocsetConfig::parse(text, &folder) {
-                Err(diagnostics) => Err(faults_message(&diagnostics).into()),
+                Err(diagnostics) => Err(errors_message(&diagnostics).into()),
                 Ok(configuration) => {
                     render_list(configuration, document.version).map(Arc::new).map(Ok)?
                 }
@@ -152,13 +152,13 @@ fn first_diagnostics(diagnostics: &[Diagnostic]) -> String {
     lines.join("\n")
 }
 
-fn faults_message(diagnostics: &[Diagnostic]) -> String {
+fn errors_message(diagnostics: &[Diagnostic]) -> String {
     format!("{}\nFix the file; {RELOAD_HINT}.", first_diagnostics(diagnostics))
 }
 
-/// The error for a docset with faults.
-fn faulty_config(faults: &[Diagnostic]) -> Error {
-    unusable_config(&faults_message(faults))
+/// The error for a docset with errors.
+fn invalid_config(errors: &[Diagnostic]) -> Error {
+    unusable_config(&errors_message(errors))
 }
 
 fn unusable_config(message: &str) -> Error {
@@ -168,7 +168,7 @@ fn unusable_config(message: &str) -> Error {
 /// The error for a project without a configuration. Remote callers do not see its folder's path.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
     // A path of the server's machine is of no use to a remote caller.
-    let (place, file) = match caller.scope {
+    let (folders, file) = match caller.scope {
         ProjectScope::Anywhere => {
             (format!("{folder} or a folder above it"), format!("{folder}/{CONFIG_PATH}"))
         }
@@ -177,7 +177,7 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
         }
     };
     let message = format!(
-        "No docsets are configured: there is no {CONFIG_PATH} in {place}.\nCreate {file}, for \
+        "No docsets are configured: there is no {CONFIG_PATH} in {folders}.\nCreate {file}, for \
          example with `docsets: {{react: {{version: \"18.2\"}}}}`, and copy the documentation to \
          .knowledge/docs/react-18.2/; the next call reads it."
     );

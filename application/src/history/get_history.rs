@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::word_diff::word_diff;
 use super::{HistoryTarget, VersionText, find_target, find_version, note_text};
 use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, reply_with_body, serialization_error};
+use crate::answers::answer::{ToolAnswer, body_answer, serialization_error};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::backlog::item_lookup::document_text;
 use crate::tools::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
@@ -214,7 +214,7 @@ impl HistoryPosition {
     fn shown_entries(&self, versions: &[VersionRecord]) -> Result<usize> {
         let Some(ShownEntry { index, version, at }) = &self.last else { return Ok(0) };
         let is_last = |entry: &VersionRecord| entry.version == *version && entry.at == *at;
-        // New entries are in front, so the search begins at the old place.
+        // New entries are in front, so the search begins at the old position.
         let found = versions.iter().skip(*index).position(is_last).map(|found| index + found);
         found.map(|found| found + 1).ok_or_else(|| {
             let message = "cursor: the history has changed since the previous page; list it again \
@@ -243,7 +243,7 @@ fn show_version(target: HistoryTarget, found: &VersionText) -> Result<ToolAnswer
     };
     let name = encode_id(&answer.reference);
     let text = format!("{name} at version {}:\n\n{body}", found.version);
-    reply_with_notes(text, &answer, target.notes)
+    answer_with_notes(text, &answer, target.notes)
 }
 
 fn compare_versions(
@@ -267,17 +267,13 @@ fn compare_versions(
         text: None,
         difference: Some(difference),
     };
-    reply_with_notes(text, &answer, target.notes)
+    answer_with_notes(text, &answer, target.notes)
 }
 
-fn reply_with_notes(
-    text: String,
-    answer: &HistoryAnswer,
-    notes: Vec<String>,
-) -> Result<ToolAnswer> {
-    let mut reply = reply_with_body(text, answer)?;
-    reply.add_notes(notes);
-    Ok(reply)
+fn answer_with_notes(text: String, data: &HistoryAnswer, notes: Vec<String>) -> Result<ToolAnswer> {
+    let mut answer = body_answer(text, data)?;
+    answer.add_notes(notes);
+    Ok(answer)
 }
 
 impl VersionRecord {

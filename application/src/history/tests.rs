@@ -179,8 +179,9 @@ async fn history_of_a_requirement_is_that_of_its_section() {
         (answer["versions"].as_array().unwrap().len(), &answer["notes"]),
         (1, &json!([note]))
     );
-    let reply = testing.call("get_history", json!({ "reference": "general:2.1" })).await.unwrap();
-    assert!(reply.text.ends_with(&format!("\n\nNote: {note}")), "{}", reply.text);
+    let rendered =
+        testing.call("get_history", json!({ "reference": "general:2.1" })).await.unwrap();
+    assert!(rendered.text.ends_with(&format!("\n\nNote: {note}")), "{}", rendered.text);
     // A set that is turned off is not read.
     let mut ports: ApplicationPorts = testing.ports();
     ports.settings.toolsets = vec![Toolset::Backlog];

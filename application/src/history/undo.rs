@@ -29,7 +29,7 @@ use super::changed_document::{
 use super::get_history::VersionRecord;
 use super::rule_undo::restore_rule;
 use super::{HistoryTarget, find_target, find_version};
-use crate::answers::answer::{ToolAnswer, reply};
+use crate::answers::answer::{ToolAnswer, text_answer};
 use crate::backlog::delete_item::{depends_on, link_kinds, list_reasons};
 use crate::sections::{rule_change, section_list_change};
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
@@ -451,7 +451,7 @@ impl Restoration {
         }
         let project = self.project.to_string();
         let answer = UndoAnswer { project, dry_run: is_dry_run, undone, documents };
-        let mut answer = reply(lines.join("\n"), &answer)?;
+        let mut answer = text_answer(lines.join("\n"), &answer)?;
         answer.add_notes(self.note.clone());
         Ok(answer)
     }

@@ -13,7 +13,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
-use crate::answers::answer::reply;
+use crate::answers::answer::text_answer;
 use crate::backlog::delete_item::{DeletedItem, added_link_error, list_reasons};
 use crate::backlog::item_lookup::document_text;
 use crate::writes::change::{Action, ChangePlan, Claim, CommitState, Decision, PlanContext};
@@ -144,7 +144,7 @@ impl ChangePlan for EntityDeletion {
         let kind = entity.kind;
         let render = move |tombstone: &Document| {
             let item = DeletedItem { version: tombstone.version.to_string(), ..item };
-            reply(item.render_text(&kind), &item)
+            text_answer(item.render_text(&kind), &item)
         };
         let id = id.tombstone();
         Ok(Some(Decision { action: Action::Delete, id, render: Box::new(render) }))

@@ -22,7 +22,7 @@ pub(crate) struct EntityQuery {
     pub(crate) limit: usize,
 }
 
-/// The place of an entity in a list: the value that is compared first, ID and document name.
+/// The position of an entity in a list: the value that is compared first, ID and document name.
 pub(crate) type EntityPosition = (String, String, String);
 
 #[derive(Debug, Default)]

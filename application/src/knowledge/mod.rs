@@ -52,7 +52,7 @@ pub(crate) async fn find_kind(
 // schema.)
 #[derive(Serialize, JsonSchema)]
 struct CutReport {
-    /// True if parts of the response were cut.
+    /// True if parts of the answer were cut.
     truncated: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]

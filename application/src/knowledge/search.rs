@@ -164,12 +164,12 @@ impl Tool for SearchTool {
         let incomplete = IncompleteReport::from_documents(&found.incomplete);
         let counts = HitCounts::of_page(&found, &query);
         let SearchHits { total, signals, pending, .. } = found;
-        let answer = SearchAnswer { hits, offset, total, signals, pending, incomplete, show };
-        let mut reply = ToolAnswer::new(answer);
+        let found = SearchAnswer { hits, offset, total, signals, pending, incomplete, show };
+        let mut answer = ToolAnswer::new(found);
         let excluded = "No text matches the query, the kind and the status.";
         let caller = &call.caller;
-        explain_hits(&mut reply, ports, caller, &project, &documents, counts, excluded).await?;
-        Ok(reply)
+        explain_hits(&mut answer, ports, caller, &project, &documents, counts, excluded).await?;
+        Ok(answer)
     }
 }
 

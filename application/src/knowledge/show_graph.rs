@@ -116,13 +116,13 @@ impl Tool for GraphTool {
         }
         let label = address.read_label(context).await?;
         let has_links = !outgoing.is_empty() || !incoming.is_empty();
-        let mut reply = ToolAnswer::new(GraphAnswer { label, outgoing, incoming, show });
+        let mut answer = ToolAnswer::new(GraphAnswer { label, outgoing, incoming, show });
         if !has_links {
-            reply.add_notes(["It has no links.".to_owned()]);
+            answer.add_notes(["It has no links.".to_owned()]);
         }
-        reply.add_shown(FieldValue::links_of(call.caller.project.as_str(), &address.target));
-        reply.add_notes(warnings.into_list());
-        Ok(reply)
+        answer.add_shown(FieldValue::links_of(call.caller.project.as_str(), &address.target));
+        answer.add_notes(warnings.into_list());
+        Ok(answer)
     }
 }
 

@@ -104,12 +104,12 @@ impl Tool for SyncTool {
             unchanged: difference.unchanged,
             warnings: list_warnings(&*ports.documents, &project, import.warnings).await?,
         };
-        let mut reply = ToolAnswer::new(report);
+        let mut answer = ToolAnswer::new(report);
         if scanned == 0 {
             let (kinds, excluded) = ([DocumentKind::Entity], "There are no entities.");
-            add_reason(&mut reply, ports, &call.caller, &project, &kinds, excluded).await?;
+            add_reason(&mut answer, ports, &call.caller, &project, &kinds, excluded).await?;
         }
-        Ok(reply)
+        Ok(answer)
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, json_reply};
+use crate::answers::answer::{ToolAnswer, json_answer};
 use crate::answers::empty_answer::{add_reason, note_unimported};
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
@@ -87,12 +87,12 @@ impl Tool for TagsTool {
         let of_kind = kind.as_ref().map(|kind| format!(" of kind {kind}")).unwrap_or_default();
         if arguments.untagged {
             let untagged = ports.documents.untagged(&project, kind, MAX_PAGE_ITEMS).await?;
-            let mut reply = untagged_reply(&untagged)?;
+            let mut answer = untagged_answer(&untagged)?;
             if untagged.total == 0 {
                 let excluded = format!("Every entity{of_kind} has a tag.");
-                add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+                add_reason(&mut answer, ports, &call.caller, &project, &kinds, &excluded).await?;
             }
-            return Ok(reply);
+            return Ok(answer);
         }
         let counts = sort_tags(ports.documents.tag_counts(&project, kind).await?);
         let mut tags = Vec::with_capacity(counts.len());
@@ -100,18 +100,18 @@ impl Tool for TagsTool {
             tags.push(TagCount { tag, count: *count });
         }
         let report = TagReport { total: tags.len(), tags: Some(tags), items: None };
-        let mut reply = json_reply(&report)?;
+        let mut answer = json_answer(&report)?;
         if counts.is_empty() {
             let excluded = format!("No entity{of_kind} has a tag.");
-            add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+            add_reason(&mut answer, ports, &call.caller, &project, &kinds, &excluded).await?;
         } else {
-            note_unimported(&mut reply, ports, &project, &kinds).await?;
+            note_unimported(&mut answer, ports, &project, &kinds).await?;
         }
-        Ok(reply)
+        Ok(answer)
     }
 }
 
-fn untagged_reply(untagged: &UntaggedList) -> Result<ToolAnswer> {
+fn untagged_answer(untagged: &UntaggedList) -> Result<ToolAnswer> {
     let mut items = Vec::with_capacity(untagged.metadata.len());
     for meta in &untagged.metadata {
         let Some(entity) = &meta.entity else { continue };
@@ -124,10 +124,10 @@ fn untagged_reply(untagged: &UntaggedList) -> Result<ToolAnswer> {
         });
     }
     let (listed, total) = (items.len(), untagged.total);
-    let mut reply = json_reply(&TagReport { total, tags: None, items: Some(items) })?;
+    let mut answer = json_answer(&TagReport { total, tags: None, items: Some(items) })?;
     if listed < total {
         let note = format!("Showing the first {listed} of {total}; tag these to see the rest.");
-        reply.add_notes(vec![note]);
+        answer.add_notes(vec![note]);
     }
-    Ok(reply)
+    Ok(answer)
 }

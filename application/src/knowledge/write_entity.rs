@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::Repo;
 use crate::ToolContext;
 use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
-use crate::answers::answer::{ToolAnswer, reply};
+use crate::answers::answer::{ToolAnswer, text_answer};
 use crate::backlog::item_lookup::document_text;
 use crate::writes::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
@@ -98,7 +98,7 @@ struct EntityRecord<'a> {
     version: String,
 }
 
-/// The decision on an entity whose reply is a sentence and its record.
+/// The decision on an entity whose answer is a sentence and its record.
 fn entity_decision(action: Action, id: DocumentId, project: &ProjectKey) -> Decision {
     let project = project.clone();
     let done = match action {
@@ -122,7 +122,7 @@ fn render_written(done: &str, project: &ProjectKey, document: &Document) -> Resu
     };
     let EntityRecord { kind, id, version, .. } = &record;
     let (kind, id) = (encode_line(kind), encode_id(id));
-    reply(format!("{done} {kind} {id} (version {})", &version[..8]), &record)
+    text_answer(format!("{done} {kind} {id} (version {})", &version[..8]), &record)
 }
 
 /// Warnings about a status and relations that are probably misspelled.

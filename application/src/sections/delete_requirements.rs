@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::answers::answer::{ToolAnswer, body_answer};
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
 use crate::writes::transaction::{commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
@@ -92,7 +92,7 @@ Returns the deleted requirement text, or an error if not found.",
             text: deleted.text,
             version: version.map(|version| version.to_string()),
         };
-        let mut answer = reply_with_body(deleted.requirement, &details)?;
+        let mut answer = body_answer(deleted.requirement, &details)?;
         let label = super::section_label(&project, key.as_str());
         let index = &details.index;
         answer.add_notes([if let Some(version) = &details.version {

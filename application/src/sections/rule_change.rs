@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, reply};
+use crate::answers::answer::{ToolAnswer, text_answer};
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{Action, Change, ChangePlan, CommitState, Decision, PlanContext};
 
@@ -186,7 +186,7 @@ impl ChangePlan for RulePlan {
 
 /// The answer of a change that is committed alone, which no tool does.
 fn render_written(document: &Document) -> Result<ToolAnswer> {
-    reply(format!("Changed {}", document.id), &document.version.to_string())
+    text_answer(format!("Changed {}", document.id), &document.version.to_string())
 }
 
 /// A rule that a change wrote or deleted.

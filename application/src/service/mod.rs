@@ -14,8 +14,8 @@ use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
-    PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
-    ToolService, ToolSpec, UNKNOWN_METHOD,
+    PromptSpec, RenderedAnswer, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec,
+    ToolCall, ToolService, ToolSpec, UNKNOWN_METHOD,
 };
 use tracing::Instrument;
 
@@ -109,14 +109,18 @@ impl Application {
     }
 
     /// Finds the tool, authorizes the caller and calls it.
-    async fn dispatch(&self, context: &mut ToolContext, mut call: ToolCall) -> Result<ToolReply> {
+    async fn dispatch(
+        &self,
+        context: &mut ToolContext,
+        mut call: ToolCall,
+    ) -> Result<RenderedAnswer> {
         let Some((spec, handler)) = self.context.find_tool(&call.name) else {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let ports = &self.context.ports;
         self.context.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
-        // A read may run twice, so its response need not be stored.
+        // A read may run twice, so its answer need not be stored.
         let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let format = call.answer_format;
         let guard = CallGuard::new(context, &call.caller, &call.caller.project);
@@ -133,18 +137,18 @@ impl Application {
             return answer.render_shown(format, limit, guard.is_on().then_some((&guard, spec)));
         };
         let store = &*ports.idempotency;
-        // A retry waits for the first attempt, so that it finds the stored response.
+        // A retry waits for the first attempt, so that it finds the stored answer.
         let _key_guard = self.context.key_locks.lock_key(&key.key).await;
         let audit = context.audit.clone();
-        let mark_replayed = |reply: ToolReply| {
+        let mark_replayed = |rendered: RenderedAnswer| {
             if let Some(audit) = &audit {
                 audit.mark_replayed();
             }
-            answer::in_format(reply, format)
+            answer::in_format(rendered, format)
         };
         let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
-        if let Some(reply) = replayed {
-            return Ok(mark_replayed(reply));
+        if let Some(rendered) = replayed {
+            return Ok(mark_replayed(rendered));
         }
         // The commit stores the key together with the change.
         context.idempotency_key = Some(key.clone());
@@ -154,10 +158,10 @@ impl Application {
         match outcome {
             Ok(answer) => {
                 // A retry may ask for data, even if this call does not.
-                let reply = answer.render_stored(limit)?;
-                guard.note_answer(spec, format, &reply.data);
-                idempotency::save_response(store, &key, &reply).await;
-                Ok(answer::in_format(reply, format))
+                let rendered = answer.render_stored(limit)?;
+                guard.note_answer(spec, format, &rendered.data);
+                idempotency::save_answer(store, &key, &rendered).await;
+                Ok(answer::in_format(rendered, format))
             }
             // Another server may have done the same write first: a deleted item, for example, is
             // not found again. The key also decides whether a write of unknown outcome is stored.
@@ -205,7 +209,7 @@ async fn run_tool(
     let caller = Arc::clone(&call.caller);
     match tool.call(context, spec, call).await {
         Err(error) => Err(address::name_right_tool(context, &caller, spec, error).await),
-        reply => reply,
+        answer => answer,
     }
 }
 
@@ -218,7 +222,7 @@ fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRe
 
 #[async_trait]
 impl ToolService for Application {
-    async fn call(&self, mut call: ToolCall) -> Result<ToolReply> {
+    async fn call(&self, mut call: ToolCall) -> Result<RenderedAnswer> {
         if let Some((spec, _)) = self.context.find_tool(&call.name) {
             arguments::normalize(&mut call.arguments, spec);
         }

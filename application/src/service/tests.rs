@@ -239,8 +239,8 @@ impl IdempotencyStore for LateKeys {
         self.store.find_record(key).await
     }
 
-    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
-        self.store.save_response(key, response).await
+    async fn save_answer(&self, key: &str, answer: String) -> StoreResult<()> {
+        self.store.save_answer(key, answer).await
     }
 
     async fn expire_records(&self, oldest: Timestamp) -> StoreResult<()> {

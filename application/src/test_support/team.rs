@@ -13,8 +13,8 @@ use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, C
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::service::{
-    AnswerFormat, ApplicationService, ListRequest, NoProgress, ResourcePage, ResourceRequest,
-    ToolCall, ToolReply, ToolService,
+    AnswerFormat, ApplicationService, ListRequest, NoProgress, RenderedAnswer, ResourcePage,
+    ResourceRequest, ToolCall, ToolService,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -139,7 +139,7 @@ impl TestTeam {
         name: &str,
         arguments: Value,
         key: Option<&str>,
-    ) -> Result<ToolReply> {
+    ) -> Result<RenderedAnswer> {
         let call = ToolCall {
             caller: Arc::clone(caller),
             correlation_id: "call-1".to_owned(),
@@ -166,7 +166,11 @@ impl TestTeam {
         self.application.resources(request).await
     }
 
-    pub(crate) async fn epic(&self, caller: &Arc<Caller>, key: Option<&str>) -> Result<ToolReply> {
+    pub(crate) async fn epic(
+        &self,
+        caller: &Arc<Caller>,
+        key: Option<&str>,
+    ) -> Result<RenderedAnswer> {
         let arguments = json!({ "title": "An epic", "priority": 2 });
         self.call(caller, "create_epic", arguments, key).await
     }

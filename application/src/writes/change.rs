@@ -150,7 +150,7 @@ pub(crate) enum Action {
     Delete,
 }
 
-/// Renders the reply of a single tool from the final document.
+/// Renders the answer of a single tool from the final document.
 pub(crate) type RenderFn = Box<dyn FnOnce(&Document) -> Result<ToolAnswer> + Send>;
 
 /// The result of [`ChangePlan::decide`].

@@ -39,9 +39,9 @@ impl AcceptedLoss {
 }
 
 /// The error of a storage that has all its commits.
-pub fn nothing_to_accept(place: &str) -> StoreError {
+pub fn nothing_to_accept(subject: &str) -> StoreError {
     let reason = "has all its commits, so there is no loss to accept; start the server";
-    StoreError::Refused { place: place.to_owned(), reason: reason.to_owned() }
+    StoreError::Refused { subject: subject.to_owned(), reason: reason.to_owned() }
 }
 
 /// A text may mention a number that was never issued. Above this limit it would use up the

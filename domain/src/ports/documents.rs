@@ -160,7 +160,6 @@ pub trait DocumentRepository: Send + Sync {
     /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the same
     /// reference (`lookup_returns_all_claims_of_a_reference`). The result reflects every commit
     /// (`lookup_reflects_every_commit`).
-    #[operation = "named"]
     async fn lookup(
         &self,
         project: &ProjectKey,
@@ -173,7 +172,6 @@ pub trait DocumentRepository: Send + Sync {
     /// are entities, items and sections (`mentions_in_sections_are_backlinks`). Targets share the
     /// metadata of a document (`backlinks_of_several_targets_share_metadata`). The result reflects
     /// every commit (`backlinks_reflect_every_commit`).
-    #[operation = "linking"]
     async fn backlinks(
         &self,
         project: &ProjectKey,
@@ -213,7 +211,6 @@ pub trait DocumentRepository: Send + Sync {
     /// (`position_of_another_writer_is_a_reset`). A storage may start its history with the first
     /// call, so a new reader calls this method first and then reads all documents. The result may
     /// contain deleted documents that the caller has never read.
-    #[operation = "changes"]
     async fn changes_since(
         &self,
         project: &ProjectKey,

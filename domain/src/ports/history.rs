@@ -65,7 +65,7 @@ pub trait DocumentHistory: Send + Sync {
     ///
     /// The entries stay, and the audit row is appended in the same transaction. The present text
     /// cannot be purged: naming its version is an error (`present_text_is_never_purged`). The
-    /// stored responses of all writes are erased as well, because they may quote the text
+    /// stored answers of all writes are erased as well, because they may quote the text
     /// (`purge_erases_stored_responses`). Files fail if commits of Git have earlier texts, after
     /// erasing the ones that are not committed.
     async fn purge_history(

@@ -1,6 +1,6 @@
 //! Port of a storage for idempotency keys: a write that is sent twice happens once.
 //!
-//! A commit stores the key in the same transaction as its change. The response is added when the
+//! A commit stores the key in the same transaction as its change. The answer is added when the
 //! application has it, and then returned for every repeated request.
 
 use std::sync::Arc;
@@ -21,12 +21,10 @@ pub trait IdempotencyStore: Send + Sync {
     /// Returns the record of a key. A commit with the key of a valid record changes nothing and
     /// fails with [`super::store_error::StoreError::Repeated`] (`keys_are_used_once`). A commit
     /// without changes stores no record (`idempotency_key_needs_a_change`).
-    #[operation = "earlier"]
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>>;
 
-    /// Adds the response to a record, durably (`response_is_stored`). Unknown keys are ignored.
-    #[operation = "keep"]
-    async fn save_response(&self, key: &str, response: String) -> StoreResult<()>;
+    /// Adds the answer to a record, durably (`answer_is_stored`). Unknown keys are ignored.
+    async fn save_answer(&self, key: &str, answer: String) -> StoreResult<()>;
 
     /// Deletes the records of all writes before this time (`old_idempotency_keys_expire`).
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()>;
@@ -66,7 +64,7 @@ pub struct IdempotencyRecord {
     pub at: Timestamp,
     /// The documents that the write changed.
     pub targets: Vec<AuditTarget>,
-    /// The serialized response; `None` if the process ended before it was stored.
+    /// The serialized answer; `None` if the process ended before it was stored.
     pub answer: Option<Arc<str>>,
 }
 

@@ -221,7 +221,8 @@ impl ItemOrder {
     /// Removes all but the first candidates, without sorting.
     fn keep_first(self, found: &mut Vec<Candidate>, count: usize) {
         if found.len() > count {
-            found.select_nth_unstable_by(count, |a, b| self.compare(&a.place(), &b.place()));
+            found
+                .select_nth_unstable_by(count, |a, b| self.compare(&a.order_key(), &b.order_key()));
             found.truncate(count);
         }
     }
@@ -275,7 +276,7 @@ impl Candidate {
         Self { value, ..self }
     }
 
-    fn place(&self) -> (&String, &ItemSortKey, &String) {
+    fn order_key(&self) -> (&String, &ItemSortKey, &String) {
         (&self.value, &self.key, &self.meta.id.name)
     }
 
@@ -284,7 +285,7 @@ impl Candidate {
     }
 }
 
-/// The place of an item in a list: the value of the [`SortField`], empty for the order of all
+/// The position of an item in a list: the value of the [`SortField`], empty for the order of all
 /// lists; its sort key in the order of all lists; its document's name.
 pub type ItemPosition = (String, ItemSortKey, String);
 
@@ -365,7 +366,7 @@ impl ItemPage {
             page.total += 1;
             let candidate = candidate.with_value(order.field);
             let is_listed = query.after.as_ref().is_none_or(|(value, key, name)| {
-                order.is_after(&candidate.place(), &(value, key, name))
+                order.is_after(&candidate.order_key(), &(value, key, name))
             });
             if is_listed {
                 found.push(candidate);
@@ -377,7 +378,7 @@ impl ItemPage {
         }
         // One more, to find out whether there are more.
         order.keep_first(&mut found, query.limit + 1);
-        found.sort_unstable_by(|a, b| order.compare(&a.place(), &b.place()));
+        found.sort_unstable_by(|a, b| order.compare(&a.order_key(), &b.order_key()));
         let has_more = found.len() > query.limit;
         found.truncate(query.limit);
         page.next = found.last().filter(|_| has_more).map(Candidate::position);

@@ -1,8 +1,7 @@
 //! Ports: the interfaces between the application and its adapters.
 //!
-//! Transports call [`service`] and [`authenticator`], which the application implements. Adapters
-//! implement all other ports. A method that is asynchronous may do I/O; no port exposes a driver, a
-//! protocol or an open transaction.
+//! A method that is asynchronous may do I/O; no port exposes a driver, a protocol or an open
+//! transaction.
 
 pub mod accepted_loss;
 pub mod administration;

@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind};
 
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
 
-/// The error of a storage. `place` is a path relative to the project; no message contains an
-/// absolute path.
+/// The error of a storage. `subject` is the file, document or storage that it is about: a path
+/// relative to the project, because no message contains an absolute path, or a name.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The error that the decision of a commit returned. The caller gets it unchanged.
@@ -24,14 +24,14 @@ pub enum StoreError {
     Busy { reason: String },
     /// No permission, no space, a missing folder or another version. The reason says whether
     /// something was written.
-    #[error("{place}: {reason}")]
-    Unavailable { place: String, reason: String, source: Option<std::io::Error> },
+    #[error("{subject}: {reason}")]
+    Unavailable { subject: String, reason: String, source: Option<std::io::Error> },
     /// The path leaves the project or is not a regular file. It was neither read nor changed.
-    #[error("{place}: {reason}")]
-    Refused { place: String, reason: String },
+    #[error("{subject}: {reason}")]
+    Refused { subject: String, reason: String },
     /// The content is invalid.
-    #[error("{place}: {reason}")]
-    Unreadable { place: String, reason: String },
+    #[error("{subject}: {reason}")]
+    Unreadable { subject: String, reason: String },
     /// A bug.
     #[error("{0}")]
     Internal(String),
@@ -39,13 +39,13 @@ pub enum StoreError {
 
 impl StoreError {
     /// The error for a database that another version of Reqlore wrote, maybe while it was open.
-    pub fn other_format(place: &str, found: impl Display, supported: impl Display) -> Self {
+    pub fn other_format(subject: &str, found: impl Display, supported: impl Display) -> Self {
         let reason = format!(
             "was written by another version of Reqlore (format {found}, supported: {supported}); \
              use that version, or make a backup with it and `reqlore restore` it into an empty \
              storage"
         );
-        Self::Unavailable { place: place.to_owned(), reason, source: None }
+        Self::Unavailable { subject: subject.to_owned(), reason, source: None }
     }
 
     /// The same error for another commit of the same group. [`StoreError::Decided`] becomes
@@ -57,16 +57,16 @@ impl StoreError {
             Self::Decided(error) => Self::Internal(error.to_string()),
             Self::Repeated(record) => Self::Repeated(record.clone()),
             Self::Busy { reason } => Self::Busy { reason: reason.clone() },
-            Self::Unavailable { place, reason, source } => Self::Unavailable {
-                place: place.clone(),
+            Self::Unavailable { subject, reason, source } => Self::Unavailable {
+                subject: subject.clone(),
                 reason: reason.clone(),
                 source: source.as_ref().map(clone_io_error),
             },
-            Self::Refused { place, reason } => {
-                Self::Refused { place: place.clone(), reason: reason.clone() }
+            Self::Refused { subject, reason } => {
+                Self::Refused { subject: subject.clone(), reason: reason.clone() }
             }
-            Self::Unreadable { place, reason } => {
-                Self::Unreadable { place: place.clone(), reason: reason.clone() }
+            Self::Unreadable { subject, reason } => {
+                Self::Unreadable { subject: subject.clone(), reason: reason.clone() }
             }
             Self::Internal(message) => Self::Internal(message.clone()),
         }

@@ -96,7 +96,7 @@ impl AuditScope {
         self.written.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the call returned the stored response of an earlier one.
+    /// Records that the call returned the stored answer of an earlier one.
     pub fn mark_replayed(&self) {
         self.replayed.store(true, Ordering::Relaxed);
     }

@@ -253,10 +253,10 @@ pub async fn idempotency_key_needs_a_change(s: &Storage) {
     put(s, "a", Some("one"), keyed('k', "r", 0)).await.unwrap();
 }
 
-pub async fn response_is_stored(s: &Storage) {
+pub async fn answer_is_stored(s: &Storage) {
     put(s, "a", Some("one"), keyed('k', "r", 0)).await.unwrap();
-    s.store.save_response(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
-    s.store.save_response(&"u".repeat(32), "an unknown key".to_owned()).await.unwrap();
+    s.store.save_answer(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
+    s.store.save_answer(&"u".repeat(32), "an unknown key".to_owned()).await.unwrap();
     let record = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap();
     assert_eq!((&*record.request, record.answer.as_deref()), ("r", Some("{\"gr\u{fc}n\":1}")));
     assert_eq!(s.store.find_record(&"u".repeat(32)).await.unwrap(), None);

@@ -284,7 +284,7 @@ pub async fn purge_erases_stored_responses(s: &Storage) {
         change(s, DocumentChange::put(id(), text), keyed(letter, text, 0)).await;
     }
     for key in &keys {
-        s.store.save_response(key, "secret".repeat(10_000)).await.unwrap();
+        s.store.save_answer(key, "secret".repeat(10_000)).await.unwrap();
     }
     let none = s.store.purge_history(&s.other, &id(), None, test_context()).await;
     assert_eq!(none.unwrap(), 0);

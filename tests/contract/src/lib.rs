@@ -213,7 +213,7 @@ macro_rules! suite {
                 empty_and_rejected_commits_write_no_row identity_commit_writes_its_audit_row
                 pruning_records_a_row repeated_pruning_removes_all_old_rows
                 import_rejects_a_store_with_audit_rows audit_rows_survive_a_round_trip
-                keys_are_used_once idempotency_key_needs_a_change response_is_stored
+                keys_are_used_once idempotency_key_needs_a_change answer_is_stored
                 old_idempotency_keys_expire;
         }
     };

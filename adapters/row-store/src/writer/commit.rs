@@ -227,9 +227,9 @@ impl GroupWriterEngine {
                     self.end_version(project, id, (number, old), context.at)?;
                 }
                 let path = old.as_ref().and_then(|old| old.path.clone());
-                let place = (context.at, path);
+                let file = (context.at, path);
                 let written = (revision, number + 1);
-                self.put_document(project, written, document, place, context.origin(), old.as_ref())
+                self.put_document(project, written, document, file, context.origin(), old.as_ref())
             }
             DocumentChange::Delete { .. } => {
                 if let Some(old) = &old {

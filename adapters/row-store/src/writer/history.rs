@@ -73,7 +73,7 @@ impl GroupWriterEngine {
         Ok(erased)
     }
 
-    /// Erases all stored responses. Their writes still happen once.
+    /// Erases all stored answers. Their writes still happen once.
     pub(crate) fn erase_responses(&mut self) -> StoreResult<()> {
         loop {
             let query = RowQuery {

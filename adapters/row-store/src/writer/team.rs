@@ -114,11 +114,11 @@ impl GroupWriterEngine {
         Ok(old.len())
     }
 
-    pub(crate) fn save_response(&mut self, key: &str, response: &str) -> StoreResult<()> {
+    pub(crate) fn save_answer(&mut self, key: &str, answer: &str) -> StoreResult<()> {
         let row = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[key.into()]))?;
         if let Some(row) = row {
             let record = decode_record(&row)?;
-            let record = IdempotencyRecord { answer: Some(response.into()), ..record };
+            let record = IdempotencyRecord { answer: Some(answer.into()), ..record };
             self.transaction.put(&IDEMPOTENCY, encode_record(key, &record)?);
         }
         Ok(())

@@ -420,7 +420,7 @@ async fn write(world: &World, tag: String, number: usize) {
         if let Some(key) = &plan.key {
             let server = world.server();
             let text = format!("\"{tag}\"");
-            let saved = server.store.save_response(key, text.clone());
+            let saved = server.store.save_answer(key, text.clone());
             response = world.call(&server, saved).await.is_ok().then_some(text);
             let server = world.server();
             let again = request(&plan, &tag, &decisions);

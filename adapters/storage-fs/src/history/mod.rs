@@ -224,7 +224,7 @@ fn purge(
     if has_committed_text {
         let reason = "its earlier texts are in Git, and only the uncommitted ones were erased; \
                       remove the others there and purge again";
-        return Err(StoreError::Refused { place: id.to_string(), reason: reason.to_owned() });
+        return Err(StoreError::Refused { subject: id.to_string(), reason: reason.to_owned() });
     }
     Ok(erased as u64)
 }

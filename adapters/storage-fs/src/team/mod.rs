@@ -34,8 +34,8 @@ use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
 use crate::{Config, FsStore};
 
-/// Longer responses are not stored.
-const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+/// Longer answers are not stored.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 const COPY_BATCH_ROWS: usize = 5_000;
 
 /// The open team database of this process.
@@ -62,12 +62,12 @@ pub(crate) fn call_team<T>(
 
 fn name_in_error(error: StoreError) -> StoreError {
     match error {
-        StoreError::Unavailable { place, reason, source } => {
-            StoreError::Unavailable { place: name_database(&place), reason, source }
+        StoreError::Unavailable { subject, reason, source } => {
+            StoreError::Unavailable { subject: name_database(&subject), reason, source }
         }
-        StoreError::Refused { place, reason } => refused(&name_database(&place), reason),
-        StoreError::Unreadable { place, reason } => {
-            StoreError::Unreadable { place: name_database(&place), reason }
+        StoreError::Refused { subject, reason } => refused(&name_database(&subject), reason),
+        StoreError::Unreadable { subject, reason } => {
+            StoreError::Unreadable { subject: name_database(&subject), reason }
         }
         StoreError::Busy { reason } => StoreError::Busy { reason: name_database(&reason) },
         error => error,
@@ -161,7 +161,7 @@ impl StoreInner {
         IdempotencyRecord::check_unused(record, context.at)
     }
 
-    /// Appends the audit row of a purge and erases the stored responses, which may quote the text.
+    /// Appends the audit row of a purge and erases the stored answers, which may quote the text.
     pub(crate) fn record_purge(&self, event: Option<AuditEvent>) -> StoreResult<()> {
         if event.is_some() {
             self.team_to_write()?;
@@ -354,14 +354,14 @@ impl IdempotencyStore for FsStore {
         self.with_team_data(async move |team| team.confirmed_record(&key).await).await
     }
 
-    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+    async fn save_answer(&self, key: &str, answer: String) -> StoreResult<()> {
         // The record itself stays, so a repeated request is still recognized.
-        if response.len() > MAX_RESPONSE_BYTES {
-            tracing::warn!(bytes = response.len(), "a response is too large to be stored");
+        if answer.len() > MAX_ANSWER_BYTES {
+            tracing::warn!(bytes = answer.len(), "an answer is too large to be stored");
             return Ok(());
         }
         let key = key.to_owned();
-        self.with_team_data(async move |team| team.save_response(&key, response).await).await
+        self.with_team_data(async move |team| team.save_answer(&key, answer).await).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {

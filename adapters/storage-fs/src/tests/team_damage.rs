@@ -98,7 +98,7 @@ impl Fixture {
             let event = |seconds| AuditEvent { reason: reason.clone(), ..test_event(seconds) };
             store.append_events((0..COUNT).map(event).collect()).await.unwrap();
             store.commit(&PROJECT(), with_key(put("a"))).await.unwrap();
-            store.save_response(KEY, "the answer".to_owned()).await.unwrap();
+            store.save_answer(KEY, "the answer".to_owned()).await.unwrap();
         });
         let path = |name: &str| project.path(LOCAL).join(name);
         let read_files = || FILES.map(|name| (path(name), fs::read(path(name)).unwrap())).to_vec();

@@ -254,13 +254,13 @@ impl fmt::Display for PostgresConfig {
             write!(f, "{user}@")?;
         }
         let mut addresses: Vec<String> = self.targets.iter().map(address_of).collect();
-        // The order says nothing about the place, and is random for balanced loads.
+        // The order says nothing about the database, and is random for balanced loads.
         addresses.sort();
         f.write_str(&addresses.join(","))?;
         if let Some(name) = first.get_dbname() {
             write!(f, "/{name}")?;
         }
-        // A search path selects another place.
+        // A search path selects another schema.
         if let Some(options) = first.get_options() {
             write!(f, "?options={options}")?;
         }
@@ -296,9 +296,9 @@ impl<'a> UrlParts<'a> {
         let Some(scheme) = scheme else {
             return Err("it must begin with postgres:// or postgresql://".to_owned());
         };
-        let (place, query) =
+        let (location, query) =
             url[scheme.len()..].split_once('?').unwrap_or((&url[scheme.len()..], ""));
-        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+        let (authority, path) = location.split_once('/').unwrap_or((location, ""));
         let (credentials, hosts) = match authority.split_once('@') {
             Some((credentials, hosts)) => (Some(credentials), hosts),
             None => (None, authority),

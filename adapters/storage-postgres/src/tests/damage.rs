@@ -73,7 +73,7 @@ fn metadata_of_another_format_is_unavailable() {
         set_format(&config, format);
         // Opened before.
         is_refused(run(storage.store.identity_epoch()).unwrap_err());
-        let append = storage.store.save_response("key", String::new());
+        let append = storage.store.save_answer("key", String::new());
         is_refused(run(append).unwrap_err());
         is_refused(run(crate::open(config.clone())).unwrap_err());
         is_refused(run(crate::open_for_server(config.clone())).unwrap_err());

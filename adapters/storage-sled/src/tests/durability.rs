@@ -39,7 +39,7 @@ fn failed_sync_disables_writes_until_restart() {
         fails.store(true, Ordering::Relaxed);
         let outcomes = join_all([
             write(&store, "b", keyed("l", audited())).boxed_local(),
-            store.save_response("k", "{}".to_owned()).boxed_local(),
+            store.save_answer("k", "{}".to_owned()).boxed_local(),
         ]);
         for outcome in outcomes.await {
             assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");

@@ -81,7 +81,7 @@ struct SectionPage {
     key: String,
     title: String,
     version: String,
-    fault: String,
+    diagnostic: String,
     parts: Vec<SectionPart>,
     /// The index of the last requirement, after which a new one is added.
     count: usize,
@@ -135,7 +135,7 @@ async fn show_section(
         count: section.requirements().len(),
         title: answer.item.title,
         version: answer.item.version,
-        fault: answer.fault.unwrap_or_default(),
+        diagnostic: answer.diagnostic.unwrap_or_default(),
         parts,
         is_saved: session.query.filled("saved").is_some(),
         key,

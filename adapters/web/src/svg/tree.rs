@@ -103,7 +103,7 @@ struct TreeRow {
     item: usize,
     depth: usize,
     parent_row: Option<usize>,
-    /// Items that the picture leaves out at this place.
+    /// Items that the picture leaves out at this position.
     hidden: usize,
     /// True for the row that only counts them.
     is_remainder: bool,

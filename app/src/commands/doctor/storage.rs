@@ -80,8 +80,8 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
     match composition::inspect_storage(config) {
         Err(failure) => {
             // The message may begin with the path, which the name of the storage contains too.
-            let place = storage.path().map(|path| format!("{}: ", path.display()));
-            let message = failure.message.strip_prefix(&*place.unwrap_or_default());
+            let prefix = storage.path().map(|path| format!("{}: ", path.display()));
+            let message = failure.message.strip_prefix(&*prefix.unwrap_or_default());
             let message = message.unwrap_or(&failure.message);
             let next = "fix this, or select another storage with --storage";
             report.problem(format!("{storage}: {message}"), next);

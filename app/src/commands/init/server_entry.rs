@@ -190,7 +190,7 @@ fn setting_arguments(
         let value = match (parsed.path(), storage.split_once(':')) {
             // A URL, which has no password.
             (None, _) => storage.clone(),
-            (Some(path), Some((name, place))) if !place.is_empty() => {
+            (Some(path), Some((name, written))) if !written.is_empty() => {
                 format!("{name}:{}", relative_path(path, base))
             }
             _ => parsed.name().to_owned(),

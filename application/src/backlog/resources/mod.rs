@@ -252,7 +252,7 @@ async fn item_with_relations(
         fields.insert("relationships".to_owned(), json!(relations.relationships.bounded()));
     }
     fields.insert("links".to_owned(), json!(relations.links));
-    if let Some(diagnostic) = item_lookup::diagnostic_with_place(meta) {
+    if let Some(diagnostic) = item_lookup::diagnostic_with_path(meta) {
         fields.insert("warnings".to_owned(), json!([diagnostic]));
     }
     Ok(ItemResource { record, relations: fields })

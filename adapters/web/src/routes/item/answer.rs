@@ -18,9 +18,9 @@ pub(crate) struct ItemAnswer {
     #[serde(default)]
     pub(crate) relationships: LinkList,
     pub(crate) links: LinkList,
-    pub(crate) fault: Option<String>,
+    pub(crate) diagnostic: Option<String>,
     #[serde(default)]
-    pub(crate) also: Vec<String>,
+    pub(crate) other_ids: Vec<String>,
 }
 
 /// An item, an entity, or a part of another document.
