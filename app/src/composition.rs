@@ -92,6 +92,7 @@ pub(crate) fn ports_over(
             write_guard: config.write_guard,
             awaits_index_builds: false,
         },
+        schemas: Arc::default(),
     })
 }
 

@@ -247,6 +247,7 @@ async fn check_knowledge(
     let graph = &graph;
     let successors = successors(graph);
     let names = ReferenceIndex::read(ports, project).await?;
+    let schema = ports.schemas.current(&**documents, project).await?;
     let mut findings = find_twins(&entities);
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
@@ -259,6 +260,7 @@ async fn check_knowledge(
         };
         problems.extend(own_problem.map(|message| (node.entity.id.as_str(), message)));
         problems.extend(broken_links(graph, &names, node));
+        problems.extend(schema.entity_problems(&node.entity));
         if let Some(successor) = successors.get(&*node.name)
             && node.entity.has_status(&["accepted"])
         {

@@ -12,6 +12,7 @@ pub mod history;
 pub mod identity;
 mod knowledge;
 pub mod project_index;
+mod record_schemas;
 pub mod sections;
 mod service;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use identity::administration::Administration;
 use identity::sessions::TokenSessions;
 use identity::token_authenticator::TokenAuthenticator;
 use project_index::ProjectIndexes;
+pub use record_schemas::RecordSchemas;
 use service::audit_recorder::AuditRecorder;
 use service::idempotency::KeyLocks;
 pub use service::maintenance::{Maintenance, RetentionDays};
@@ -73,6 +75,8 @@ pub struct ApplicationPorts {
     /// Reports progress of background tasks, for which no client waits.
     pub progress: Arc<dyn ProgressSink>,
     pub settings: ApplicationSettings,
+    /// Custom fields and statuses of projects.
+    pub schemas: Arc<RecordSchemas>,
 }
 
 #[derive(Debug, Clone)]

@@ -87,6 +87,7 @@ pub(crate) fn kind_byte(kind: DocumentKind) -> u8 {
         DocumentKind::Item(ItemKind::Requirement) => 6,
         DocumentKind::Item(ItemKind::AcceptanceCriteria) => 7,
         DocumentKind::Deleted => 8,
+        DocumentKind::Schema => 9,
     }
 }
 

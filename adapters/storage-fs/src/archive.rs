@@ -99,6 +99,7 @@ impl StoreInner {
         sections.sort_unstable();
         ids.extend(sections);
         ids.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);
+        ids.extend(check_present(&tree, DocumentId::schema(), obstacles)?);
         for area in DocumentArea::ALL {
             let listed = list_files::list_documents(root, area, Some(obstacles), &mut |_, _| ())?;
             ids.extend(listed.documents.into_iter().map(|file| file.id));

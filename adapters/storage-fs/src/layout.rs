@@ -19,6 +19,9 @@ use crate::error::{failed, not_written, refused};
 /// The docsets' configuration: its folder, and its name there.
 pub(crate) const DOCSETS_FOLDER: &str = ".knowledge";
 pub(crate) const DOCSETS_FILE: &str = "config.yaml";
+/// The folder of Reqlore, and the record schema in it.
+pub(crate) const OWN_FOLDER: &str = ".reqlore";
+const SCHEMA_FILE: &str = "project.toml";
 
 /// Handle of a project's root folder; all paths are resolved beneath it.
 #[derive(Debug)]
@@ -103,7 +106,8 @@ impl<'a> ProjectTree<'a> {
     pub(crate) fn locate(&self, id: &DocumentId) -> StoreResult<Option<FileLocation>> {
         match id.kind {
             DocumentKind::Instructions | DocumentKind::Section => self.requirements()?.locate(id),
-            DocumentKind::Docsets => self.locate_docsets(),
+            DocumentKind::Docsets => self.locate_in(DOCSETS_FOLDER, DOCSETS_FILE),
+            DocumentKind::Schema => self.locate_in(OWN_FOLDER, SCHEMA_FILE),
             DocumentKind::Entity => self.locate_in_area(DocumentArea::Knowledge, id),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 self.locate_in_area(DocumentArea::Backlog, id)
@@ -111,14 +115,12 @@ impl<'a> ProjectTree<'a> {
         }
     }
 
-    fn locate_docsets(&self) -> StoreResult<Option<FileLocation>> {
-        let display_path = format!("{DOCSETS_FOLDER}/{DOCSETS_FILE}");
-        match self.root.dir.open_dir(DOCSETS_FOLDER) {
-            Ok(dir) => Ok(Some(FileLocation {
-                dir: Arc::new(dir),
-                name: DOCSETS_FILE.to_owned(),
-                display_path,
-            })),
+    fn locate_in(&self, folder: &str, file: &str) -> StoreResult<Option<FileLocation>> {
+        let display_path = format!("{folder}/{file}");
+        match self.root.dir.open_dir(folder) {
+            Ok(dir) => {
+                Ok(Some(FileLocation { dir: Arc::new(dir), name: file.to_owned(), display_path }))
+            }
             Err(error) if is_not_there(&error) => Ok(None),
             Err(error) => Err(failed(&display_path, "open its folder", error)),
         }
@@ -189,6 +191,7 @@ impl<'a> ProjectTree<'a> {
                 }
             }
             DocumentKind::Docsets => create_path(self.root, DOCSETS_FOLDER).map(drop),
+            DocumentKind::Schema => create_path(self.root, OWN_FOLDER).map(drop),
             DocumentKind::Entity => self.create_in_area(DocumentArea::Knowledge, id),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 self.create_in_area(DocumentArea::Backlog, id)
@@ -481,7 +484,10 @@ impl DocumentArea {
     /// Returns the area of a kind; `None` for kinds whose few files are inspected one by one.
     pub(crate) fn of_kind(kind: DocumentKind) -> Option<Self> {
         match kind {
-            DocumentKind::Instructions | DocumentKind::Section | DocumentKind::Docsets => None,
+            DocumentKind::Instructions
+            | DocumentKind::Section
+            | DocumentKind::Docsets
+            | DocumentKind::Schema => None,
             DocumentKind::Entity => Some(Self::Knowledge),
             DocumentKind::Item(_) | DocumentKind::Deleted => Some(Self::Backlog),
         }

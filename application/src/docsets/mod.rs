@@ -6,8 +6,7 @@ pub(crate) mod search_docs;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::docsets::{CONFIG_PATH, DocsetConfig, format_diagnostic};
@@ -20,22 +19,18 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::ApplicationPorts;
 use crate::answers::answer::TextAnswer;
+use crate::record_schemas::VersionCache;
 use crate::writes::transaction::get_one;
 use list_docsets::render_list;
 
-/// Maximum number of cached projects.
-const MAX_PROJECTS: usize = 1_000;
 /// How an edited file takes effect; part of each error about it.
 const RELOAD_HINT: &str = "the next call reads it (if it is stored in a database, run `reqlore \
                            docsets import FILE`)";
 const MAX_DIAGNOSTICS: usize = 5;
 
-/// Caches the configuration of each project while its version is unchanged.
-#[derive(Debug)]
-pub(crate) struct ConfigCache {
-    id: DocumentId,
-    cached: Mutex<HashMap<ProjectKey, (Version, ConfigOutcome)>>,
-}
+/// Caches the configuration of each project.
+#[derive(Debug, Default)]
+pub(crate) struct ConfigCache(VersionCache<ConfigOutcome>);
 
 /// A configuration or its error. Errors are cached too, so an invalid file never gets old answers.
 type ConfigOutcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
@@ -48,12 +43,6 @@ pub(crate) struct LoadedConfig {
     list: TextAnswer,
 }
 
-impl Default for ConfigCache {
-    fn default() -> Self {
-        Self { id: DocumentId::docsets(), cached: Mutex::default() }
-    }
-}
-
 impl ConfigCache {
     /// Returns the current configuration. Each call reads its version; the file is read only after
     /// a change.
@@ -63,17 +52,11 @@ impl ConfigCache {
         caller: &Caller,
     ) -> Result<Arc<LoadedConfig>> {
         let source = ConfigSource::find(ports, caller).await?;
-        // Cloned, because the lock must not be held while the file is read.
-        let cached = self.lock_cache().get(&source.project).cloned();
-        let outcome = match cached {
-            Some((version, outcome)) if version == source.version => outcome,
-            _ => self.read_config(ports, caller, &source).await?,
+        let outcome = match self.0.find(&source.project, source.version) {
+            Some(outcome) => outcome,
+            None => self.read_config(ports, caller, &source).await?,
         };
         outcome.map_err(|message| unusable_config(&message))
-    }
-
-    fn lock_cache(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, ConfigOutcome)>> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn read_config(
@@ -84,7 +67,8 @@ impl ConfigCache {
     ) -> Result<ConfigOutcome> {
         let project = source.project.clone();
         let folder = ports.projects.folder(&project).await?;
-        let Some(document) = get_one(source.documents, &project, &self.id).await? else {
+        let Some(document) = get_one(source.documents, &project, &DocumentId::docsets()).await?
+        else {
             return Err(not_configured(&folder, caller));
         };
         let outcome: ConfigOutcome = match document.text() {
@@ -96,17 +80,8 @@ impl ConfigCache {
                 }
             },
         };
-        let mut cache = self.lock_cache();
-        // Any project may make room, because it costs one more read.
-        if cache.len() >= MAX_PROJECTS
-            && !cache.contains_key(&project)
-            && let Some(other) = cache.keys().next().cloned()
-        {
-            cache.remove(&other);
-        }
         // With the version of the text that was read, which may be newer than the one polled.
-        cache.insert(project, (document.version, outcome.clone()));
-        drop(cache);
+        self.0.insert(project, document.version, outcome.clone());
         Ok(outcome)
     }
 }

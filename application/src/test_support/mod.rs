@@ -117,6 +117,7 @@ impl TestApplication {
             users: None,
             progress: Arc::new(NoProgress),
             settings: ApplicationSettings::default(),
+            schemas: Arc::default(),
         }
     }
 

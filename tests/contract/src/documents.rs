@@ -9,12 +9,13 @@ use reqlore_domain::ports::documents::{
 use crate::Storage;
 
 /// A document of each kind.
-fn one_of_each_kind() -> [DocumentId; 9] {
+fn one_of_each_kind() -> [DocumentId; 10] {
     let item = |kind, name: &str| DocumentId { kind, name: name.to_owned() };
     [
         DocumentId::instructions(),
         DocumentId::section("general"),
         DocumentId::docsets(),
+        DocumentId::schema(),
         DocumentId::entity("decisions/dec-1d2c8f"),
         item(DocumentKind::ITEMS[0], "EP-001-3f9a1c"),
         item(DocumentKind::ITEMS[1], "US-001-3f9a1c"),

@@ -579,6 +579,7 @@ fn list_by_stat(kind: DocumentKind, tree: &ProjectTree<'_>) -> StoreResult<Vec<L
     match kind {
         DocumentKind::Section => list_files::list_sections(tree.requirements()?),
         DocumentKind::Docsets => Ok(list_single(&DocumentId::docsets(), tree)),
+        DocumentKind::Schema => Ok(list_single(&DocumentId::schema(), tree)),
         _ => Ok(list_single(&DocumentId::instructions(), tree)),
     }
 }
