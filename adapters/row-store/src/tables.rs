@@ -260,7 +260,6 @@ pub static DOCUMENTS: Table = table("documents", 3)
             &["project", "kind", "status", "type", "position"],
             Some("position"),
         ),
-        index("documents_by_time", &["project", "modified"], Some("modified")),
     ]);
 
 /// Texts of documents, in parts.
@@ -302,10 +301,7 @@ pub static HISTORY: Table = table("history", 4)
         // 1 if the text was erased.
         column("purged", Integer),
     ])
-    .with_indexes(&[
-        index("history_by_end", &["ended"], None),
-        index("history_by_time", &["project", "at"], None),
-    ]);
+    .with_indexes(&[index("history_by_end", &["ended"], None)]);
 
 pub static LINKS: Table = table("links", 5).with_columns(&[
     PROJECT,
