@@ -23,12 +23,13 @@ use reqlore_domain::sections::instructions::{self, SectionListUpdate, SectionTit
 use reqlore_domain::timestamp::Timestamp;
 use serde::Serialize;
 
+use crate::backlog;
 use crate::backlog::check::ReferenceIndex;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::backlog::repair::{RepairReport, find_duplicates, repair_duplicates, repair_links};
 use crate::docsets::ConfigSource;
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::get_one;
-use crate::{ApplicationPorts, backlog};
 
 /// A problem that a user can repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -26,11 +26,11 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::ToolContext;
 use crate::addresses::links;
 use crate::answers::empty_answer::missing_reason;
 use crate::backlog::arguments::not_found_error;
 use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
+use crate::context::ToolContext;
 use crate::docsets::LoadedConfig;
 use crate::sections::stored_section;
 use crate::writes::change::PlanContext;

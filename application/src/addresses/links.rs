@@ -17,9 +17,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::ApplicationPorts;
 use crate::addresses::address::SECTION_PREFIX;
 use crate::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::get_one;
 
 /// Incoming links of one answer.

@@ -11,9 +11,10 @@ use reqlore_domain::ports::service::ToolCall;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Map, Value};
 
-use crate::ToolContext;
+use crate::context::ToolContext;
 use crate::sections::rule_change::{self, RuleOperation};
 use crate::tools::synonyms;
+use crate::tools::tool::ListedTool;
 use crate::writes::change::{Change, LocalItem, LocalNames};
 
 /// The kind of a new document.
@@ -220,11 +221,12 @@ impl Entry {
     pub(super) fn decode(
         self,
         context: &ToolContext,
+        tools: &[ListedTool],
         call: &ToolCall,
         position: usize,
         names: &mut LocalNames,
     ) -> Result<Box<dyn Change>> {
-        let change = self.decode_change(context, call, names);
+        let change = self.decode_change(context, tools, call, names);
         if let (Some(name), Operation::Create(kind)) = (&self.name, self.operation) {
             // After decoding, so that an entry cannot refer to itself. Also after an error, so that
             // later entries do not repeat it.
@@ -238,11 +240,12 @@ impl Entry {
     fn decode_change(
         &self,
         context: &ToolContext,
+        tools: &[ListedTool],
         call: &ToolCall,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
         let tool = self.operation.tool();
-        let Some((spec, handler)) = context.find_tool(tool) else {
+        let Some((spec, handler)) = tools.iter().find(|(spec, _)| spec.name == tool) else {
             return Err(disabled_tool_error(tool));
         };
         // Each entry needs the access of its own tool.

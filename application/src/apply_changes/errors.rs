@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::describe;
 use super::entry::{Operation, own_item_error};
-use crate::ToolContext;
 use crate::addresses::address;
+use crate::context::ToolContext;
 use crate::writes::change::LocalNames;
 
 /// Within the limit of all clients.

@@ -16,8 +16,8 @@ use reqlore_domain::ports::documents::{Refresh, UnreadFile, read_all};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::item_lookup::{self, item_meta};
-use crate::ApplicationPorts;
 use crate::check::CheckFinding;
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::get_one;
 
 /// The problems of a project's backlog, sorted by kind, document and line.

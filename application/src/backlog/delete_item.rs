@@ -23,9 +23,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::item_lookup::{self, BacklogReader, backlink_query};
-use crate::ToolContext;
 use crate::addresses::address::{AddressSpace, AddressTarget};
 use crate::answers::answer::reply;
+use crate::context::ToolContext;
 use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{

@@ -14,7 +14,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
-use crate::ApplicationPorts;
+use crate::ports::ApplicationPorts;
 use crate::writes::change::PlanContext;
 use crate::writes::transaction::get_one;
 

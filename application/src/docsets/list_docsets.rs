@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::LoadedConfig;
-use crate::ToolContext;
 use crate::answers::answer::{NoteStyle, ToolAnswer, compact_json, fixed_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct ListDocsets;

@@ -18,8 +18,8 @@ use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::ApplicationPorts;
 use crate::answers::answer::TextAnswer;
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::get_one;
 use list_docsets::render_list;
 

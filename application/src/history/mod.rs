@@ -21,7 +21,8 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
-use crate::{ApplicationPorts, ToolContext};
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 pub use word_diff::word_diff;
 
 /// Entries that a search for a version reads at first, then at once, and altogether. Git walks all

@@ -10,7 +10,7 @@ use reqlore_domain::untrusted_text::encode_id;
 use super::changed_document::{ChangedDocument, read_text};
 use super::undo::Restoration;
 use super::{FIRST_PAGE, HistoryTarget, find_version};
-use crate::ApplicationPorts;
+use crate::ports::ApplicationPorts;
 use crate::sections::editable_text;
 use crate::writes::transaction::get_one;
 

@@ -16,7 +16,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
 use super::sync::SYNC_NAME;
-use crate::ApplicationPorts;
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::{commit_decision, get_one};
 
 /// Limits of one commit. A call can be cancelled between two commits.

@@ -18,9 +18,9 @@ use serde_json::Value;
 
 use super::Repo;
 use super::import_files::{FileImport, ImportReport, entity_versions};
-use crate::ToolContext;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::empty_answer::add_reason;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 use crate::writes::transaction::write_context;
 

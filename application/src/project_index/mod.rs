@@ -22,7 +22,7 @@ use reqlore_domain::search::{DocumentProjection, SearchHits, SearchQuery};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-use crate::ApplicationPorts;
+use crate::ports::ApplicationPorts;
 use crate::project_index::search_updates::SearchUpdates;
 use crate::writes::transaction::get_one;
 

@@ -24,7 +24,7 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::ApplicationPorts;
+use crate::ports::ApplicationPorts;
 use crate::project_index::{PAGE_SIZE, read_projections};
 
 /// Kinds in the search index, in their order.

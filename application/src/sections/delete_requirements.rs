@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
 use crate::writes::transaction::{commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;

@@ -21,8 +21,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, reply};
+use crate::context::ToolContext;
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{Action, Change, ChangePlan, CommitState, Decision, PlanContext};
 

@@ -9,8 +9,8 @@ use reqlore_domain::ports::history::DocumentHistory;
 use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::ApplicationPorts;
 use crate::identity::token_authenticator::TokenAuthenticator;
+use crate::ports::ApplicationPorts;
 use crate::service::audit_recorder::AuditRecorder;
 
 const MINUTE: i64 = 60;

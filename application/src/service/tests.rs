@@ -20,9 +20,10 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::RowStore;
 use serde_json::json;
 
+use crate::ports::ApplicationPorts;
 use crate::test_support::TestApplication;
 use crate::test_support::team::{TestTeam, id, resource_request};
-use crate::{Application, ApplicationPorts, RetentionDays};
+use crate::{Application, RetentionDays};
 
 const DAY: i64 = 24 * 60 * 60;
 

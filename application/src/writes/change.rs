@@ -30,8 +30,8 @@ use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::timestamp::Timestamp;
 
 use self::batch::{BatchError, ChangeBatch, MergedReads};
-use crate::ToolContext;
 use crate::answers::answer::ToolAnswer;
+use crate::context::ToolContext;
 use crate::sections::rule_change::{RenumberedRule, RuleEdits, WrittenRule};
 use crate::tools::tool::Tool;
 use crate::writes::pending_unlinks::PendingUnlinks;

@@ -16,7 +16,8 @@ use reqlore_domain::unresolved_merge::find_unresolved_merge;
 
 use crate::answers::answer::text_borders;
 use crate::backlog::item_lookup::document_text;
-use crate::{ApplicationPorts, ToolContext};
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 
 /// Maximum documents that are read at a time where many are read, because each may have 8 MiB.
 pub(crate) const MAX_READ_DOCUMENTS: usize = 8;

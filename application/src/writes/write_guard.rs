@@ -24,10 +24,11 @@ pub(crate) use self::field_values::FieldValue;
 use self::field_values::{ABSENT, FieldCollector, hash_of};
 use crate::addresses::address::Address;
 use crate::backlog::item_lookup::document_text;
+use crate::context::ToolContext;
 use crate::history::get_history::VersionRecord;
+use crate::ports::ApplicationPorts;
 use crate::sections::rule_change::RenumberedRule;
 use crate::writes::transaction::shorten_current;
-use crate::{ApplicationPorts, ToolContext};
 
 const MAX_CALLERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Of each caller, and of documents whose last writer is known.

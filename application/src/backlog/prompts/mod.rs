@@ -26,8 +26,8 @@ use serde_json::{Map, Value};
 
 use super::arguments::parse_reference;
 use super::item_lookup::BacklogReader;
-use crate::ToolContext;
 use crate::answers::answer::serialization_error;
+use crate::context::ToolContext;
 use crate::writes::write_guard::CallGuard;
 use context::PromptContext;
 

@@ -11,7 +11,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::{Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContext};
-use crate::ToolContext;
+use crate::context::ToolContext;
 use crate::sections::rule_change::RenumberedRule;
 use crate::writes::read_versions::ReadVersions;
 use crate::writes::transaction::{check_merged, commit_decision, write_context};
