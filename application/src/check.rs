@@ -28,8 +28,8 @@ use crate::backlog::check::ReferenceIndex;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::backlog::repair::{RepairReport, find_duplicates, repair_duplicates, repair_links};
 use crate::docsets::ConfigSource;
+use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use crate::writes::transaction::get_one;
 
 /// A problem that a user can repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -9,6 +9,7 @@ pub mod backlog;
 pub mod check;
 mod context;
 pub mod docsets;
+mod documents;
 pub mod history;
 pub mod identity;
 mod knowledge;

@@ -32,9 +32,9 @@ use crate::backlog::arguments::not_found_error;
 use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
 use crate::context::ToolContext;
 use crate::docsets::LoadedConfig;
+use crate::documents::get_one;
 use crate::sections::stored_section;
 use crate::writes::change::PlanContext;
-use crate::writes::transaction::get_one;
 use crate::writes::write_guard::{SINCE_SHOWN, name_change};
 
 /// Before the key of a section, or of a section and a requirement, in an exact ID.

@@ -11,7 +11,7 @@ use crate::addresses::address::{Address, AddressTarget, SECTION_PREFIX};
 use crate::addresses::links::{IncomingLink, LinkList, LinkReader, OutgoingLink};
 use crate::answers::document_label::DocumentLabel;
 use crate::context::ToolContext;
-use crate::writes::transaction::get_one;
+use crate::documents::get_one;
 
 /// A document, or one requirement of a section.
 #[derive(Debug)]

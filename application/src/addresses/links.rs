@@ -19,8 +19,8 @@ use serde_json::{Map, Value};
 
 use crate::addresses::address::SECTION_PREFIX;
 use crate::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
+use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use crate::writes::transaction::get_one;
 
 /// Incoming links of one answer.
 pub(crate) const MAX_INCOMING: usize = 50;

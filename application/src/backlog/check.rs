@@ -17,8 +17,8 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::item_lookup::{self, item_meta};
 use crate::check::CheckFinding;
+use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use crate::writes::transaction::get_one;
 
 /// The problems of a project's backlog, sorted by kind, document and line.
 pub(crate) async fn check(

@@ -26,6 +26,7 @@ use super::item_lookup::{self, BacklogReader, backlink_query};
 use crate::addresses::address::{AddressSpace, AddressTarget};
 use crate::answers::answer::reply;
 use crate::context::ToolContext;
+use crate::documents::document_text;
 use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{
@@ -333,7 +334,7 @@ impl ChangePlan for ItemDeletion {
             let document = item_lookup::require_document(state.document(id), affected.reference)?;
             let document = &document.clone();
             state.check_shown(self.if_version, document, None, version)?;
-            let text = item_lookup::document_text(document)?;
+            let text = document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, self.at, &self.user);
             // In the same commit, so that the reference is never free in between.
@@ -371,7 +372,7 @@ impl ChangePlan for ItemDeletion {
 }
 
 fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> {
-    Ok(item_lookup::parse_item(meta, document, item_lookup::document_text(document)?))
+    Ok(item_lookup::parse_item(meta, document, document_text(document)?))
 }
 
 /// True for a child of any of these items, and for a requirement or entity that relates to one.

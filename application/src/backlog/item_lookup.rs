@@ -14,9 +14,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
+use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 use crate::writes::change::PlanContext;
-use crate::writes::transaction::get_one;
 
 /// Reads one project's backlog.
 #[derive(Clone, Copy)]
@@ -264,13 +264,6 @@ fn ambiguous_reference_error(reference: Reference, metas: &[Arc<DocumentMeta>]) 
 pub(crate) fn backlink_query(references: &[Reference]) -> BacklinkQuery {
     let targets = references.iter().map(ToString::to_string).collect();
     BacklinkQuery { kinds: DocumentKind::ITEMS.to_vec(), targets }
-}
-
-/// A document's text, or an error that names the document.
-pub(crate) fn document_text(document: &Document) -> Result<&str> {
-    document
-        .text()
-        .map_err(|problem| Error::new(ErrorKind::Unreadable, format!("{}: {problem}", document.id)))
 }
 
 /// Sorts items into the order of all lists.

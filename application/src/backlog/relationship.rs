@@ -11,10 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
-use super::item_lookup;
 use super::item_view::ItemRecord;
 use super::write_item::{ItemEffect, ItemUpdate};
 use crate::answers::answer::{ToolAnswer, reply};
+use crate::documents::document_text;
 use crate::writes::change::LocalNames;
 
 // The arguments of both tools. (A doc comment would become part of the schema.)
@@ -85,7 +85,7 @@ impl RelationshipSpec {
     fn has_mirror(self, target: &Document) -> Result<bool> {
         // The metadata of the target may be older than the snapshot, so the document is parsed. An
         // unreadable target is an error for all types.
-        let (name, text) = (&target.id.name, item_lookup::document_text(target)?);
+        let (name, text) = (&target.id.name, document_text(target)?);
         let (target, _) = ItemMeta::parse(self.target.kind, name, text, Timestamp::default());
         let mirror = Relationship { kind: self.kind, target: self.source };
         Ok(self.kind.is_mutual() && target.relationships.contains(&mirror))

@@ -20,9 +20,9 @@ use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, add_reason, explain_hits};
 use crate::answers::show_keys::ShowKeys;
 use crate::context::ToolContext;
+use crate::documents::MAX_READ_DOCUMENTS;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::transaction::MAX_READ_DOCUMENTS;
 
 pub(crate) struct SearchRequirements;
 

@@ -22,6 +22,7 @@ use super::item_lookup::{self, BacklogReader};
 use super::item_view;
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::reply;
+use crate::documents::document_text;
 use crate::tools::tool::{nothing_to_change_error, write_tool};
 use crate::writes::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
@@ -97,7 +98,7 @@ impl PlanItem {
     }
 
     fn parse(&self, document: &Document, at: Timestamp) -> Result<ItemMeta> {
-        let text = item_lookup::document_text(document)?;
+        let text = document_text(document)?;
         match (self, Reference::from_document(&document.id)) {
             (Self::Created(_), Some(reference)) => {
                 Ok(ItemMeta::parse(reference.kind, &document.id.name, text, at).0)
@@ -363,7 +364,7 @@ impl UpdatePlan {
         edited: Document,
     ) -> Result<(Version, ItemMeta)> {
         let (kind, name) = (item.kind, &*edited.id.name);
-        let (new, _) = ItemMeta::parse(kind, name, item_lookup::document_text(&edited)?, self.at);
+        let (new, _) = ItemMeta::parse(kind, name, document_text(&edited)?, self.at);
         state.guard.add_parsed(current, item);
         state.guard.add_parsed(&edited, &new);
         state.check_shown(self.if_version, current, Some(&edited), current.version)?;
@@ -460,7 +461,7 @@ pub(crate) fn apply_edit(
     item_edit: &ItemEdit,
     at: Timestamp,
 ) -> Result<Option<Document>> {
-    let text = item_lookup::document_text(document)?;
+    let text = document_text(document)?;
     let edited =
         reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
             let message = format!("{}: {problem}. Nothing was changed.", document.id);

@@ -15,7 +15,7 @@ use reqlore_domain::untrusted_text::encode_id;
 
 use super::FIRST_PAGE;
 use super::get_history::VersionRecord;
-use crate::backlog::item_lookup::document_text;
+use crate::documents::document_text;
 use crate::ports::ApplicationPorts;
 
 /// A document and its states before and after the change to undo.

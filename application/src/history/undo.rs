@@ -32,12 +32,11 @@ use super::{HistoryTarget, find_target, find_version};
 use crate::answers::answer::{ToolAnswer, reply};
 use crate::backlog::delete_item::{depends_on, link_kinds, list_reasons};
 use crate::context::ToolContext;
+use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 use crate::sections::{rule_change, section_list_change};
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
-use crate::writes::transaction::{
-    check_merged, check_text_merged, commit_decision, get_one, write_context,
-};
+use crate::writes::transaction::{check_merged, check_text_merged, commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
 
 pub(crate) struct UndoTool;

@@ -16,10 +16,10 @@ use crate::addresses::links::{LinkEntry, LinkNode, OutgoingLink};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
 use crate::answers::document_label::DocumentLabel;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
-use crate::backlog::item_lookup::document_text;
 use crate::context::ToolContext;
+use crate::documents::document_text;
+use crate::documents::get_one;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::transaction::get_one;
 use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct ContextTool;

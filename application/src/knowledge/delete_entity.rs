@@ -15,7 +15,7 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
 use crate::answers::answer::reply;
 use crate::backlog::delete_item::{DeletedItem, added_link_error, list_reasons};
-use crate::backlog::item_lookup::document_text;
+use crate::documents::document_text;
 use crate::writes::change::{Action, ChangePlan, Claim, CommitState, Decision, PlanContext};
 use crate::writes::transaction::check_version;
 

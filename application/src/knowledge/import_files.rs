@@ -16,8 +16,9 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
 use super::sync::SYNC_NAME;
+use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use crate::writes::transaction::{commit_decision, get_one};
+use crate::writes::transaction::commit_decision;
 
 /// Limits of one commit. A call can be cancelled between two commits.
 const BATCH_DOCUMENTS: usize = 256;

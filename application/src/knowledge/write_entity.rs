@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use super::Repo;
 use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
 use crate::answers::answer::{ToolAnswer, reply};
-use crate::backlog::item_lookup::document_text;
 use crate::context::ToolContext;
+use crate::documents::document_text;
 use crate::writes::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
 };

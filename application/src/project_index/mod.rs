@@ -22,9 +22,9 @@ use reqlore_domain::search::{DocumentProjection, SearchHits, SearchQuery};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
+use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 use crate::project_index::search_updates::SearchUpdates;
-use crate::writes::transaction::get_one;
 
 /// At this number of projects, a new one replaces an idle one. More than search indexes are open.
 const MAX_PROJECTS: usize = 512;

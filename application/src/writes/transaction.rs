@@ -7,7 +7,7 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
-    CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreResult,
+    CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, Snapshot,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
@@ -15,22 +15,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::unresolved_merge::find_unresolved_merge;
 
 use crate::answers::answer::text_borders;
-use crate::backlog::item_lookup::document_text;
 use crate::context::ToolContext;
+use crate::documents::document_text;
 use crate::ports::ApplicationPorts;
-
-/// Maximum documents that are read at a time where many are read, because each may have 8 MiB.
-pub(crate) const MAX_READ_DOCUMENTS: usize = 8;
-
-/// Reads one document; `None` if it does not exist.
-pub(crate) async fn get_one(
-    documents: &dyn DocumentRepository,
-    project: &ProjectKey,
-    id: &DocumentId,
-) -> StoreResult<Option<Document>> {
-    let mut documents = documents.get(project, std::slice::from_ref(id)).await?;
-    Ok(documents.pop().flatten())
-}
 
 /// Builds the write context of a call. All its commits have the same tool name and time.
 pub(crate) fn write_context(
