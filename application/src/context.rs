@@ -7,6 +7,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
 use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::write_context::AuditScope;
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::apply_changes::stored_plans::StoredPlans;
 use crate::docsets::ConfigCache;
@@ -14,7 +15,7 @@ use crate::ports::ApplicationPorts;
 use crate::project_index::ProjectIndexes;
 use crate::service::audit_recorder::AuditRecorder;
 use crate::service::idempotency::KeyLocks;
-use crate::writes::write_guard::WriteGuard;
+use crate::writes::write_guard::{CallGuard, WriteGuard};
 
 /// The state that all calls share.
 pub(crate) struct SharedContext {
@@ -48,6 +49,11 @@ impl Deref for ToolContext {
 }
 
 impl ToolContext {
+    /// The write guard for a call of this caller.
+    pub(crate) fn call_guard(&self, caller: &Arc<Caller>, project: &ProjectKey) -> CallGuard {
+        CallGuard::new(Arc::clone(&self.guard), caller, project, self.ports.clock.now())
+    }
+
     /// Returns a `Forbidden` error if the caller may not perform `operation`, which needs `access`.
     ///
     /// A caller whose token has no project on this server is rejected too. Each tool checks the

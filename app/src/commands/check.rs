@@ -1,7 +1,7 @@
 //! `reqlore check`: reports problems in documents, one line each; CI uses its exit code.
 
 use reqlore_application::backlog::repair::{RenumberedItem, RepairReport, RepairedLink};
-use reqlore_application::check::CheckFinding;
+use reqlore_application::check::finding::CheckFinding;
 use reqlore_application::check::{check_documents, find_damage, repair_references};
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::Error;

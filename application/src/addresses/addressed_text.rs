@@ -7,7 +7,8 @@ use reqlore_domain::front_matter;
 use reqlore_domain::sections::Section;
 use reqlore_domain::untrusted_text::encode_line;
 
-use crate::addresses::address::{Address, AddressTarget, SECTION_PREFIX};
+use crate::addresses::address::{Address, AddressTarget};
+use crate::addresses::links::SECTION_PREFIX;
 use crate::addresses::links::{IncomingLink, LinkList, LinkReader, OutgoingLink};
 use crate::answers::document_label::DocumentLabel;
 use crate::context::ToolContext;

@@ -345,6 +345,11 @@ pub(super) fn own_item_error(id: &str, key: &str) -> Error {
     Error::new(ErrorKind::Refused, message).field(key)
 }
 
+pub(super) fn local_name(entry: &Value) -> Option<String> {
+    let name = entry.get("name")?.as_str()?;
+    Some(name.trim_start_matches('$').to_owned())
+}
+
 /// The operation and the item of an entry as sent, for errors; empty if it has none.
 pub(super) fn describe(entry: &Value) -> String {
     const MAX_TITLE_CHARS: usize = 60;

@@ -17,11 +17,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::answer::AppliedChanges;
-use self::entry::{Entry, NewKind, describe};
+use self::answer::{AppliedChanges, change_noun};
+use self::entry::{Entry, NewKind, local_name};
 use self::errors::EntryErrors;
 use self::same_titles::NewTitles;
-use self::schema::EntryList;
+use self::schema::{EntryList, MAX_ENTRIES};
 use self::stored_plans::StoredPlan;
 use crate::answers::answer::ToolAnswer;
 use crate::context::ToolContext;
@@ -37,8 +37,6 @@ pub(crate) struct ApplyChanges {
     /// The tools that decode its entries.
     pub(crate) tools: Vec<ListedTool>,
 }
-
-const MAX_ENTRIES: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -115,10 +113,6 @@ impl Tool for ApplyChanges {
 
 fn argument_error(field: &str, message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).field(field)
-}
-
-fn change_noun(count: usize) -> &'static str {
-    if count == 1 { "change" } else { "changes" }
 }
 
 impl ApplyChanges {
@@ -237,11 +231,6 @@ async fn render(
     answer.add_notes(list_notes(notes));
     answer.add_notes(describe_renumbered(&renumbered));
     Ok(answer)
-}
-
-fn local_name(entry: &Value) -> Option<String> {
-    let name = entry.get("name")?.as_str()?;
-    Some(name.trim_start_matches('$').to_owned())
 }
 
 /// Stores the plan of a valid dry run. Returns its ID, or the reason against it.

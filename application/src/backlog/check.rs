@@ -16,7 +16,7 @@ use reqlore_domain::ports::documents::{Refresh, UnreadFile, read_all};
 use reqlore_domain::project_key::ProjectKey;
 
 use super::item_lookup::{self, item_meta};
-use crate::check::CheckFinding;
+use crate::check::finding::CheckFinding;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 

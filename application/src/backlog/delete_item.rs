@@ -128,7 +128,7 @@ impl Change for ItemRemoval {
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
-        let space = AddressSpace::of_plan(context);
+        let space = context.address_space();
         let target = space.resolve(&self.reference, "reference").await?.target;
         let meta = match &target {
             AddressTarget::Item(meta) => Arc::clone(meta),
@@ -224,7 +224,7 @@ impl ItemDeletion {
             }
             level = next_level;
         }
-        self.check_unambiguous(BacklogReader::for_plan(context)).await?;
+        self.check_unambiguous(context.backlog()).await?;
         // An item may relate to one deleted item and be a child of another.
         let deleted = self.deleted_ids();
         self.unlinked.retain(|item| !deleted.contains(&item.meta.id));

@@ -14,9 +14,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
+use crate::documents::document_text;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use crate::writes::change::PlanContext;
 
 /// Reads one project's backlog.
 #[derive(Clone, Copy)]
@@ -28,10 +28,6 @@ pub(crate) struct BacklogReader<'a> {
 impl<'a> BacklogReader<'a> {
     pub(crate) fn for_caller(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
         Self { ports, project: &caller.project }
-    }
-
-    pub(crate) fn for_plan(context: PlanContext<'a>) -> Self {
-        Self { ports: &context.tools.ports, project: context.project }
     }
 
     pub(crate) async fn find_item(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
@@ -313,4 +309,19 @@ pub(crate) fn diagnostic_with_place(meta: &DocumentMeta) -> Option<String> {
     let diagnostic = meta.diagnostic.as_ref()?;
     let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: {}", meta.id, diagnostic.message))
+}
+
+/// Returns the edited document; `None` if the edit has no effect.
+pub(crate) fn apply_edit(
+    item: &ItemMeta,
+    document: &Document,
+    item_edit: &backlog::ItemEdit,
+    at: reqlore_domain::timestamp::Timestamp,
+) -> Result<Option<Document>> {
+    let text = document_text(document)?;
+    let edited = backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
+        let message = format!("{}: {problem}. Nothing was changed.", document.id);
+        Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
+    })?;
+    Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::check::{LinkRepair, ReferenceIndex, TombstoneMatch};
 use super::item_lookup::{self, BacklogReader};
-use crate::check::CheckFinding;
+use crate::check::finding::CheckFinding;
 use crate::documents::MAX_READ_DOCUMENTS;
 use crate::documents::document_text;
 use crate::writes::transaction::commit_decision;

@@ -18,7 +18,7 @@ use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 
 use super::arguments::ItemTarget;
-use super::item_lookup::{self, BacklogReader};
+use super::item_lookup::{self};
 use super::item_view;
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::reply;
@@ -63,7 +63,7 @@ impl PlanItem {
     async fn find(context: PlanContext<'_>, target: ItemTarget, field: &str) -> Result<Self> {
         match target {
             ItemTarget::Stored(reference) => {
-                let backlog = BacklogReader::for_plan(context);
+                let backlog = context.backlog();
                 let meta = backlog.find_argument(reference, field).await?;
                 Ok(Self::Stored(reference, meta))
             }
@@ -417,7 +417,7 @@ impl ChangePlan for UpdatePlan {
             }
             (ItemEffect::AddRelationship(..), None) => ItemEdit::default(),
         };
-        let edited = apply_edit(&item, document, &item_edit, self.at)?;
+        let edited = item_lookup::apply_edit(&item, document, &item_edit, self.at)?;
         let action = match (&edited, relationship) {
             // An edit without effect writes nothing, even if it names a relationship.
             (None, _) => Action::Keep,
@@ -452,20 +452,4 @@ impl ChangePlan for UpdatePlan {
         };
         Ok(Some(Decision { action, id, render: Box::new(render) }))
     }
-}
-
-/// Returns the edited document; `None` if the edit has no effect.
-pub(crate) fn apply_edit(
-    item: &ItemMeta,
-    document: &Document,
-    item_edit: &ItemEdit,
-    at: Timestamp,
-) -> Result<Option<Document>> {
-    let text = document_text(document)?;
-    let edited =
-        reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
-            let message = format!("{}: {problem}. Nothing was changed.", document.id);
-            Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
-        })?;
-    Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }

@@ -1,5 +1,6 @@
 //! Docsets: two tools and the cached configuration that both use.
 
+mod docset_list;
 pub mod import;
 pub(crate) mod list_docsets;
 pub(crate) mod search_docs;
@@ -21,7 +22,7 @@ use reqlore_domain::project_key::ProjectKey;
 use crate::answers::answer::TextAnswer;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use list_docsets::render_list;
+use docset_list::render_list;
 
 /// Maximum number of cached projects.
 const MAX_PROJECTS: usize = 1_000;
@@ -92,7 +93,8 @@ impl ConfigCache {
             Ok(text) => match DocsetConfig::parse(text, &folder) {
                 Err(diagnostics) => Err(faults_message(&diagnostics).into()),
                 Ok(configuration) => {
-                    render_list(configuration, document.version).map(Arc::new).map(Ok)?
+                    let (version, list) = (document.version, render_list(&configuration)?);
+                    Ok(Arc::new(LoadedConfig { configuration, version, list }))
                 }
             },
         };

@@ -18,6 +18,15 @@ use super::get_history::VersionRecord;
 use crate::documents::document_text;
 use crate::ports::ApplicationPorts;
 
+/// The documents that a commit restores to their state before a change.
+pub(super) struct Restoration {
+    pub(super) project: ProjectKey,
+    /// The change to undo; `None` to restore a version.
+    pub(super) undone: Option<HistoryEntry>,
+    pub(super) documents: Vec<ChangedDocument>,
+    pub(super) note: Option<String>,
+}
+
 /// A document and its states before and after the change to undo.
 pub(super) struct ChangedDocument {
     pub(super) id: DocumentId,

@@ -20,7 +20,6 @@ use crate::context::ToolContext;
 use crate::documents::document_text;
 use crate::tools::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::write_guard::CallGuard;
 
 pub(crate) struct GetHistory;
 
@@ -98,7 +97,7 @@ impl Tool for GetHistory {
             (None, None) => list_versions(context, spec, target, &arguments).await,
             (Some(version), None) => {
                 let found = find_version(&context.ports, &target, Some(version), "version").await?;
-                let guard = CallGuard::new(context, &call.caller, &target.project);
+                let guard = context.call_guard(&call.caller, &target.project);
                 let mut answer = show_version(target, &found)?;
                 if found.is_present {
                     answer.add_shown(guard.values(&found.document).to_vec());

@@ -20,7 +20,8 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
+use crate::addresses::address::{AddressSpace, AddressTarget, entity_words};
+use crate::addresses::links::SECTION_PREFIX;
 use crate::context::ToolContext;
 use crate::ports::ApplicationPorts;
 pub use word_diff::word_diff;

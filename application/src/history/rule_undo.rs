@@ -7,8 +7,7 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::sections::requirement_index::RequirementIndex;
 use reqlore_domain::untrusted_text::encode_id;
 
-use super::changed_document::{ChangedDocument, read_text};
-use super::undo::Restoration;
+use super::changed_document::{ChangedDocument, Restoration, read_text};
 use super::{FIRST_PAGE, HistoryTarget, find_version};
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;

@@ -23,8 +23,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::changed_document::{
-    ChangedDocument, document_names, is_list, keep_related, metadata, newer_change_error,
-    tombstone_of, unknown_version_error, version_of,
+    ChangedDocument, Restoration, document_names, is_list, keep_related, metadata,
+    newer_change_error, tombstone_of, unknown_version_error, version_of,
 };
 use super::get_history::VersionRecord;
 use super::rule_undo::restore_rule;
@@ -110,18 +110,9 @@ impl Tool for UndoTool {
             }
         };
         restoration.add_tombstones(&context.ports, &write).await?;
-        let guard = CallGuard::new(context, &call.caller, &restoration.project);
+        let guard = context.call_guard(&call.caller, &restoration.project);
         restoration.commit(&context.ports, &guard, write, dry_run).await
     }
-}
-
-/// The documents that a commit restores to their state before a change.
-pub(super) struct Restoration {
-    pub(super) project: ProjectKey,
-    /// The change to undo; `None` to restore a version.
-    pub(super) undone: Option<HistoryEntry>,
-    pub(super) documents: Vec<ChangedDocument>,
-    pub(super) note: Option<String>,
 }
 
 impl Restoration {

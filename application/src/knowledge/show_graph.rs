@@ -17,7 +17,6 @@ use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::backlog::item_lookup::FileWarnings;
 use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct GraphTool;
 
@@ -120,7 +119,7 @@ impl Tool for GraphTool {
         if !has_links {
             reply.add_notes(["It has no links.".to_owned()]);
         }
-        reply.add_shown(FieldValue::links_of(call.caller.project.as_str(), &address.target));
+        reply.add_shown(address.target.shown_links(call.caller.project.as_str()));
         reply.add_notes(warnings.into_list());
         Ok(reply)
     }

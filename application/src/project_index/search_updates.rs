@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::ports::ApplicationPorts;
-use crate::project_index::{PAGE_SIZE, read_projections};
+use crate::project_index::projections::{PAGE_SIZE, read_projections};
 
 /// Kinds in the search index, in their order.
 pub(crate) const SEARCHED_KINDS: [DocumentKind; 6] = {

@@ -79,7 +79,7 @@ Returns the deleted requirement text, or an error if not found.",
         // Creates a missing AGENTS.md, even if there is nothing to delete.
         super::read_documents(ports, &project, None, write_context.clone()).await?;
         let read_set = super::write_read_set(&key);
-        let guard = CallGuard::new(context, &call.caller, &project);
+        let guard = context.call_guard(&call.caller, &project);
         let shown = guard.clone();
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, &shown);
         let ((deleted, version, note), _) =

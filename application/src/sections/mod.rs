@@ -24,7 +24,7 @@ use reqlore_domain::sections::instructions::{
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
-use crate::answers::answer::text_borders;
+use crate::answers::shortened_text::text_borders;
 use crate::ports::ApplicationPorts;
 use crate::writes::transaction::{check_text_merged, commit_decision};
 

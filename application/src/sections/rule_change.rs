@@ -116,7 +116,7 @@ impl RuleOperation {
 /// Splits the address of a rule, such as `checkout:3`; `None` for any other text.
 pub(crate) fn parse_address(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
-    let text = text.strip_prefix(crate::addresses::address::SECTION_PREFIX).unwrap_or(text);
+    let text = text.strip_prefix(crate::addresses::links::SECTION_PREFIX).unwrap_or(text);
     let (section, index) = text.rsplit_once(':')?;
     RequirementIndex::try_from(index.to_owned()).ok()?;
     SectionKey::try_from(section.to_owned()).ok()?;

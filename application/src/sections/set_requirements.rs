@@ -122,7 +122,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
         let read_set = super::write_read_set(&key);
-        let guard = CallGuard::new(context, &call.caller, &project);
+        let guard = context.call_guard(&call.caller, &project);
         let shown = guard.clone();
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns, &shown);
         let ((set, version, note, replaced), committed) =

@@ -21,13 +21,12 @@ use tracing::Instrument;
 
 use self::audit_recorder::AccessRecord;
 use crate::Application;
-use crate::addresses::address;
+use crate::addresses::right_tool;
 use crate::answers::answer::{self, ToolAnswer};
 use crate::backlog::{prompts, resources};
 use crate::context::ToolContext;
 use crate::tools::arguments;
 use crate::tools::tool::{self, ListedTool, Tool};
-use crate::writes::write_guard::CallGuard;
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -71,7 +70,7 @@ impl Application {
         // A read may run twice, so its response need not be stored.
         let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let format = call.answer_format;
-        let guard = CallGuard::new(context, &call.caller, &call.caller.project);
+        let guard = context.call_guard(&call.caller, &call.caller.project);
         let Some(key) = key else {
             let notes = tool::correct_arguments(&mut call, spec);
             let limit = answer::take_size_limit(&mut call, spec)?;
@@ -156,7 +155,7 @@ async fn run_tool(
     // Kept for the error, because the call is consumed.
     let caller = Arc::clone(&call.caller);
     match tool.call(context, spec, call).await {
-        Err(error) => Err(address::name_right_tool(context, &caller, spec, error).await),
+        Err(error) => Err(right_tool::name_right_tool(context, &caller, spec, error).await),
         reply => reply,
     }
 }
@@ -246,7 +245,7 @@ impl ApplicationService for Application {
             let resource = context.in_read_scope(read).await?;
             if !request.is_poll {
                 let data = serde_json::from_str(&resource.text).unwrap_or_default();
-                CallGuard::new(context, caller, &caller.project).note_data(&data, |_| true);
+                context.call_guard(caller, &caller.project).note_data(&data, |_| true);
             }
             Ok(resource)
         };

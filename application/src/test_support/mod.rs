@@ -28,7 +28,8 @@ use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use serde_json::{Value, json};
 
 use crate::Application;
-use crate::check::{CheckFinding, check_documents};
+use crate::check::check_documents;
+use crate::check::finding::CheckFinding;
 use crate::ports::{ApplicationPorts, ApplicationSettings};
 
 /// The store, settings and caller of an application under test.

@@ -16,6 +16,7 @@ use serde_path_to_error::Segment;
 use crate::answers::answer::{self, ToolAnswer};
 use crate::context::ToolContext;
 use crate::tools::schema::{answer_schema, argument_schema};
+use crate::tools::schema::{property, required_names};
 use crate::tools::{arguments, synonyms};
 use crate::writes::change::WriteTool;
 
@@ -250,16 +251,6 @@ fn unknown_argument(name: &str, spec: &ToolSpec) -> String {
     };
     let accepted = if accepted.is_empty() { "none".to_owned() } else { accepted.join(", ") };
     format!("unknown argument{suggestion} {} takes {accepted}", spec.name)
-}
-
-/// The schema of an argument; `None` if the tool has no such argument.
-pub(crate) fn property<'a>(spec: &'a ToolSpec, name: &str) -> Option<&'a Value> {
-    spec.input_schema.get("properties")?.get(name)
-}
-
-pub(crate) fn required_names(spec: &ToolSpec) -> impl Iterator<Item = &str> {
-    let names = spec.input_schema.get("required").and_then(Value::as_array);
-    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 #[cfg(test)]

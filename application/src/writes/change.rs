@@ -30,7 +30,9 @@ use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::timestamp::Timestamp;
 
 use self::batch::{BatchError, ChangeBatch, MergedReads};
+use crate::addresses::address::AddressSpace;
 use crate::answers::answer::ToolAnswer;
+use crate::backlog::item_lookup::BacklogReader;
 use crate::context::ToolContext;
 use crate::sections::rule_change::{RenumberedRule, RuleEdits, WrittenRule};
 use crate::tools::tool::Tool;
@@ -118,7 +120,15 @@ pub(crate) struct PlanContext<'a> {
     pub(crate) shared: &'a Mutex<SharedMetadata>,
 }
 
-impl PlanContext<'_> {
+impl<'a> PlanContext<'a> {
+    pub(crate) fn backlog(self) -> BacklogReader<'a> {
+        BacklogReader { ports: &self.tools.ports, project: self.project }
+    }
+
+    pub(crate) fn address_space(self) -> AddressSpace<'a> {
+        AddressSpace::of_project(self.tools, &self.write.caller, self.project.clone())
+    }
+
     /// Returns the metadata of all documents that link to a target of the query; a document may be
     /// in the list twice. Plans share it, because each keeps it until the commit.
     pub(crate) async fn backlinks(&self, query: &BacklinkQuery) -> Result<Vec<Arc<DocumentMeta>>> {

@@ -13,7 +13,7 @@ use reqlore_domain::knowledge::{self, Entity};
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::backlog::item_lookup;
-use crate::backlog::write_item::apply_edit;
+use crate::backlog::item_lookup::apply_edit;
 use crate::documents::document_text;
 
 /// The links to remove, by the document that has them.

@@ -96,7 +96,7 @@ impl ChangeBatch {
     ) -> Result<CommittedBatch, BatchError> {
         let project = self.project(context, &call.caller).await?;
         let write = write_context(context, call, spec, self.reason.clone());
-        let guard = CallGuard::new(context, &call.caller, &project);
+        let guard = context.call_guard(&call.caller, &project);
         // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {
             let shared = Mutex::default();
