@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answers::answer::{Answer, serialization_error};
-use crate::sections::rule_change::RenumberedRule;
-use crate::writes::change::batch::CommittedBatch;
+use crate::writes::batch::CommittedBatch;
 use crate::writes::change::{Action, ChangeOutcome};
+use crate::writes::rule_edits::RenumberedRule;
 
 #[derive(Clone, Serialize, JsonSchema)]
 pub(super) struct AppliedChanges {

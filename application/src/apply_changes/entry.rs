@@ -15,7 +15,8 @@ use crate::context::ToolContext;
 use crate::sections::rule_change::{self, RuleOperation};
 use crate::tools::synonyms;
 use crate::tools::tool::ListedTool;
-use crate::writes::change::{Change, LocalItem, LocalNames};
+use crate::writes::change::Change;
+use crate::writes::local_names::{LocalItem, LocalNames};
 
 /// The kind of a new document.
 #[derive(Clone, Copy)]

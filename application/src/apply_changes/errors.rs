@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::entry::{Operation, describe, local_name, own_item_error};
 use crate::addresses::right_tool;
 use crate::context::ToolContext;
-use crate::writes::change::LocalNames;
+use crate::writes::local_names::LocalNames;
 
 /// Within the limit of all clients.
 const MAX_MESSAGE_BYTES: usize = 7_000;

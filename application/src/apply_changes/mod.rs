@@ -25,11 +25,12 @@ use self::schema::{EntryList, MAX_ENTRIES};
 use self::stored_plans::StoredPlan;
 use crate::answers::answer::ToolAnswer;
 use crate::context::ToolContext;
-use crate::sections::rule_change::RenumberedRule;
 use crate::tools::tool::{ListedTool, Tool, decode_arguments, write_tool};
-use crate::writes::change::batch::{BatchError, ChangeBatch, CommittedBatch};
-use crate::writes::change::{Change, LocalNames};
+use crate::writes::batch::{BatchError, ChangeBatch, CommittedBatch};
+use crate::writes::change::Change;
+use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
+use crate::writes::rule_edits::RenumberedRule;
 
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.

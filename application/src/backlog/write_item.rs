@@ -24,10 +24,9 @@ use super::relationship::RelationshipSpec;
 use crate::answers::answer::reply;
 use crate::documents::document_text;
 use crate::tools::tool::{nothing_to_change_error, write_tool};
-use crate::writes::change::{
-    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
-    requirements_query,
-};
+use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
+use crate::writes::commit_state::{Claim, CommitState, requirements_query};
+use crate::writes::local_names::LocalItem;
 use crate::writes::transaction::check_version;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key

@@ -30,7 +30,7 @@ use super::get_history::VersionRecord;
 use super::rule_undo::restore_rule;
 use super::{HistoryTarget, find_target, find_version};
 use crate::answers::answer::{ToolAnswer, reply};
-use crate::backlog::delete_item::{depends_on, link_kinds, list_reasons};
+use crate::backlog::deletion::{depends_on, link_kinds, list_reasons};
 use crate::context::ToolContext;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;

@@ -25,9 +25,9 @@ use crate::addresses::links::SECTION_PREFIX;
 use crate::answers::answer::{ToolAnswer, reply};
 use crate::context::ToolContext;
 use crate::documents::document_text;
-use crate::writes::change::{
-    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
-};
+use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
+use crate::writes::commit_state::{Claim, CommitState};
+use crate::writes::local_names::{LocalItem, LocalNames};
 use crate::writes::transaction::check_version;
 
 /// Relation names and their targets.

@@ -168,7 +168,12 @@ fn short_version(version: &str) -> &str {
 
 /// Says that a section or an index does not exist, and lists the existing ones.
 /// `existing` may be the first ones of `count`.
-fn existing_values(value: &str, plural_noun: &str, existing: &[&str], count: usize) -> String {
+pub(crate) fn existing_values(
+    value: &str,
+    plural_noun: &str,
+    existing: &[&str],
+    count: usize,
+) -> String {
     const MAX_LISTED: usize = 50;
     let list = existing[..existing.len().min(MAX_LISTED)].join(", ");
     match count {

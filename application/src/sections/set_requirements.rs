@@ -14,11 +14,11 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::rule_change::RenumberedRule;
 use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, reply_with_body};
 use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
+use crate::writes::rule_edits::RenumberedRule;
 use crate::writes::transaction::{commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
 
