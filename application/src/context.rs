@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
-use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::write_context::AuditScope;
 use reqlore_domain::project_key::ProjectKey;
 

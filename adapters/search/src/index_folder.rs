@@ -3,6 +3,7 @@
 //! A process locks its folder, so no process waits for another one. Segment files never change,
 //! so a new folder starts with hard links to the files of another one.
 
+use crate::disk_directory::MANAGED_FILE;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::{self, File};
@@ -19,12 +20,11 @@ use tantivy::directory::RamDirectory;
 use crate::checksummed_file;
 use crate::disk_directory::{ByteCache, DiskDirectory};
 use crate::file_trailer::IndexId;
+use crate::index_cost::{IndexCost, MEMORY_READERS};
+use crate::lock::lock;
 use crate::private_files;
-use crate::project_cache::{IndexCost, MEMORY_READERS, lock};
 
 pub(crate) const META_FILE: &str = "meta.json";
-/// Tantivy's list of its files.
-pub(crate) const MANAGED_FILE: &str = ".managed.json";
 /// Identifies the last synced commit; see [`IndexFolder::mark_clean`].
 const MARKER_FILE: &str = "marker";
 const MARKER_FORMAT: &str = "marker 1";

@@ -44,14 +44,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::knowledge::entity_graph::EntityCounts;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult,
 };
-use reqlore_domain::ports::entity_list::{
-    DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
-};
+use reqlore_domain::ports::entity_list::{DuplicateIds, SimilarEntities, UntaggedList};
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;

@@ -12,7 +12,8 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::documents::{Refresh, UnreadFile, read_all};
+use reqlore_domain::ports::documents::{Refresh, read_all};
+use reqlore_domain::ports::item_list::UnreadFile;
 use reqlore_domain::project_key::ProjectKey;
 
 use super::item_lookup::{self, item_meta};

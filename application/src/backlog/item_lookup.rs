@@ -8,7 +8,8 @@ use reqlore_domain::backlog::{self, Deletion, ItemKind, ItemMeta, LinkTarget, Re
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{BacklinkQuery, UnreadFile};
+use reqlore_domain::ports::documents::BacklinkQuery;
+use reqlore_domain::ports::item_list::UnreadFile;
 use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::encode_line;

@@ -1,10 +1,10 @@
 //! Errors of storages, and their mapping to errors of calls.
 
+use crate::idempotency::IdempotencyRecord;
 use std::fmt::Display;
 
 use thiserror::Error;
 
-use super::idempotency::IdempotencyRecord;
 use crate::error::{Error, ErrorKind};
 
 pub type StoreResult<T> = std::result::Result<T, StoreError>;

@@ -1,13 +1,15 @@
 //! The context of a write: caller, tool, reason, time, audit and idempotency key.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::clock::Clock;
-use super::history::ChangeOrigin;
-use super::idempotency::{IdempotencyKey, IdempotencyRecord};
+
 use super::store_error::{StoreError, StoreResult};
 use crate::audit_log::{AuditEvent, AuditTarget, RESULT_OK, redact_text};
+use crate::idempotency::IdempotencyKey;
+use crate::idempotency::IdempotencyRecord;
 use crate::identity::Caller;
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
@@ -125,4 +127,18 @@ impl std::fmt::Debug for AuditScope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AuditScope").field("started", &self.started).finish_non_exhaustive()
     }
+}
+
+/// The origin of a change: user, tool and reason. Each part is `None` if it is not known: files and
+/// migrated data lack them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeOrigin {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The tool or command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The caller's `operation_description`, or the subject of a Git commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }

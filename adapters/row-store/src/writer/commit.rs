@@ -7,11 +7,13 @@ use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow};
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Revision,
-    Snapshot, StoreResult,
+    BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Snapshot,
+    StoreResult,
 };
-use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry};
+use reqlore_domain::ports::history::{PastContent, PastEntry};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;

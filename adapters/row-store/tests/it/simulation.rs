@@ -19,12 +19,13 @@ use reqlore_domain::audit_log::AuditEvent;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::ports::Store;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::documents::{
-    CommitRequest, DocumentChange, ReadSet, Revision, Snapshot, StoreError, StoreResult,
+    CommitRequest, DocumentChange, ReadSet, Snapshot, StoreError, StoreResult,
 };
-use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;

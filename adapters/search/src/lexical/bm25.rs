@@ -2,6 +2,7 @@
 //!
 //! Terms are added in the query's order, so equal content gives equal scores to the last bit.
 
+use super::searcher::to_f32;
 use tantivy::collector::{Count, TopDocs};
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::{Postings, SegmentPostings};
@@ -238,9 +239,4 @@ fn length_norms(searcher: &LexicalSearcher) -> [f32; 256] {
         *norm = K1 * (1.0 - B + B * length / average);
     }
     norms
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a score needs no more precision")]
-pub(crate) fn to_f32(number: usize) -> f32 {
-    number as f32
 }

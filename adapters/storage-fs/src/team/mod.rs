@@ -9,12 +9,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;

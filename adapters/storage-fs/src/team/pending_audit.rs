@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::team_file::DISPLAY_PATH;

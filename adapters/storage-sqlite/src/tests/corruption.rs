@@ -12,9 +12,10 @@ use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, Revision, StoreResult,
+    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, StoreResult,
 };
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::identity::IdentityChange;
