@@ -1,5 +1,6 @@
 //! Storage arguments: `fs[:DIR]`, `sqlite[:FILE]`, `sled[:DIR]`, `postgres://HOST/NAME`.
 
+use crate::config::paths::resolve_links;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,8 @@ use reqlore_domain::untrusted_text::check_replaced;
 use reqlore_durable_fs::find_special_file;
 use reqlore_storage_postgres::PostgresConfig;
 
-use crate::config::{self, check_path, is_inside};
+use crate::config;
+use crate::config::paths::{check_path, is_inside};
 use crate::exit::CommandError;
 
 /// A storage and its place: an absolute path, or the URL of a database.
@@ -139,17 +141,6 @@ impl StorageSpec {
     /// True if it is in the local state directory, which Git ignores.
     pub(crate) fn is_local(&self, root: &Path) -> bool {
         self.path().is_some_and(|path| path.starts_with(root.join(LOCAL)))
-    }
-}
-
-/// Resolves symbolic links in the existing part of a path.
-pub(crate) fn resolve_links(place: &Path) -> PathBuf {
-    if let Ok(resolved) = place.canonicalize() {
-        return resolved;
-    }
-    match (place.parent(), place.file_name()) {
-        (Some(parent), Some(name)) => resolve_links(parent).join(name),
-        _ => place.to_owned(),
     }
 }
 

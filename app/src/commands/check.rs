@@ -12,7 +12,7 @@ use reqlore_storage_fs::FoundRoot;
 use serde_json::{Value, json};
 
 use super::nested_projects::{NESTED_NEXT, NESTED_PROBLEM, find_nested_projects};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};

@@ -1,5 +1,6 @@
 //! Shows Markdown on a terminal: wraps long lines and highlights headings and code.
 
+use super::output::wrap_line;
 use unicode_width::UnicodeWidthStr;
 
 use super::output::{OutputScreen, TextStyle};
@@ -42,31 +43,6 @@ pub(crate) fn render(markdown: &str, screen: &OutputScreen) -> String {
         }
     }
     text
-}
-
-/// A line as lines of at most `width` columns. Continuations of a list item are indented as its
-/// text.
-pub(crate) fn wrap_line(line: &str, width: usize) -> Vec<String> {
-    let content = line.trim_start();
-    let indent = line.width() - content.width() + marker_width(content);
-    let indent = " ".repeat(indent.min(width / 2));
-    let mut lines = Vec::new();
-    // The beginning keeps its own indentation.
-    let mut current = line[..line.len() - content.len()].to_owned();
-    let mut is_empty = true;
-    for word in content.split(' ') {
-        if !is_empty && current.width() + 1 + word.width() > width {
-            lines.push(std::mem::replace(&mut current, indent.clone()));
-            is_empty = true;
-        }
-        if !is_empty {
-            current.push(' ');
-        }
-        current += word;
-        is_empty = false;
-    }
-    lines.push(current);
-    lines
 }
 
 /// Columns of a list marker and the space after it; 0 without a marker.

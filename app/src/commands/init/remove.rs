@@ -10,10 +10,11 @@ use reqlore_client_config::edit::{self, EntrySlot, block};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use serde_json::{Map, Value};
 
-use super::Options;
-use super::plan::{self, AGENTS_MD_TITLE, ChangeOutcome, ChangePlan, FileChange};
-use super::report::short_path;
+use super::plan::{self, AGENTS_MD_TITLE, ChangePlan};
 use super::undo_log::{self, ChangeKind, UndoEntry, UndoLog, find_entry};
+use crate::commands::init::options::Options;
+use crate::commands::init::undo_log::short_path;
+use crate::commands::init::undo_log::{ChangeOutcome, FileChange};
 
 const EDITED_NOTE: &str = "edited after init; only Reqlore's part is removed";
 const UNLOGGED_NOTE: &str =

@@ -15,9 +15,8 @@ use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write, is_private};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::plan::{ChangeOutcome, FileChange};
 use crate::commands::untrusted_text;
-use crate::storage_spec::resolve_links;
+use crate::config::paths::resolve_links;
 
 const LOG_VERSION: u32 = 1;
 const CHANGED_MEANWHILE: &str = "changed meanwhile; run the command again";
@@ -466,6 +465,123 @@ fn contains_token(patch: &UndoPatch) -> bool {
         // A patch that can't be checked is not stored.
         Err(_) => true,
     }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct FileChange {
+    pub(super) kind: ChangeKind,
+    /// The programs that read the file.
+    pub(super) title: String,
+    pub(super) clients: Vec<Client>,
+    pub(super) scope: ConfigScope,
+    /// The path before links are resolved.
+    pub(super) path: PathBuf,
+    /// As the user would write it.
+    pub(super) short_path: String,
+    /// The path after links are resolved.
+    pub(super) target: PathBuf,
+    /// `None` if the file does not exist.
+    pub(super) old_text: Option<String>,
+    /// True if the file mentions Reqlore already.
+    pub(super) mentions_reqlore: bool,
+    pub(super) outcome: ChangeOutcome,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum ChangeOutcome {
+    Unchanged,
+    /// The whole new text; `None` removes the file.
+    Write {
+        after: Option<String>,
+        note: Option<String>,
+    },
+    /// The reason and the next step.
+    Refused(String),
+}
+
+impl FileChange {
+    /// An unchanged file. Refused if a link of a project's file leads out of the project.
+    pub(super) fn for_file(
+        kind: ChangeKind,
+        title: &str,
+        scope: ConfigScope,
+        path: &Path,
+        environment: &ClientEnvironment,
+    ) -> Self {
+        let folder = (scope == ConfigScope::Project).then_some(&*environment.project);
+        let (target, old_text, outcome) = match resolve_and_read(path, folder) {
+            Ok((target, text)) => (target, text, ChangeOutcome::Unchanged),
+            Err(reason) => (path.to_owned(), None, ChangeOutcome::Refused(reason)),
+        };
+        Self {
+            kind,
+            title: title.to_owned(),
+            clients: Vec::new(),
+            scope,
+            path: path.to_owned(),
+            short_path: short_path(path, environment),
+            target,
+            old_text,
+            mentions_reqlore: false,
+            outcome,
+        }
+    }
+
+    pub(super) fn agents_md(environment: &ClientEnvironment) -> Self {
+        let path = environment.project.join(AGENTS_MD);
+        Self::for_file(ChangeKind::Block, AGENTS_MD_TITLE, ConfigScope::Project, &path, environment)
+    }
+
+    /// The text after the changes so far.
+    pub(super) fn current_text(&self) -> &str {
+        match &self.outcome {
+            ChangeOutcome::Write { after: Some(after), .. } => after,
+            _ => self.old_text.as_deref().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn set_text(&mut self, text: Result<String, ConfigError>) {
+        self.outcome = match text {
+            Ok(text) if self.old_text.as_ref() == Some(&text) => ChangeOutcome::Unchanged,
+            Ok(text) => self.write_outcome(Some(text), None),
+            Err(reason) => ChangeOutcome::Refused(reason.into()),
+        };
+    }
+
+    pub(super) fn remove_file(&mut self) {
+        let note = match &mut self.outcome {
+            ChangeOutcome::Write { note, .. } => note.take(),
+            _ => None,
+        };
+        self.outcome = self.write_outcome(None, note);
+    }
+
+    fn write_outcome(&self, after: Option<String>, note: Option<String>) -> ChangeOutcome {
+        // Checked before the first write, so that the preview shows the problem.
+        match check_writable(&self.target) {
+            Ok(()) => ChangeOutcome::Write { after, note },
+            Err(reason) => ChangeOutcome::Refused(reason),
+        }
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.outcome, ChangeOutcome::Refused(_))
+    }
+
+    pub(super) fn is_write(&self) -> bool {
+        matches!(self.outcome, ChangeOutcome::Write { .. })
+    }
+}
+
+/// The path as the user would write it.
+pub(super) fn short_path(path: &Path, environment: &ClientEnvironment) -> String {
+    let path = match (path.strip_prefix(&environment.project), path.strip_prefix(&environment.home))
+    {
+        (Ok(inside), _) => inside.display().to_string(),
+        (_, Ok(inside)) => format!("~/{}", inside.display()),
+        _ => path.display().to_string(),
+    };
+    encode_line(&path).into_owned()
 }
 
 #[cfg(test)]
