@@ -7,29 +7,25 @@ mod http;
 pub(crate) mod paths;
 mod values;
 
-use self::paths::{check_path, env_variable, is_inside, resolve_links};
-use self::values::{SettingValue, SettingValues, split_list};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use reqlore_application::RetentionDays;
-use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_fs::{FoundRoot, RootSearch};
 use reqlore_storage_postgres::PasswordSources;
 
-use crate::config::paths::resolve_links;
-use crate::exit::CommandError;
-use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
-use crate::storage_spec::StorageSpec;
-use crate::telemetry::LogFormat;
-
 pub(crate) use http::HttpSettings;
 
+use self::paths::{check_path, env_variable, resolve_links};
+use self::values::{SettingValue, SettingValues, split_list};
+use crate::exit::CommandError;
+use crate::settings::{SettingFlags, ValueSyntax};
+use crate::storage_spec::StorageSpec;
+use crate::telemetry::LogFormat;
 use file::ConfigFile;
 
 /// The resolved settings. Adapters get their own part of them.

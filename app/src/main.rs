@@ -19,8 +19,8 @@ mod telemetry;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ContextValue;
+use clap::{CommandFactory, Parser};
 use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::untrusted_text::encode_line;
 

@@ -1,6 +1,5 @@
 //! Storage arguments: `fs[:DIR]`, `sqlite[:FILE]`, `sled[:DIR]`, `postgres://HOST/NAME`.
 
-use crate::config::paths::resolve_links;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use reqlore_durable_fs::find_special_file;
 use reqlore_storage_postgres::PostgresConfig;
 
 use crate::config;
+use crate::config::paths::resolve_links;
 use crate::config::paths::{check_path, is_inside};
 use crate::exit::CommandError;
 

@@ -4,9 +4,11 @@
 //! processor only.
 
 mod bert;
+mod error;
 mod safetensors;
 mod supported_models;
 
+pub use error::LoadError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -156,16 +158,6 @@ impl Embedder for LazyModel {
             Err(reason) => Err(Error::new(ErrorKind::Unavailable, reason.clone())),
         }
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("{name}: unknown model; known are {known}")]
-    Unknown { name: String, known: String },
-    #[error("{path}: cannot be read ({source}); remove the model and install it again")]
-    Read { path: String, source: std::io::Error },
-    #[error("{path}: not a file of this model ({why}); remove the model and install it again")]
-    Unfit { path: String, why: String },
 }
 
 fn load_tokenizer(path: &Path, max_pieces: usize) -> std::result::Result<Tokenizer, LoadError> {

@@ -507,3 +507,7 @@ fn to_json(value: &impl serde::Serialize) -> StoreResult<String> {
 fn from_json<T: serde::de::DeserializeOwned>(text: &str, object: &str) -> StoreResult<T> {
     serde_json::from_str(text).map_err(|_| damaged(object))
 }
+
+pub(crate) fn body_keys(document: &RowKey, parts: usize) -> impl Iterator<Item = RowKey> {
+    (0..parts).map(|part| document.with(&[integer(part)]))
+}

@@ -17,7 +17,6 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::clone_numbers::CloneNumbers;
-use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::history::local_history;
 use crate::journal;
@@ -32,6 +31,7 @@ use crate::stage_and_swap::{
 };
 use crate::store_inner::{StoreInner, linkable_kinds_only, lock_index};
 use crate::team::pending_audit::{self, AuditedCommit};
+use reqlore_local_state::error::not_written;
 
 /// The number of attempts at a commit while programs without the lock write the same files.
 const MAX_ATTEMPTS: usize = 3;

@@ -6,6 +6,7 @@
 //! the few milliseconds of the exchange. A journal may come with a cloned repository, so all of its
 //! content is validated.
 
+use reqlore_local_state as local;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -20,14 +21,14 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{failed, not_written, refused};
 use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, sync_file};
 use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
-use crate::local::{self, LOCAL_STATE_DIR};
 use crate::lock::ProjectLock;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, apply_one, lock_requirements,
 };
+use reqlore_local_state::error::{failed, not_written, refused};
+use reqlore_local_state::{self, LOCAL_STATE_DIR};
 
 const FILE_NAME: &str = "journal";
 const DISPLAY_PATH: &str = ".reqlore/local/journal";

@@ -54,7 +54,7 @@ use reqlore_domain::ports::entity_list::{DuplicateIds, SimilarEntities, Untagged
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
-use reqlore_local_state::{self as local, error};
+use reqlore_local_state::{self as local};
 use rustix::fs::Access;
 use tokio::sync::Semaphore;
 

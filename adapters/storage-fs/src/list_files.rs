@@ -13,7 +13,6 @@ use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use crate::error::failed;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{
     DocumentArea, MAX_AREA_DEPTH, ProjectRoot, RequirementsDir, is_not_there, section_id,
@@ -21,6 +20,7 @@ use crate::layout::{
 use crate::read_file::FileStamp;
 use crate::two_threads::on_two_threads;
 use crate::unread_files::UnreadFiles;
+use reqlore_local_state::error::failed;
 
 /// The number of documents that an area may have.
 const MAX_DOCUMENTS: usize = 250_000;

@@ -17,9 +17,9 @@ use reqlore_durable_fs::try_lock;
 use reqlore_local_state::{as_file, lock_folder, lock_timeout};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::error::failed;
 use crate::layout::{ProjectRoot, same_folder};
 use crate::project_cache::ProjectCache;
+use reqlore_local_state::error::failed;
 
 /// How long a write waits for other writers.
 pub(crate) const LOCK_TIMEOUT: Duration =

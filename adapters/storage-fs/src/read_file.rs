@@ -14,10 +14,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{failed, refused};
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::FileLocation;
 use crate::system;
+use reqlore_local_state::error::{failed, refused};
 
 const MAX_BYTES: u64 = document::MAX_DOCUMENT_BYTES as u64;
 /// The number of times that a file that looks partially saved is read again.

@@ -23,10 +23,11 @@ use reqlore_local_state::as_file;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::error::{failed, not_written, refused};
 use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, supports_renameat2, sync_file};
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
-use crate::{local, lock, read_file};
+use crate::{lock, read_file};
+use reqlore_local_state as local;
+use reqlore_local_state::error::{failed, not_written, refused};
 
 /// The documents that a commit is based on; `None` for one that did not exist.
 pub(crate) type LoadedDocuments = HashMap<DocumentId, Option<LoadedDocument>>;

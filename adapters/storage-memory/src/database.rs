@@ -1,5 +1,6 @@
 //! A database in memory that refuses what PostgreSQL would refuse, for any number of servers.
 
+use crate::query::{Rows, bug};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -16,8 +17,6 @@ use reqlore_row_store::{METADATA_FORMAT, StoreRow};
 use crate::query::{check_query, check_value, select};
 use crate::seeded_random::SeededRandom;
 
-/// The rows of a table by their key.
-pub type Rows = BTreeMap<RowKey, TableRow>;
 /// The committed rows by table. Clones share them.
 pub type CommittedRows = Arc<BTreeMap<&'static str, Arc<Rows>>>;
 /// The rows of a transaction by table and key, `None` for a deleted one.
@@ -282,9 +281,4 @@ impl Drop for MemorySession {
     fn drop(&mut self) {
         self.roll_back();
     }
-}
-
-/// An error that no caller of the seam may cause.
-pub fn bug(message: impl Into<String>) -> StoreError {
-    StoreError::Internal(message.into())
 }

@@ -12,10 +12,10 @@ mod loss;
 mod open;
 mod session;
 
+use open::COPY_TIMEOUT;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::documents::StoreResult;
@@ -26,9 +26,6 @@ pub use crate::database::has_failed_close;
 use crate::database::{OpenDatabase, SledDatabase};
 use crate::error::{catch_sled_panic, name_folder};
 pub use crate::files::DatabaseState;
-
-/// How long a commit waits for the end of a copy.
-const COPY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Location of a database.
 #[derive(Debug, Clone)]

@@ -34,8 +34,9 @@ use tempfile::{TempDir, tempdir};
 
 use crate::database::{OpenDatabase, SledDatabase};
 use crate::files::SyncFn;
+use crate::open::COPY_TIMEOUT;
 use crate::open::{open_database, wait_until_closed};
-use crate::{COPY_TIMEOUT, SledConfig, start};
+use crate::{SledConfig, start};
 use files::copy_files;
 
 fn config(folder: &Path) -> SledConfig {

@@ -3,6 +3,7 @@
 //!
 //! Only SQLite may open the files: closing another descriptor would drop its locks.
 
+mod blocking;
 mod commit_count;
 mod connection;
 mod damage;
@@ -19,7 +20,9 @@ mod statements;
 pub mod team;
 mod torn_copy;
 
-use std::path::{Path, PathBuf};
+use connection::open_and_access;
+pub use database_file::SqliteConfig;
+use std::path::Path;
 use std::sync::Arc;
 
 use reqlore_domain::ports::documents::StoreResult;
@@ -36,12 +39,6 @@ use integrity_check::IntegrityCheck;
 use loss::CommitLoss;
 pub use loss::accept_loss;
 use settings::is_too_old;
-
-#[derive(Debug, Clone)]
-pub struct SqliteConfig {
-    /// The database. Its log is in the same folder.
-    pub file: PathBuf,
-}
 
 /// The outcome of a read-only open.
 #[derive(Debug)]
@@ -178,13 +175,6 @@ fn open_existing(connector: &Connector) -> Result<Connection, QueryError> {
     if let Some(loss) = loss::find_loss(file, &connection)? {
         return Err(loss.into_error(file).into());
     }
-    Ok(connection)
-}
-
-/// Opens a connection and reads from the file: SQLite reports most errors only then.
-fn open_and_access(connector: &Connector, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
-    let connection = connector.open(purpose)?;
-    connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
     Ok(connection)
 }
 

@@ -14,14 +14,16 @@ use reqlore_row_store::loss::{accept_team_loss, issued_references};
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
+use crate::connection::open_and_access;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
+use crate::database_file::SqliteConfig;
 use crate::error::{QueryError, RESTORE_HINT, is_busy, refused};
 use crate::integrity_check::refuse_damage;
 use crate::schema::{enable_wal, read_store_row};
 use crate::session::SqliteSession;
 use crate::settings::keep_log_on_close;
-use crate::{SqliteConfig, open_and_access, torn_copy};
+use crate::torn_copy;
 
 /// Why a database may lack commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

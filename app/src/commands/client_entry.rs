@@ -272,7 +272,7 @@ struct ServerCommandLine {
 enum ServerCommand {
     Serve,
     #[command(external_subcommand)]
-    Other(Vec<String>),
+    Other(#[expect(dead_code, reason = "clap fills it")] Vec<String>),
 }
 
 #[cfg(test)]

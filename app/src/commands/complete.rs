@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 
-use clap::{CommandFactory, ValueHint};
+use clap::ValueHint;
 use clap_complete::Shell;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,

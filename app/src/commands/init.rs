@@ -3,6 +3,7 @@
 //! It edits other programs' files. So each change is shown, confirmed and logged, and `--remove`
 //! restores the bytes.
 
+mod file_change;
 pub(crate) mod options;
 mod plan;
 mod remove;
@@ -10,19 +11,19 @@ mod report;
 mod server_entry;
 mod undo_log;
 
-use self::options::{Options, client_names};
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 use reqlore_storage_fs::is_system_folder;
 
+use self::options::ChangeMode;
+use self::options::{Options, client_names};
 use super::demo::SNIPPET;
 use crate::client_environment::client_environment;
-use crate::commands::init::options::Scaffold;
-use crate::commands::init::undo_log::{ChangeOutcome, FileChange};
+use crate::commands::init::file_change::ChangeKind;
+use crate::commands::init::file_change::{ChangeOutcome, FileChange};
 use crate::commands::output::{print, print_json};
 use crate::config::state_folder;
 use crate::console::eprint_line;
@@ -31,7 +32,7 @@ use crate::settings::SettingFlags;
 use plan::ChangePlan;
 use report::Confirmation;
 use server_entry::ServerEntry;
-use undo_log::{ChangeKind, LogFile, UndoLog};
+use undo_log::{LogFile, UndoLog};
 
 /// The undo log, in the state folder.
 const LOG_FILE: &str = "init.json";

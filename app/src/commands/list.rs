@@ -1,11 +1,11 @@
 //! `reqlore list`: lists items of one kind as a table, JSON or CSV.
 
-use super::item_fields::items_of;
 use clap::ValueEnum;
 use reqlore_domain::sections::instructions;
 use reqlore_web::csv::{BYTE_ORDER_MARK, items_csv};
 use serde_json::{Value, json};
 
+use super::item_fields::items_of;
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line, write_stdout};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::print_json;

@@ -26,7 +26,7 @@ pub(crate) mod migrate;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
 mod nested_projects;
-mod output;
+pub(crate) mod output;
 pub(crate) mod picture;
 pub(crate) mod search;
 pub(crate) mod serve;
@@ -43,17 +43,10 @@ mod untrusted_text;
 pub(crate) mod user;
 mod write_target;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
-use serde::Serialize;
 
-use crate::config::AppConfig;
-use crate::console::{encode_console, encode_console_json, eprint_line};
-use crate::exit::CommandError;
 use crate::settings::SettingFlags;
-use output::{OutputScreen, TextTable, write_stdout};
 
 /// An MCP server for a project's backlog, rules and decisions.
 ///

@@ -1,18 +1,17 @@
 //! Output of commands for people: width of the terminal, colours, tables, CSV and the pager.
 
-use crate::config::AppConfig;
-use crate::console::{encode_console, encode_console_json, eprint_line};
-use serde::Serialize;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::untrusted_text::encode_line;
+use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::client_environment::program_on_path;
+use crate::config::AppConfig;
 use crate::config::paths::env_variable;
-use crate::console::encode_console;
+use crate::console::{encode_console, encode_console_json, eprint_line};
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
 
 /// Text of narrower terminals would be unreadable, so lines are longer than the terminal.
@@ -371,6 +370,16 @@ pub(crate) fn wrap_line(line: &str, width: usize) -> Vec<String> {
     }
     lines.push(current);
     lines
+}
+
+/// Columns of a list marker and the space after it; 0 without a marker.
+pub(crate) fn marker_width(content: &str) -> usize {
+    if ["- ", "* ", "+ ", "> "].iter().any(|marker| content.starts_with(marker)) {
+        return 2;
+    }
+    let digits = content.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &content[digits..];
+    if digits > 0 && (rest.starts_with(". ") || rest.starts_with(") ")) { digits + 2 } else { 0 }
 }
 
 #[cfg(test)]

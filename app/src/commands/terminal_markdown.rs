@@ -1,8 +1,7 @@
 //! Shows Markdown on a terminal: wraps long lines and highlights headings and code.
 
+use super::output::marker_width;
 use super::output::wrap_line;
-use unicode_width::UnicodeWidthStr;
-
 use super::output::{OutputScreen, TextStyle};
 use crate::console::encode_console;
 
@@ -43,16 +42,6 @@ pub(crate) fn render(markdown: &str, screen: &OutputScreen) -> String {
         }
     }
     text
-}
-
-/// Columns of a list marker and the space after it; 0 without a marker.
-fn marker_width(content: &str) -> usize {
-    if ["- ", "* ", "+ ", "> "].iter().any(|marker| content.starts_with(marker)) {
-        return 2;
-    }
-    let digits = content.bytes().take_while(u8::is_ascii_digit).count();
-    let rest = &content[digits..];
-    if digits > 0 && (rest.starts_with(". ") || rest.starts_with(") ")) { digits + 2 } else { 0 }
 }
 
 /// Highlights `code` and **strong** text within a line.

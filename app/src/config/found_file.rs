@@ -3,14 +3,13 @@
 //! It may have come with a cloned repository, so it must neither lead the server out of the project
 //! nor extend the access to it. The table of settings holds the rule of each setting.
 
-use super::paths::{check_path, is_inside};
-use std::path::{Component, Path};
+use std::path::Path;
 
 use reqlore_domain::identity::redact_echo;
-use reqlore_domain::untrusted_text::check_replaced;
 
 use super::file::{ConfigFile, PROJECTS};
 use super::http::TRANSPORTS;
+use super::paths::is_inside;
 use crate::config::paths::resolve_links;
 use crate::config::values::{SettingValue, SettingValues};
 use crate::exit::CommandError;

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use reqlore_domain::identity::redact_echo;
+use reqlore_domain::untrusted_text::check_replaced;
 
 use crate::exit::CommandError;
 

@@ -1,5 +1,6 @@
 //! Commits of documents.
 
+use crate::records::body_keys;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use crate::records::{
     DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
     document_key, encode_audit_row, encode_record, integer, project_key, text_rows,
 };
-use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
 use crate::writer::GroupWriterEngine;
 
@@ -356,8 +357,4 @@ impl GroupWriterEngine {
     pub(crate) fn put_store_row(&mut self, row: &StoreRow) {
         self.transaction.put(&STORE, row.encode());
     }
-}
-
-pub(crate) fn body_keys(document: &RowKey, parts: usize) -> impl Iterator<Item = RowKey> {
-    (0..parts).map(|part| document.with(&[integer(part)]))
 }

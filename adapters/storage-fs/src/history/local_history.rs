@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::merged_entries::{EntrySource, ListedEntry};
 use crate::layout::ProjectRoot;
-use crate::local::file_identity;
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::{LoadedDocument, LoadedDocuments};
+use reqlore_local_state::file_identity;
 
 const FILE_NAME: &str = "history";
 /// The file before the current one. The one before that is dropped.

@@ -1,20 +1,11 @@
 //! Validity of the index of one watched tree.
 
+use crate::inotify::WatchEvents;
 use std::collections::BTreeSet;
 
 use reqlore_domain::document::DocumentId;
 
 use crate::inotify::TreeWatcher;
-
-/// inotify events since the queue was last drained.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum WatchEvents {
-    None,
-    /// These documents were created, changed or removed.
-    Changed(BTreeSet<DocumentId>),
-    /// Events may be missing, so the watcher must be replaced.
-    Invalidated,
-}
 
 /// Cache validity of one area: pending inotify events and documents that inotify can't cover.
 #[derive(Debug, Default)]

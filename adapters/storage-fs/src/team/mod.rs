@@ -27,12 +27,12 @@ use reqlore_row_store::error::DATABASE_LABEL;
 use reqlore_row_store::{RowStore, poll_ready};
 use reqlore_storage_sqlite::team::TeamDatabase;
 
-use crate::error::refused;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
 use crate::{Config, FsStore};
+use reqlore_local_state::error::refused;
 
 /// Longer responses are not stored.
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;

@@ -17,12 +17,12 @@ use reqlore_local_state::team_file::DISPLAY_PATH;
 use reqlore_row_store::pending::PendingCommit;
 use reqlore_storage_sqlite::team::TeamDatabase;
 
-use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::ProjectTree;
 use crate::stage_and_swap::LoadedDocument;
 use crate::store_inner::StoreInner;
 use crate::team::call_team;
+use reqlore_local_state::error::not_written;
 
 /// A commit's audit event and idempotency record, and their intent once it is stored.
 pub(crate) struct AuditedCommit<'a> {

@@ -1,5 +1,6 @@
 //! Transactions of writers, and reads on the pool.
 
+use super::connect_options::WriteIsolation;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
@@ -45,28 +46,6 @@ const LOCK: &str = "UPDATE group_lock SET turn = turn + 1 WHERE id = 1";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 const COMMIT: &str = "COMMIT";
-
-/// Isolation of the transactions of writers. Each level is safe: all writers change one row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum WriteIsolation {
-    /// After the wait for [`LOCK`], statements see the newest state: writers queue.
-    #[default]
-    ReadCommitted,
-    /// Conflicting transactions fail and are retried. The only level of Aurora DSQL.
-    RepeatableRead,
-    /// As [`Self::RepeatableRead`]. The default of CockroachDB.
-    Serializable,
-}
-
-impl WriteIsolation {
-    fn begin(self) -> &'static str {
-        match self {
-            Self::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
-            Self::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
-            Self::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-        }
-    }
-}
 
 #[derive(Debug, Default)]
 struct Response {

@@ -27,7 +27,7 @@ use rusqlite::{Connection, params_from_iter};
 use tempfile::TempDir;
 
 use super::{connect, database_path, open_file, storage};
-use crate::database_file::sibling_path;
+use crate::commit_count::sibling_path;
 
 const PAGE: usize = 4096;
 const SUFFIXES: [&str; 3] = ["", "-wal", "-commits"];

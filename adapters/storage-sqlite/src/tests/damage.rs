@@ -16,8 +16,8 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::tables::DOCUMENTS;
 use tempfile::TempDir;
 
+use crate::commit_count::sibling_path;
 use crate::damage::DamageState;
-use crate::database_file::sibling_path;
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 

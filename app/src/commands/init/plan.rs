@@ -1,10 +1,7 @@
 //! The planned changes of init, one per file, before they are written.
 
-use super::options::Scaffold;
-use super::undo_log::{ChangeOutcome, FileChange};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use reqlore_client_config::edit::{self, block};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use reqlore_domain::ports::project_resolver::Toolset;
@@ -12,10 +9,12 @@ use reqlore_domain::sections::instructions;
 use reqlore_domain::untrusted_text::encode_line;
 use reqlore_git_runner::repository_around;
 
+use super::options::Scaffold;
 use super::server_entry::{self, ServerEntry};
-use super::undo_log::{self, ChangeKind, UndoLog};
+use super::undo_log::{self, UndoLog};
+use crate::commands::init::file_change::ChangeKind;
+use crate::commands::init::file_change::FileChange;
 use crate::commands::init::options::Options;
-use crate::commands::init::undo_log::short_path;
 use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
 use crate::config::{ToolsetChoice, found_file_refusal, parse_toolsets};
 use crate::exit::CommandError;
@@ -222,8 +221,6 @@ pub(super) fn choose_location(
             .or_else(|_| client.config_location(ConfigScope::User, environment)),
     }
 }
-
-pub(super) const AGENTS_MD_TITLE: &str = "all assistants";
 
 /// The line of each toolset, with its tools, and those of the core tools.
 const TOOLSET_LINES: [(Toolset, &str, &str, &str); 4] = [

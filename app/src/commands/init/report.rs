@@ -3,18 +3,17 @@
 //! Files may come from a cloned repository and may contain secrets of other servers, so all text
 //! from them is encoded and passes through [`mask_secrets`].
 
-use super::undo_log::short_path;
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
+use reqlore_client_config::{Client, ConfigScope};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::plan::ChangePlan;
-use super::undo_log::ChangeKind;
-use crate::commands::init::undo_log::{ChangeOutcome, FileChange};
+use crate::commands::init::file_change::ChangeKind;
+use crate::commands::init::file_change::{ChangeOutcome, FileChange};
 use crate::commands::untrusted_text::mask_secrets;
 use crate::console::{encode_console, eprint_line};
 

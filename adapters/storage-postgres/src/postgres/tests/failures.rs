@@ -8,9 +8,10 @@ use reqlore_domain::ports::documents::StoreError;
 use reqlore_test_postgres::{PostgresCluster, StopMode};
 
 use super::support::{TestServer, commit, open_pool, put};
+use crate::postgres::connect_options::WriteIsolation;
 use crate::postgres::errors::{DatabaseError, NextStep};
 use crate::postgres::schema::update_schema;
-use crate::postgres::session::{PostgresDatabase, WriteIsolation};
+use crate::postgres::session::PostgresDatabase;
 use crate::{PasswordSources, PostgresConfig};
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError};
 use reqlore_row_store::row::{RowQuery, TableRow};

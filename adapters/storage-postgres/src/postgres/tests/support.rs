@@ -3,9 +3,10 @@
 use reqlore_test_postgres::TestDatabase;
 use tokio::runtime::Runtime;
 
+use crate::postgres::connect_options::WriteIsolation;
 use crate::postgres::pool::ConnectionPool;
 use crate::postgres::schema::{migrate, migrations};
-use crate::postgres::session::{PostgresDatabase, WriteIsolation};
+use crate::postgres::session::PostgresDatabase;
 use crate::postgres::{PasswordSources, PostgresConfig};
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
