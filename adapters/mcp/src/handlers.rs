@@ -1,7 +1,5 @@
 //! Handlers of the protocol's methods, and the error responses for unknown methods.
 
-use crate::methods::served_methods;
-use crate::methods::{is_modern, unknown_method};
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
@@ -22,6 +20,8 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 use crate::convert::{self, ProtocolEra};
+use crate::methods::served_methods;
+use crate::methods::{is_modern, unknown_method};
 use crate::request_context::{GuardedService, run_with_progress};
 use crate::server::{McpServer, add_server_info, idempotency_key};
 use crate::subscriptions::SubscriptionStream;

@@ -2,7 +2,6 @@
 //!
 //! rmcp's macros are not used: they would change schemas and errors, and bypass the panic guard.
 
-use crate::request_meta::{ANSWERS_META, IDEMPOTENCY_KEY};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +25,7 @@ use crate::convert::{self, ProtocolEra};
 use crate::jsonrpc::{ToolCallMessage, parse_message};
 use crate::methods::{is_modern, unknown_method};
 use crate::request_context::{ClientDialect, GuardedService, RequestContext, correlation_id};
+use crate::request_meta::{ANSWERS_META, IDEMPOTENCY_KEY};
 use crate::static_lists::StaticLists;
 use crate::subscriptions::{SubscriptionStream, Subscriptions};
 

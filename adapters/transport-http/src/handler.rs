@@ -3,7 +3,6 @@
 //! A started request always runs to its end, also if its client disconnects or the time limit
 //! passes. No write may stop half-way.
 
-use crate::protocol_handler::ProtocolResponse;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -41,6 +40,7 @@ use crate::guards::{DetachOnDrop, GaugeGuard};
 use crate::open_connections::StreamGuard;
 use crate::origin_check::{check_method, check_target};
 use crate::permits::PermitPair;
+use crate::protocol_handler::ProtocolResponse;
 use crate::rate_limit::{RunPermit, SubscriptionPermit, TokenLimit};
 use crate::request_body::{check_content, discard_body};
 use crate::state::ServerState;

@@ -1,6 +1,5 @@
 //! Liveness, readiness and metrics, for operators.
 
-use crate::readiness::Readiness;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::config::PATH;
 use crate::error_response::{ErrorResponse, FORBIDDEN, json_response};
 use crate::handler::{catch_panic, complete_response, request_id};
 use crate::origin_check::check_target;
+use crate::readiness::Readiness;
 use crate::state::ServerState;
 
 const OPENMETRICS: HeaderValue =

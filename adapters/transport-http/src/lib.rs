@@ -23,7 +23,6 @@ mod request_body;
 mod state;
 mod timeout_stream;
 
-use state::ServerState;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -33,11 +32,13 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{any, get};
 use reqlore_domain::ports::service::ApplicationService;
+
 #[cfg(doc)]
 use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::ports::transport::Transport;
 use reqlore_mcp::shutdown::Shutdown;
 use rmcp::ServerHandler;
+use state::ServerState;
 use tokio_util::task::TaskTracker;
 
 pub use config::{HttpConfig, HttpLimits, PATH, RateLimit};

@@ -4,7 +4,6 @@
 //! kept. An unknown token may be valid, so clients that guess must not use up the shared look-ups:
 //! an address with too many failures has a separate, small limit.
 
-use crate::permits::{PermitPair, acquire_both};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::config::{HttpLimits, RateLimit};
 use crate::error_response::ErrorResponse;
+use crate::permits::{PermitPair, acquire_both};
 use crate::request_body::token_budget;
 
 /// Maximum tokens with separate limits. Further tokens share one limit until unused ones are

@@ -1,19 +1,19 @@
 //! The state that all connections share.
 
-use crate::error_response::ErrorResponse;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::identity::{Caller, redact_secrets};
-use std::net::SocketAddr;
-use std::sync::Arc;
-
-use axum::Router;
 use reqlore_mcp::shutdown::Shutdown;
 use tokio_util::task::TaskTracker;
 
 use crate::config::HttpConfig;
+use crate::error_response::ErrorResponse;
 use crate::error_response::LineLimit;
 use crate::open_connections::OpenConnections;
 use crate::origin_check::OriginCheck;

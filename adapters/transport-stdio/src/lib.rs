@@ -9,7 +9,6 @@ mod limits;
 mod line_reader;
 mod scheduler;
 
-pub use limits::StdioLimits;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,6 +22,8 @@ use reqlore_mcp::shutdown::Shutdown;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::serve_directly_with_ct;
 use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use limits::StdioLimits;
 #[cfg(target_os = "linux")]
 use tokio::{io::Interest, net::unix::pipe};
 
