@@ -29,17 +29,18 @@ use std::time::Duration;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::identity::IdentityRepository;
 
+pub use ports::{ApplicationPorts, ApplicationSettings};
+pub use service::maintenance::{Maintenance, RetentionDays};
+
 use apply_changes::stored_plans::StoredPlans;
 use context::{SharedContext, ToolContext};
 use docsets::ConfigCache;
 use identity::administration::Administration;
 use identity::sessions::TokenSessions;
 use identity::token_authenticator::TokenAuthenticator;
-pub use ports::{ApplicationPorts, ApplicationSettings};
 use project_index::ProjectIndexes;
 use service::audit_recorder::AuditRecorder;
 use service::idempotency::KeyLocks;
-pub use service::maintenance::{Maintenance, RetentionDays};
 use tools::tool::ListedTool;
 use writes::write_guard::WriteGuard;
 

@@ -1,6 +1,5 @@
 //! The supported clients: names, file locations and the format of a server's entry.
 
-use crate::profiles::{ClientProfile, EntryTemplate, TemplateField, WorkingDirectory};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use crate::edit::{EntryEdit, EntrySlot};
 use crate::environment::ClientEnvironment;
 use crate::error::ConfigError;
 use crate::profiles::PROFILES;
+use crate::profiles::{ClientProfile, EntryTemplate, TemplateField, WorkingDirectory};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {

@@ -1,14 +1,15 @@
 //! The properties of each client, with the documentation that they come from.
 
-use crate::edit::{ConfigFormat, EntrySlot};
-use crate::environment::ClientEnvironment;
-use crate::environment::Platform;
 use std::path::PathBuf;
 
 use TemplateField::{
     Arguments, False, Headers, List, OptionalArguments, Program, ProgramAndArguments, Text,
     TokenVariable, Url,
 };
+
+use crate::edit::{ConfigFormat, EntrySlot};
+use crate::environment::ClientEnvironment;
+use crate::environment::Platform;
 
 /// In the order of [`Client`](crate::Client).
 pub(crate) const PROFILES: [&ClientProfile; 10] = [

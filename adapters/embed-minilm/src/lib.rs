@@ -8,7 +8,6 @@ mod error;
 mod safetensors;
 mod supported_models;
 
-pub use error::LoadError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -16,6 +15,8 @@ use std::sync::OnceLock;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, ModelProfile, TextRole};
 use tokenizers::{Tokenizer, TruncationParams};
+
+pub use error::LoadError;
 
 use crate::bert::BertModel;
 use crate::safetensors::TensorFile;

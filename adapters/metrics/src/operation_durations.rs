@@ -1,9 +1,9 @@
 //! Durations of the operations of ports.
 
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
 use std::time::Instant;
 
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use reqlore_domain::ports::observed::{OperationObserver, PortOperations};
 

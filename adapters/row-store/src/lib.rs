@@ -45,13 +45,14 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{GroupWriter, run_alone};
 
+pub use derived::{LIST_TABLES, METADATA_FORMAT};
+pub use records::StoreRow;
+
 use crate::writer::history::STEP_ROWS;
 use counters::WriterCounters;
 use damage::KnownDamage;
 use database::Database;
-pub use derived::{LIST_TABLES, METADATA_FORMAT};
 use read::{changes, documents, entities, history, items, team};
-pub use records::StoreRow;
 use writer::{GroupWriterEngine, ReadPlan};
 
 /// An open database. Clones share it.

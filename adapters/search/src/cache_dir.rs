@@ -1,10 +1,11 @@
 //! The cache folder of one project: vectors and checkpoints, which all its processes share, and an
 //! index folder for each process.
 
-use reqlore_domain::project_key::ProjectKey;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use reqlore_domain::project_key::ProjectKey;
 
 use crate::private_files;
 

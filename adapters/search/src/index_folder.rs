@@ -3,7 +3,6 @@
 //! A process locks its folder, so no process waits for another one. Segment files never change,
 //! so a new folder starts with hard links to the files of another one.
 
-use crate::disk_directory::MANAGED_FILE;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::{self, File};
@@ -18,6 +17,7 @@ use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
 use crate::checksummed_file;
+use crate::disk_directory::MANAGED_FILE;
 use crate::disk_directory::{ByteCache, DiskDirectory};
 use crate::file_trailer::IndexId;
 use crate::index_cost::{IndexCost, MEMORY_READERS};

@@ -42,8 +42,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
 use tokio::task::spawn_blocking;
 
-use crate::lock::lock;
 pub use config::SearchConfig;
+
+use crate::lock::lock;
 use project_index::{ProjectIndex, QueryPlan, SemanticPlan, embed_query};
 use worker::SharedState;
 

@@ -3,9 +3,6 @@
 //! The background thread closes the least recently used index. A running call may still use a
 //! closed one, so an index that is closing is used again instead of opened twice.
 
-use crate::cache_dir::cache_dir_name;
-use crate::index_cost::{IndexCost, MAX_READERS, MEMORY_READERS};
-use crate::lock::lock;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -18,8 +15,11 @@ use reqlore_domain::project_key::ProjectKey;
 
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
+use crate::cache_dir::cache_dir_name;
 use crate::config::SearchConfig;
 use crate::disk_directory::ByteCache;
+use crate::index_cost::{IndexCost, MAX_READERS, MEMORY_READERS};
+use crate::lock::lock;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
 use crate::rebuild;
 

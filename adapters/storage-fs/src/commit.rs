@@ -15,6 +15,7 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::not_written;
 
 use crate::clone_numbers::CloneNumbers;
 use crate::failpoint::{FailPoint, hit_failpoint};
@@ -31,7 +32,6 @@ use crate::stage_and_swap::{
 };
 use crate::store_inner::{StoreInner, linkable_kinds_only, lock_index};
 use crate::team::pending_audit::{self, AuditedCommit};
-use reqlore_local_state::error::not_written;
 
 /// The number of attempts at a commit while programs without the lock write the same files.
 const MAX_ATTEMPTS: usize = 3;

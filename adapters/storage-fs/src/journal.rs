@@ -6,7 +6,6 @@
 //! the few milliseconds of the exchange. A journal may come with a cloned repository, so all of its
 //! content is validated.
 
-use reqlore_local_state as local;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt as _;
@@ -16,7 +15,10 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
+use reqlore_local_state as local;
 use reqlore_local_state::as_file;
+use reqlore_local_state::error::{failed, not_written, refused};
+use reqlore_local_state::{self, LOCAL_STATE_DIR};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -27,8 +29,6 @@ use crate::lock::ProjectLock;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, apply_one, lock_requirements,
 };
-use reqlore_local_state::error::{failed, not_written, refused};
-use reqlore_local_state::{self, LOCAL_STATE_DIR};
 
 const FILE_NAME: &str = "journal";
 const DISPLAY_PATH: &str = ".reqlore/local/journal";

@@ -58,6 +58,10 @@ use reqlore_local_state::{self as local};
 use rustix::fs::Access;
 use tokio::sync::Semaphore;
 
+pub use projects::{ConfiguredProjects, FsProjects};
+pub use root_search::{FoundRoot, RootSearch};
+pub use system_folders::is_system_folder;
+
 use inotify::WatchQueue;
 use layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use lock::LockQueue;
@@ -66,12 +70,9 @@ use metadata_index::by_kind::KindIndex;
 use metadata_index::load::MetadataCache;
 use open_indexes::OpenIndexes;
 use projects::ProjectFolders;
-pub use projects::{ConfiguredProjects, FsProjects};
-pub use root_search::{FoundRoot, RootSearch};
 use sparse_checkout::SparseCheckouts;
 use stale_temp_files::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};
-pub use system_folders::is_system_folder;
 use team::TeamHandle;
 
 /// Settings of the file storage.

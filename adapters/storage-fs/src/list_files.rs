@@ -8,6 +8,7 @@ use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, backlog_folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::item_list::UnreadFile;
+use reqlore_local_state::error::failed;
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
 use rustix::io::Errno;
@@ -20,7 +21,6 @@ use crate::layout::{
 use crate::read_file::FileStamp;
 use crate::two_threads::on_two_threads;
 use crate::unread_files::UnreadFiles;
-use reqlore_local_state::error::failed;
 
 /// The number of documents that an area may have.
 const MAX_DOCUMENTS: usize = 250_000;

@@ -14,12 +14,12 @@ use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::try_lock;
+use reqlore_local_state::error::failed;
 use reqlore_local_state::{as_file, lock_folder, lock_timeout};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::layout::{ProjectRoot, same_folder};
 use crate::project_cache::ProjectCache;
-use reqlore_local_state::error::failed;
 
 /// How long a write waits for other writers.
 pub(crate) const LOCK_TIMEOUT: Duration =

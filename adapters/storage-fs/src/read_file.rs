@@ -10,6 +10,7 @@ use cap_std::fs::Dir;
 use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::{failed, refused};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::FileLocation;
 use crate::system;
-use reqlore_local_state::error::{failed, refused};
 
 const MAX_BYTES: u64 = document::MAX_DOCUMENT_BYTES as u64;
 /// The number of times that a file that looks partially saved is read again.

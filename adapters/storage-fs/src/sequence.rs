@@ -6,7 +6,6 @@
 //! kind for good. So a file that came with a clone or a copy is ignored, and a mark at the limit is
 //! valid only while a document has that number. A clone with linked work trees has further marks.
 
-use reqlore_local_state as local;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{File, Metadata};
@@ -18,13 +17,14 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
+use reqlore_local_state as local;
+use reqlore_local_state::error::failed;
+use reqlore_local_state::{self, LOCAL_STATE_DIR};
 use rustix::fs::{Mode, OFlags};
 
 use crate::clone_numbers::CloneNumbers;
 use crate::layout::ProjectRoot;
 use crate::read_file::read_file;
-use reqlore_local_state::error::failed;
-use reqlore_local_state::{self, LOCAL_STATE_DIR};
 
 const FILE_NAME: &str = "marks";
 const TEMP_NAME: &str = ".marks.tmp";

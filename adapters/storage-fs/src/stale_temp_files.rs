@@ -14,13 +14,13 @@ use cap_std::fs::Dir;
 use lru::LruCache;
 use reqlore_domain::ports::documents::DocumentChange;
 use reqlore_durable_fs::try_lock;
+use reqlore_local_state as local;
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{AtFlags, FileType, Stat};
 
 use crate::layout::{DOCSETS_FOLDER, DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::is_temp;
-use reqlore_local_state as local;
 
 /// Folders that one search inspects. Further ones are searched when a change is in them.
 const MAX_SEARCHED_FOLDERS: usize = 500;

@@ -1,12 +1,11 @@
 //! A database in memory that refuses what PostgreSQL would refuse, for any number of servers.
 
-use crate::query::{Rows, bug};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::ChainHead;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::StoreResult;
 use reqlore_row_store::database::{
     BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
 };
@@ -14,6 +13,7 @@ use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow};
 use reqlore_row_store::tables::{PENDING, STORE, TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
 
+use crate::query::{Rows, bug};
 use crate::query::{check_query, check_value, select};
 use crate::seeded_random::SeededRandom;
 

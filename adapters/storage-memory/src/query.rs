@@ -1,10 +1,9 @@
 //! Queries on rows in memory.
 
-use reqlore_domain::ports::documents::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 
+use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::documents::StoreResult;
-
 use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, Table};
 
@@ -100,9 +99,9 @@ fn key_prefixes(query: &RowQuery) -> BTreeSet<RowKey> {
 }
 
 /// The rows of a table by their key.
-pub type Rows = BTreeMap<RowKey, TableRow>;
+pub(crate) type Rows = BTreeMap<RowKey, TableRow>;
 
 /// An error that no caller of the seam may cause.
-pub fn bug(message: impl Into<String>) -> StoreError {
+pub(crate) fn bug(message: impl Into<String>) -> StoreError {
     StoreError::Internal(message.into())
 }

@@ -12,7 +12,6 @@ mod loss;
 mod open;
 mod session;
 
-use open::COPY_TIMEOUT;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,9 +22,11 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_row_store::RowStore;
 
 pub use crate::database::has_failed_close;
+pub use crate::files::DatabaseState;
+
 use crate::database::{OpenDatabase, SledDatabase};
 use crate::error::{catch_sled_panic, name_folder};
-pub use crate::files::DatabaseState;
+use open::COPY_TIMEOUT;
 
 /// Location of a database.
 #[derive(Debug, Clone)]

@@ -9,6 +9,7 @@ pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send +
         Err(error) => Err(StoreError::Internal(error.to_string())),
     }
 }
+use reqlore_domain::ports::store_error::{StoreError, StoreResult};
+
 use crate::error::QueryError;
 use crate::error::call_error;
-use reqlore_domain::ports::store_error::{StoreError, StoreResult};

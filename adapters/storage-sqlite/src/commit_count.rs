@@ -1,7 +1,6 @@
 //! The number of commits in the table `commit_counter`, which the side file `NAME-commits` has as
 //! well.
 
-use crate::statements::COMMIT_COUNTER;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use rusqlite::Connection;
 
 use crate::error::QueryError;
 use crate::rows;
+use crate::statements::COMMIT_COUNTER;
 
 /// Number of commits after which the side file is synced, because SQLite does not report its
 /// checkpoints.

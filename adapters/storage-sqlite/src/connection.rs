@@ -2,7 +2,6 @@
 //!
 //! `PRAGMA` settings belong to one connection, so every connection must be opened here.
 
-use crate::blocking::run_blocking;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use reqlore_row_store::row::RowQuery;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 
+use crate::blocking::run_blocking;
 use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error, is_busy};

@@ -3,7 +3,6 @@
 //! This process must not open SQLite's files itself: closing such a descriptor would drop SQLite's
 //! locks. So all functions here use paths, except for the side file.
 
-use crate::commit_count::sibling_path;
 use std::fmt::Debug;
 use std::fs;
 use std::io;
@@ -16,6 +15,7 @@ use reqlore_durable_fs as durable_fs;
 use reqlore_durable_fs::commit_counter::CounterFile;
 
 use crate::commit_count::CommitCount;
+use crate::commit_count::sibling_path;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, RESTORE_HINT, io_error, refused, unavailable};
 use crate::schema::{Schema, WHOLE_SCHEMA};
 use crate::settings::BUSY_PAUSE;

@@ -20,8 +20,6 @@ mod statements;
 pub mod team;
 mod torn_copy;
 
-use connection::open_and_access;
-pub use database_file::SqliteConfig;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,15 +27,18 @@ use reqlore_domain::ports::documents::StoreResult;
 use reqlore_row_store::{RowStore, StoreRow};
 use rusqlite::Connection;
 
+pub use database_file::SqliteConfig;
+pub use error::RESTORE_HINT;
+pub use loss::accept_loss;
+
+use connection::open_and_access;
 use connection::{ConnectionUse, Connector, OpenFiles, OpenMode, needs_immutable_mode};
 use damage::DamageState;
 use database::SqliteDatabase;
 use database_file::DatabaseFile;
-pub use error::RESTORE_HINT;
 use error::{QueryError, io_error, refused};
 use integrity_check::IntegrityCheck;
 use loss::CommitLoss;
-pub use loss::accept_loss;
 use settings::is_too_old;
 
 /// The outcome of a read-only open.

@@ -22,9 +22,10 @@ mod word_diff;
 
 use std::sync::Arc;
 
-pub use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, map_response};
+
+pub use axum::Router;
 pub use config::WebConfig;
 
 /// Maximum bytes of a form. Larger than any text that a tool accepts, encoded for a URL.

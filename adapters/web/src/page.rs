@@ -1,6 +1,5 @@
 //! The frame of all pages, their headers, and the pages of errors.
 
-use crate::page_error::{ErrorTexts, PageError};
 use std::fmt;
 
 use askama::Template;
@@ -20,6 +19,7 @@ use reqlore_domain::untrusted_text::encode_lines;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::form_fields::encode_component;
+use crate::page_error::{ErrorTexts, PageError};
 use crate::session::{PageSession, ThemeChoice, theme_choice};
 
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \

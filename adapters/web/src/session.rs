@@ -1,6 +1,5 @@
 //! The session of a page request: its caller, project, query and appearance.
 
-use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use reqlore_domain::ports::administration::{AdminRequest, AdministrationService}
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::project_key::ProjectKey;
+use sha2::{Digest, Sha256};
 
 use crate::config::WebConfig;
 use crate::form_fields::{FormFields, encode_component};

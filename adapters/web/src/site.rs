@@ -1,6 +1,5 @@
 //! A project's pages as files: the same pages for a caller with read access, with relative links.
 
-use crate::session::StaticCaller;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use tower_service::Service;
 use crate::assets::{FAVICON, SCRIPT, STYLE};
 use crate::config::WebConfig;
 use crate::page_error::ErrorTexts;
+use crate::session::StaticCaller;
 use crate::{Router, router};
 
 mod html;

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
@@ -19,7 +20,6 @@ use crate::writes::read_versions::ReadVersions;
 use crate::writes::rule_edits::RenumberedRule;
 use crate::writes::transaction::{check_merged, commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
-use async_trait::async_trait;
 
 #[async_trait]
 impl<T: WriteTool> Tool for T {

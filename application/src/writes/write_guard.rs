@@ -20,6 +20,7 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::Value;
 
 pub(crate) use self::field_values::FieldValue;
+
 use self::field_values::{ABSENT, FieldCollector, hash_of};
 use crate::answers::shortened_text::shorten_current;
 use crate::documents::document_text;

@@ -7,8 +7,6 @@
 //! A name in parentheses is the case of the contract suite that checks the rule. A test of the
 //! repository checks that the case exists.
 
-use super::change_page::Revision;
-use super::item_list::UnreadFile;
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,10 +15,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use reqlore_observed_ports::observed;
 
+pub use super::store_error::{StoreError, StoreResult};
+
+use super::change_page::Revision;
 use super::change_page::{ChangePage, ChangePosition};
 use super::entity_list::{self, DuplicateIds, SimilarEntities, UntaggedList};
+use super::item_list::UnreadFile;
 use super::item_list::{self, DiagnosticList, ItemPage, ItemQuery, MAX_PAGE_ITEMS, StatusCounts};
-pub use super::store_error::{StoreError, StoreResult};
 use super::write_context::WriteContext;
 use crate::audit_log::{AuditEvent, AuditTarget};
 use crate::backlog::{ItemKind, Reference};

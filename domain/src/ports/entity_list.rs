@@ -1,11 +1,11 @@
 //! Queries over all entities of a project: kinds, tags, similar and duplicate IDs.
 
-use crate::knowledge::entity_graph::{EntityCounts, id_parts, similar_prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::item_list::MAX_PAGE_ITEMS;
 use crate::document::{DocumentKind, DocumentMeta};
+use crate::knowledge::entity_graph::{EntityCounts, id_parts, similar_prefix};
 use crate::name_form::fold_name;
 
 /// Maximum number of similar IDs.

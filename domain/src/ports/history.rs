@@ -5,7 +5,6 @@
 //!
 //! A name in parentheses is the case of the contract suite that checks the rule.
 
-use super::write_context::ChangeOrigin;
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqlore_observed_ports::observed;
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::store_error::{StoreError, StoreResult};
+use super::write_context::ChangeOrigin;
 use super::write_context::WriteContext;
 use crate::document::{Document, DocumentId, Version};
 use crate::error::{Error, ErrorKind};

@@ -1,11 +1,11 @@
 //! Errors of storages, and their mapping to errors of calls.
 
-use crate::idempotency::IdempotencyRecord;
 use std::fmt::Display;
 
 use thiserror::Error;
 
 use crate::error::{Error, ErrorKind};
+use crate::idempotency::IdempotencyRecord;
 
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
 

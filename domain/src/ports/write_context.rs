@@ -1,11 +1,11 @@
 //! The context of a write: caller, tool, reason, time, audit and idempotency key.
 
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::clock::Clock;
+use serde::{Deserialize, Serialize};
 
+use super::clock::Clock;
 use super::store_error::{StoreError, StoreResult};
 use crate::audit_log::{AuditEvent, AuditTarget, RESULT_OK, redact_text};
 use crate::idempotency::IdempotencyKey;

@@ -1,6 +1,5 @@
 //! Commits of documents.
 
-use crate::records::body_keys;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,6 +23,7 @@ use crate::derived::{derived_columns, encode_meta};
 use crate::read::documents::{
     decode_backlinks, decode_metas, documents_of, links_query, metas_of_kind, verified_body,
 };
+use crate::records::body_keys;
 use crate::records::{
     DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
     document_key, encode_audit_row, encode_record, integer, project_key, text_rows,

@@ -2,7 +2,6 @@
 //!
 //! Terms are added in the query's order, so equal content gives equal scores to the last bit.
 
-use super::searcher::to_f32;
 use tantivy::collector::{Count, TopDocs};
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::{Postings, SegmentPostings};
@@ -10,6 +9,7 @@ use tantivy::query::{BooleanQuery, BoostQuery, ConstScoreQuery, Occur, Query, Te
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocAddress, DocId, DocSet, SegmentReader, TERMINATED, Term};
 
+use super::searcher::to_f32;
 use super::searcher::{LexicalSearcher, SegmentWords, to_usize};
 
 /// The usual parameters of BM25.

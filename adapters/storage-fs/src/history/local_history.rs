@@ -15,6 +15,7 @@ use reqlore_domain::ports::history::{HistoryEntry, RecentChange};
 use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::file_identity;
 use reqlore_local_state::private_file::{PrivateFile, local_folder, writable_local_folder};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -22,7 +23,6 @@ use super::merged_entries::{EntrySource, ListedEntry};
 use crate::layout::ProjectRoot;
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::{LoadedDocument, LoadedDocuments};
-use reqlore_local_state::file_identity;
 
 const FILE_NAME: &str = "history";
 /// The file before the current one. The one before that is dropped.

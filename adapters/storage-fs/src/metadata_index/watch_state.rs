@@ -1,11 +1,11 @@
 //! Validity of the index of one watched tree.
 
-use crate::inotify::WatchEvents;
 use std::collections::BTreeSet;
 
 use reqlore_domain::document::DocumentId;
 
 use crate::inotify::TreeWatcher;
+use crate::inotify::WatchEvents;
 
 /// Cache validity of one area: pending inotify events and documents that inotify can't cover.
 #[derive(Debug, Default)]

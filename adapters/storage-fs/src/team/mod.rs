@@ -21,6 +21,7 @@ use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::refused;
 use reqlore_local_state::team_file::{self, CreationOptions, DISPLAY_PATH};
 use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
 use reqlore_row_store::error::DATABASE_LABEL;
@@ -32,7 +33,6 @@ use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
 use crate::{Config, FsStore};
-use reqlore_local_state::error::refused;
 
 /// Longer responses are not stored.
 const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;

@@ -13,6 +13,7 @@ use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::not_written;
 use reqlore_local_state::team_file::DISPLAY_PATH;
 use reqlore_row_store::pending::PendingCommit;
 use reqlore_storage_sqlite::team::TeamDatabase;
@@ -22,7 +23,6 @@ use crate::layout::ProjectTree;
 use crate::stage_and_swap::LoadedDocument;
 use crate::store_inner::StoreInner;
 use crate::team::call_team;
-use reqlore_local_state::error::not_written;
 
 /// A commit's audit event and idempotency record, and their intent once it is stored.
 pub(crate) struct AuditedCommit<'a> {

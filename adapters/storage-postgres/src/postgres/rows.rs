@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::error::Error;
 
 use bytes::BytesMut;
+use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, ColumnType, Table};
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::errors::DatabaseError;
-use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow, Value};
-use reqlore_row_store::tables::{Column, ColumnType, Table};
 
 /// Escapes NUL, which PostgreSQL cannot store in a text. The order of texts stays the same.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {

@@ -1,6 +1,5 @@
 //! Transactions of writers, and reads on the pool.
 
-use super::connect_options::WriteIsolation;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
@@ -10,16 +9,6 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::future::join_all;
 use futures_util::{TryStreamExt, pin_mut};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use tokio::time::timeout;
-use tokio_postgres::Statement;
-
-use super::connect_options::PostgresConfig;
-use super::connector::SessionKind;
-use super::errors::{DatabaseError, NextStep, lost_connection};
-use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
-use super::rows::UnionLayout;
-use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
-use super::statements::SqlStatement;
 use reqlore_row_store::StoreRow;
 use reqlore_row_store::database::{
     BegunTransaction, CommitOutcome, Database, DatabaseHealth, RowSource, SessionError,
@@ -27,6 +16,17 @@ use reqlore_row_store::database::{
 };
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow};
 use reqlore_row_store::tables::{STORE, Table};
+use tokio::time::timeout;
+use tokio_postgres::Statement;
+
+use super::connect_options::PostgresConfig;
+use super::connect_options::WriteIsolation;
+use super::connector::SessionKind;
+use super::errors::{DatabaseError, NextStep, lost_connection};
+use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
+use super::rows::UnionLayout;
+use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
+use super::statements::SqlStatement;
 
 /// Maximum attempts of a read. It has no side effects, so it can be repeated.
 const READ_ATTEMPTS: usize = 3;

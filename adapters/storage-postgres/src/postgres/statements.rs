@@ -2,16 +2,16 @@
 //!
 //! The text depends on the shape of a query only, so that a connection prepares few of them.
 
-use super::rows::sql_type;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, Table};
 use tokio_postgres::types::ToSql;
 
 use super::errors::DatabaseError;
+use super::rows::sql_type;
 use super::rows::{SqlValue, UnionLayout};
-use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
-use reqlore_row_store::tables::{Column, Table};
 
 pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 

@@ -6,7 +6,6 @@ pub(crate) mod frame;
 mod history;
 mod links;
 
-use frame::{ItemHeader, ItemTab, ParentItem, item_frame, project_item_url, read_item};
 use std::sync::Arc;
 
 use askama::Template;
@@ -19,14 +18,14 @@ use serde_json::json;
 
 pub(crate) use answer::{ChildItem, ItemAnswer, ItemRecord, LinkGroup};
 
-use answer::HistoryAnswer;
-
 use crate::config::WebConfig;
 use crate::form_fields::encode_component;
 use crate::markdown::{ItemUrl, render_markdown};
 use crate::page::{PageFrame, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
+use answer::HistoryAnswer;
+use frame::{ItemHeader, ItemTab, ParentItem, item_frame, project_item_url, read_item};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()

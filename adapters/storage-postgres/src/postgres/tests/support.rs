@@ -1,5 +1,8 @@
 //! A database of a test, with its connections.
 
+use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
+use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{ColumnType, Table};
 use reqlore_test_postgres::TestDatabase;
 use tokio::runtime::Runtime;
 
@@ -8,9 +11,6 @@ use crate::postgres::pool::ConnectionPool;
 use crate::postgres::schema::{migrate, migrations};
 use crate::postgres::session::PostgresDatabase;
 use crate::postgres::{PasswordSources, PostgresConfig};
-use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
-use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
-use reqlore_row_store::tables::{ColumnType, Table};
 
 pub(crate) struct TestServer {
     pub(crate) database: TestDatabase,
