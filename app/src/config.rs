@@ -16,7 +16,6 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_fs::{FoundRoot, RootSearch};
-use reqlore_storage_postgres::PasswordSources;
 
 pub(crate) use http::HttpSettings;
 
@@ -279,15 +278,6 @@ fn resolve_storage(
         )));
     }
     Ok(storage)
-}
-
-/// Passwords of databases, from the variables that their own programs use.
-pub(crate) fn password_sources() -> PasswordSources {
-    PasswordSources {
-        password: env_variable("PGPASSWORD"),
-        password_file: env_variable("PGPASSFILE").map(PathBuf::from),
-        home: env_variable("HOME").map(PathBuf::from),
-    }
 }
 
 /// The folders that requests may name as project roots. An invalid folder is an error: without it

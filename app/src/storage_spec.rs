@@ -50,7 +50,7 @@ impl StorageSpec {
         if PostgresConfig::is_url(text) {
             check_replaced(text)
                 .map_err(|error| CommandError::usage_error(format!("storage: {error}")))?;
-            return match PostgresConfig::parse(text, &config::password_sources()) {
+            return match PostgresConfig::parse(text, &config::paths::password_sources()) {
                 Ok(database) => Ok(Self::Postgres(Box::new(database))),
                 Err(error) => Err(CommandError::usage_error(format!("storage: {error}"))),
             };

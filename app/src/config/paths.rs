@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use reqlore_domain::identity::redact_echo;
 use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_storage_postgres::PasswordSources;
 
 use crate::exit::CommandError;
 
@@ -56,4 +57,13 @@ pub(crate) fn env_variable(name: &str) -> Option<String> {
     std::env::var(name)
         .ok()
         .filter(|value| !value.is_empty() && (!is_folder || value.starts_with('/')))
+}
+
+/// Passwords of databases, from the variables that their own programs use.
+pub(crate) fn password_sources() -> PasswordSources {
+    PasswordSources {
+        password: env_variable("PGPASSWORD"),
+        password_file: env_variable("PGPASSFILE").map(PathBuf::from),
+        home: env_variable("HOME").map(PathBuf::from),
+    }
 }

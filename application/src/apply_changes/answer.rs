@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::answers::answer::{Answer, serialization_error};
 use crate::writes::batch::CommittedBatch;
 use crate::writes::change::{Action, ChangeOutcome};
-use crate::writes::rule_edits::RenumberedRule;
+use crate::writes::written_rule::RenumberedRule;
 
 #[derive(Clone, Serialize, JsonSchema)]
 pub(super) struct AppliedChanges {

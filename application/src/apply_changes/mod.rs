@@ -30,7 +30,7 @@ use crate::writes::batch::{BatchError, ChangeBatch, CommittedBatch};
 use crate::writes::change::Change;
 use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
-use crate::writes::rule_edits::RenumberedRule;
+use crate::writes::written_rule::RenumberedRule;
 
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.

@@ -18,9 +18,9 @@ use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, reply_with_body};
 use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
-use crate::writes::rule_edits::RenumberedRule;
 use crate::writes::transaction::{commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
+use crate::writes::written_rule::RenumberedRule;
 
 pub(crate) struct SetRequirements;
 

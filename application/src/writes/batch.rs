@@ -17,9 +17,9 @@ use crate::writes::change::{Change, ChangeOutcome, ChangePlan, Decision, PlanCon
 use crate::writes::commit_state::{CommitState, MergedReads};
 use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
-use crate::writes::rule_edits::RenumberedRule;
 use crate::writes::transaction::{check_merged, commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
+use crate::writes::written_rule::RenumberedRule;
 
 #[async_trait]
 impl<T: WriteTool> Tool for T {

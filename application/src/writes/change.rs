@@ -20,7 +20,7 @@ use crate::backlog::item_lookup::BacklogReader;
 use crate::context::ToolContext;
 use crate::writes::commit_state::{ChangeEffects, CommitState};
 use crate::writes::local_names::LocalNames;
-use crate::writes::rule_edits::WrittenRule;
+use crate::writes::written_rule::WrittenRule;
 
 /// A tool that changes items or entities.
 pub(crate) trait WriteTool: Send + Sync {

@@ -18,8 +18,9 @@ use reqlore_domain::timestamp::Timestamp;
 
 use crate::writes::local_names::LocalItem;
 use crate::writes::pending_unlinks::PendingUnlinks;
-use crate::writes::rule_edits::{RenumberedRule, RuleEdits, WrittenRule};
+use crate::writes::rule_edits::RuleEdits;
 use crate::writes::write_guard::CallGuard;
+use crate::writes::written_rule::{RenumberedRule, WrittenRule};
 
 /// Effects of a change besides its document.
 #[derive(Debug, Default)]

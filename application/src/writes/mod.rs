@@ -9,3 +9,4 @@ pub(crate) mod read_versions;
 pub(crate) mod rule_edits;
 pub(crate) mod transaction;
 pub(crate) mod write_guard;
+pub(crate) mod written_rule;

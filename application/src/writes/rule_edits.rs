@@ -5,15 +5,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use reqlore_domain::bounded_types::BoundedString;
-use reqlore_domain::document::{Document, Version};
+use reqlore_domain::document::Document;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::{MAX_REQUIREMENT_CHARS, Section};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::sections;
+use crate::writes::written_rule::{RenumberedRule, WrittenRule};
 
 pub(crate) type RuleText = BoundedString<MAX_REQUIREMENT_CHARS>;
 
@@ -23,22 +22,6 @@ pub(crate) enum RuleEdit {
     Create(Option<RequirementIndex>, RuleText),
     Update(RequirementIndex, RuleText),
     Delete(RequirementIndex),
-}
-
-/// A rule that a change wrote or deleted.
-#[derive(Debug, Clone)]
-pub(crate) struct WrittenRule {
-    /// Such as `checkout:3`, after all changes of the commit.
-    pub(crate) address: String,
-    /// Of the section; `None` if it was deleted.
-    pub(crate) version: Option<Version>,
-}
-
-/// A rule whose address changed to keep the order of its section.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct RenumberedRule {
-    pub(crate) from: String,
-    pub(crate) to: String,
 }
 
 /// The changes of rules in a commit.

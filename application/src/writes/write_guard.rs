@@ -24,7 +24,7 @@ pub(crate) use self::field_values::FieldValue;
 use self::field_values::{ABSENT, FieldCollector, hash_of};
 use crate::answers::shortened_text::shorten_current;
 use crate::documents::document_text;
-use crate::writes::rule_edits::RenumberedRule;
+use crate::writes::written_rule::RenumberedRule;
 
 const MAX_CALLERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Of each caller, and of documents whose last writer is known.
