@@ -11,8 +11,7 @@ use reqlore_domain::identity::{Caller, TokenId};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply, ToolService};
 use serde_json::{Value, json};
 
-use crate::Application;
-use crate::ports::{ApplicationPorts, ApplicationSettings};
+use crate::{Application, ApplicationPorts, ApplicationSettings};
 use crate::test_support::TestApplication;
 use crate::test_support::team::ManualClock;
 
