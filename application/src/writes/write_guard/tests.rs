@@ -11,9 +11,9 @@ use reqlore_domain::identity::{Caller, TokenId};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply, ToolService};
 use serde_json::{Value, json};
 
-use crate::{Application, ApplicationPorts, ApplicationSettings};
 use crate::test_support::TestApplication;
 use crate::test_support::team::ManualClock;
+use crate::{Application, ApplicationPorts, ApplicationSettings};
 
 /// A connection, or a token on a server.
 #[derive(Clone)]
