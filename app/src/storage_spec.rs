@@ -8,7 +8,9 @@ use reqlore_domain::untrusted_text::check_replaced;
 use reqlore_durable_fs::find_special_file;
 use reqlore_storage_postgres::PostgresConfig;
 
-use crate::config::{self, check_path, is_inside};
+use crate::config;
+use crate::config::paths::resolve_links;
+use crate::config::paths::{check_path, is_inside};
 use crate::exit::CommandError;
 
 /// A storage and its absolute path, or the URL of a database.
@@ -48,7 +50,7 @@ impl StorageSpec {
         if PostgresConfig::is_url(text) {
             check_replaced(text)
                 .map_err(|error| CommandError::usage_error(format!("storage: {error}")))?;
-            return match PostgresConfig::parse(text, &config::password_sources()) {
+            return match PostgresConfig::parse(text, &config::paths::password_sources()) {
                 Ok(database) => Ok(Self::Postgres(Box::new(database))),
                 Err(error) => Err(CommandError::usage_error(format!("storage: {error}"))),
             };
@@ -139,17 +141,6 @@ impl StorageSpec {
     /// True if it is in the local state directory, which Git ignores.
     pub(crate) fn is_local(&self, root: &Path) -> bool {
         self.path().is_some_and(|path| path.starts_with(root.join(LOCAL)))
-    }
-}
-
-/// Resolves symbolic links in the existing part of a path.
-pub(crate) fn resolve_links(path: &Path) -> PathBuf {
-    if let Ok(resolved) = path.canonicalize() {
-        return resolved;
-    }
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => resolve_links(parent).join(name),
-        _ => path.to_owned(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `reqlore check`: finds problems in a project's documents; `check --fix` repairs references.
 
+pub mod finding;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -21,37 +23,15 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::instructions::{self, SectionListUpdate, SectionTitles};
 use reqlore_domain::timestamp::Timestamp;
-use serde::Serialize;
 
+use crate::backlog;
 use crate::backlog::check::ReferenceIndex;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::backlog::repair::{RepairReport, find_duplicates, repair_duplicates, repair_links};
+use crate::check::finding::CheckFinding;
 use crate::docsets::ConfigSource;
-use crate::writes::transaction::get_one;
-use crate::{ApplicationPorts, backlog};
-
-/// A problem that a user can repair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CheckFinding {
-    /// Such as `AGENTS.md` or `section general`.
-    pub document: String,
-    /// Counted from 1; `None` for the whole document.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-    /// The problem and how to fix it.
-    pub message: String,
-}
-
-impl CheckFinding {
-    pub(crate) fn new(id: &DocumentId, diagnostic: Diagnostic) -> Self {
-        Self { document: id.to_string(), line: diagnostic.line, message: diagnostic.message }
-    }
-
-    /// A finding about a whole document.
-    pub(crate) fn for_document(id: &DocumentId, message: String) -> Self {
-        Self { document: id.to_string(), line: None, message }
-    }
-}
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 
 /// Finds damage in the whole storage, with the documents of all projects, users and the audit log.
 /// `subject` names the storage.

@@ -9,7 +9,7 @@ use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::schema::RecordSchema;
 
-use crate::writes::transaction::get_one;
+use crate::documents::get_one;
 
 /// Maximum number of cached projects.
 const MAX_PROJECTS: usize = 1_000;

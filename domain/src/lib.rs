@@ -14,6 +14,7 @@ pub mod error;
 pub mod front_matter;
 pub mod function_words;
 mod hash_text;
+pub mod idempotency;
 pub mod identity;
 pub mod knowledge;
 pub mod link_values;

@@ -14,9 +14,8 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::{Access, Token, TokenDigest, TokenId, User, UserName, UserRole};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord};
-use reqlore_domain::ports::history::{
-    ChangeOrigin, PastContent, PastEntry, PresentEntry, TextHash,
-};
+use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry, TextHash};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use serde::de::Error as _;

@@ -9,7 +9,8 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::document::{Document, DocumentId, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::TokenId;
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HistoryRecord, RecordKey};
-use reqlore_domain::ports::history::{ChangeOrigin, PastContent};
+use reqlore_domain::ports::history::PastContent;
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::lines::EndLine;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Caller, TokenId, redact_echo, redact_secrets};
+use reqlore_domain::identity::{redact_echo, redact_secrets};
 use reqlore_domain::ports::service::{
     CompletionValues, PromptContent, PromptPart, PromptSpec, RenderedAnswer, ResourceContent,
     ResourceInfo, TemplateSpec, ToolSpec,
@@ -185,9 +185,6 @@ pub fn completion_result(completion: CompletionValues) -> CompleteResult {
     CompleteResult::new(info)
 }
 
-/// Maximum characters of an error message in the log.
-const MAX_LOGGED_CHARS: usize = 300;
-
 /// Protocol generation of a request. Each has its own form of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProtocolEra {
@@ -274,23 +271,6 @@ fn to_error_data(error: Error, context: &RequestContext, uri: Option<&str>) -> E
         data.insert("correlation_id".to_owned(), json!(*context.request_id));
     }
     ErrorData::new(code, message, Some(Value::Object(data)))
-}
-
-/// Logs a failed request: one line for each. `method` is "unknown" if the request has none.
-pub fn log_failure(
-    id: &str,
-    caller: Option<&Caller>,
-    (method, tool): (&str, Option<&str>),
-    code: i32,
-    message: &str,
-) {
-    // A conflict repeats the whole document after its first line.
-    let line = message.lines().next().unwrap_or_default();
-    let line: String = redact_secrets(line).chars().take(MAX_LOGGED_CHARS).collect();
-    let (method, tool) = (redact_echo(method), tool.map(redact_echo));
-    let user = caller.map(|caller| &*caller.name);
-    let token = caller.and_then(|caller| caller.token.as_ref()).map(TokenId::as_str);
-    tracing::info!(id, user, token, method, tool, code, error = line, "request failed");
 }
 
 /// Logs the error. The client gets only the correlation id, because details may be secret.

@@ -15,8 +15,8 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value, json};
 
-use crate::message_id::leading_id;
-use crate::server::has_only_own_keys;
+use crate::message_id::{leading_id, request_id};
+use crate::request_meta::has_only_own_keys;
 use crate::surrogates::{mark_replacements, replace_lone_surrogates};
 
 /// Maximum nesting, which limits the stack of the recursive parser.
@@ -193,15 +193,6 @@ pub fn classify_malformed(message: &Value) -> MalformedMessage {
 
 fn invalid_request(id: &Value, reason: &'static str) -> MalformedMessage {
     MalformedMessage::new(id, &ErrorData::invalid_request(reason, None))
-}
-
-/// Returns the id for the response: null unless the request's id is a string or a number.
-pub fn request_id(id: Option<&Value>) -> Value {
-    match id {
-        // MCP rejects fractions, but JSON-RPC 2.0 allows them, so the error has them as its id.
-        Some(id) if id.is_string() || id.is_number() => id.clone(),
-        _ => Value::Null,
-    }
 }
 
 /// Parsed JSON, with U+FFFD in place of each lone surrogate.

@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use crate::jsonrpc::request_id;
-
 /// Returns the id that the beginning of a message has as a complete member of its top level; null
 /// if it has none or several. The text must be valid JSON as far as it goes.
 pub(crate) fn leading_id(start: &[u8]) -> Value {
@@ -63,6 +61,15 @@ fn string_length(text: &[u8]) -> Option<usize> {
             b'\\' => at += 2,
             _ => at += 1,
         }
+    }
+}
+
+/// Returns the id for the response: null unless the request's id is a string or a number.
+pub fn request_id(id: Option<&Value>) -> Value {
+    match id {
+        // MCP rejects fractions, but JSON-RPC 2.0 allows them, so the error has them as its id.
+        Some(id) if id.is_string() || id.is_number() => id.clone(),
+        _ => Value::Null,
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use crate::convert::log_failure;
+use crate::failure_log::log_failure;
 
 /// Context of one request. The HTTP transport puts it into the extensions of each request, and rmcp
 /// passes it on. An HTTP request without a context gets an internal error.

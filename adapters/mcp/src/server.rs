@@ -24,18 +24,14 @@ use serde_json::{Value, json};
 
 use crate::connection_project::ConnectionProject;
 use crate::convert::{self, ProtocolEra};
-use crate::handlers::{is_modern, unknown_method};
 use crate::jsonrpc::{ToolCallMessage, parse_message};
+use crate::methods::{is_modern, unknown_method};
 use crate::request_context::{ClientDialect, GuardedService, RequestContext, correlation_id};
+use crate::request_meta::{ANSWERS_META, IDEMPOTENCY_KEY};
 use crate::static_lists::StaticLists;
 use crate::subscriptions::{SubscriptionStream, Subscriptions};
 
 type Context = RmcpContext<RoleServer>;
-
-/// The `_meta` key for the idempotency key of a call.
-const IDEMPOTENCY_KEY: &str = "reqlore/idempotency-key";
-/// The `_meta` key for the format of answers: in a request, or in `initialize` for a connection.
-pub const ANSWERS_META: &str = "reqlore/answers";
 
 /// Serves MCP for one connection, or for all HTTP callers of the process. Clones share the state.
 #[derive(Clone)]
@@ -360,11 +356,6 @@ fn requested_format(meta: &MetaObject) -> Result<Option<AnswerFormat>, ErrorData
         let message = format!("_meta[{ANSWERS_META:?}]: must be \"text\" or \"both\"");
         ErrorData::invalid_params(message, None)
     })
-}
-
-/// True if a call with this `_meta` needs neither progress nor a newer protocol.
-pub(crate) fn has_only_own_keys(meta: &serde_json::Map<String, Value>) -> bool {
-    meta.keys().all(|key| key == IDEMPOTENCY_KEY || key == ANSWERS_META)
 }
 
 /// The service that rmcp runs on a connection. It rejects methods of the other era, and reads

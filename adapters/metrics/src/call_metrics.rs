@@ -21,7 +21,7 @@ use reqlore_domain::ports::service::{
     ToolCall, ToolService, ToolSpec,
 };
 
-use crate::{DurationFamily, duration_family};
+use crate::operation_durations::{DurationFamily, duration_family};
 
 const OK_LABEL: &str = "ok";
 /// Label of all unknown tools, because clients could send any number of names.

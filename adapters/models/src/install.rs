@@ -11,7 +11,8 @@ use zip::result::ZipError;
 use crate::catalog::{self, CatalogModel};
 use crate::error::Error;
 use crate::files::CopyError;
-use crate::{DownloadProgress, InstalledModel, ModelSource, download, files};
+use crate::model_source::{DownloadProgress, InstalledModel, ModelSource};
+use crate::{download, files};
 
 /// The file name of a downloaded archive.
 const ARCHIVE_FILE: &str = "archive";

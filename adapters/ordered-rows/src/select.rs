@@ -9,11 +9,11 @@ use reqlore_row_store::error::damaged;
 use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow};
 use reqlore_row_store::tables::{TABLES, Table};
 
-use crate::OrderedTree;
 use crate::keys::{
     ESCAPE, FIRST_FREE_BYTE, TREE_BYTES, decode_value, piece_key, push_value, row_key, split_value,
     tree_key,
 };
+use crate::ordered_tree::OrderedTree;
 use crate::plan::QueryPlan;
 
 /// The rows of each query.

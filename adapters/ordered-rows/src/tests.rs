@@ -10,8 +10,9 @@ use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{AUDIT, BODIES, DOCUMENTS, HISTORY, LINKS, Table};
 
 use crate::keys::{ESCAPE, decode_value, push_value, split_value};
+use crate::ordered_tree::OrderedTree;
 use crate::plan::QueryPlan;
-use crate::{Changes, OrderedTree, find_damaged_rows, select};
+use crate::{Changes, find_damaged_rows, select};
 
 /// A tree in memory that counts what is read.
 #[derive(Default)]

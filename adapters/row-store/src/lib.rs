@@ -27,16 +27,18 @@ use futures_util::FutureExt as _;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
+use reqlore_domain::knowledge::entity_graph::EntityCounts;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult, scan_items,
 };
-use reqlore_domain::ports::entity_list::{EntityCounts, SimilarEntities, UntaggedList};
+use reqlore_domain::ports::entity_list::{SimilarEntities, UntaggedList};
 use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery, RecentChange};
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
 use reqlore_domain::ports::write_context::WriteContext;
@@ -44,14 +46,16 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{GroupWriter, run_alone};
 
+pub use derived::{LIST_TABLES, METADATA_FORMAT};
+pub use records::StoreRow;
+
+use crate::writer::history::STEP_ROWS;
 use counters::WriterCounters;
 use damage::KnownDamage;
 use database::{Database, RowSource};
-pub use derived::{LIST_TABLES, METADATA_FORMAT};
 use read::{changes, documents, entities, history, items, team};
-pub use records::StoreRow;
 use row::{RowQuery, TableRow};
-use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
+use writer::{GroupWriterEngine, ReadPlan};
 
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]

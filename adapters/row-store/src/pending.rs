@@ -4,10 +4,11 @@
 //! For a database with [`TEAM_TABLES`](crate::tables::TEAM_TABLES).
 
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::archive::{ArchiveRecord, IdentityRecords};
 use reqlore_domain::ports::audit::AuditLog as _;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore as _};
+use reqlore_domain::ports::idempotency::IdempotencyStore as _;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 

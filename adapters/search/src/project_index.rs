@@ -22,21 +22,21 @@ use reqlore_domain::search::{
 };
 use tantivy::DocAddress;
 
-use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
 use crate::candidates;
 use crate::checkpoints::CheckpointFile;
 use crate::chunk;
+use crate::config::SearchConfig;
 use crate::disk_directory::ByteCache;
 use crate::filter::filter_query;
+use crate::index_cost::IndexCost;
 use crate::index_folder::{IndexFolder, IndexLocation, is_out_of_files};
 use crate::lexical::bm25::{LexicalScorer, QueryTerm};
 use crate::lexical::pinned_items::pinned_items;
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
 use crate::lexical::searcher::{MAX_SCORED_ITEMS, to_usize};
 use crate::lexical::{self, LexicalIndex, catch_panic, open_index};
-use crate::project_cache::IndexCost;
 use crate::rank_fusion::{self, FusionRule, ResultPage};
 use crate::rebuild;
 use crate::script::Script;

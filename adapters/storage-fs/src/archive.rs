@@ -24,17 +24,18 @@ use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state as local;
+use reqlore_local_state::LOCAL_STATE_DIR;
 use reqlore_local_state::as_file;
+use reqlore_local_state::error::{failed, not_written, refused};
 
-use crate::error::{failed, not_written, refused};
 use crate::layout::{DocumentArea, FileLocation, ProjectRoot, ProjectTree};
 use crate::list_files::CopyObstacles;
-use crate::local::LOCAL_STATE_DIR;
 use crate::lock::ProjectLock;
 use crate::read_file::{FileStamp, read_complete};
 use crate::sequence::HighWaterMarks;
 use crate::store_inner::StoreInner;
-use crate::{FsStore, journal, list_files, local};
+use crate::{FsStore, journal, list_files};
 
 /// Limits of one batch of documents.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;

@@ -15,9 +15,9 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::not_written;
 
 use crate::clone_numbers::CloneNumbers;
-use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::history::local_history;
 use crate::journal;

@@ -15,15 +15,16 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
+use reqlore_local_state as local;
 use reqlore_local_state::as_file;
+use reqlore_local_state::error::{failed, not_written, refused};
+use reqlore_local_state::{self, LOCAL_STATE_DIR};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{failed, not_written, refused};
 use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, sync_file};
 use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
-use crate::local::{self, LOCAL_STATE_DIR};
 use crate::lock::ProjectLock;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, apply_one, lock_requirements,

@@ -14,7 +14,7 @@ use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_local_state::{create_folder, open_folder};
 use rustix::io::Errno;
 
-use crate::error::{failed, not_written, refused};
+use reqlore_local_state::error::{failed, not_written, refused};
 
 /// The docsets' configuration: its folder, and its name there.
 pub(crate) const DOCSETS_FOLDER: &str = ".knowledge";

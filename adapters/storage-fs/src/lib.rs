@@ -44,20 +44,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::knowledge::entity_graph::EntityCounts;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult,
 };
-use reqlore_domain::ports::entity_list::{
-    DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
-};
+use reqlore_domain::ports::entity_list::{DuplicateIds, SimilarEntities, UntaggedList};
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
-use reqlore_local_state::{self as local, error};
+use reqlore_local_state::{self as local};
 use rustix::fs::Access;
 use tokio::sync::Semaphore;
+
+pub use projects::{ConfiguredProjects, FsProjects};
+pub use root_search::{FoundRoot, RootSearch};
+pub use system_folders::is_system_folder;
 
 use inotify::WatchQueue;
 use layout::{ProjectRoot, ProjectTree, RequirementsLayout};
@@ -67,12 +70,9 @@ use metadata_index::by_kind::KindIndex;
 use metadata_index::load::MetadataCache;
 use open_indexes::OpenIndexes;
 use projects::ProjectFolders;
-pub use projects::{ConfiguredProjects, FsProjects};
-pub use root_search::{FoundRoot, RootSearch};
 use sparse_checkout::SparseCheckouts;
 use stale_temp_files::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};
-pub use system_folders::is_system_folder;
 use team::TeamHandle;
 
 /// Settings of the file storage.

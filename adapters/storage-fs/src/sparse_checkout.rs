@@ -13,8 +13,8 @@ use reqlore_domain::document::{BACKLOG_FOLDER, DocumentKind};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::{GitOutput, GitRunner, WorkTree};
+use reqlore_local_state::error::refused;
 
-use crate::error::refused;
 use crate::layout::{DOCSETS_FOLDER, DocumentArea, OWN_FOLDER};
 use crate::read_file::{ClockTime, FileStamp};
 use crate::store_inner::StoreInner;

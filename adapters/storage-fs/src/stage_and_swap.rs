@@ -19,14 +19,15 @@ use cap_std::fs::{Dir, MetadataExt as _};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_durable_fs::keep_mode_and_owner;
+use reqlore_local_state as local;
 use reqlore_local_state::as_file;
+use reqlore_local_state::error::{failed, not_written, refused};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::error::{failed, not_written, refused};
 use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, supports_renameat2, sync_file};
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
-use crate::{local, lock, read_file};
+use crate::{lock, read_file};
 
 /// The documents that a commit is based on; `None` for one that did not exist.
 pub(crate) type LoadedDocuments = HashMap<DocumentId, Option<LoadedDocument>>;

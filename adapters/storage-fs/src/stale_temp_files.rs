@@ -14,13 +14,13 @@ use cap_std::fs::Dir;
 use lru::LruCache;
 use reqlore_domain::ports::documents::DocumentChange;
 use reqlore_durable_fs::try_lock;
+use reqlore_local_state as local;
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{AtFlags, FileType, Stat};
 
 use crate::layout::{
     DOCSETS_FOLDER, DocumentArea, MAX_AREA_DEPTH, OWN_FOLDER, ProjectTree, same_folder,
 };
-use crate::local;
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::is_temp;
 

@@ -9,11 +9,10 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_durable_fs::commit_counter::DatabaseId;
 use reqlore_row_store::loss::issued_references;
 
-use crate::COPY_TIMEOUT;
 use crate::database::lock;
 use crate::error::{PUT_BACK_HINT, folder_error, folder_refused, name_folder};
 use crate::files::DB;
-use crate::open::{OpenedDatabase, open_unchecked};
+use crate::open::{COPY_TIMEOUT, OpenedDatabase, open_unchecked};
 use crate::session::SledSession;
 
 /// Accepts that the database lost commits.

@@ -323,3 +323,6 @@ pub(crate) fn wait_until_closed(folder: &Path) -> StoreResult<()> {
     }
     Ok(())
 }
+
+/// How long a commit waits for the end of a copy.
+pub(crate) const COPY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,35 +3,20 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
 use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
-use reqlore_row_store::tables::{Column, ColumnType, Table};
 use rusqlite::Connection;
 
-use crate::database_file::sibling_path;
 use crate::error::QueryError;
 use crate::rows;
+use crate::statements::COMMIT_COUNTER;
 
 /// Number of commits after which the side file is synced, because SQLite does not report its
 /// checkpoints.
 const SYNC_COMMITS: u64 = 1_000;
-
-/// One row: the random ID of this file (16 bytes), the number of its commits (8 bytes) and the
-/// highest issued numbers (4 bytes each), big endian. One value, so that it is found in a page of
-/// the log.
-pub(crate) static COMMIT_COUNTER: Table = Table {
-    name: "commit_counter",
-    key_width: 1,
-    indexes: &[],
-    columns: &[column("id", ColumnType::Integer), column("value", ColumnType::Binary)],
-};
-
-const fn column(name: &'static str, kind: ColumnType) -> Column {
-    Column { name, kind, is_nullable: false, is_wide: false }
-}
 
 /// The state of a database after a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,4 +97,11 @@ impl CommitCount {
         CounterFile::fill(&unfinished, self.counter, self.numbers)?;
         fs::rename(unfinished, path)
     }
+}
+
+/// Returns the path of a file next to the database.
+pub(crate) fn sibling_path(file: &Path, suffix: &str) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
 }

@@ -13,10 +13,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
+use crate::blocking::run_blocking;
 use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error, is_busy};
-use crate::open_and_access;
 use crate::rows::{self, QueriedRows};
 use crate::schema::check_objects;
 use crate::settings::{configure, keep_log_on_close, wait_when_busy};
@@ -134,16 +134,6 @@ fn immutable_uri(file: &Path) -> String {
         }
     }
     uri + "?mode=ro&immutable=1"
-}
-
-/// Runs work on a thread that may block.
-pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> StoreResult<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result.map_err(call_error),
-        Err(error) => Err(StoreError::Internal(error.to_string())),
-    }
 }
 
 /// Pool of read connections. A read on the caller's thread never waits: if the database is busy, it
@@ -267,4 +257,14 @@ fn read_one_state(
     let found = rows::select(connection, queries, limit)?;
     connection.prepare_cached("COMMIT")?.execute([])?;
     Ok(found)
+}
+
+/// Opens a connection and reads from the file: SQLite reports most errors only then.
+pub(crate) fn open_and_access(
+    connector: &Connector,
+    purpose: ConnectionUse,
+) -> rusqlite::Result<Connection> {
+    let connection = connector.open(purpose)?;
+    connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
+    Ok(connection)
 }

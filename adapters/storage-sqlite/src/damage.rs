@@ -9,7 +9,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::damage::KnownDamage;
 use tokio::task::yield_now;
 
-use crate::connection::run_blocking;
+use crate::blocking::run_blocking;
 use crate::error::{
     DATABASE_NAME, QueryError, RESTORE_HINT, call_error, damaged_object, unavailable,
 };

@@ -10,7 +10,8 @@ use reqlore_row_store::database::{Database, DatabaseHealth, ReadLimit, RowSource
 use reqlore_row_store::row::{RowQuery, TableRow};
 use rusqlite::Connection;
 
-use crate::connection::{ConnectionUse, OpenFiles, ReadPool, run_blocking};
+use crate::blocking::run_blocking;
+use crate::connection::{ConnectionUse, OpenFiles, ReadPool};
 use crate::damage::CheckStage;
 use crate::error::{DATABASE_NAME, QueryError, unavailable};
 use crate::integrity_check::{IntegrityCheck, find_file_damage, stage_of};

@@ -16,7 +16,6 @@ use reqlore_row_store::tables::{
 };
 use rusqlite::{Connection, InterruptHandle};
 
-use crate::commit_count::COMMIT_COUNTER;
 use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::database_file::DatabaseFile;
@@ -24,6 +23,7 @@ use crate::error::{QueryError, damaged_object};
 use crate::rows::find_damaged_rows;
 use crate::schema::check_objects;
 use crate::settings::{BUSY_PAUSE, sqlite_findings};
+use crate::statements::COMMIT_COUNTER;
 
 /// Maximum number of damaged objects in a report.
 const MAX_DAMAGE: usize = 100;

@@ -3,6 +3,7 @@
 //!
 //! Only SQLite may open the files: closing another descriptor would drop its locks.
 
+mod blocking;
 mod commit_count;
 mod connection;
 mod damage;
@@ -19,29 +20,26 @@ mod statements;
 pub mod team;
 mod torn_copy;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_row_store::{RowStore, StoreRow};
 use rusqlite::Connection;
 
+pub use database_file::SqliteConfig;
+pub use error::RESTORE_HINT;
+pub use loss::accept_loss;
+
+use connection::open_and_access;
 use connection::{ConnectionUse, Connector, OpenFiles, OpenMode, needs_immutable_mode};
 use damage::DamageState;
 use database::SqliteDatabase;
 use database_file::DatabaseFile;
-pub use error::RESTORE_HINT;
 use error::{QueryError, io_error, refused};
 use integrity_check::IntegrityCheck;
-pub use loss::accept_loss;
 use loss::{MISSING_LOG, loss_error};
 use settings::is_too_old;
-
-#[derive(Debug, Clone)]
-pub struct SqliteConfig {
-    /// The database. Its log is in the same folder.
-    pub file: PathBuf,
-}
 
 /// The outcome of a read-only open.
 #[derive(Debug)]
@@ -178,13 +176,6 @@ fn open_existing(connector: &Connector) -> Result<Connection, QueryError> {
     if let Some(loss) = loss::find_loss(file, &connection)? {
         return Err(loss_error(file, &loss).into());
     }
-    Ok(connection)
-}
-
-/// Opens a connection and reads from the file: SQLite reports most errors only then.
-fn open_and_access(connector: &Connector, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
-    let connection = connector.open(purpose)?;
-    connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
     Ok(connection)
 }
 

@@ -12,14 +12,16 @@ use reqlore_row_store::loss::{accept_team_loss, issued_references};
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
+use crate::connection::open_and_access;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
+use crate::database_file::SqliteConfig;
 use crate::error::{QueryError, RESTORE_HINT, is_busy, refused};
 use crate::integrity_check::refuse_damage;
 use crate::schema::{enable_wal, read_store_row};
 use crate::session::SqliteSession;
 use crate::settings::keep_log_on_close;
-use crate::{SqliteConfig, open_and_access, torn_copy};
+use crate::torn_copy;
 
 pub(crate) const MISSING_LOG: &str = "its -wal file is missing, so commits may be missing";
 

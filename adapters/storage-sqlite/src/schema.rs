@@ -15,10 +15,12 @@ use reqlore_row_store::tables::{STORE, TABLES, TEAM_TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::commit_count::{COMMIT_COUNTER, CommitCount};
-use crate::database_file::{DatabaseFile, create_empty, sibling_path};
+use crate::commit_count::CommitCount;
+use crate::commit_count::sibling_path;
+use crate::database_file::{DatabaseFile, create_empty};
 use crate::error::{BUSY_TIMEOUT, QueryError, io_error, is_busy, refused};
 use crate::settings::{BUSY_PAUSE, FileFormat, configure, keep_log_on_close};
+use crate::statements::COMMIT_COUNTER;
 use crate::statements::create_text;
 use crate::{loss, rows};
 

@@ -27,9 +27,10 @@ use reqlore_row_store::tables::Table;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::database_file::SqliteConfig;
 use crate::rows;
 use crate::settings::keep_log_on_close;
-use crate::{SqliteConfig, open, open_for_writing, start_database};
+use crate::{open, open_for_writing, start_database};
 
 fn open_file(file: &Path) -> StoreResult<RowStore> {
     open(&SqliteConfig { file: file.to_owned() })

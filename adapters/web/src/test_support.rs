@@ -18,8 +18,9 @@ use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Map, Value};
 use tower_service::Service;
 
-use crate::csrf::form_token;
-use crate::{WebConfig, router};
+use crate::config::WebConfig;
+use crate::router;
+use crate::session::form_token;
 
 /// The secret of the session that exists.
 pub(crate) const SECRET: &str = "session-secret";

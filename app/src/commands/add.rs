@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use super::draft::{DraftError, edit_draft};
 use super::edit_form::{parse_form, render_form};
 use super::item_fields::{WritableKind, field_value};
-use super::print;
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions};
+use crate::commands::output::print;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

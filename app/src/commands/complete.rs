@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 
-use clap::{CommandFactory, ValueHint};
+use clap::ValueHint;
 use clap_complete::Shell;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
@@ -12,11 +12,10 @@ use clap_complete::engine::{
 use clap_complete::env::{CompleteEnv, Shells};
 use serde_json::json;
 
-use super::Cli;
-use super::list::items_of;
 use super::output::{clean_line, write_stdout};
 use super::tool_client::{ProjectOptions, ToolClient};
 use super::untrusted_text::is_shell_plain;
+use crate::commands::item_fields::items_of;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 use crate::settings::SettingFlags;
@@ -34,8 +33,8 @@ const KINDS: [(&str, &str); 4] = [
 ];
 
 /// Answers the script of a shell. False if this is an ordinary run.
-pub(crate) fn answer_shell() -> bool {
-    let env = CompleteEnv::with_factory(|| complete_plain_paths(Cli::command()))
+pub(crate) fn answer_shell(command_line: fn() -> clap::Command) -> bool {
+    let env = CompleteEnv::with_factory(move || complete_plain_paths(command_line()))
         .var(VARIABLE)
         .bin(PROGRAM);
     let folder = std::env::current_dir().ok();

@@ -5,9 +5,9 @@ use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Value, json};
 
 use super::item_fields::WritableKind;
-use super::print;
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions, WriteTarget, ask_yes, can_ask};
+use crate::commands::output::print;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

@@ -4,7 +4,7 @@ use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Value, json};
 
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

@@ -10,7 +10,7 @@ use super::draft::{DraftError, edit_draft};
 use super::edit_form::{changed_values, parse_form, render_fields, render_form};
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{WriteOptions, WriteTarget};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

@@ -8,7 +8,7 @@ use reqlore_domain::document::VersionPrefix;
 use serde_json::json;
 
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -90,7 +90,7 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
 
 /// The storage must exist: a misspelt one would be created, without anything to erase.
 fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8, CommandError> {
-    super::warn_of_unselected_database(config);
+    crate::commands::output::warn_of_unselected_database(config);
     let store = composition::open_existing_store(config)?;
     let ports = composition::ports_over(config, &store, false)?;
     let caller = Arc::new(composition::local_caller(config));

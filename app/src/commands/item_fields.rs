@@ -165,3 +165,8 @@ fn normalize_word(word: &str) -> String {
     let letters = word.trim().chars().filter(|c| !matches!(c, ' ' | '-' | '_'));
     letters.flat_map(char::to_lowercase).collect()
 }
+
+/// The items of an answer of `list_items`.
+pub(crate) fn items_of(listed: &Value) -> &[Value] {
+    listed["items"].as_array().map_or(&[], Vec::as_slice)
+}

@@ -5,9 +5,10 @@ use reqlore_domain::sections::instructions;
 use reqlore_web::csv::{BYTE_ORDER_MARK, items_csv};
 use serde_json::{Value, json};
 
+use super::item_fields::items_of;
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line, write_stdout};
-use super::print_json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::commands::output::print_json;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -230,11 +231,6 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, Comma
         text += &screen.wrapped(&line, TextStyle::Plain);
     }
     screen.print(&text)
-}
-
-/// The items of an answer of `list_items`.
-pub(crate) fn items_of(listed: &Value) -> &[Value] {
-    listed["items"].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Reads pages of `list_items` until the end, or until `limit` items. The answer is that of one

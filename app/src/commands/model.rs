@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use reqlore_models::{DownloadProgress, InstallState, ModelSource};
 use serde_json::json;
 
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;

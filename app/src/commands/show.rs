@@ -5,9 +5,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::list::{joined, priority_name};
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line};
-use super::print_json;
-use super::terminal_markdown::{render, wrap_line};
+use super::terminal_markdown::render;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::commands::output::print_json;
+use crate::commands::output::wrap_line;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

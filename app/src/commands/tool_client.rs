@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::composition;
-use crate::config::{AppConfig, env_variable};
+use crate::config::AppConfig;
+use crate::config::paths::env_variable;
 use crate::exit::CommandError;
 use crate::progress::ProgressDisplay;
 
@@ -94,7 +95,7 @@ impl ToolClient {
         purpose: ClientPurpose,
     ) -> Result<Self, CommandError> {
         if options.server_url().is_none() {
-            super::warn_of_unselected_database(config);
+            crate::commands::output::warn_of_unselected_database(config);
         }
         Self::connect(config, options, purpose, CALL_TIMEOUT)
     }

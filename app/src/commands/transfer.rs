@@ -13,7 +13,7 @@ use reqlore_domain::ports::archive::{Archive, RecordReader};
 use reqlore_dump::DumpFile;
 use serde::Serialize;
 
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::{CommandError, EXIT_FAILED};

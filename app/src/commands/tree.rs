@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::list::{fetch_items, items_of, progress_text};
+use super::list::{fetch_items, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, truncate};
-use super::print_json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::commands::item_fields::items_of;
+use crate::commands::output::print_json;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::item_fields::{WritableKind, record_fields};
 use super::tool_client::{ProjectOptions, ToolClient};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::console::encode_console;
 use crate::exit::CommandError;
 

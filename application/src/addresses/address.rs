@@ -17,28 +17,25 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
 use reqlore_domain::name_form::compose;
-use reqlore_domain::ports::documents::UnreadFile;
 use reqlore_domain::ports::entity_list::SimilarEntities;
+use reqlore_domain::ports::item_list::UnreadFile;
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::ToolContext;
 use crate::addresses::links;
+use crate::addresses::links::SECTION_PREFIX;
 use crate::answers::empty_answer::missing_reason;
 use crate::backlog::arguments::not_found_error;
 use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
+use crate::context::ToolContext;
 use crate::docsets::LoadedConfig;
+use crate::documents::get_one;
 use crate::sections::stored_section;
-use crate::writes::change::PlanContext;
-use crate::writes::transaction::get_one;
-use crate::writes::write_guard::{SINCE_SHOWN, name_change};
+use crate::writes::write_guard::FieldValue;
 
-/// Before the key of a section, or of a section and a requirement, in an exact ID.
-pub(crate) const SECTION_PREFIX: &str = "section:";
 const DOCSET_PREFIX: &str = "docset:";
 /// The folder of entities, as in the paths that answers show.
 const ENTITY_FOLDER: &str = ".ixchel/";
@@ -136,6 +133,18 @@ impl AddressTarget {
         }
     }
 
+    /// The links of an entity as fields; none of another document.
+    pub(crate) fn shown_links(&self, project: &str) -> Vec<FieldValue> {
+        match self {
+            Self::Entity(meta) => meta
+                .entity
+                .iter()
+                .flat_map(|entity| FieldValue::of_links(project, &entity.id, &entity.links))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The document that holds the target.
     pub(crate) fn document_id(&self) -> DocumentId {
         match self {
@@ -170,7 +179,7 @@ impl AddressTarget {
     }
 }
 
-fn with_article(kind: &str) -> String {
+pub(super) fn with_article(kind: &str) -> String {
     let noun = kind.replace('_', " ");
     match noun.chars().next() {
         // A plural.
@@ -178,46 +187,6 @@ fn with_article(kind: &str) -> String {
         Some('a' | 'e' | 'i' | 'o' | 'u') if noun != "user story" => format!("an {noun}"),
         _ => format!("a {noun}"),
     }
-}
-
-/// Completes the error for a malformed reference or unknown docset that is an ID of another kind or
-/// toolset: it names the tool that takes the ID.
-pub(crate) async fn name_right_tool(
-    context: &ToolContext,
-    caller: &Caller,
-    spec: &ToolSpec,
-    mut error: Error,
-) -> Error {
-    let (Some(field), Some(reference)) = (&error.field, &error.reference) else { return error };
-    let is_unseen = error.message.contains(SINCE_SHOWN);
-    // An unknown docset is "not found", as its name has no form of its own.
-    if error.kind != ErrorKind::InvalidArgument && field != "docset" && !is_unseen {
-        return error;
-    }
-    // A failure here must not replace the error of the call itself.
-    let Ok(space) = AddressSpace::of_caller(context, caller).await else { return error };
-    let Ok(Some(address)) = space.find(reference).await else { return error };
-    if is_unseen {
-        name_change(&context.ports, &address, &mut error).await;
-        return error;
-    }
-    let Address { target, .. } = address;
-    // `apply_changes` names the item of an entry by `changes[0].update`.
-    let (is_updated, is_deleted) = (field.ends_with("].update"), field.ends_with("].delete"));
-    let is_own_item = is_updated
-        || is_deleted
-        || field == "reference"
-        || spec.name.strip_prefix("update_") == Some(field);
-    let sentence = if !spec.may_change {
-        format!("{} is {}; get_item reads it", target.id(), with_article(target.kind()))
-    } else if is_own_item {
-        target.right_tool(is_deleted || (spec.is_destructive && !is_updated))
-    } else {
-        format!("{} is {}", target.id(), with_article(target.kind()))
-    };
-    error.message = format!("{}. {sentence}", error.message);
-    error.hint = Some(sentence);
-    error
 }
 
 /// The documents that the IDs of one call may name.
@@ -247,11 +216,6 @@ impl<'a> AddressSpace<'a> {
         project: ProjectKey,
     ) -> Self {
         Self { context, caller, entity_project: project.clone(), project }
-    }
-
-    /// The project of a commit.
-    pub(crate) fn of_plan(context: PlanContext<'a>) -> Self {
-        Self::of_project(context.tools, &context.write.caller, context.project.clone())
     }
 
     fn is_enabled(&self, toolset: Toolset) -> bool {

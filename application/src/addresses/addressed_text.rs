@@ -7,11 +7,12 @@ use reqlore_domain::front_matter;
 use reqlore_domain::sections::Section;
 use reqlore_domain::untrusted_text::encode_line;
 
-use crate::ToolContext;
-use crate::addresses::address::{Address, AddressTarget, SECTION_PREFIX};
+use crate::addresses::address::{Address, AddressTarget};
+use crate::addresses::links::SECTION_PREFIX;
 use crate::addresses::links::{IncomingLink, LinkList, LinkReader, OutgoingLink};
 use crate::answers::document_label::DocumentLabel;
-use crate::writes::transaction::get_one;
+use crate::context::ToolContext;
+use crate::documents::get_one;
 
 /// A document, or one requirement of a section.
 #[derive(Debug)]

@@ -17,11 +17,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::ApplicationPorts;
-use crate::addresses::address::SECTION_PREFIX;
 use crate::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
-use crate::writes::transaction::get_one;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 
+/// Before the key of a section, or of a section and a requirement, in an exact ID.
+pub(crate) const SECTION_PREFIX: &str = "section:";
 /// Incoming links of one answer.
 pub(crate) const MAX_INCOMING: usize = 50;
 /// Each takes a lookup of links.

@@ -12,6 +12,7 @@ use reqlore_domain::untrusted_text::{encode_json, encode_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::answers::shortened_text::text_borders;
 use crate::writes::write_guard::{CallGuard, FieldValue};
 
 /// A value that a tool answers with.
@@ -270,26 +271,6 @@ pub(crate) fn tokens_for_all(answer: &impl Answer) -> usize {
     let all = answer.part_count();
     let data = answer.data(all).map_or(0, |data| data_size(&data));
     tokens_for(answer.text(all).len().max(data))
-}
-
-/// The positions after each sentence and line of a text.
-pub(crate) fn text_borders(text: &str) -> Vec<usize> {
-    let mut borders = Vec::new();
-    let mut ends_sentence = false;
-    for (position, character) in text.char_indices() {
-        if character == '\n' || (ends_sentence && character == ' ') {
-            borders.push(position + 1);
-        }
-        // With the full stops of Devanagari, Arabic, Chinese and Japanese.
-        ends_sentence = matches!(character, '.' | '!' | '?' | '।' | '؟' | '。' | '！' | '？');
-        if matches!(character, '。' | '！' | '？') {
-            borders.push(position + character.len_utf8());
-        }
-    }
-    if borders.last() != Some(&text.len()) {
-        borders.push(text.len());
-    }
-    borders
 }
 
 /// An answer with a text and data. Hidden characters in the text are encoded.

@@ -9,8 +9,8 @@ use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{SearchHits, SearchQuery};
 
-use crate::ApplicationPorts;
 use crate::answers::answer::ToolAnswer;
+use crate::ports::ApplicationPorts;
 
 /// With fewer hits than this, an answer mentions pending texts.
 const FEW_HITS: usize = 10;

@@ -5,4 +5,5 @@ pub(crate) mod document_label;
 pub(crate) mod empty_answer;
 pub(crate) mod entry_line;
 pub(crate) mod incomplete_report;
+pub(crate) mod shortened_text;
 pub(crate) mod show_keys;

@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::tools::synonyms;
-use crate::writes::change::{LocalItem, LocalNames};
+use crate::writes::local_names::{LocalItem, LocalNames};
 
 /// An unvalidated reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`.
 #[derive(Deserialize)]

@@ -12,14 +12,15 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::documents::{Refresh, UnreadFile, read_all};
+use reqlore_domain::ports::documents::{Refresh, read_all};
+use reqlore_domain::ports::item_list::UnreadFile;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::schema::RecordSchema;
 
 use super::item_lookup::{self, item_meta};
-use crate::ApplicationPorts;
-use crate::check::CheckFinding;
-use crate::writes::transaction::get_one;
+use crate::check::finding::CheckFinding;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 
 /// The problems of a project's backlog, sorted by kind, document and line.
 pub(crate) async fn check(

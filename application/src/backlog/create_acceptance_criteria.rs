@@ -11,7 +11,8 @@ use serde::Deserialize;
 use super::arguments::UserStoryRef;
 use super::write_item::{ItemCreation, WriteOutcome};
 use crate::tools::tool::{decode_arguments, write_tool};
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct CreateAcceptanceCriteria;
 

@@ -12,7 +12,8 @@ use super::arguments::{
 };
 use super::write_item::{ItemCreation, WriteOutcome};
 use crate::tools::tool::{decode_arguments, write_tool};
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct CreateRequirement;
 

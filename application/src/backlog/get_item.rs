@@ -14,16 +14,15 @@ use serde_json::{Map, Value};
 
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary};
-use crate::ToolContext;
 use crate::addresses::address::{Address, AddressSpace, AddressTarget};
 use crate::addresses::addressed_text::AddressedText;
 use crate::addresses::links::LinkList;
-use crate::answers::answer::{
-    Answer, ToolAnswer, serialization_error, text_borders, tokens_for_all,
-};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
 use crate::answers::document_label::SECTION_REQUIREMENT;
 use crate::answers::entry_line::{RULE, priority_label, tag_list};
+use crate::answers::shortened_text::text_borders;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 use crate::writes::write_guard::FieldValue;
 

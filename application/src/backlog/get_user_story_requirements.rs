@@ -16,8 +16,8 @@ use super::arguments::UserStoryRef;
 use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord};
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, body_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct GetUserStoryRequirements;

@@ -8,15 +8,16 @@ use reqlore_domain::backlog::{self, Deletion, ItemKind, ItemMeta, LinkTarget, Re
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{BacklinkQuery, UnreadFile};
+use reqlore_domain::ports::documents::BacklinkQuery;
+use reqlore_domain::ports::item_list::UnreadFile;
 use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
-use crate::ApplicationPorts;
-use crate::writes::change::PlanContext;
-use crate::writes::transaction::get_one;
+use crate::documents::document_text;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 
 /// Reads one project's backlog.
 #[derive(Clone, Copy)]
@@ -28,10 +29,6 @@ pub(crate) struct BacklogReader<'a> {
 impl<'a> BacklogReader<'a> {
     pub(crate) fn for_caller(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
         Self { ports, project: &caller.project }
-    }
-
-    pub(crate) fn for_plan(context: PlanContext<'a>) -> Self {
-        Self { ports: &context.tools.ports, project: context.project }
     }
 
     pub(crate) async fn find_item(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
@@ -266,13 +263,6 @@ pub(crate) fn backlink_query(references: &[Reference]) -> BacklinkQuery {
     BacklinkQuery { kinds: DocumentKind::ITEMS.to_vec(), targets }
 }
 
-/// A document's text, or an error that names the document.
-pub(crate) fn document_text(document: &Document) -> Result<&str> {
-    document
-        .text()
-        .map_err(|problem| Error::new(ErrorKind::Unreadable, format!("{}: {problem}", document.id)))
-}
-
 /// Sorts items into the order of all lists.
 pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
     metas.sort_by(|a, b| {
@@ -320,4 +310,19 @@ pub(crate) fn diagnostic_with_path(meta: &DocumentMeta) -> Option<String> {
     let diagnostic = meta.diagnostic.as_ref()?;
     let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: {}", meta.id, diagnostic.message))
+}
+
+/// Returns the edited document; `None` if the edit has no effect.
+pub(crate) fn apply_edit(
+    item: &ItemMeta,
+    document: &Document,
+    item_edit: &backlog::ItemEdit,
+    at: reqlore_domain::timestamp::Timestamp,
+) -> Result<Option<Document>> {
+    let text = document_text(document)?;
+    let edited = backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
+        let message = format!("{}: {problem}. Nothing was changed.", document.id);
+        Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
+    })?;
+    Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }

@@ -18,7 +18,8 @@ use super::item_lookup::{self, BacklogReader};
 use crate::addresses::links::{IncomingLink, LinkList, LinkReader, MAX_INCOMING, MISSING};
 use crate::answers::entry_line::EntryLine;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
-use crate::writes::transaction::MAX_READ_DOCUMENTS;
+use crate::documents::MAX_READ_DOCUMENTS;
+use crate::documents::document_text;
 
 const UNKNOWN_CREATOR: &str = "unknown";
 
@@ -59,7 +60,7 @@ impl ItemRecord {
         meta: &DocumentMeta,
         document: &Document,
     ) -> Result<Self> {
-        let text = item_lookup::document_text(document)?;
+        let text = document_text(document)?;
         let item = item_lookup::parse_item(meta, document, text);
         let name = &document.id.name;
         Ok(Self::new(project, &item, name, document.version, ItemMeta::description(text)))
@@ -139,7 +140,7 @@ pub(crate) fn written_record(
     at: Timestamp,
     parsed: Option<(Version, ItemMeta)>,
 ) -> Result<ItemRecord> {
-    let (name, text) = (&document.id.name, item_lookup::document_text(document)?);
+    let (name, text) = (&document.id.name, document_text(document)?);
     let item = match parsed {
         Some((version, item)) if version == document.version => item,
         // A later change of the commit may have added a relationship.

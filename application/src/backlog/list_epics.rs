@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::arguments::WorkStatusArgument;
 use super::item_lookup::BacklogReader;
 use super::item_view::{ItemSummary, SummaryKeys};
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
 use crate::answers::show_keys::ShowKeys;
+use crate::context::ToolContext;
 use crate::tools::pagination::{
     PageAnswer, PageCursor, PageLimit, PageReader, page_limit, showing,
 };

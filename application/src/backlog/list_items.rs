@@ -32,11 +32,12 @@ use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
 use crate::answers::entry_line::EntryLine;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::context::ToolContext;
+use crate::knowledge;
 use crate::knowledge::entity_page::{EntityPage, EntityQuery};
 use crate::tools::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
 use crate::tools::synonyms;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::{ToolContext, knowledge};
 
 pub(crate) struct ListItems;
 

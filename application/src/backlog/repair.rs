@@ -18,8 +18,10 @@ use serde::Serialize;
 
 use super::check::{LinkRepair, ReferenceIndex, TombstoneMatch};
 use super::item_lookup::{self, BacklogReader};
-use crate::check::CheckFinding;
-use crate::writes::transaction::{MAX_READ_DOCUMENTS, commit_decision};
+use crate::check::finding::CheckFinding;
+use crate::documents::MAX_READ_DOCUMENTS;
+use crate::documents::document_text;
+use crate::writes::transaction::commit_decision;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RepairReport {
@@ -93,7 +95,7 @@ fn decide_relink(
 ) -> Result<(Vec<DocumentChange>, Vec<RepairedLink>)> {
     let mut done = Vec::new();
     let Some(Some(document)) = snapshot.documents.first() else { return Ok((Vec::new(), done)) };
-    let mut text = item_lookup::document_text(document)?.to_owned();
+    let mut text = document_text(document)?.to_owned();
     let mut item = item_lookup::parse_item(meta, document, &text);
     let targets = snapshot.documents.iter().skip(1);
     for (LinkRepair { from, to, target_id }, target) in repairs.iter().zip(targets) {
@@ -334,7 +336,7 @@ fn relinked_change(
     old_targets: &[LinkTarget],
     new_target: &LinkTarget,
 ) -> Result<Option<DocumentChange>> {
-    let text = item_lookup::document_text(document)?;
+    let text = document_text(document)?;
     let item = item_lookup::parse_item(meta, document, text);
     for old_target in old_targets {
         let edited = backlog::replace_links(&item, text, old_target, new_target);

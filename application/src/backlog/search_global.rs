@@ -13,10 +13,10 @@ use serde::Deserialize;
 
 use super::arguments::enum_argument;
 use super::search::{ResultKeys, ResultPage, SearchAnswer, SearchPosition};
-use crate::ToolContext;
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, explain_hits};
 use crate::answers::show_keys::ShowKeys;
+use crate::context::ToolContext;
 use crate::knowledge::search::read_entities;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, decode_arguments, read_tool};

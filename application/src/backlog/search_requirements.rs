@@ -16,13 +16,13 @@ use super::arguments::{
 };
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{ResultKeys, ResultPage, SearchAnswer, SearchPosition, SearchResult};
-use crate::ToolContext;
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, add_reason, explain_hits};
 use crate::answers::show_keys::ShowKeys;
+use crate::context::ToolContext;
+use crate::documents::MAX_READ_DOCUMENTS;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::transaction::MAX_READ_DOCUMENTS;
 
 pub(crate) struct SearchRequirements;
 

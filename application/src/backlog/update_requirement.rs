@@ -13,7 +13,8 @@ use super::arguments::{
 };
 use super::write_item::{ItemUpdate, update_tool};
 use crate::tools::tool::decode_arguments;
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct UpdateRequirement;
 

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, UserStoryRef, WorkStatusArgument};
 use super::write_item::{ItemUpdate, update_tool};
 use crate::tools::tool::decode_arguments;
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct UpdateUserStory;
 

@@ -18,15 +18,15 @@ use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 
 use super::arguments::ItemTarget;
-use super::item_lookup::{self, BacklogReader};
+use super::item_lookup::{self};
 use super::item_view;
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::text_answer;
+use crate::documents::document_text;
 use crate::tools::tool::{nothing_to_change_error, write_tool};
-use crate::writes::change::{
-    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
-    requirements_query,
-};
+use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
+use crate::writes::commit_state::{Claim, CommitState, requirements_query};
+use crate::writes::local_names::LocalItem;
 use crate::writes::transaction::check_version;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key
@@ -62,7 +62,7 @@ impl PlanItem {
     async fn find(context: PlanContext<'_>, target: ItemTarget, field: &str) -> Result<Self> {
         match target {
             ItemTarget::Stored(reference) => {
-                let backlog = BacklogReader::for_plan(context);
+                let backlog = context.backlog();
                 let meta = backlog.find_argument(reference, field).await?;
                 Ok(Self::Stored(reference, meta))
             }
@@ -97,7 +97,7 @@ impl PlanItem {
     }
 
     fn parse(&self, document: &Document, at: Timestamp) -> Result<ItemMeta> {
-        let text = item_lookup::document_text(document)?;
+        let text = document_text(document)?;
         match (self, Reference::from_document(&document.id)) {
             (Self::Created(_), Some(reference)) => {
                 Ok(ItemMeta::parse(reference.kind, &document.id.name, text, at).0)
@@ -363,7 +363,7 @@ impl UpdatePlan {
         edited: Document,
     ) -> Result<(Version, ItemMeta)> {
         let (kind, name) = (item.kind, &*edited.id.name);
-        let (new, _) = ItemMeta::parse(kind, name, item_lookup::document_text(&edited)?, self.at);
+        let (new, _) = ItemMeta::parse(kind, name, document_text(&edited)?, self.at);
         state.guard.add_parsed(current, item);
         state.guard.add_parsed(&edited, &new);
         state.check_shown(self.if_version, current, Some(&edited), current.version)?;
@@ -416,7 +416,7 @@ impl ChangePlan for UpdatePlan {
             }
             (ItemEffect::AddRelationship(..), None) => ItemEdit::default(),
         };
-        let edited = apply_edit(&item, document, &item_edit, self.at)?;
+        let edited = item_lookup::apply_edit(&item, document, &item_edit, self.at)?;
         let action = match (&edited, relationship) {
             // An edit without effect writes nothing, even if it names a relationship.
             (None, _) => Action::Keep,
@@ -451,20 +451,4 @@ impl ChangePlan for UpdatePlan {
         };
         Ok(Some(Decision { action, id, render: Box::new(render) }))
     }
-}
-
-/// Returns the edited document; `None` if the edit has no effect.
-pub(crate) fn apply_edit(
-    item: &ItemMeta,
-    document: &Document,
-    item_edit: &ItemEdit,
-    at: Timestamp,
-) -> Result<Option<Document>> {
-    let text = item_lookup::document_text(document)?;
-    let edited =
-        reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
-            let message = format!("{}: {problem}. Nothing was changed.", document.id);
-            Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
-        })?;
-    Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }

@@ -11,7 +11,7 @@ use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::ApplicationPorts;
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::commit_decision;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

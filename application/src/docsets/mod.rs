@@ -1,5 +1,6 @@
 //! Docsets: two tools and the cached configuration that both use.
 
+mod docset_list;
 pub mod import;
 pub(crate) mod list_docsets;
 pub(crate) mod search_docs;
@@ -17,11 +18,11 @@ use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::ApplicationPorts;
 use crate::answers::answer::TextAnswer;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 use crate::record_schemas::VersionCache;
-use crate::writes::transaction::get_one;
-use list_docsets::render_list;
+use docset_list::render_list;
 
 /// How an edited file takes effect; part of each error about it.
 const RELOAD_HINT: &str = "the next call reads it (if it is stored in a database, run `reqlore \
@@ -76,7 +77,8 @@ impl ConfigCache {
             Ok(text) => match DocsetConfig::parse(text, &folder) {
                 Err(diagnostics) => Err(errors_message(&diagnostics).into()),
                 Ok(configuration) => {
-                    render_list(configuration, document.version).map(Arc::new).map(Ok)?
+                    let (version, list) = (document.version, render_list(&configuration)?);
+                    Ok(Arc::new(LoadedConfig { configuration, version, list }))
                 }
             },
         };

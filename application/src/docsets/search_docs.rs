@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::invalid_config;
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, text_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 /// Docsets that the error for an unknown name lists.

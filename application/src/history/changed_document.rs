@@ -15,8 +15,17 @@ use reqlore_domain::untrusted_text::encode_id;
 
 use super::FIRST_PAGE;
 use super::get_history::VersionRecord;
-use crate::ApplicationPorts;
-use crate::backlog::item_lookup::document_text;
+use crate::documents::document_text;
+use crate::ports::ApplicationPorts;
+
+/// The documents that a commit restores to their state before a change.
+pub(super) struct Restoration {
+    pub(super) project: ProjectKey,
+    /// The change to undo; `None` to restore a version.
+    pub(super) undone: Option<HistoryEntry>,
+    pub(super) documents: Vec<ChangedDocument>,
+    pub(super) note: Option<String>,
+}
 
 /// A document and its states before and after the change to undo.
 pub(super) struct ChangedDocument {

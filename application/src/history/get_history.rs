@@ -14,13 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use super::word_diff::word_diff;
 use super::{HistoryTarget, VersionText, find_target, find_version, note_text};
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, body_answer, serialization_error};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
-use crate::backlog::item_lookup::document_text;
+use crate::context::ToolContext;
+use crate::documents::document_text;
 use crate::tools::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::write_guard::CallGuard;
 
 pub(crate) struct GetHistory;
 
@@ -98,7 +97,7 @@ impl Tool for GetHistory {
             (None, None) => list_versions(context, spec, target, &arguments).await,
             (Some(version), None) => {
                 let found = find_version(&context.ports, &target, Some(version), "version").await?;
-                let guard = CallGuard::new(context, &call.caller, &target.project);
+                let guard = context.call_guard(&call.caller, &target.project);
                 let mut answer = show_version(target, &found)?;
                 if found.is_present {
                     answer.add_shown(guard.values(&found.document).to_vec());

@@ -12,8 +12,9 @@ use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::purge::{PurgeRequest, purge_history};
+use crate::Application;
+use crate::ports::ApplicationPorts;
 use crate::test_support::{TestApplication, write_context};
-use crate::{Application, ApplicationPorts};
 
 /// A project with an epic that was changed twice with its tool.
 async fn project() -> TestApplication {

@@ -23,21 +23,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::changed_document::{
-    ChangedDocument, document_names, is_list, keep_related, metadata, newer_change_error,
-    tombstone_of, unknown_version_error, version_of,
+    ChangedDocument, Restoration, document_names, is_list, keep_related, metadata,
+    newer_change_error, tombstone_of, unknown_version_error, version_of,
 };
 use super::get_history::VersionRecord;
 use super::rule_undo::restore_rule;
 use super::{HistoryTarget, find_target, find_version};
 use crate::answers::answer::{ToolAnswer, text_answer};
-use crate::backlog::delete_item::{depends_on, link_kinds, list_reasons};
+use crate::backlog::deletion::{depends_on, link_kinds, list_reasons};
+use crate::context::ToolContext;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 use crate::sections::{rule_change, section_list_change};
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
-use crate::writes::transaction::{
-    check_merged, check_text_merged, commit_decision, get_one, write_context,
-};
+use crate::writes::transaction::{check_merged, check_text_merged, commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
-use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct UndoTool;
 
@@ -110,18 +110,9 @@ impl Tool for UndoTool {
             }
         };
         restoration.add_tombstones(&context.ports, &write).await?;
-        let guard = CallGuard::new(context, &call.caller, &restoration.project);
+        let guard = context.call_guard(&call.caller, &restoration.project);
         restoration.commit(&context.ports, &guard, write, dry_run).await
     }
-}
-
-/// The documents that a commit restores to their state before a change.
-pub(super) struct Restoration {
-    pub(super) project: ProjectKey,
-    /// The change to undo; `None` to restore a version.
-    pub(super) undone: Option<HistoryEntry>,
-    pub(super) documents: Vec<ChangedDocument>,
-    pub(super) note: Option<String>,
 }
 
 impl Restoration {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer};
 use super::Repo;
 use super::write_entity::{EntityCreation, EntityOutcome, LinkArguments};
 use crate::tools::tool::{decode_arguments, write_tool};
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct CreateEntity;
 

@@ -14,9 +14,10 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
 use crate::answers::answer::text_answer;
-use crate::backlog::delete_item::{DeletedItem, added_link_error, list_reasons};
-use crate::backlog::item_lookup::document_text;
-use crate::writes::change::{Action, ChangePlan, Claim, CommitState, Decision, PlanContext};
+use crate::backlog::deletion::{DeletedItem, added_link_error, list_reasons};
+use crate::documents::document_text;
+use crate::writes::change::{Action, ChangePlan, Decision, PlanContext};
+use crate::writes::commit_state::{Claim, CommitState};
 use crate::writes::transaction::check_version;
 
 /// An entity and the entities that link to it.

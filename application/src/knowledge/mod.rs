@@ -24,7 +24,8 @@ use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{ApplicationPorts, ToolContext};
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 
 pub(crate) type Repo = BoundedString<1_000>;
 

@@ -24,8 +24,9 @@ use crate::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use crate::answers::empty_answer::{HitCounts, explain_hits};
 use crate::answers::incomplete_report::IncompleteReport;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct SearchTool;
 

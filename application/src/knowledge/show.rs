@@ -10,11 +10,12 @@ use serde_json::Value;
 
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
-use crate::ToolContext;
 use crate::addresses::addressed_text::AddressedText;
 use crate::addresses::links::{LinkEntry, LinkList};
-use crate::answers::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::document_label::DocumentLabel;
+use crate::answers::shortened_text::text_borders;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ShowTool;

@@ -9,15 +9,14 @@ use serde_json::{Map, Value};
 
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
-use crate::ToolContext;
 use crate::addresses::address::AddressTarget;
 use crate::addresses::links::{IncomingLink, LinkEntry};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::document_label::DocumentLabel;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::backlog::item_lookup::FileWarnings;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct GraphTool;
 
@@ -120,7 +119,7 @@ impl Tool for GraphTool {
         if !has_links {
             answer.add_notes(["It has no links.".to_owned()]);
         }
-        answer.add_shown(FieldValue::links_of(call.caller.project.as_str(), &address.target));
+        answer.add_shown(address.target.shown_links(call.caller.project.as_str()));
         answer.add_notes(warnings.into_list());
         Ok(answer)
     }

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Repo;
-use super::import_files::{FileImport, ImportReport, entity_versions};
-use crate::ToolContext;
+use super::import_files::{FileImport, ImportReport, SYNC_NAME, entity_versions};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::empty_answer::add_reason;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 use crate::writes::transaction::write_context;
 
@@ -30,8 +30,6 @@ pub(crate) struct SyncTool {
 }
 
 /// Name of the tool. Changes are counted from the checkpoint of this name, and imported versions
-/// have it as their origin.
-pub(super) const SYNC_NAME: &str = "ixchel_sync";
 const MAX_WARNINGS: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]

@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, json_answer};
 use crate::answers::empty_answer::{add_reason, note_unimported};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct TagsTool;

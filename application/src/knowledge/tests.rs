@@ -3,11 +3,13 @@
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
+use reqlore_domain::knowledge::entity_graph::EntityCounts;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    CommitResult, MetadataPage, MockDocumentRepository, Revision, Snapshot, StoreError,
+    CommitResult, MetadataPage, MockDocumentRepository, Snapshot, StoreError,
 };
-use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts};
+use reqlore_domain::ports::entity_list::DuplicateIds;
 use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::DocumentProjection;

@@ -12,7 +12,8 @@ use serde::Deserialize;
 use super::Repo;
 use super::write_entity::{EntityOutcome, EntityUpdate, LinkArguments};
 use crate::tools::tool::{decode_arguments, nothing_to_change_error, write_tool};
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct UpdateEntity;
 

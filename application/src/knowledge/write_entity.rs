@@ -20,13 +20,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
-use crate::ToolContext;
-use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
+use crate::addresses::address::AddressTarget;
+use crate::addresses::links::SECTION_PREFIX;
 use crate::answers::answer::{ToolAnswer, text_answer};
-use crate::backlog::item_lookup::document_text;
-use crate::writes::change::{
-    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
-};
+use crate::context::ToolContext;
+use crate::documents::document_text;
+use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
+use crate::writes::commit_state::{Claim, CommitState};
+use crate::writes::local_names::{LocalItem, LocalNames};
 use crate::writes::transaction::check_version;
 
 /// Relation names and their targets.
@@ -241,7 +242,7 @@ fn created_id(document: &Document) -> Result<String> {
 
 /// Returns the id or reference of a link target as links spell it, and its document.
 async fn find_target(context: PlanContext<'_>, id: &str) -> Result<(String, DocumentId)> {
-    let target = AddressSpace::of_plan(context).resolve(id, "links").await?.target;
+    let target = context.address_space().resolve(id, "links").await?.target;
     // Links to a section are exact, because any text of a front matter may equal its key.
     let id = match &target {
         AddressTarget::Section(_) => format!("{SECTION_PREFIX}{}", target.id()),
@@ -379,7 +380,7 @@ impl Change for EntityUpdate {
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
-        let target = AddressSpace::of_plan(context).resolve(&self.id, "id").await?.target;
+        let target = context.address_space().resolve(&self.id, "id").await?.target;
         let AddressTarget::Entity(meta) = &target else {
             let message = format!("{}. Nothing was changed.", target.right_tool(false));
             return Err(Error::new(ErrorKind::InvalidArgument, message).field("id"));

@@ -24,8 +24,8 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::ApplicationPorts;
-use crate::project_index::{PAGE_SIZE, read_projections};
+use crate::ports::ApplicationPorts;
+use crate::project_index::projections::{PAGE_SIZE, read_projections};
 
 /// Kinds in the search index, in their order.
 pub(crate) const SEARCHED_KINDS: [DocumentKind; 6] = {

@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, body_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
 use crate::writes::transaction::{commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
@@ -79,7 +79,7 @@ Returns the deleted requirement text, or an error if not found.",
         // Creates a missing AGENTS.md, even if there is nothing to delete.
         super::read_documents(ports, &project, None, write_context.clone()).await?;
         let read_set = super::write_read_set(&key);
-        let guard = CallGuard::new(context, &call.caller, &project);
+        let guard = context.call_guard(&call.caller, &project);
         let shown = guard.clone();
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, &shown);
         let ((deleted, version, note), _) =

@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, body_answer};
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 use crate::writes::transaction::write_context;
-use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct GetInstructions;
 

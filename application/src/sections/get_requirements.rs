@@ -19,11 +19,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::ToolContext;
 use crate::addresses::address::AddressSpace;
 use crate::addresses::addressed_text::AddressedText;
 use crate::answers::answer::{ToolAnswer, body_answer};
 use crate::answers::empty_answer::add_reason;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 use crate::writes::transaction::write_context;
 

@@ -14,13 +14,13 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::rule_change::RenumberedRule;
 use super::{OperationDescription, ProjectRoot};
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, body_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
 use crate::writes::transaction::{commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
+use crate::writes::written_rule::RenumberedRule;
 
 pub(crate) struct SetRequirements;
 
@@ -122,7 +122,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
         let read_set = super::write_read_set(&key);
-        let guard = CallGuard::new(context, &call.caller, &project);
+        let guard = context.call_guard(&call.caller, &project);
         let shown = guard.clone();
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns, &shown);
         let ((set, version, note, replaced), committed) =

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::idempotency::IdempotencyKey;
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Caller, ProjectScope};
-use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::service::{RenderedAnswer, ToolCall};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;

@@ -27,8 +27,10 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use serde_json::{Value, json};
 
-use crate::check::{CheckFinding, check_documents};
-use crate::{Application, ApplicationPorts, ApplicationSettings};
+use crate::Application;
+use crate::check::check_documents;
+use crate::check::finding::CheckFinding;
+use crate::ports::{ApplicationPorts, ApplicationSettings};
 
 /// The store, settings and caller of an application under test.
 #[derive(Clone)]

@@ -21,9 +21,10 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::{NamedProjects, RowStore, memory_store};
 use serde_json::{Value, json};
 
+use crate::Application;
 use crate::identity::token_authenticator::TokenAuthenticator;
+use crate::ports::ApplicationPorts;
 use crate::test_support::{TestApplication, write_context};
-use crate::{Application, ApplicationPorts};
 
 const NOW: i64 = 1_700_000_000;
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";

@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::ports::service::ToolSpec;
 
-use crate::tools::tool::{property, required_names};
+use crate::tools::schema::{property, required_names};
 
 /// Other names of kinds, statuses, types and sort orders, without separators, and the real ones.
 const VALUES: [(&str, &str); 19] = [

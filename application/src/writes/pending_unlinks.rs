@@ -12,8 +12,9 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::{self, Entity};
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::backlog::item_lookup::{self, document_text};
-use crate::backlog::write_item::apply_edit;
+use crate::backlog::item_lookup;
+use crate::backlog::item_lookup::apply_edit;
+use crate::documents::document_text;
 
 /// The links to remove, by the document that has them.
 #[derive(Default)]

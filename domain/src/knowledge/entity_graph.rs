@@ -11,7 +11,6 @@ use crate::bounded_types::truncate_echo;
 use crate::diagnostic::Diagnostic;
 use crate::document::{DocumentMeta, Version};
 use crate::name_form::fold_name;
-use crate::ports::entity_list::{EntityCounts, id_parts, similar_prefix};
 
 /// All entities of a project.
 #[derive(Debug, Clone, Default)]
@@ -157,3 +156,30 @@ fn fold(text: &str) -> String {
     let plain = text.nfkd().filter(|letter| !is_combining_mark(*letter));
     plain.flat_map(char::to_lowercase).collect()
 }
+
+/// The end of an ID from each part on, with `-` in front.
+pub(crate) fn id_parts(id: &str) -> Vec<String> {
+    let id = fold_name(id);
+    let mut parts = vec![format!("-{id}")];
+    for (at, _) in id.match_indices(['-', '/']).take(MAX_PARTS) {
+        parts.push(format!("-{}", &id[at + 1..]));
+    }
+    parts
+}
+
+/// The beginning of a word that the entities of [`SimilarEntities::ids`] have; `None` for a text
+/// without similar IDs.
+pub fn similar_prefix(text: &str) -> Option<String> {
+    let text = fold_name(text);
+    let part = text.rsplit(['-', '/']).next().unwrap_or(&text);
+    (part.len() >= MIN_PART_BYTES).then(|| format!("-{part}"))
+}
+
+/// Entity counts by kind or by tag.
+pub type EntityCounts = BTreeMap<String, usize>;
+
+/// The end of an ID with more parts is not searched.
+const MAX_PARTS: usize = 16;
+
+/// A shorter part of an ID would be similar to nearly every ID.
+const MIN_PART_BYTES: usize = 3;

@@ -6,7 +6,7 @@
 //! id.
 
 mod edit;
-mod entity_graph;
+pub mod entity_graph;
 mod known_words;
 mod link_edits;
 

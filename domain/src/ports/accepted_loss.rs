@@ -152,7 +152,8 @@ fn raise(numbers: &mut HighestNumbers, kind: ItemKind, number: u32) {
 mod tests {
     use super::*;
     use crate::document::{Document, DocumentId, DocumentKind};
-    use crate::ports::history::{ChangeOrigin, PastEntry, PresentEntry};
+    use crate::ports::history::{PastEntry, PresentEntry};
+    use crate::ports::write_context::ChangeOrigin;
     use crate::timestamp::Timestamp;
 
     fn marks_of(known: KnownReferences) -> Vec<(String, String)> {

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::documents::Revision;
 use crate::document::DocumentId;
 
 /// A point in the history of a project's documents.
@@ -72,3 +71,7 @@ impl ChangePage {
         }
     }
 }
+
+/// The change counter of a storage. Grows with every change of the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Revision(pub u64);

@@ -14,18 +14,22 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqlore_observed_ports::observed;
-use serde::{Deserialize, Serialize};
 
-use super::change_page::{ChangePage, ChangePosition};
-use super::entity_list::{self, DuplicateIds, EntityCounts, SimilarEntities, UntaggedList};
-use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::item_list::{self, DiagnosticList, ItemPage, ItemQuery, MAX_PAGE_ITEMS, StatusCounts};
 pub use super::store_error::{StoreError, StoreResult};
+
+use super::change_page::Revision;
+use super::change_page::{ChangePage, ChangePosition};
+use super::entity_list::{self, DuplicateIds, SimilarEntities, UntaggedList};
+use super::item_list::UnreadFile;
+use super::item_list::{self, DiagnosticList, ItemPage, ItemQuery, MAX_PAGE_ITEMS, StatusCounts};
 use super::write_context::WriteContext;
 use crate::audit_log::{AuditEvent, AuditTarget};
 use crate::backlog::{ItemKind, Reference};
 use crate::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use crate::error::Result;
+use crate::idempotency::IdempotencyKey;
+use crate::idempotency::IdempotencyRecord;
+use crate::knowledge::entity_graph::EntityCounts;
 use crate::project_key::ProjectKey;
 
 /// Stores documents by project. No project can access another project's documents
@@ -326,26 +330,6 @@ pub struct MetadataPage {
     pub unread: Vec<UnreadFile>,
 }
 
-/// A file that is not read as a document, though its name or its folder suggests one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnreadFile {
-    /// Relative to the project, printable.
-    pub path: String,
-    /// The reference that the file's name begins with.
-    pub reference: Option<Reference>,
-    /// The problem and how to fix it.
-    pub reason: String,
-}
-
-impl UnreadFile {
-    /// True if this is the file of the document with this name, or a folder that may contain it.
-    pub fn may_contain(&self, name: &str) -> bool {
-        let stem = self.path.strip_suffix(".md").unwrap_or(&self.path);
-        self.path.ends_with('/')
-            || stem.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-    }
-}
-
 impl MetadataPage {
     /// Selects a page from the metadata of all documents of the kind.
     pub fn select(mut metadata: Vec<Arc<DocumentMeta>>, filter: &DocumentFilter) -> Self {
@@ -533,10 +517,6 @@ pub struct CommitResult {
     /// The new version of each changed document; `None` for a deletion.
     pub versions: Vec<Option<Version>>,
 }
-
-/// The change counter of a storage. Grows with every change of the project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub struct Revision(pub u64);
 
 /// How thoroughly to search for changes by other writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,18 +5,11 @@ use std::sync::Arc;
 
 use super::item_list::MAX_PAGE_ITEMS;
 use crate::document::{DocumentKind, DocumentMeta};
+use crate::knowledge::entity_graph::{EntityCounts, id_parts, similar_prefix};
 use crate::name_form::fold_name;
 
 /// Maximum number of similar IDs.
 pub const MAX_SIMILAR_IDS: usize = 3;
-/// A shorter part of an ID would be similar to nearly every ID.
-const MIN_PART_BYTES: usize = 3;
-/// The end of an ID with more parts is not searched.
-const MAX_PARTS: usize = 16;
-
-/// Entity counts by kind or by tag.
-pub type EntityCounts = BTreeMap<String, usize>;
-
 /// Entities without tags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UntaggedList {
@@ -55,27 +48,9 @@ pub fn entity_words(meta: &DocumentMeta) -> BTreeSet<String> {
     words
 }
 
-/// The end of an ID from each part on, with `-` in front.
-pub(crate) fn id_parts(id: &str) -> Vec<String> {
-    let id = fold_name(id);
-    let mut parts = vec![format!("-{id}")];
-    for (at, _) in id.match_indices(['-', '/']).take(MAX_PARTS) {
-        parts.push(format!("-{}", &id[at + 1..]));
-    }
-    parts
-}
-
 /// The word that the entities of [`SimilarEntities::same`] have.
 pub fn exact_word(text: &str) -> String {
     format!("={}", fold_name(text))
-}
-
-/// The beginning of a word that the entities of [`SimilarEntities::ids`] have; `None` for a text
-/// without similar IDs.
-pub fn similar_prefix(text: &str) -> Option<String> {
-    let text = fold_name(text);
-    let part = text.rsplit(['-', '/']).next().unwrap_or(&text);
-    (part.len() >= MIN_PART_BYTES).then(|| format!("-{part}"))
 }
 
 // The functions below select from the metadata of all entities, sorted by name, for storages

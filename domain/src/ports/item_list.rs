@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::documents::UnreadFile;
 use crate::backlog::{
     self, ItemKind, ItemMeta, ItemSortKey, Priority, Reference, RequirementType, Status,
 };
@@ -434,5 +433,25 @@ impl DiagnosticList {
             }
         }
         Self { metadata, total, unread }
+    }
+}
+
+/// A file that is not read as a document, though its name or its folder suggests one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadFile {
+    /// Relative to the project, printable.
+    pub path: String,
+    /// The reference that the file's name begins with.
+    pub reference: Option<Reference>,
+    /// The problem and how to fix it.
+    pub reason: String,
+}
+
+impl UnreadFile {
+    /// True if this is the file of the document with this name, or a folder that may contain it.
+    pub fn may_contain(&self, name: &str) -> bool {
+        let stem = self.path.strip_suffix(".md").unwrap_or(&self.path);
+        self.path.ends_with('/')
+            || stem.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
     }
 }

@@ -4,8 +4,9 @@ use std::fmt::Display;
 
 use thiserror::Error;
 
-use super::idempotency::IdempotencyRecord;
 use crate::error::{Error, ErrorKind};
+use crate::idempotency::IdempotencyRecord;
+use crate::timestamp::Timestamp;
 
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
 
@@ -35,6 +36,16 @@ pub enum StoreError {
     /// A bug.
     #[error("{0}")]
     Internal(String),
+}
+
+impl IdempotencyRecord {
+    /// Rejects the key of this record. A storage calls this before the decision.
+    pub fn check_unused(record: Option<Self>, now: Timestamp) -> StoreResult<()> {
+        match record {
+            Some(record) if record.is_valid_at(now) => Err(StoreError::Repeated(Box::new(record))),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl StoreError {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use super::clock::Clock;
-use super::history::ChangeOrigin;
-use super::idempotency::IdempotencyKey;
 use crate::audit_log::{AuditEvent, AuditTarget, RESULT_OK, redact_text};
+use crate::idempotency::IdempotencyKey;
 use crate::identity::Caller;
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
@@ -114,4 +115,18 @@ impl std::fmt::Debug for AuditScope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AuditScope").field("started", &self.started).finish_non_exhaustive()
     }
+}
+
+/// The origin of a change: user, tool and reason. Each part is `None` if it is not known: files and
+/// migrated data lack them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeOrigin {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The tool or command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The caller's `operation_description`, or the subject of a Git commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }

@@ -7,13 +7,13 @@ use reqlore_domain::audit_log::{
 };
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::identity::CallChannel;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, ReadSet, StoreError, StoreResult,
 };
-use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::timestamp::Timestamp;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::entity_list::{EntityCounts, SimilarEntities};
+use reqlore_domain::knowledge::entity_graph::EntityCounts;
+use reqlore_domain::ports::entity_list::SimilarEntities;
 
 use crate::Storage;
 

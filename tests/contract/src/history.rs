@@ -13,8 +13,9 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{CommitRequest, DocumentChange, ReadSet, StoreError};
 use reqlore_domain::ports::history::{
-    ChangeOrigin, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
+    HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
 };
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;

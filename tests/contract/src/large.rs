@@ -7,13 +7,13 @@ use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, St
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HistoryRecord};
 use reqlore_domain::ports::change_page::ChangePosition;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, Revision,
+    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh,
 };
-use reqlore_domain::ports::history::{
-    ChangeOrigin, HistoryQuery, PastContent, PastEntry, PresentEntry,
-};
+use reqlore_domain::ports::history::{HistoryQuery, PastContent, PastEntry, PresentEntry};
 use reqlore_domain::ports::item_list::{ItemFilter, ItemQuery};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::Storage;

@@ -11,10 +11,11 @@ use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord, RecordReader,
     RecordWriter,
 };
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentChange, DocumentFilter, DocumentRepository,
-    MetadataPage, Refresh, Revision, Snapshot, StoreError, StoreResult,
+    MetadataPage, Refresh, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::ports::write_context::WriteContext;

@@ -1,10 +1,9 @@
 //! Lists of entities by kind, tag and word.
 
 use reqlore_domain::document::DocumentKind;
+use reqlore_domain::knowledge::entity_graph::{EntityCounts, similar_prefix};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::entity_list::{
-    EntityCounts, SimilarEntities, UntaggedList, exact_word, push_id, similar_prefix,
-};
+use reqlore_domain::ports::entity_list::{SimilarEntities, UntaggedList, exact_word, push_id};
 use reqlore_domain::ports::item_list::MAX_PAGE_ITEMS;
 use reqlore_domain::project_key::ProjectKey;
 

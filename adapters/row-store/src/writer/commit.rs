@@ -7,12 +7,14 @@ use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow};
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
+use reqlore_domain::idempotency::IdempotencyRecord;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Revision,
-    Snapshot, StoreResult,
+    BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Snapshot,
+    StoreResult,
 };
-use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry};
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
+use reqlore_domain::ports::history::{PastContent, PastEntry};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -22,11 +24,12 @@ use crate::derived::{derived_columns, encode_meta};
 use crate::read::documents::{
     decode_backlinks, decode_metas, documents_of, links_query, metas_of_kind, verified_body,
 };
+use crate::records::body_keys;
 use crate::records::{
     DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
     document_key, encode_audit_row, encode_record, integer, project_key, text_rows,
 };
-use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
 use crate::writer::GroupWriterEngine;
 
@@ -360,8 +363,4 @@ impl GroupWriterEngine {
     pub(crate) fn put_store_row(&mut self, row: &StoreRow) {
         self.transaction.put(&STORE, row.encode());
     }
-}
-
-pub(crate) fn body_keys(document: &RowKey, parts: usize) -> impl Iterator<Item = RowKey> {
-    (0..parts).map(|part| document.with(&[integer(part)]))
 }

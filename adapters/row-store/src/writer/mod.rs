@@ -5,12 +5,10 @@
 //! whole group is decided again.
 
 mod commit;
-mod history;
+pub(crate) mod history;
 mod lists;
 mod team;
 mod transaction;
-
-pub(crate) use history::STEP_ROWS;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,11 +22,11 @@ use crate::counters::{WriterCounters, count};
 use crate::damage::KnownDamage;
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
 use crate::error::{busy, unavailable};
+use crate::records::body_keys;
 use crate::records::{RowReader, StoreRow, document_key, project_key};
 use crate::row::{RowAddress, RowKey, RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
 use crate::tables::{SERVER_GROUPS, STORE};
-use commit::body_keys;
 use transaction::{GroupTransaction, key_queries};
 
 /// Maximum time for the attempts of a group. A failover takes a few seconds.

@@ -1,9 +1,9 @@
 //! Changes of users, tokens, the audit log and idempotency records.
 
 use reqlore_domain::audit_log::AuditEvent;
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;

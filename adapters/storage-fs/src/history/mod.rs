@@ -18,9 +18,10 @@ use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta,
 use reqlore_domain::knowledge::parse_deletion;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{
-    ChangeOrigin, DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery,
-    RecentChange, check_purge, invalid_history_cursor,
+    DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
+    check_purge, invalid_history_cursor,
 };
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;

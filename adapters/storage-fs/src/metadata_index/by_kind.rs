@@ -5,8 +5,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use reqlore_domain::document::DocumentMeta;
-use reqlore_domain::ports::documents::{DocumentFilter, MetadataPage, UnreadFile};
-use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts, UntaggedList};
+use reqlore_domain::knowledge::entity_graph::EntityCounts;
+use reqlore_domain::ports::documents::{DocumentFilter, MetadataPage};
+use reqlore_domain::ports::entity_list::{DuplicateIds, UntaggedList};
+use reqlore_domain::ports::item_list::UnreadFile;
 
 use super::entity_totals::EntityTotals;
 use super::stored_metadata::{LookupHashes, StoredMetadata, hash_word};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::knowledge::Entity;
-use reqlore_domain::ports::entity_list::EntityCounts;
+use reqlore_domain::knowledge::entity_graph::EntityCounts;
 
 #[derive(Debug, Default)]
 pub(super) struct EntityTotals {

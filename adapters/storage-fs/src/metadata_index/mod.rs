@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentChange, DocumentFilter, MetadataPage, Revision, StoreResult,
+    BacklinkQuery, DocumentChange, DocumentFilter, MetadataPage, StoreResult,
 };
 use reqlore_domain::timestamp::Timestamp;
 

@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::not_written;
 use reqlore_local_state::team_file::DISPLAY_PATH;
 use reqlore_row_store::pending::PendingCommit;
 use reqlore_storage_sqlite::team::TeamDatabase;
 
-use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::ProjectTree;
 use crate::stage_and_swap::LoadedDocument;

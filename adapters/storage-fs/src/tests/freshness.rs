@@ -8,11 +8,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
+use reqlore_domain::knowledge::entity_graph::EntityCounts;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, DocumentRepository, Refresh, StoreResult,
 };
-use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts, UntaggedList};
+use reqlore_domain::ports::entity_list::{DuplicateIds, UntaggedList};
 
 use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files as any_file};
 use super::{PROJECT, Project, commit, files};

@@ -24,8 +24,8 @@ use super::{
     PausingStore, audited, close, failing_sync, get, keyed, open, open_with, put, verified_rows,
     write,
 };
-use crate::COPY_TIMEOUT;
 use crate::database::lock;
+use crate::open::COPY_TIMEOUT;
 
 // S5: 4.5
 #[test]

@@ -12,9 +12,10 @@ use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, Revision, StoreResult,
+    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, StoreResult,
 };
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::identity::IdentityChange;
@@ -26,7 +27,7 @@ use rusqlite::{Connection, params_from_iter};
 use tempfile::TempDir;
 
 use super::{connect, database_path, open_file, storage};
-use crate::database_file::sibling_path;
+use crate::commit_count::sibling_path;
 
 const PAGE: usize = 4096;
 const SUFFIXES: [&str; 3] = ["", "-wal", "-commits"];

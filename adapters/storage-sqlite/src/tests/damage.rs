@@ -17,8 +17,8 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::tables::DOCUMENTS;
 use tempfile::TempDir;
 
+use crate::commit_count::sibling_path;
 use crate::damage::DamageState;
-use crate::database_file::sibling_path;
 use crate::integrity_check::IntegrityCheck;
 use crate::open_for_writing;
 

@@ -11,8 +11,8 @@ use reqlore_domain::project_key::ProjectKey;
 use rusqlite::StatementStatus;
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
+use crate::commit_count::sibling_path;
 use crate::connection::ConnectionUse;
-use crate::database_file::sibling_path;
 use crate::schema::WHOLE_SCHEMA;
 
 /// Asserts that opening fails with these words and changes no file.

@@ -13,11 +13,12 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
 use crate::item_lists::{BOARD_KINDS, ItemFilters, KindLabel, ListedItem};
-use crate::page::{PageError, PageFrame, PageSection, error_status, public_message, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, error_status, public_message};
 use crate::session::{PageSession, local_target};
 
 /// Cards of a column, and those that each "show more" adds.

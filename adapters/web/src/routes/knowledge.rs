@@ -11,9 +11,10 @@ use reqlore_domain::knowledge::EntityKind;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::item_lists::ItemPage;
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const PAGE_LIMIT: usize = 100;

@@ -9,9 +9,10 @@ use axum::routing::get;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::form_fields::encode_component;
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const HIT_LIMIT: usize = 30;

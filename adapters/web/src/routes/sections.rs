@@ -14,12 +14,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::item::form::{FieldControl, FormField};
-use super::item::{ItemAnswer, project_item_url};
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
 use crate::markdown::{ItemUrl, render_markdown};
-use crate::page::{PageError, PageFrame, PageSection, public_message, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, public_message};
+use crate::routes::item::answer::ItemAnswer;
+use crate::routes::item::frame::project_item_url;
 use crate::session::PageSession;
 use crate::word_diff::compare_words;
 

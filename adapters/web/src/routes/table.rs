@@ -10,10 +10,11 @@ use axum::routing::get;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csv::{BYTE_ORDER_MARK, heading, push_item};
 use crate::item_lists::{BOARD_KINDS, ItemFilters, ItemPage, KindLabel, ListedItem};
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const PAGE_LIMIT: usize = 100;

@@ -10,9 +10,10 @@ use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use serde_json::{Map, Value, json};
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::item_lists::{ItemPage, ListedItem};
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const EPIC_LIMIT: usize = 100;

@@ -9,7 +9,7 @@ use super::canvas::{
     LABEL_PX, MARGIN, PictureStyle, SMALL_PX, SvgCanvas, TEXT_PX, count_noun, cut_text, id_width,
     text_width,
 };
-use super::{GraphEdge, GraphNode, GraphWalk};
+use crate::svg::graph_walk::{GraphEdge, GraphNode, GraphWalk};
 
 const NODE_HEIGHT: usize = 44;
 const NODE_GAP: usize = 14;

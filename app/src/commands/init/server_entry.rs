@@ -11,13 +11,15 @@ use reqlore_domain::untrusted_text::check_replaced;
 use reqlore_probe::{endpoint_url, is_loopback};
 use serde_json::Value;
 
-use super::Options;
 use crate::client_environment::{NAME, program_on_path};
 use crate::commands::client_entry::{CommandEntry, NPX, is_package};
-use crate::config::{check_path, env_variable, parse_toolsets};
+use crate::commands::init::options::Options;
+use crate::config::parse_toolsets;
+use crate::config::paths::resolve_links;
+use crate::config::paths::{check_path, env_variable};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE, SettingFlags};
-use crate::storage_spec::{StorageSpec, resolve_links};
+use crate::storage_spec::StorageSpec;
 use crate::telemetry;
 
 /// Set by the launcher of the npm package.

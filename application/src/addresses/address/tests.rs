@@ -6,9 +6,10 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ApplicationService;
 use serde_json::{Value, json};
 
+use crate::Application;
+use crate::ports::ApplicationPorts;
 use crate::project_index::SHARED_POLL;
 use crate::test_support::TestApplication;
-use crate::{Application, ApplicationPorts};
 
 const DECISION: &str = "---\nid: dec-4f1a20\ntitle: Guests\nstatus: accepted\ntags: [shop]\naffects: \
                         [REQ-7, general:2.1]\n---\nNo account.\n";

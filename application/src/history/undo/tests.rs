@@ -17,8 +17,9 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::memory_store;
 use serde_json::{Value, json};
 
+use crate::Application;
+use crate::ports::ApplicationPorts;
 use crate::test_support::{TestApplication, item_id, write_context};
-use crate::{Application, ApplicationPorts};
 
 /// A clock that advances with each reading.
 struct StepClock(AtomicI64);

@@ -5,16 +5,17 @@ use std::thread;
 use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::StoreError;
-use reqlore_test_postgres::{PostgresCluster, StopMode};
-
-use super::support::{TestServer, commit, open_pool, put};
-use crate::postgres::errors::{DatabaseError, NextStep};
-use crate::postgres::schema::update_schema;
-use crate::postgres::session::{PostgresDatabase, WriteIsolation};
-use crate::{PasswordSources, PostgresConfig};
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::USERS;
+use reqlore_test_postgres::{PostgresCluster, StopMode};
+
+use super::support::{TestServer, commit, open_pool, put};
+use crate::postgres::connect_options::WriteIsolation;
+use crate::postgres::errors::{DatabaseError, NextStep};
+use crate::postgres::schema::update_schema;
+use crate::postgres::session::PostgresDatabase;
+use crate::{PasswordSources, PostgresConfig};
 
 fn user(key: &str) -> TableRow {
     TableRow::of(&[key.into(), "text".into()])

@@ -2,11 +2,12 @@
 
 use std::thread;
 
-use super::support::{TestServer, commit, key_of, put, row_of};
-use crate::postgres::session::WriteIsolation;
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
+
+use super::support::{TestServer, commit, key_of, put, row_of};
+use crate::postgres::connect_options::WriteIsolation;
 
 fn user(key: &str, text: &str) -> TableRow {
     TableRow::of(&[key.into(), text.into()])

@@ -218,7 +218,7 @@ impl ItemRecord {
     }
 
     pub(crate) fn short_version(&self) -> &str {
-        super::short_version(&self.version)
+        crate::routes::item::answer::short_version(&self.version)
     }
 
     pub(super) fn child_kinds(&self) -> Vec<(&'static str, &'static str)> {
@@ -266,4 +266,8 @@ pub(crate) fn capitalize(words: &str) -> String {
     let mut letters = words.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
+}
+
+pub(crate) fn short_version(version: &str) -> &str {
+    version.get(..8).unwrap_or(version)
 }

@@ -20,12 +20,13 @@ use serde_json::{Map, Value, json};
 pub(crate) use fields::{ContentKind, FieldControl, FormField};
 
 use super::answer::ItemAnswer;
-use super::{ItemHeader, item_frame, project_item_url, read_item};
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::{FormFields, encode_component};
+use crate::form_fields::encode_component;
 use crate::markdown::render_markdown;
-use crate::page::{PageError, PageFrame, PageSection, public_message, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, public_message};
+use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -279,7 +280,8 @@ async fn show_delete(
     require_write(&session)?;
     let (answer, parents) = read_item(&session, &id).await?;
     let frame = item_frame(&session, &answer.item);
-    let header = ItemHeader::new(&frame, &answer, parents, super::ItemTab::Text);
+    let header =
+        ItemHeader::new(&frame, &answer, parents, crate::routes::item::frame::ItemTab::Text);
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;

@@ -8,7 +8,7 @@ use reqlore_domain::knowledge::EntityKind;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::FormFields;
+use crate::form_fields::FormFields;
 use crate::form_fields::{join_list, split_list};
 use crate::routes::item::answer::ItemAnswer;
 use crate::word_diff::{DiffPart, compare_words};

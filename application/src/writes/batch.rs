@@ -1,21 +1,60 @@
 //! Commits of several changes: all or nothing, with the errors of all of them at once.
 
-use std::collections::HashMap;
 use std::sync::Mutex;
 
-use reqlore_domain::document::{Document, DocumentId, DocumentKind};
+use async_trait::async_trait;
+use reqlore_domain::document::{Document, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 
-use super::{Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContext};
-use crate::ToolContext;
-use crate::sections::rule_change::RenumberedRule;
+use crate::answers::answer::ToolAnswer;
+use crate::context::ToolContext;
+use crate::tools::tool::Tool;
+use crate::writes::change::{Change, ChangeOutcome, ChangePlan, Decision, PlanContext, WriteTool};
+use crate::writes::commit_state::{CommitState, MergedReads};
+use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
 use crate::writes::transaction::{check_merged, commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
+use crate::writes::written_rule::RenumberedRule;
+
+#[async_trait]
+impl<T: WriteTool> Tool for T {
+    fn spec(&self) -> ToolSpec {
+        WriteTool::spec(self)
+    }
+
+    async fn call(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        mut call: ToolCall,
+    ) -> Result<ToolAnswer> {
+        // Without local names: a single change has no earlier entry.
+        let change = self.decode(&mut call, spec, &LocalNames::default())?;
+        let batch = ChangeBatch {
+            reason: change.reason(),
+            changes: vec![change],
+            positions: vec![0],
+            is_dry_run: false,
+            expected: None,
+        };
+        let committed = batch.commit(context, &call, spec).await.map_err(BatchError::first)?;
+        let Some(outcome) = committed.outcomes.into_iter().next() else {
+            return Err(Error::new(ErrorKind::Internal, "The change has no outcome."));
+        };
+        let mut answer = (outcome.render)(&outcome.document)?;
+        answer.add_notes(outcome.effects.notes);
+        Ok(answer)
+    }
+
+    fn as_write_tool(&self) -> Option<&dyn WriteTool> {
+        Some(self)
+    }
+}
 
 /// The result of a committed batch.
 #[derive(Default)]
@@ -48,7 +87,7 @@ impl From<Error> for BatchError {
 
 impl BatchError {
     /// The error of a batch with one change.
-    pub(super) fn first(self) -> Error {
+    fn first(self) -> Error {
         match self {
             Self::Whole(error) => error,
             Self::Changes(errors) => match errors.into_iter().next() {
@@ -96,7 +135,7 @@ impl ChangeBatch {
     ) -> Result<CommittedBatch, BatchError> {
         let project = self.project(context, &call.caller).await?;
         let write = write_context(context, call, spec, self.reason.clone());
-        let guard = CallGuard::new(context, &call.caller, &project);
+        let guard = context.call_guard(&call.caller, &project);
         // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {
             let shared = Mutex::default();
@@ -291,39 +330,4 @@ fn decide_all(
     }
     let changes = state.changes.into_iter().map(|staged| staged.change).collect();
     Ok((changes, DecisionResult::Decided(outcomes, renumbered)))
-}
-
-/// The read sets of all plans of a commit.
-#[derive(Default)]
-pub(super) struct MergedReads {
-    pub(super) set: ReadSet,
-    /// Positions in [`ReadSet::documents`].
-    pub(super) positions: HashMap<DocumentId, usize>,
-}
-
-impl MergedReads {
-    fn add(&mut self, reads: ReadSet) {
-        let ReadSet { documents, titles_of, backlinks, sequences } = reads;
-        for id in documents {
-            // A document is read once, so that all plans see the same version.
-            let position = self.set.documents.len();
-            self.positions.entry(id.clone()).or_insert_with(|| {
-                self.set.documents.push(id);
-                position
-            });
-        }
-        push_missing(&mut self.set.backlinks.kinds, backlinks.kinds);
-        push_missing(&mut self.set.backlinks.targets, backlinks.targets);
-        push_missing(&mut self.set.sequences, sequences);
-        // Only sections are read by their titles.
-        self.set.titles_of = self.set.titles_of.or(titles_of);
-    }
-}
-
-fn push_missing<T: PartialEq>(list: &mut Vec<T>, items: Vec<T>) {
-    for item in items {
-        if !list.contains(&item) {
-            list.push(item);
-        }
-    }
 }
