@@ -56,8 +56,8 @@ impl CommitLoss {
 }
 
 /// Compares a database with its commit counter.
-pub(crate) fn find_loss(found: CommitCounter, folder: FolderState) -> Option<CommitLoss> {
-    let Some((counter, _)) = folder.counter else {
+pub(crate) fn find_loss(found: CommitCounter, folder: &FolderState) -> Option<CommitLoss> {
+    let Some((counter, _)) = &folder.counter else {
         return (!folder.is_unfinished).then_some(CommitLoss::MissingCounter);
     };
     if counter.database_id != found.database_id {
@@ -77,7 +77,7 @@ pub(crate) fn accept_loss(folder: &Path, context: WriteContext) -> StoreResult<A
     let OpenedDatabase { database, state, loss, .. } =
         open_unchecked(folder, Box::new(std::fs::File::sync_all), COPY_TIMEOUT, true)?;
     let Some(loss) = loss else { return Err(nothing_to_accept(&folder.display().to_string())) };
-    if let Some((counter, _)) = state.counter {
+    if let Some((counter, _)) = &state.counter {
         // Higher than the old counter, so that the new slot of the file is the newest one.
         let mut state = lock(&database.state);
         state.commits = state.commits.max(counter.commits);

@@ -45,7 +45,7 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 /// The tree of everything. Every version has one of this name, with its [`FORMAT`].
 const TREE_NAME: &str = "meta";
 /// The keys and values of the tree (hundreds) and the metadata in them.
-pub(crate) const FORMAT: u32 = 500 + DocumentMeta::FORMAT;
+pub(crate) const FORMAT: u32 = 600 + DocumentMeta::FORMAT;
 /// Key of the [`FORMAT`]: digits without a checksum, in every version.
 pub(crate) const FORMAT_KEY: &[u8] = b"schema";
 /// The damage that only the totals show.
@@ -113,7 +113,7 @@ pub(crate) fn open_unchecked(
         has_failed: AtomicBool::new(false),
         _lock: lock,
     };
-    let checked = catch_sled_panic(|| database.check(totals, state));
+    let checked = catch_sled_panic(|| database.check(totals, &state));
     let (is_new, loss) = checked.map_err(|error| name_folder(folder, error))?;
     Ok(OpenedDatabase { database, is_new, state, loss })
 }
@@ -240,7 +240,7 @@ impl OpenDatabase {
     fn check(
         &mut self,
         totals: Totals,
-        folder: FolderState,
+        folder: &FolderState,
     ) -> StoreResult<(bool, Option<CommitLoss>)> {
         let tree = &self.tree().0;
         let is_new = tree.get(FORMAT_KEY).map_err(from_sled)?.is_none();
@@ -269,7 +269,7 @@ impl OpenDatabase {
         is_unfinished: bool,
         created: &[PathBuf],
     ) -> StoreResult<()> {
-        let state = *lock(&self.state);
+        let state = lock(&self.state).clone();
         let mut changes = Changes::default();
         if is_new {
             let row = StoreRow {
@@ -293,8 +293,8 @@ impl OpenDatabase {
 }
 
 /// The state of a database without one.
-fn new_state(folder: FolderState) -> StoreResult<CommitState> {
-    let database_id = match folder.counter {
+fn new_state(folder: &FolderState) -> StoreResult<CommitState> {
+    let database_id = match &folder.counter {
         Some((counter, _)) => counter.database_id,
         None => DatabaseId::random()
             .map_err(|error| database_unavailable("it has no identity", Some(error)))?,

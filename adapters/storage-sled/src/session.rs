@@ -42,7 +42,7 @@ impl SledSession {
     fn begin_transaction(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
         let copy_lock = lock_exclusively(&self.database.copy_lock, self.database.copy_timeout)?;
-        let mut state = *lock(&self.database.state);
+        let mut state = lock(&self.database.state).clone();
         if let Some(DatabaseId(id)) = self.new_id {
             state.database_id = id;
         }

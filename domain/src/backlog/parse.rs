@@ -12,6 +12,7 @@ use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
 use crate::knowledge::{is_entity_id, parse_tags};
 use crate::link_values::{link_reference, link_texts};
+use crate::records::fields::find_field;
 use crate::sections;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
@@ -163,7 +164,7 @@ impl ItemParser<'_> {
 
     fn parse_priority(&mut self) -> Option<Priority> {
         // The key is ignored, as any other unknown key.
-        if !self.kind.has_priority() {
+        if find_field(self.kind.row(), "priority").is_none() {
             return None;
         }
         let Some((line, text)) = self.scalar_with_line("priority") else {

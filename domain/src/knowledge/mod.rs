@@ -27,86 +27,23 @@ pub use known_words::{similar_relation, usual_status};
 
 use crate::backlog::reference::{ParsedReference, Reference};
 use crate::backlog::{ItemKind, invalid_time, scan_mentions};
-use crate::bounded_types::{named_enum, one_line};
+use crate::bounded_types::one_line;
 use crate::diagnostic::Diagnostic;
 use crate::document::DocumentId;
 use crate::front_matter::{self, DocumentParts, FieldValue, KeyEdit};
 use crate::link_values::{is_known_relation, link_name, link_reference, link_texts};
 use crate::name_form::{compose, fold_name};
+pub use crate::records::kinds::{EntityKind, is_entity_id};
+use crate::records::kinds::{kind_of_folder, kind_of_prefix};
 use crate::sections;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
 
-/// Prefixes of ids and their kinds.
-pub const PREFIXES: [(&str, &str); 9] = [
-    ("dec", "decision"),
-    ("iss", "issue"),
-    ("bd", "issue"),
-    ("idea", "idea"),
-    ("rpt", "report"),
-    ("src", "source"),
-    ("cite", "citation"),
-    ("agt", "agent"),
-    ("ses", "session"),
-];
-
-/// Folders directly below `.ixchel` and the kinds of their files.
-const FOLDERS: [(&str, &str); 8] = [
-    ("decisions", "decision"),
-    ("issues", "issue"),
-    ("ideas", "idea"),
-    ("reports", "report"),
-    ("sources", "source"),
-    ("citations", "citation"),
-    ("agents", "agent"),
-    ("sessions", "session"),
-];
-
-named_enum! {
-    /// A kind of entity that tools create. A file may have any other kind.
-    EntityKind {
-        Decision = "decision",
-        Issue = "issue",
-        Idea = "idea",
-        Report = "report",
-        Source = "source",
-        Citation = "citation",
-        Agent = "agent",
-        Session = "session",
-    }
-}
-
 impl EntityKind {
-    /// Parses a name, a plural or the prefix of an id, in any case.
-    pub fn parse(text: &str) -> Option<Self> {
-        let word = text.trim().to_lowercase();
-        let name =
-            find_value(&FOLDERS, &word).or_else(|| find_value(&PREFIXES, &word)).unwrap_or(&word);
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// The id with these hexadecimal digits, such as `dec-1d2c8f`.
-    pub fn id(self, digits: &str) -> String {
-        format!("{}-{digits}", self.prefix())
-    }
-
     /// The document of a new entity, such as `decisions/dec-1d2c8f`.
     pub fn document_id(self, digits: &str) -> DocumentId {
-        DocumentId::entity(format!("{}/{}", self.folder(), self.id(digits)))
+        DocumentId::entity(self.document_name(digits))
     }
-
-    fn prefix(self) -> &'static str {
-        find_word(&PREFIXES, self.name())
-    }
-
-    fn folder(self) -> &'static str {
-        find_word(&FOLDERS, self.name())
-    }
-}
-
-/// The first word with this kind.
-fn find_word(pairs: &[(&'static str, &str)], kind: &'static str) -> &'static str {
-    pairs.iter().find(|(_, other)| *other == kind).map_or(kind, |(word, _)| word)
 }
 
 /// The keys of an entity's last change, the newest first.
@@ -300,23 +237,19 @@ fn kind_of(name: &str, id: &str, given: Option<&str>) -> String {
     }
     if let Some((prefix, _)) = id.split_once('-')
         // `dec-next` has a known prefix and is not an id.
-        && let Some(kind) = find_value(&PREFIXES, prefix)
+        && let Some(kind) = kind_of_prefix(prefix)
         && looks_like_id(id)
     {
-        return kind.to_owned();
+        return kind.name.to_owned();
     }
     match name.split_once('/') {
         // An unknown folder is a kind of its own.
         Some((folder, _)) => {
-            find_value(&FOLDERS, folder).map_or_else(|| compose(folder).into_owned(), str::to_owned)
+            let kind = kind_of_folder(folder).map(|kind| kind.name.to_owned());
+            kind.unwrap_or_else(|| compose(folder).into_owned())
         }
         None => DEFAULT_KIND.to_owned(),
     }
-}
-
-fn find_value(pairs: &[(&str, &'static str)], key: &str) -> Option<&'static str> {
-    let (_, value) = pairs.iter().find(|(other, _)| *other == key)?;
-    Some(value)
 }
 
 /// The values of `tags` and `labels`, without duplicates.
@@ -483,14 +416,6 @@ pub(crate) fn looks_like_id(text: &str) -> bool {
         || ItemKind::ALL
             .into_iter()
             .any(|kind| Reference::parse_kind(kind, text) != ParsedReference::Malformed)
-}
-
-/// True for the form of an entity's id, such as `dec-1d2c8f`.
-pub fn is_entity_id(text: &str) -> bool {
-    let Some((prefix, digits)) = text.split_once('-') else { return false };
-    (4..=32).contains(&digits.len())
-        && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && find_value(&PREFIXES, prefix).is_some()
 }
 
 /// True for a text that may be a custom id, or the path of a file without an id.

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::item_lists::{BOARD_KINDS, ItemFilters, KindLabel, ListedItem};
+use crate::item_lists::{BOARD_KINDS, ItemFilters, ListedItem};
 use crate::page::{PageError, PageFrame, PageSection, error_status, public_message, render};
 use crate::session::{PageSession, local_target};
 
@@ -35,7 +35,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct BoardPage<'a> {
     frame: PageFrame,
     filters: ItemFilters,
-    kinds: &'static [KindLabel],
+    kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
@@ -78,7 +78,7 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
     render(&BoardPage {
         frame: PageFrame::new(&session, PageSection::Board, "Board"),
         filters,
-        kinds: &BOARD_KINDS,
+        kinds: BOARD_KINDS,
         epics,
         columns,
         total,

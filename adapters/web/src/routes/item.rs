@@ -15,7 +15,7 @@ use axum::routing::get;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
-pub(crate) use answer::{ChildItem, ItemAnswer, ItemRecord, LinkGroup, capitalize};
+pub(crate) use answer::{ChildItem, ItemAnswer, ItemRecord, LinkGroup};
 
 use answer::HistoryAnswer;
 

@@ -195,14 +195,3 @@ fn relation_that_is_metadata_or_not_a_word_is_rejected() {
         assert!(check_relation(bad).is_err(), "{bad}");
     }
 }
-
-#[test]
-fn kind_is_found_by_name_plural_or_prefix() {
-    for kind in EntityKind::ALL {
-        for word in [kind.name(), kind.prefix(), kind.folder(), &kind.name().to_uppercase()] {
-            assert_eq!(EntityKind::parse(word), Some(kind), "{word}");
-        }
-    }
-    assert_eq!(EntityKind::parse("bd"), Some(EntityKind::Issue));
-    assert_eq!(EntityKind::parse("note"), None);
-}
