@@ -128,7 +128,7 @@ impl ItemFilters {
     }
 
     pub(crate) fn statuses(&self) -> Vec<&'static str> {
-        self.kind.statuses().iter().map(|status| Status::name(*status)).collect()
+        self.kind.statuses().iter().map(Status::name).collect()
     }
 
     /// The arguments of `list_items`.

@@ -32,7 +32,7 @@ impl NewKind {
         if text.trim().trim_end_matches('s').eq_ignore_ascii_case(RULE) {
             return Some(Self::Rule);
         }
-        let item = synonyms::find_value(&ItemKind::ALL, ItemKind::name, text).map(Self::Item);
+        let item = synonyms::find_value(&ItemKind::ALL, |one| one.name(), text).map(Self::Item);
         item.or_else(|| EntityKind::parse(text).map(|_| Self::Entity))
     }
 

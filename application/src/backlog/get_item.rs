@@ -394,7 +394,7 @@ impl ItemRecord {
         let priority = self.priority.map(priority_label);
         let tags = Some(tag_list(&self.tags)).filter(|tags| !tags.is_empty());
         let fields = [
-            ("status", "Status", self.status),
+            ("status", "Status", self.status.as_deref()),
             ("priority", "Priority", priority.as_deref()),
             ("type_name", "Type", self.type_name),
             ("epic", "Epic", self.epic.as_deref()),

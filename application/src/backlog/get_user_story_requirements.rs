@@ -138,7 +138,7 @@ fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
             encode_id(&requirement.reference_id),
             encode_line(&requirement.title),
             requirement.priority.unwrap_or_default(),
-            requirement.status.unwrap_or_default(),
+            requirement.status.as_deref().unwrap_or_default(),
             requirement.type_name.unwrap_or_default(),
             encode_line(&requirement.creator_username),
             requirement.description,

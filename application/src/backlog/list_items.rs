@@ -17,6 +17,7 @@ use reqlore_domain::ports::item_list::{
 };
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::schema::StatusCategory;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
@@ -166,7 +167,7 @@ impl Tool for ListItems {
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let toolsets = &context.ports.settings.toolsets;
-        match synonyms::find_value(&ItemKind::ALL, ItemKind::name, arguments.kind.as_str()) {
+        match synonyms::find_value(&ItemKind::ALL, |one| one.name(), arguments.kind.as_str()) {
             Some(kind) if toolsets.contains(&Toolset::Backlog) => {
                 list_backlog(context, spec, &call, arguments, kind).await
             }
@@ -226,7 +227,7 @@ impl Arguments {
             Some(field) => (field, true),
             None => (text, false),
         };
-        let field = find_value(&SortField::ALL, SortField::name, field)
+        let field = find_value(&SortField::ALL, |one| one.name(), field)
             .map_err(|reason| invalid_argument("sort", format!("sort: {reason}")))?;
         // Stores list the last change first.
         let is_reversed = is_descending != (field == SortField::Updated);
@@ -346,7 +347,9 @@ async fn add_progress(
     let counts =
         backlog.ports.documents.child_statuses(backlog.project, children, &parents).await?;
     for (item, counts) in items.iter_mut().zip(counts) {
-        let progress = ChildProgress::of_counts(&counts);
+        let progress = ChildProgress::of_counts(&counts, |status| {
+            status.category().unwrap_or(StatusCategory::Open)
+        });
         item.progress = progress.map(|ChildProgress { done, total }| match kind {
             ItemKind::Epic => ProgressView { done: Some(done), active: None, total },
             _ => ProgressView { done: None, active: Some(done), total },

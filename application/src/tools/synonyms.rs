@@ -33,17 +33,17 @@ const EXACT_TOOL: &str = "get_user_story_requirements";
 /// Finds a value by its name in any spelling, by its plural or by a synonym.
 pub(crate) fn find_value<T: Copy>(
     values: &[T],
-    name: fn(T) -> &'static str,
+    name: impl Fn(&T) -> &str,
     given: &str,
 ) -> Option<T> {
     let given = given.trim();
     // Names first, so that a synonym never hides a value of this name.
-    find_by_name(values, name, given)
-        .or_else(|| find_by_name(values, name, given.strip_suffix(['s', 'S'])?))
-        .or_else(|| find_by_name(values, name, kinds::find_kind(given)?.name))
+    find_by_name(values, &name, given)
+        .or_else(|| find_by_name(values, &name, given.strip_suffix(['s', 'S'])?))
+        .or_else(|| find_by_name(values, &name, kinds::find_kind(given)?.name))
         .or_else(|| {
             let (_, real) = find_by_name(&VALUES, |(synonym, _)| synonym, given)?;
-            find_by_name(values, name, real)
+            find_by_name(values, &name, real)
         })
 }
 

@@ -24,6 +24,7 @@ pub use relation_words::inverse_relation;
 pub(crate) use relation_words::known_relations;
 
 pub use crate::records::kinds::ItemKind;
+use crate::records::values::CustomValues;
 use crate::timestamp::Timestamp;
 
 /// The metadata of an item, enough to show it in a list.
@@ -58,6 +59,8 @@ pub struct ItemMeta {
     /// File suffixes of link targets. A suffix identifies one of several items that have the same
     /// reference.
     pub link_suffixes: Vec<(Reference, String)>,
+    /// The values of keys that may be custom fields.
+    pub custom: CustomValues,
     /// Present in a tombstone.
     pub deletion: Option<Deletion>,
 }

@@ -1,8 +1,6 @@
 //! The kinds of items and entities: one table, from which names, folders, IDs and statuses are
 //! made.
 
-use serde::{Deserialize, Serialize};
-
 use crate::backlog::fields::{Status, find_by_name};
 use crate::bounded_types::serialize_by_name;
 use crate::ports::project_resolver::Toolset;
@@ -42,16 +40,6 @@ pub enum IdSource {
     FrontMatter,
 }
 
-/// The meaning of a status for progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StatusCategory {
-    Open,
-    Active,
-    Done,
-    Dropped,
-}
-
 /// A kind of record.
 #[derive(Debug)]
 pub struct RecordKind {
@@ -76,18 +64,6 @@ pub struct RecordKind {
     pub toolset: Toolset,
     pub create_tool: &'static str,
     pub update_tool: &'static str,
-}
-
-impl RecordKind {
-    /// The category of a status of this kind.
-    pub fn category(&self, status: Status) -> StatusCategory {
-        match status {
-            Status::Backlog | Status::Draft => StatusCategory::Open,
-            Status::InProgress | Status::Active => StatusCategory::Active,
-            Status::Done => StatusCategory::Done,
-            Status::Cancelled | Status::Obsolete => StatusCategory::Dropped,
-        }
-    }
 }
 
 const ITEM: RecordKind = RecordKind {

@@ -1,5 +1,8 @@
-//! Records, the items and entities of a project: the tables of their kinds and fields, and one
-//! parser, editor and tombstone for both.
+//! Records: items and entities with their fields. A project may add fields and statuses.
 
+pub mod custom_field;
 pub mod fields;
 pub mod kinds;
+pub mod schema;
+mod schema_text;
+pub mod values;

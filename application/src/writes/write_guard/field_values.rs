@@ -87,7 +87,7 @@ impl FieldValue {
         let fields = [
             ("title", item.title),
             ("description", ItemMeta::description(text).to_owned()),
-            ("status", item.status.map_or("", Status::name).to_owned()),
+            ("status", item.status.as_ref().map_or("", Status::name).to_owned()),
             ("priority", item.priority.map(|value| value.number().to_string()).unwrap_or_default()),
             ("type", item.requirement_type.map_or("", RequirementType::name).to_owned()),
             ("parent", item.parent.map(|parent| parent.to_string()).unwrap_or_default()),
