@@ -5,9 +5,7 @@
 //! new item. The reference comes from the file's name, so a copied file cannot claim the reference
 //! of its original.
 
-mod edit;
 pub mod fields;
-mod parse;
 pub mod reference;
 mod relation_words;
 
@@ -15,11 +13,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use edit::{ItemEdit, LinkTarget, NewItem, edit_item, replace_links, tombstone_text};
 pub use fields::{Priority, RelationshipType, RequirementType, Status};
-pub use parse::{find_argument_keys, scan_mentions, unknown_parent};
-pub(crate) use parse::{invalid_time, truncate_title};
-pub use reference::Reference;
+pub use reference::{Reference, scan_mentions};
 pub use relation_words::inverse_relation;
 pub(crate) use relation_words::known_relations;
 

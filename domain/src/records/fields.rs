@@ -100,6 +100,16 @@ pub fn fields_of(kind: &RecordKind) -> impl Iterator<Item = &'static RecordField
     FIELDS.iter().filter(|field| field.is_of(kind))
 }
 
+/// True for a key of entities that is never a link.
+pub(crate) fn is_metadata_key(key: &str) -> bool {
+    key == "labels" || FIELDS.iter().any(|field| field.of_entities && field.key == key)
+}
+
+/// True for a name that a built-in field has in files, arguments or answers.
+pub(crate) fn is_field_word(word: &str) -> bool {
+    FIELDS.iter().any(|field| [field.name, field.key, field.answer_key].contains(&word))
+}
+
 /// The field of a kind with this name or synonym, in any spelling.
 pub fn find_field(kind: &RecordKind, word: &str) -> Option<&'static RecordField> {
     fields_of(kind).find(|field| field.is_called(word))
@@ -177,8 +187,26 @@ const BODY: RecordField = RecordField {
     ..field("description", "Description", FieldType::Body)
 };
 
+const ASSIGNEE: RecordField = RecordField {
+    key: "assignee_username",
+    answer_key: "assignee_username",
+    synonyms: &["owner", "assigned", "assignedto", "assigneeusername"],
+    hint: "User name; empty to unassign.",
+    descriptions: ["User name.", "User name; empty to unassign."],
+    places: &[Column, Card, Filter, Sort, SearchText, Csv],
+    ..field("assignee", "Assignee", FieldType::User)
+};
+
+const TAGS: RecordField = RecordField {
+    synonyms: &["tag", "label", "labels"],
+    hint: "Separated by commas; \"a, b\" is one tag.",
+    descriptions: ["", "Replaces all tags."],
+    places: &[Column, Card, Filter, SearchText, Csv],
+    ..field("tags", "Tags", FieldType::Tags)
+};
+
 /// All built-in fields, in the order of files and forms.
-pub static FIELDS: [RecordField; 33] = [
+pub static FIELDS: [RecordField; 35] = [
     RecordField { of_entities: true, is_editable: false, ..field("id", "ID", FieldType::Id) },
     RecordField { of_entities: true, is_editable: false, ..field("type", "Kind", FieldType::Text) },
     RecordField {
@@ -236,25 +264,10 @@ pub static FIELDS: [RecordField; 33] = [
     RecordField { items: &[Requirement], ..STORY },
     // The parent of criteria cannot be changed.
     RecordField { items: &[AcceptanceCriteria], is_editable: false, ..STORY },
-    RecordField {
-        key: "assignee_username",
-        answer_key: "assignee_username",
-        synonyms: &["owner", "assigned", "assignedto", "assigneeusername"],
-        hint: "User name; empty to unassign.",
-        descriptions: ["User name.", "User name; empty to unassign."],
-        items: PLANNED,
-        places: &[Column, Card, Filter, Sort, SearchText, Csv],
-        ..field("assignee", "Assignee", FieldType::User)
-    },
-    RecordField {
-        synonyms: &["tag", "label", "labels"],
-        hint: "Separated by commas; \"a, b\" is one tag.",
-        descriptions: ["", "Replaces all tags."],
-        items: PLANNED,
-        of_entities: true,
-        places: &[Column, Card, Filter, SearchText, Csv],
-        ..field("tags", "Tags", FieldType::Tags)
-    },
+    RecordField { items: PLANNED, ..ASSIGNEE },
+    RecordField { items: &[AcceptanceCriteria], is_editable: false, ..ASSIGNEE },
+    RecordField { items: PLANNED, of_entities: true, ..TAGS },
+    RecordField { items: &[AcceptanceCriteria], is_editable: false, ..TAGS },
     RecordField {
         key: "",
         hint: "One relation per line, such as: affects: REQ-001",
@@ -277,7 +290,7 @@ pub static FIELDS: [RecordField; 33] = [
     last_of_entity("created_at", FieldType::Time),
     last_of_entity("created_by", FieldType::User),
     last_of_entity("updated_at", FieldType::Time),
-    last_of_entity("date", FieldType::Time),
+    RecordField { is_last: false, ..last_of_entity("date", FieldType::Time) },
     last_of_entity("deleted_at", FieldType::Time),
     last_of_entity("deleted_by", FieldType::User),
 ];

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Section;
-use crate::backlog::{scan_mentions, truncate_title};
+use crate::backlog::scan_mentions;
+use crate::records::parse::truncate_title;
 use crate::bounded_types::one_line;
 
 /// Bounds the metadata of generated sections.

@@ -63,7 +63,7 @@ fn new_entity_of_each_kind_reads_as_its_kind() {
         let (entity, diagnostic) = Entity::parse(&id.name, &new.text().unwrap());
         assert_eq!((entity.kind.as_str(), diagnostic), (kind.name(), None));
         assert_eq!(entity.id, kind.id(new.digits));
-        assert!(super::super::is_entity_id(&entity.id), "{}", entity.id);
+        assert!(crate::knowledge::is_entity_id(&entity.id), "{}", entity.id);
         assert_eq!(id.check(), Ok(()));
     }
 }
