@@ -15,13 +15,14 @@ use reqlore_domain::document::{
 };
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
+use reqlore_domain::knowledge::is_entity_id;
 use reqlore_domain::name_form::compose;
 use reqlore_domain::ports::documents::UnreadFile;
 use reqlore_domain::ports::entity_list::SimilarEntities;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::tombstone::parse_deletion;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::timestamp::Timestamp;

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{self, Deletion, ItemKind, ItemMeta, LinkTarget, Reference};
+use reqlore_domain::backlog::{Deletion, ItemKind, ItemMeta, Reference, sort_key};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, UnreadFile};
 use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::LinkTarget;
+use reqlore_domain::records::parse::unknown_parent;
+use reqlore_domain::records::tombstone::is_erased;
 use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
@@ -133,7 +136,7 @@ impl<'a> BacklogReader<'a> {
         warnings: &mut FileWarnings,
     ) -> Result<Vec<Vec<Arc<DocumentMeta>>>> {
         let mut targets: Vec<String> = parents.iter().map(ToString::to_string).collect();
-        targets.extend(kind.parent().map(backlog::unknown_parent));
+        targets.extend(kind.parent().map(unknown_parent));
         let query = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
         let mut backlinks = self.ports.documents.backlinks(self.project, &query).await?;
         warnings.add_diagnostics(&backlinks.split_off(parents.len()).concat());
@@ -244,7 +247,7 @@ pub(crate) fn deletion_text(deletion: &Deletion) -> String {
 
 /// `tombstone` is the text that the deletion left.
 pub(crate) fn deletion_hint(deletion: &Deletion, tombstone: &str) -> String {
-    let is_erased = reqlore_domain::tombstone::is_erased(tombstone);
+    let is_erased = is_erased(tombstone);
     let text = if is_erased { "was erased" } else { "is kept in the deleted items" };
     format!("it was {}; its text {text}", deletion_text(deletion))
 }
@@ -276,7 +279,7 @@ pub(crate) fn document_text(document: &Document) -> Result<&str> {
 /// Sorts items into the order of all lists.
 pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
     metas.sort_by(|a, b| {
-        let [one, other] = [a, b].map(|meta| item_meta(meta).map(backlog::sort_key));
+        let [one, other] = [a, b].map(|meta| item_meta(meta).map(sort_key));
         one.cmp(&other).then_with(|| a.id.name.cmp(&b.id.name))
     });
 }

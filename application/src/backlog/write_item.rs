@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::reference::SUFFIX_CHARS;
-use reqlore_domain::backlog::{
-    ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType, Status,
-};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, RelationshipType, Status};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -14,6 +12,7 @@ use reqlore_domain::identity::User;
 use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::{ItemEdit, LinkTarget, NewItem, edit_item};
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 
@@ -22,7 +21,7 @@ use super::item_lookup::{self, BacklogReader};
 use super::item_view;
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::reply;
-use crate::tools::tool::{nothing_to_change_error, write_tool};
+use crate::tools::tool::nothing_to_change_error;
 use crate::writes::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
     requirements_query,
@@ -37,17 +36,6 @@ pub(super) struct WriteOutcome {
     project: String,
     reference_id: String,
     version: String,
-}
-
-pub(super) fn update_tool<Arguments: JsonSchema>(
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-) -> ToolSpec {
-    ToolSpec {
-        is_idempotent: true,
-        ..write_tool::<Arguments, WriteOutcome>(name, title, description)
-    }
 }
 
 /// An item of a plan: one whose metadata was looked up, or one that the same commit creates.
@@ -461,10 +449,9 @@ pub(crate) fn apply_edit(
     at: Timestamp,
 ) -> Result<Option<Document>> {
     let text = item_lookup::document_text(document)?;
-    let edited =
-        reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
-            let message = format!("{}: {problem}. Nothing was changed.", document.id);
-            Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
-        })?;
+    let edited = edit_item(item, text, item_edit, at).map_err(|problem| {
+        let message = format!("{}: {problem}. Nothing was changed.", document.id);
+        Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
+    })?;
     Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }

@@ -1,7 +1,5 @@
 //! Parsing of item files, including files written by hand.
 
-
-
 use super::*;
 use crate::records::edit::{ItemEdit, edit_item};
 use crate::records::parse::{find_argument_keys, find_mentions};

@@ -47,7 +47,6 @@ pub struct Entity {
 }
 
 impl Entity {
-
     /// True if this entity replaces the one with this id or document name. A draft, a proposal or
     /// a rejected entity replaces nothing.
     pub fn supersedes(&self, name: &str) -> bool {

@@ -553,14 +553,18 @@ impl RecordFile {
                 (FieldType::Parent(_), _) => given.parent == parent,
                 // Writing a title of which YAML reads only a part corrects it.
                 (FieldType::Title, Some(value)) => {
-                    let written = self.find_key(field.key).is_none_or(|node| node.text() == Some(title));
+                    let written =
+                        self.find_key(field.key).is_none_or(|node| node.text() == Some(title));
                     written && *value == title.into()
                 }
                 // An invalid value also reads as the default, but the file does not have it.
-                _ => value == match self.text(field.key) {
-                    Some(text) => parse_value(self.kind, field, text),
-                    None => default_value(self.kind, field),
-                },
+                _ => {
+                    value
+                        == match self.text(field.key) {
+                            Some(text) => parse_value(self.kind, field, text),
+                            None => default_value(self.kind, field),
+                        }
+                }
             };
             match value {
                 _ if is_same => {}

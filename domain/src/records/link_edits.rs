@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::front_matter::{FieldValue, KeyEdit};
 use crate::backlog::reference::Reference;
+use crate::front_matter::{FieldValue, KeyEdit};
 use crate::link_values::{is_known_relation, link_texts, parse_targets};
 use crate::name_form::fold_name;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
