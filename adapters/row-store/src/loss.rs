@@ -15,10 +15,10 @@ use reqlore_group_commit::run_alone;
 
 use crate::archive::SnapshotReader;
 use crate::database::{RowSource, WriteSession};
-use crate::poll_ready;
 use crate::read::read_one;
 use crate::records::{decode_token, encode_token};
 use crate::row::{RowChange, RowQuery, TableRow, Value};
+use crate::run_blocking;
 use crate::tables::{IDEMPOTENCY, SEQUENCES, TOKENS, Table};
 use crate::writer::{GroupWriterEngine, ReadPlan, random};
 
@@ -112,7 +112,7 @@ fn known_references(session: &Arc<Mutex<Box<dyn WriteSession>>>) -> StoreResult<
         }
         Ok(known)
     };
-    poll_ready(read)
+    run_blocking(read)
 }
 
 impl GroupWriterEngine {

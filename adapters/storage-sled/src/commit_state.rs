@@ -1,5 +1,6 @@
 //! The state that each commit writes: identity, number of commits, totals and issued numbers.
 
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId, IssuedNumbers};
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +21,10 @@ impl CommitState {
         CommitCounter { database_id: DatabaseId(self.database_id), commits: self.commits }
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let content = postcard::to_allocvec(self).unwrap_or_default();
-        [&crc32fast::hash(&content).to_be_bytes(), &content[..]].concat()
+    pub(crate) fn encode(&self) -> StoreResult<Vec<u8>> {
+        let content = postcard::to_allocvec(self);
+        let content = content.map_err(|error| StoreError::Internal(error.to_string()))?;
+        Ok([&crc32fast::hash(&content).to_be_bytes(), &content[..]].concat())
     }
 
     /// Returns `None` if the value is damaged.

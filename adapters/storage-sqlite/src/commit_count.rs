@@ -8,6 +8,7 @@ use std::path::Path;
 use reqlore_durable_fs::commit_counter::{
     CommitCounter, CounterFile, DatabaseId, IssuedNumbers, numbers_text, parse_numbers,
 };
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, ColumnType, Table};
 use rusqlite::Connection;
@@ -51,7 +52,7 @@ impl CommitCount {
     /// Returns the state in the database.
     pub(crate) fn read(connection: &Connection) -> Result<Self, QueryError> {
         let query = RowQuery::all(&COMMIT_COUNTER).limited_to(1);
-        let rows = rows::select(connection, &[query], 1)?.unwrap_or_default();
+        let rows = rows::select(connection, &[query], ReadLimit::NONE)?.unwrap_or_default();
         if let Some(row) = rows.first().and_then(|rows| rows.first())
             && let Value::Binary(value) = row.value(1)
             && let Some(count) = Self::decode(value)

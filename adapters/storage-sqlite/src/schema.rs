@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::document::DocumentMeta;
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowChange, RowQuery};
 use reqlore_row_store::tables::{STORE, TABLES, TEAM_TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
@@ -103,7 +104,7 @@ pub(crate) fn prepare_database(
 ) -> Result<(), QueryError> {
     file.schema.format.check(connection, &file.shown_path)?;
     if let Some(loss) = loss::find_loss(file, connection)? {
-        return Err(loss.into_error(file).into());
+        return Err(loss::loss_error(file, &loss).into());
     }
     if !connection.is_readonly("main")? {
         // A database without its log is refused, so closing it must not remove the log.
@@ -141,7 +142,7 @@ pub(crate) fn check_objects(
 /// Reads what is in the database.
 pub(crate) fn read_store_row(connection: &Connection) -> Result<StoreRow, QueryError> {
     let query = RowQuery::keys(&STORE, vec![StoreRow::key()]);
-    let rows = rows::select(connection, &[query], 1)?.unwrap_or_default();
+    let rows = rows::select(connection, &[query], ReadLimit::NONE)?.unwrap_or_default();
     Ok(StoreRow::decode(rows.first().map(Vec::as_slice).unwrap_or_default())?)
 }
 

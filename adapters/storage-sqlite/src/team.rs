@@ -1,5 +1,5 @@
 //! A database of users, tokens, audit rows and intents for documents in files. All calls run on the
-//! threads of their callers, which may block.
+//! threads of their callers. A read may block only after its first poll.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +21,6 @@ use crate::{connect_for_writing, loss, open_existing, start_database, store_row}
 #[derive(Debug)]
 pub struct TeamDatabase {
     pub store: RowStore,
-    /// Commits are not synced: a power cut may undo them, a killed process cannot.
-    pub unsynced: RowStore,
     files: Arc<OpenFiles>,
 }
 
@@ -54,16 +52,8 @@ impl TeamDatabase {
         file.check_all_identities()?;
         store_row(&file, &connection)?;
         let database = start_database(connector, connection)?;
-        let (files, unsynced) = (database.files(), Arc::new(database.without_sync()));
-        let damage = &files.damage.known;
-        let store = RowStore::without_thread(Arc::new(database), Arc::clone(damage))?;
-        let unsynced = RowStore::without_thread(unsynced, Arc::clone(damage))?;
-        Ok(Self { store, unsynced, files })
-    }
-
-    /// True if reads of single rows do not wait.
-    pub fn is_checked(&self) -> bool {
-        self.files.damage.is_checked()
+        let (files, damage) = (database.files(), database.known_damage());
+        Ok(Self { store: RowStore::without_thread(Arc::new(database), damage)?, files })
     }
 
     pub fn find_damage(&self) -> StoreResult<Vec<String>> {

@@ -13,7 +13,8 @@ use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_domain::records::edit::{LinkTarget, replace_links};
+use reqlore_domain::records::edit::LinkTarget;
+use reqlore_domain::records::item_links::replace_links;
 use reqlore_domain::timestamp::Timestamp;
 use serde::Serialize;
 

@@ -4,18 +4,17 @@
 //! changes nothing. The first edit of an item also adds `created_at`, because the modification time
 //! is lost. Kind and times that an entity's file does not state follow from its ID and its history.
 
-use std::collections::BTreeSet;
-
 use super::fields::{FieldType, RecordField, fields_of, is_metadata_key};
+use super::item_links::{edit_links, suffix_map};
 use super::kinds::{EntityKind, IdSource, ItemKind, RecordKind};
 use super::link_edits::{LinkEdits, contains_target};
-use crate::backlog::fields::{Priority, RelationshipType, RequirementType, Status, find_by_name};
+use crate::backlog::fields::{Priority, RequirementType, Status, find_by_name};
 use crate::backlog::reference::Reference;
 use crate::backlog::{ItemMeta, Relationship};
 use crate::bounded_types::one_line;
 use crate::front_matter::{self, FieldValue, KeyEdit};
 use crate::knowledge::{Entity, EntityLink};
-use crate::link_values::{MAX_LINKS, link_reference, link_texts, parse_links};
+use crate::link_values::{MAX_LINKS, parse_links};
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode};
 
@@ -141,7 +140,7 @@ impl NewEntity<'_> {
 }
 
 /// Keys at the end of the front matter. A new key of any other name is inserted before them.
-fn last_keys(kind: &RecordKind) -> Vec<&'static str> {
+pub(super) fn last_keys(kind: &RecordKind) -> Vec<&'static str> {
     fields_of(kind).filter(|field| field.is_last).map(|field| field.key).collect()
 }
 
@@ -283,95 +282,6 @@ pub fn unlink_edit(entity: &Entity, names: &[String]) -> EntityEdit {
     EntityEdit { links, ..EntityEdit::default() }
 }
 
-/// Redirects an item's links from a document to its new reference or suffix. `None` if the item
-/// does not link to the document.
-pub fn replace_links(
-    item: &ItemMeta,
-    text: &str,
-    from: &LinkTarget,
-    to: &LinkTarget,
-) -> Result<Option<String>, String> {
-    // Another document with the same reference is not renumbered.
-    if suffix_of(&item.link_suffixes, from.reference) != from.file_suffix.as_deref() {
-        return Ok(None);
-    }
-    let mut edit = ItemEdit::default();
-    let mut edits = KeyEdits::default();
-    if item.parent == Some(from.reference) {
-        edit.parent = Some(to.clone());
-        // If only the suffix changes, the key keeps its spelling.
-        if to.reference != from.reference {
-            edits.set_text(to.reference.kind.name(), Some(&to.reference.to_string()));
-        }
-    }
-    let mut relationships = item.relationships.clone();
-    for relationship in &mut relationships {
-        if relationship.target == from.reference {
-            relationship.target = to.reference;
-            edit.new_targets = vec![to.clone()];
-        }
-    }
-    if !edit.new_targets.is_empty() {
-        edit.relationships = Some(relationships);
-    }
-    let renumbered = Some((from.reference, to.reference));
-    edit_links(item, &RecordFile::parse(item.kind.row(), text), &edit, renumbered, &mut edits);
-    if edits.0.is_empty() {
-        return Ok(None);
-    }
-    front_matter::edit(text, &edits.0, &last_keys(item.kind.row())).map(Some)
-}
-
-/// Edits the keys of relationships and file suffixes. `renumbered` is a target's old and new
-/// reference.
-fn edit_links(
-    item: &ItemMeta,
-    file: &RecordFile,
-    edit: &ItemEdit,
-    renumbered: Option<(Reference, Reference)>,
-    edits: &mut KeyEdits<'_>,
-) {
-    let relationships = edit.relationships.as_deref().unwrap_or(&item.relationships);
-    for kind in RelationshipType::ALL {
-        let new = targets_of(relationships, kind);
-        // Compares sets, so that a hand-written order is not a change.
-        if new != targets_of(&item.relationships, kind) {
-            edits.set_list(kind.name(), file.relationship_targets(kind, &new, renumbered));
-        }
-    }
-    let parent = edit.parent.as_ref().map(|parent| parent.reference).or(item.parent);
-    let mut linked = item.link_suffixes.clone();
-    for target in edit.parent.iter().chain(&edit.new_targets) {
-        if suffix_of(&linked, target.reference) != target.file_suffix.as_deref() {
-            linked.retain(|(reference, _)| *reference != target.reference);
-            if let Some(suffix) = &target.file_suffix {
-                linked.push((target.reference, suffix.clone()));
-            }
-        }
-    }
-    // A suffix without a link would be stale after the next renumbering.
-    linked.retain(|(reference, _)| {
-        Some(*reference) == parent || relationships.iter().any(|to| to.target == *reference)
-    });
-    if linked != item.link_suffixes {
-        let value = if linked.is_empty() { None } else { Some(suffix_map(&linked)) };
-        edits.0.push(KeyEdit { key: "linked", value });
-    }
-}
-
-fn targets_of(relationships: &[Relationship], kind: RelationshipType) -> BTreeSet<Reference> {
-    relationships.iter().filter(|to| to.kind == kind).map(|to| to.target).collect()
-}
-
-fn suffix_of(linked: &[(Reference, String)], target: Reference) -> Option<&str> {
-    let (_, suffix) = linked.iter().find(|(reference, _)| *reference == target)?;
-    Some(suffix)
-}
-
-fn suffix_map(linked: &[(Reference, String)]) -> FieldValue {
-    FieldValue::Map(linked.iter().map(|(to, suffix)| (to.to_string(), suffix.clone())).collect())
-}
-
 /// The body, unless the text has it.
 fn changed_body<'a>(text: &str, body: Option<&'a str>) -> Option<&'a str> {
     let body = body?.trim_matches(['\r', '\n']);
@@ -478,22 +388,22 @@ fn tag_edits(entries: &[YamlEntry], tags: Vec<String>) -> Vec<KeyEdit<'static>> 
 }
 
 #[derive(Default)]
-struct KeyEdits<'a>(Vec<KeyEdit<'a>>);
+pub(super) struct KeyEdits<'a>(pub(super) Vec<KeyEdit<'a>>);
 
 impl<'a> KeyEdits<'a> {
-    fn set(&mut self, key: &'a str, value: FieldValue) {
+    pub(super) fn set(&mut self, key: &'a str, value: FieldValue) {
         self.0.push(KeyEdit { key, value: Some(value) });
     }
 
     /// `None` leaves the key unchanged.
-    fn set_text(&mut self, key: &'a str, text: Option<&str>) {
+    pub(super) fn set_text(&mut self, key: &'a str, text: Option<&str>) {
         if let Some(text) = text {
             self.set(key, FieldValue::from(text));
         }
     }
 
     /// An empty list removes the key.
-    fn set_list(&mut self, key: &'a str, texts: Vec<String>) {
+    pub(super) fn set_list(&mut self, key: &'a str, texts: Vec<String>) {
         let value = if texts.is_empty() { None } else { Some(FieldValue::List(texts)) };
         self.0.push(KeyEdit { key, value });
     }
@@ -514,20 +424,20 @@ impl<'a> KeyEdits<'a> {
 }
 
 /// The front matter of a file, without default values.
-struct RecordFile {
+pub(super) struct RecordFile {
     kind: &'static RecordKind,
     entries: Vec<YamlEntry>,
 }
 
 impl RecordFile {
     /// Invalid front matter has no keys; [`front_matter::edit`] will reject its edit.
-    fn parse(kind: &'static RecordKind, text: &str) -> Self {
+    pub(super) fn parse(kind: &'static RecordKind, text: &str) -> Self {
         let front_matter = front_matter::parse(front_matter::split(text));
         let entries = front_matter.map(|front_matter| front_matter.entries).unwrap_or_default();
         Self { kind, entries }
     }
 
-    fn find_key(&self, key: &str) -> Option<&YamlNode> {
+    pub(super) fn find_key(&self, key: &str) -> Option<&YamlNode> {
         yaml::find_key(&self.entries, key)
     }
 
@@ -576,44 +486,6 @@ impl RecordFile {
             }
         }
         edits
-    }
-
-    /// The new list of a relationship's key. Existing targets keep their spelling and order.
-    /// Invalid references stay, because only the author can correct them.
-    fn relationship_targets(
-        &self,
-        kind: RelationshipType,
-        new: &BTreeSet<Reference>,
-        renumbered: Option<(Reference, Reference)>,
-    ) -> Vec<String> {
-        let mut listed = Vec::new();
-        let mut texts = Vec::new();
-        let items =
-            self.find_key(kind.name()).map(|node| link_texts(node, true)).unwrap_or_default();
-        for (_, text) in items {
-            let target = match link_reference(text) {
-                _ if text.is_empty() => continue,
-                Some(target) if target.kind == ItemKind::Requirement => target,
-                _ => {
-                    texts.push(text.to_owned());
-                    continue;
-                }
-            };
-            let (target, spelling) = match renumbered {
-                Some((from, to)) if from == target => (to, to.to_string()),
-                _ => (target, text.to_owned()),
-            };
-            if new.contains(&target) && !listed.contains(&target) {
-                texts.push(spelling);
-                listed.push(target);
-            }
-        }
-        for target in new {
-            if !listed.contains(target) {
-                texts.push(target.to_string());
-            }
-        }
-        texts
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod custom_field;
 pub mod edit;
 pub mod fields;
+pub mod item_links;
 pub mod kinds;
 mod link_edits;
 pub mod parse;

@@ -207,6 +207,10 @@ async fn read_changes(s: &Storage, check: &mut impl FnMut(&str)) {
         store.changes_since(project, since, 20, Refresh::Full).await.unwrap();
         check("changes");
     }
+    for since in [Timestamp::default(), Timestamp(i64::from(u32::MAX))] {
+        assert_eq!(store.recent_changes(project, since, 20).await.unwrap().len(), 20);
+        check("recent changes");
+    }
     let long = item(ItemKind::Requirement, 1);
     let mut query = HistoryQuery { after: None, limit: 20 };
     for _ in 0..2 {

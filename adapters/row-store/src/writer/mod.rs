@@ -43,12 +43,18 @@ pub(crate) struct ReadPlan {
     /// Rows by their keys, or by beginnings of keys.
     rows: Vec<RowAddress>,
     is_import: bool,
+    /// The job runs in a transaction of its own, which is not synced.
+    is_unsynced: bool,
 }
 
 impl ReadPlan {
     /// For an import, which writes while the database is incomplete.
     pub(crate) fn of_import() -> Self {
         Self { is_import: true, ..Self::default() }
+    }
+
+    pub(crate) fn unsynced(self) -> Self {
+        Self { is_unsynced: true, ..self }
     }
 
     pub(crate) fn of_commit(project: &ProjectKey, commit: &CommitRequest) -> Self {
@@ -68,7 +74,7 @@ impl ReadPlan {
         }
         rows.push((&PROJECTS, project_key.clone()));
         rows.push((&ITEM_COUNTS, project_key));
-        Self { rows, is_import: false }
+        Self { rows, ..Self::default() }
     }
 }
 
@@ -109,6 +115,8 @@ pub(crate) struct GroupWriterEngine {
     pub(crate) writer_id: u64,
     /// See [`Database::is_remote`](crate::database::Database::is_remote).
     pub(crate) is_remote: bool,
+    /// The current group is not synced.
+    is_unsynced: bool,
     /// Jobs of the current group.
     job_count: u64,
     /// The newest time of a change by this writer.
@@ -131,6 +139,7 @@ impl GroupWriterEngine {
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
             is_remote: false,
+            is_unsynced: false,
             job_count: 0,
             last_time: Timestamp::default(),
             backoff: None,
@@ -157,6 +166,7 @@ impl GroupWriterEngine {
     }
 
     fn begin_transaction(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
+        self.transaction.session.set_sync(!self.is_unsynced);
         if self.transaction.begin(queries)? {
             let id = random().map_err(SessionError::Failed)?;
             self.writer_id = u64::from_be_bytes(id);
@@ -262,9 +272,12 @@ impl GroupEngine for GroupWriterEngine {
     type ReadPlan = ReadPlan;
 
     fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
-        self.damage.check()?;
+        if let Some(error) = self.damage.write_error() {
+            return Err(error);
+        }
         count(&self.counters.groups, 1);
         self.job_count = 0;
+        self.is_unsynced = plans.first().is_some_and(|plan| plan.is_unsynced);
         let mut rows = self.planned_rows(plans);
         rows.push((&STORE, StoreRow::key()));
         let queries = key_queries(rows);
@@ -284,7 +297,7 @@ impl GroupEngine for GroupWriterEngine {
     }
 
     fn is_full(&self) -> bool {
-        self.transaction.is_full()
+        self.is_unsynced || self.transaction.is_full()
     }
 
     fn finish_group(&mut self) -> StoreResult<GroupOutcome> {

@@ -8,6 +8,7 @@ pub(crate) mod pending_audit;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
@@ -23,7 +24,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::team_file::{self, CreationOptions, DISPLAY_PATH};
 use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
 use reqlore_row_store::error::DATABASE_LABEL;
-use reqlore_row_store::{RowStore, poll_ready};
+use reqlore_row_store::{RowStore, run_blocking};
 use reqlore_storage_sqlite::team::TeamDatabase;
 
 use crate::error::refused;
@@ -56,7 +57,11 @@ pub(crate) fn call_team<T>(
     team: &RowStore,
     call: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
 ) -> StoreResult<T> {
-    poll_ready(call(team)).map_err(|error| match error {
+    run_blocking(call(team)).map_err(name_in_error)
+}
+
+fn name_in_error(error: StoreError) -> StoreError {
+    match error {
         StoreError::Unavailable { place, reason, source } => {
             StoreError::Unavailable { place: name_database(&place), reason, source }
         }
@@ -66,7 +71,7 @@ pub(crate) fn call_team<T>(
         }
         StoreError::Busy { reason } => StoreError::Busy { reason: name_database(&reason) },
         error => error,
-    })
+    }
 }
 
 fn name_database(text: &str) -> String {
@@ -125,13 +130,13 @@ impl StoreInner {
         call_team(&self.team_to_write()?.store, call)
     }
 
-    /// Reads few rows without waiting; `None` if the database is not open or not checked yet.
+    /// Reads few rows without waiting; `None` if the database is not open or a read would wait.
     fn try_read_team<T>(
         &self,
         read: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
     ) -> Option<StoreResult<T>> {
         let team = self.team.open.try_read().ok()?.as_ref().map(Arc::clone)?;
-        team.is_checked().then(|| call_team(&team.store, read))
+        Some(read(&team.store).now_or_never()?.map_err(name_in_error))
     }
 
     /// Recovers the interrupted commits of killed processes. Failures, such as a read-only disk,
@@ -153,7 +158,7 @@ impl StoreInner {
     pub(crate) fn check_idempotency(&self, context: &WriteContext) -> StoreResult<()> {
         let Some(key) = &context.idempotency_key else { return Ok(()) };
         let record = self.with_team_data(async |team| team.confirmed_record(&key.key).await)?;
-        context.check_idempotency(record)
+        IdempotencyRecord::check_unused(record, context.at)
     }
 
     /// Appends the audit row of a purge and erases the stored responses, which may quote the text.

@@ -64,7 +64,7 @@ impl AuditedCommit<'_> {
     pub(crate) fn roll_back(self) -> StoreResult<()> {
         let Some((team, intent)) = self.intent else { return Ok(()) };
         // Recovery can't rely on the documents alone: an editor may have changed one since.
-        let marked = call_team(&team.unsynced, async |team| team.mark_rolled_back(&intent).await);
+        let marked = call_team(&team.store, async |team| team.mark_rolled_back(&intent).await);
         let rolled_back = marked.and_then(|()| roll_back(&team, &intent, self.time));
         if let Err(error) = &rolled_back {
             tracing::error!(%error, "the audit row of a failed commit is not rolled back yet");
@@ -79,7 +79,7 @@ fn failpoint(step: FailPoint) -> StoreResult<()> {
 
 /// Unsynced: a power cut only repeats the comparison of documents.
 fn confirm(team: &TeamDatabase, intent: &PendingCommit) -> StoreResult<()> {
-    call_team(&team.unsynced, async |team| team.confirm_commit(intent).await)
+    call_team(&team.store, async |team| team.confirm_commit(intent).await)
 }
 
 fn roll_back(team: &TeamDatabase, intent: &PendingCommit, time: Timestamp) -> StoreResult<()> {

@@ -10,7 +10,7 @@ use reqlore_contract::{run, test_context};
 use reqlore_domain::audit_log::AuditRow;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, HighWaterMark};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreError,
 };
@@ -122,6 +122,25 @@ fn group_shares_one_sync_and_commit() {
         let seen =
             pausing.in_one_group(join_all((0..5).map(|_| create(&pausing.store, links.clone()))));
         assert_eq!(seen.await, [50, 51, 52, 53, 54], "each commit sees the ones before it");
+    });
+}
+
+#[test]
+fn import_is_synced_at_its_end() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let pausing = PausingStore::open(&folder);
+        let syncs = || pausing.sync_count.load(Ordering::Relaxed);
+        let mut writer = pausing.store.import().await.unwrap();
+        let before = syncs();
+        for number in 1..=3 {
+            let (project, kind) = (ProjectKey::default(), ItemKind::Epic);
+            let mark = ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number });
+            writer.write_batch(vec![mark]).await.unwrap();
+        }
+        assert_eq!(syncs(), before);
+        writer.finish().await.unwrap();
+        assert_eq!(syncs(), before + 1);
     });
 }
 

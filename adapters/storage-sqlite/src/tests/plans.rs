@@ -79,10 +79,7 @@ fn expected_access(query: &RowQuery, plan: QueryPlan) -> String {
 }
 
 /// Queries that visit rows outside of their result, and why they may.
-const RARE_QUERIES: [(&str, &[&str], &[&str]); 5] = [
-    // Searches for what to undo.
-    ("documents", &["project"], &["modified"]),
-    ("history", &["project"], &["at"]),
+const RARE_QUERIES: [(&str, &[&str], &[&str]); 3] = [
     // Within the versions of one document.
     ("history", &["project", "kind", "name", "version", "purged"], &["number"]),
     // Empty, except in a database of several servers.

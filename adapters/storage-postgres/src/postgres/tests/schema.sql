@@ -205,7 +205,11 @@ CREATE INDEX IF NOT EXISTS documents_by_position ON documents (project, kind, po
 
 CREATE INDEX IF NOT EXISTS documents_by_group ON documents (project, kind, status, type, position) WHERE position IS NOT NULL;
 
+CREATE INDEX IF NOT EXISTS documents_by_time ON documents (project, modified) WHERE modified IS NOT NULL;
+
 CREATE INDEX IF NOT EXISTS history_by_end ON history (ended);
+
+CREATE INDEX IF NOT EXISTS history_by_time ON history (project, at);
 
 CREATE INDEX IF NOT EXISTS idempotency_by_age ON idempotency (at);
 
