@@ -493,3 +493,5 @@ impl RecordFile {
 mod entity_tests;
 #[cfg(test)]
 mod item_tests;
+#[cfg(test)]
+mod line_tests;
