@@ -86,7 +86,7 @@ fn key_lines<'a>(opening: &str, rest: &'a str, is_text: bool) -> Option<&'a str>
         if is_closed || line.is_empty() {
             break;
         }
-        has_known_key |= first_key(line).is_some_and(|key| is_metadata_key(key));
+        has_known_key |= first_key(line).is_some_and(is_metadata_key);
         end = next;
     }
     (!is_text || (is_closed && has_known_key)).then(|| &rest[..end])

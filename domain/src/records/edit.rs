@@ -85,7 +85,7 @@ impl NewItem<'_> {
             priority: self.priority,
             requirement_type: self.requirement_type,
             parent: self.parent.map(|parent| parent.reference),
-            assignee: Some(self.assignee),
+            assignee: self.assignee,
             tags: Some(self.tags),
         };
         let mut edits = given.new_values(self.kind.row());
@@ -175,7 +175,7 @@ pub fn edit_item(
         priority: edit.priority,
         requirement_type: edit.requirement_type,
         parent: edit.parent.as_ref().map(|parent| parent.reference),
-        assignee: edit.assignee.as_ref().map(Option::as_deref),
+        assignee: edit.assignee.as_ref().map(|name| name.as_deref().unwrap_or_default()),
         tags: edit.tags.as_deref(),
     };
     let kind = item.kind.row();
@@ -296,36 +296,38 @@ struct GivenValues<'a> {
     priority: Option<Priority>,
     requirement_type: Option<RequirementType>,
     parent: Option<Reference>,
-    assignee: Option<Option<&'a str>>,
+    /// An empty name removes the assignee.
+    assignee: Option<&'a str>,
     tags: Option<&'a [String]>,
 }
 
 impl GivenValues<'_> {
-    /// The value of a field. An inner `None` removes the key.
-    fn value(&self, field: &RecordField) -> Option<Option<FieldValue>> {
-        match field.field_type {
+    /// The edit of a field's key.
+    fn edit(&self, field: &RecordField) -> Option<KeyEdit<'static>> {
+        let value = match field.field_type {
             // As parsing reads it, so that an equal title is not a change.
-            FieldType::Title => self.title.map(|title| Some((&*one_line(title)).into())),
-            FieldType::Status => self.status.map(|status| Some(status.into())),
-            FieldType::Priority => self.priority.map(|priority| Some(priority_value(priority))),
-            FieldType::Choice(_) => self.requirement_type.map(|given| Some(given.name().into())),
-            FieldType::Parent(_) => self.parent.map(|parent| Some((&*parent.to_string()).into())),
-            FieldType::User if !field.is_last => self.assignee.map(|assignee| {
-                assignee.map(str::trim).filter(|name| !name.is_empty()).map(FieldValue::from)
-            }),
+            FieldType::Title => Some((&*one_line(self.title?)).into()),
+            FieldType::Status => Some(self.status?.into()),
+            FieldType::Priority => Some(priority_value(self.priority?)),
+            FieldType::Choice(_) => Some(self.requirement_type?.name().into()),
+            FieldType::Parent(_) => Some((&*self.parent?.to_string()).into()),
+            FieldType::User if !field.is_last => {
+                Some(self.assignee?.trim()).filter(|name| !name.is_empty()).map(FieldValue::from)
+            }
             FieldType::Tags => {
                 let tags = unique_tags(self.tags?);
-                Some(if tags.is_empty() { None } else { Some(FieldValue::List(tags)) })
+                if tags.is_empty() { None } else { Some(FieldValue::List(tags)) }
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(KeyEdit { key: field.key, value })
     }
 
     /// The values of a new file. Those of a missing key are left out, so that files stay short.
     fn new_values(&self, kind: &'static RecordKind) -> KeyEdits<'static> {
         let mut edits = KeyEdits::default();
         for field in fields_of(kind) {
-            if let Some(Some(value)) = self.value(field)
+            if let Some(KeyEdit { value: Some(value), .. }) = self.edit(field)
                 && default_value(kind, field).as_ref() != Some(&value)
             {
                 edits.set(field.key, value);
@@ -456,7 +458,7 @@ impl RecordFile {
     ) -> KeyEdits<'static> {
         let mut edits = KeyEdits::default();
         for field in fields_of(self.kind) {
-            let Some(value) = given.value(field) else { continue };
+            let Some(KeyEdit { key, value }) = given.edit(field) else { continue };
             let is_same = match (field.field_type, &value) {
                 (FieldType::Tags, None) => tags.is_empty(),
                 (FieldType::Tags, Some(value)) => *value == FieldValue::List(tags.to_vec()),
@@ -482,7 +484,7 @@ impl RecordFile {
                 None if field.field_type == FieldType::Tags => {
                     edits.0.extend(tag_edits(&self.entries, Vec::new()));
                 }
-                value => edits.0.push(KeyEdit { key: field.key, value }),
+                value => edits.0.push(KeyEdit { key, value }),
             }
         }
         edits

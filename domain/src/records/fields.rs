@@ -49,6 +49,7 @@ pub enum FieldPlace {
 
 /// A built-in field of some kinds.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table")]
 pub struct RecordField {
     /// The argument of tools, and the name of a form's field.
     pub name: &'static str,

@@ -187,13 +187,10 @@ impl<'a> RecordParser<'a> {
     fn parse_entity(&mut self, name: &str) -> Entity {
         let id = compose(&self.entity_id(name)).into_owned();
         let kind = kind_of(name, &id, self.text("type").as_deref());
-        let title = match self.find_title() {
-            Some(title) => title,
-            None => {
-                let heading = sections::first_heading(self.parts.body);
-                heading.unwrap_or_else(|| file_stem(name)).to_owned()
-            }
-        };
+        let title = self.find_title().unwrap_or_else(|| {
+            let heading = sections::first_heading(self.parts.body);
+            heading.unwrap_or_else(|| file_stem(name)).to_owned()
+        });
         let title = if title.contains(char::is_control) { one_line(&title) } else { title };
         let status = self.text("status");
         let times = TIME_KEYS.map(|key| self.time(key));
