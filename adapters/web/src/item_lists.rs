@@ -67,11 +67,13 @@ pub(crate) const BOARD_KINDS: [ItemKind; 3] =
     [ItemKind::Epic, ItemKind::UserStory, ItemKind::Requirement];
 
 /// Several items of a kind, at the start of a sentence.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn plural(kind: &ItemKind) -> String {
     capitalize(kind.row().words[1])
 }
 
 /// The name of a kind in commands.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn command_name(kind: &ItemKind) -> &'static str {
     let row = kind.row();
     row.synonyms.first().unwrap_or(&row.name)

@@ -244,14 +244,14 @@ pub(crate) fn status_tone(status: &str) -> &'static str {
     }
 }
 
-/// The name of a priority from 1 to 4; empty for other numbers.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn capitalize(words: &str) -> String {
     let mut letters = words.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
 }
 
+/// The name of a priority from 1 to 4; empty for other numbers.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn priority_name(number: &u8) -> &'static str {
     Priority::new(usize::from(*number)).map_or("", Priority::name)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use reqlore_domain::backlog::reference::ParsedReference;
-use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference};
+use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference, Status};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::RecordKind;
@@ -75,7 +75,7 @@ impl ContentKind {
     fn form_field(self, field: &'static RecordField) -> FormField {
         let options: Vec<(String, String)> = match field.field_type {
             FieldType::Status => {
-                let statuses = self.row().statuses.iter().map(|status| status.name());
+                let statuses = self.row().statuses.iter().map(Status::name);
                 statuses.map(|name| (name.to_owned(), name.to_owned())).collect()
             }
             FieldType::Choice(values) => {
