@@ -211,10 +211,7 @@ pub const BACKLOG_FOLDER: &str = ".reqlore/backlog";
 /// The folder of a kind, relative to [`BACKLOG_FOLDER`]; empty for kinds outside of the backlog.
 pub fn backlog_folder_of(kind: DocumentKind) -> &'static str {
     match kind {
-        DocumentKind::Item(ItemKind::Epic) => "epics",
-        DocumentKind::Item(ItemKind::UserStory) => "stories",
-        DocumentKind::Item(ItemKind::Requirement) => "requirements",
-        DocumentKind::Item(ItemKind::AcceptanceCriteria) => "criteria",
+        DocumentKind::Item(kind) => kind.row().folder,
         DocumentKind::Deleted => "deleted",
         _ => "",
     }

@@ -27,7 +27,6 @@ pub mod sections;
 #[cfg(feature = "test-doubles")]
 pub mod test_support;
 pub mod timestamp;
-pub mod tombstone;
 pub mod unresolved_merge;
 pub mod untrusted_text;
 pub mod yaml;

@@ -147,7 +147,7 @@ fn create_counter(local: &Dir, folder: &Path, counter: CommitCounter) -> StoreRe
     temp.remove()?;
     temp.create(|_| Ok(Vec::new()))?;
     let path = folder.join(TEMP_COMMITS_FILE);
-    let written = CounterFile::fill(&path, counter, IssuedNumbers::default());
+    let written = CounterFile::fill(&path, counter, &IssuedNumbers::default());
     written.map_err(|error| temp.not_written("write it", error))?;
     temp.rename(COMMITS_FILE)
 }

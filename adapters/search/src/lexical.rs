@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::change_page::ChangePosition;
 use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::search::DocumentProjection;
@@ -38,7 +39,7 @@ use schema::SchemaFields;
 use searcher::LexicalSearcher;
 
 /// An index of another version is rebuilt.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// A new folder, a copy of the old index in memory, and an empty one there.
 const MAX_REPLACED_PLACES: usize = 3;
@@ -370,7 +371,7 @@ fn merge_policy() -> LogMergePolicy {
 
 /// Names the versions of analyzer and schema. It is part of the folder's name.
 pub(crate) fn format() -> String {
-    format!("{}.{VERSION}", analyzer::VERSION)
+    format!("{}.{VERSION}{}", analyzer::VERSION, DocumentKind::ALL.len())
 }
 
 fn encode_payload(position: Option<ChangePosition>) -> String {

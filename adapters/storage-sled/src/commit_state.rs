@@ -8,12 +8,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) const STATE_KEY: &[u8] = b"state";
 
 /// Postcard stores fields by position: their order must not change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommitState {
     pub(crate) database_id: [u8; 16],
     pub(crate) commits: u64,
     pub(crate) totals: Totals,
-    /// The highest numbers of items in any project, in the order of `ItemKind::ALL`.
     pub(crate) numbers: IssuedNumbers,
 }
 

@@ -133,13 +133,13 @@ impl OpenDatabase {
         self.check_writable()?;
         let is_new_id = state.database_id != lock(&self.state).database_id;
         self.apply(batch, needs_sync).map_err(|error| self.disable_writes(error))?;
-        *lock(&self.state) = state;
+        lock(&self.state).clone_from(&state);
         if !needs_sync {
             return Ok(());
         }
         // After the sync, so that the counter is never ahead of the durable data.
         let counter = &self.file.counter;
-        let mut written = counter.write_with_numbers(state.counter(), state.numbers);
+        let mut written = counter.write_with_numbers(state.counter(), &state.numbers);
         if is_new_id {
             // After a crash before this line the counter has the old ID.
             written = written.and_then(|()| counter.sync());

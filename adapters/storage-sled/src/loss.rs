@@ -24,7 +24,7 @@ pub(crate) fn accept_loss(folder: &Path, context: WriteContext) -> StoreResult<A
     let OpenedDatabase { database, state, loss, .. } =
         open_unchecked(folder, Box::new(std::fs::File::sync_all), COPY_TIMEOUT, true)?;
     let Some(loss) = loss else { return Err(nothing_to_accept(&folder.display().to_string())) };
-    if let Some((counter, _)) = state.counter {
+    if let Some((counter, _)) = &state.counter {
         // Higher than the old counter, so that the new slot of the file is the newest one.
         let mut state = lock(&database.state);
         state.commits = state.commits.max(counter.commits);

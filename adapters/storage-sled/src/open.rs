@@ -117,7 +117,7 @@ pub(crate) fn open_unchecked(
         has_failed: AtomicBool::new(false),
         _lock: lock,
     };
-    let checked = catch_sled_panic(|| database.check(totals, state));
+    let checked = catch_sled_panic(|| database.check(totals, &state));
     let (is_new, loss) = checked.map_err(|error| name_folder(folder, error))?;
     Ok(OpenedDatabase { database, is_new, state, loss })
 }
@@ -244,7 +244,7 @@ impl OpenDatabase {
     fn check(
         &mut self,
         totals: Totals,
-        folder: FolderState,
+        folder: &FolderState,
     ) -> StoreResult<(bool, Option<String>)> {
         let tree = &self.tree().0;
         let is_new = tree.get(FORMAT_KEY).map_err(from_sled)?.is_none();
@@ -257,9 +257,12 @@ impl OpenDatabase {
         if !is_new && state.totals != totals {
             return Err(damaged(INCOMPLETE));
         }
-        let loss = match folder.counter {
+        let loss = match &folder.counter {
             None if folder.is_unfinished => None,
-            counter => state.counter().find_loss(counter.map(|(counter, _)| counter), COUNTER_FILE),
+            counter => {
+                let counter = counter.as_ref().map(|(counter, _)| *counter);
+                state.counter().find_loss(counter, COUNTER_FILE)
+            }
         };
         if is_new && loss.is_none() && !folder.is_unfinished {
             return Err(damaged("it has no format"));
@@ -276,7 +279,7 @@ impl OpenDatabase {
         is_unfinished: bool,
         created: &[PathBuf],
     ) -> StoreResult<()> {
-        let state = *lock(&self.state);
+        let state = lock(&self.state).clone();
         let mut changes = Changes::default();
         if is_new {
             let row = StoreRow {
@@ -300,8 +303,8 @@ impl OpenDatabase {
 }
 
 /// The state of a database without one.
-fn new_state(folder: FolderState) -> StoreResult<CommitState> {
-    let database_id = match folder.counter {
+fn new_state(folder: &FolderState) -> StoreResult<CommitState> {
+    let database_id = match &folder.counter {
         Some((counter, _)) => counter.database_id,
         None => DatabaseId::random()
             .map_err(|error| database_unavailable("it has no identity", Some(error)))?,

@@ -48,7 +48,7 @@ impl SledSession {
     fn begin_transaction(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
         let copy_lock = wait_for_copies(&self.database)?;
-        let mut state = *lock(&self.database.state);
+        let mut state = lock(&self.database.state).clone();
         if let Some(DatabaseId(id)) = self.new_id {
             state.database_id = id;
         }

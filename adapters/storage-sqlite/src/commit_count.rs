@@ -5,7 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
+use reqlore_durable_fs::commit_counter::{
+    CommitCounter, CounterFile, DatabaseId, IssuedNumbers, numbers_text, parse_numbers,
+};
 use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
 use rusqlite::Connection;
@@ -19,10 +21,9 @@ use crate::statements::COMMIT_COUNTER;
 const SYNC_COMMITS: u64 = 1_000;
 
 /// The state of a database after a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitCount {
     pub(crate) counter: CommitCounter,
-    /// The highest number of each kind in any project, in the order of [`ItemKind::ALL`].
     pub(crate) numbers: IssuedNumbers,
 }
 
@@ -49,24 +50,16 @@ impl CommitCount {
     fn decode(value: &[u8]) -> Option<Self> {
         let (id, rest) = value.split_first_chunk()?;
         let (commits, rest) = rest.split_first_chunk()?;
-        let mut numbers = IssuedNumbers::default();
-        if rest.len() != size_of_val(&numbers) {
-            return None;
-        }
-        for (number, bytes) in numbers.iter_mut().zip(rest.chunks_exact(4)) {
-            *number = u32::from_be_bytes(bytes.try_into().ok()?);
-        }
         let commits = u64::from_be_bytes(*commits);
-        Some(Self { counter: CommitCounter { database_id: DatabaseId(*id), commits }, numbers })
+        let counter = CommitCounter { database_id: DatabaseId(*id), commits };
+        Some(Self { counter, numbers: parse_numbers(rest)? })
     }
 
     /// Writes the state into the database.
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), QueryError> {
         let CommitCounter { database_id, commits } = self.counter;
-        let mut value = [&database_id.0[..], &commits.to_be_bytes()].concat();
-        for number in self.numbers {
-            value.extend(number.to_be_bytes());
-        }
+        let numbers = numbers_text(&self.numbers);
+        let value = [&database_id.0[..], &commits.to_be_bytes(), numbers.as_bytes()].concat();
         let row = TableRow::of(&[1.into(), value[..].into()]);
         rows::apply(connection, &COMMIT_COUNTER, &[RowChange::Insert(row)])
     }
@@ -78,8 +71,8 @@ impl CommitCount {
     }
 
     /// Writes the side file after the commit is durable.
-    pub(crate) fn write_file(self, file: &CounterFile) -> io::Result<()> {
-        file.write_with_numbers(self.counter, self.numbers)?;
+    pub(crate) fn write_file(&self, file: &CounterFile) -> io::Result<()> {
+        file.write_with_numbers(self.counter, &self.numbers)?;
         if self.counter.commits.is_multiple_of(SYNC_COMMITS) {
             file.sync()?;
         }
@@ -87,14 +80,14 @@ impl CommitCount {
     }
 
     /// Creates or replaces the side file durably, except for its name. The caller syncs the folder.
-    pub(crate) fn replace_file(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn replace_file(&self, path: &Path) -> io::Result<()> {
         let unfinished = sibling_path(path, ".new");
         // A killed process may have left one.
         match fs::remove_file(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        CounterFile::fill(&unfinished, self.counter, self.numbers)?;
+        CounterFile::fill(&unfinished, self.counter, &self.numbers)?;
         fs::rename(unfinished, path)
     }
 }

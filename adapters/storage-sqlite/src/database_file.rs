@@ -192,7 +192,7 @@ impl DatabaseFile {
     }
 
     /// Creates or replaces the side file. The caller syncs the folder.
-    pub(crate) fn replace_commits(&self, count: CommitCount) -> StoreResult<()> {
+    pub(crate) fn replace_commits(&self, count: &CommitCount) -> StoreResult<()> {
         count.replace_file(&self.commits_path).map_err(|error| self.commits_error(error))
     }
 
@@ -209,7 +209,7 @@ impl DatabaseFile {
     }
 
     /// Records a durable commit in the side file.
-    pub(crate) fn record_commit(&self, count: CommitCount) {
+    pub(crate) fn record_commit(&self, count: &CommitCount) {
         if let Some(file) = self.commits.get()
             && let Err(error) = count.write_file(file)
         {

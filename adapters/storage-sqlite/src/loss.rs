@@ -54,12 +54,12 @@ pub(crate) fn find_loss(
 ) -> Result<Option<String>, QueryError> {
     // The side file is read first, because other processes commit meanwhile.
     let recorded = file.read_commits()?;
-    compare_commits(connection, recorded)
+    compare_commits(connection, recorded.as_ref())
 }
 
 fn compare_commits(
     connection: &Connection,
-    recorded: Option<CommitCount>,
+    recorded: Option<&CommitCount>,
 ) -> Result<Option<String>, QueryError> {
     let recorded = recorded.map(|recorded| recorded.counter);
     Ok(CommitCount::read(connection)?.counter.find_loss(recorded, "-commits file"))
@@ -99,7 +99,7 @@ pub(crate) fn accept(
     let loss = if is_log_missing {
         Some(MISSING_LOG.to_owned())
     } else {
-        compare_commits(&connection, recorded)?
+        compare_commits(&connection, recorded.as_ref())?
     };
     // A torn copy mixes two states, so its loss cannot be accepted.
     if file.has_pending_log() {

@@ -38,7 +38,7 @@ pub(crate) static WHOLE_SCHEMA: Schema = Schema {
 };
 
 pub(crate) static TEAM_SCHEMA: Schema =
-    Schema { format: FileFormat { application_id: *b"Rqlt", version: 3 }, tables: &TEAM_TABLES };
+    Schema { format: FileFormat { application_id: *b"Rqlt", version: 4 }, tables: &TEAM_TABLES };
 
 const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
                              BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END";
@@ -64,7 +64,7 @@ pub(crate) fn create_database(file: &DatabaseFile) -> Result<(), QueryError> {
     let count = fill_database(file, &unfinished)?;
     fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(io_failed)?;
     // Before the database, which is refused without it.
-    file.replace_commits(count)?;
+    file.replace_commits(&count)?;
     fs::rename(&unfinished, &file.path).map_err(io_failed)?;
     Ok(file.sync_folder()?)
 }

@@ -100,12 +100,13 @@ impl SqliteSession {
     }
 
     fn commit_transaction(&mut self) -> StoreResult<()> {
-        let (numbers, new_id) = (self.numbers, self.new_id);
+        let (numbers, new_id) = (std::mem::take(&mut self.numbers), self.new_id);
         let count = self.run(|connection| {
             let mut count = CommitCount::read(connection)?;
             count.counter.commits += 1;
             count.counter.database_id = new_id.unwrap_or(count.counter.database_id);
-            for (highest, number) in count.numbers.iter_mut().zip(numbers) {
+            for (kind, number) in numbers {
+                let highest = count.numbers.entry(kind).or_default();
                 *highest = number.max(*highest);
             }
             count.write(connection)?;
@@ -126,10 +127,10 @@ impl SqliteSession {
         // After the sync of the commit, so that the side file is never ahead of the database.
         if self.new_id.take().is_some() {
             // A crash before this leaves the side file of the old ID.
-            file.replace_commits(count)?;
+            file.replace_commits(&count)?;
             file.sync_folder()?;
         } else if !self.is_connection_unsynced {
-            file.record_commit(count);
+            file.record_commit(&count);
         }
         Ok(())
     }

@@ -197,8 +197,7 @@ fn is_clustered(table: &Table) -> bool {
 }
 
 /// One row: the random ID of this file (16 bytes), the number of its commits (8 bytes) and the
-/// highest issued numbers (4 bytes each), big endian. One value, so that it is found in a page of
-/// the log.
+/// highest issued numbers (text). One value, so that it is found in a page of the log.
 pub(crate) static COMMIT_COUNTER: Table = Table {
     name: "commit_counter",
     key_width: 1,

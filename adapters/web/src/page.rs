@@ -244,6 +244,12 @@ pub(crate) fn status_tone(status: &str) -> &'static str {
     }
 }
 
+pub(crate) fn capitalize(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
 /// The name of a priority from 1 to 4; empty for other numbers.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn priority_name(number: &u8) -> &'static str {

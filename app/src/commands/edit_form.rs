@@ -37,7 +37,7 @@ fn form_comments(kind: WritableKind, subject: &str) -> String {
         format!("# {}. Save and close the editor to store it.\n", encode_line(subject));
     comments += "# An unchanged or empty file stores nothing.\n";
     if let WritableKind::Item(item) = kind
-        && item.has_priority()
+        && !item.statuses().is_empty()
     {
         let statuses: Vec<&str> = item.statuses().iter().map(Status::name).collect();
         let priorities =

@@ -1,5 +1,6 @@
 //! `reqlore show`: shows a document with its fields, children, and links in both directions.
 
+use reqlore_domain::backlog::Reference;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -102,13 +103,7 @@ fn kind_name(item: &Value) -> String {
         return kind.replace('_', " ");
     }
     let reference = item["reference_id"].as_str().unwrap_or_default();
-    let kind = match reference.split('-').next() {
-        Some("EP") => "epic",
-        Some("US") => "user story",
-        Some("AC") => "acceptance criterion",
-        _ => "requirement",
-    };
-    kind.to_owned()
+    Reference::parse(reference).map_or("", |found| found.kind.row().words[0]).to_owned()
 }
 
 fn children_text(details: &Value, screen: &OutputScreen) -> String {

@@ -15,12 +15,13 @@ use reqlore_domain::document::{
 };
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
+use reqlore_domain::knowledge::is_entity_id;
 use reqlore_domain::name_form::compose;
 use reqlore_domain::ports::entity_list::SimilarEntities;
 use reqlore_domain::ports::item_list::UnreadFile;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::tombstone::parse_deletion;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::timestamp::Timestamp;
@@ -159,15 +160,10 @@ impl AddressTarget {
         let subject = format!("{} is {}", self.id(), with_article(self.kind()));
         let tool = match self {
             Self::Item(_) | Self::Entity(_) if is_deletion => "delete_item deletes it",
-            Self::Entity(_) => "ixchel_update changes it",
-            Self::Item(meta) => match meta.id.kind {
-                DocumentKind::Item(ItemKind::Epic) => "update_epic changes it",
-                DocumentKind::Item(ItemKind::UserStory) => "update_user_story changes it",
-                DocumentKind::Item(ItemKind::AcceptanceCriteria) => {
-                    "update_acceptance_criteria changes it"
-                }
-                _ => "update_requirement changes it",
-            },
+            Self::Item(meta) | Self::Entity(meta) => {
+                let tool = meta.item.as_ref().map(|item| item.kind.row().update_tool);
+                return format!("{subject}; {} changes it", tool.unwrap_or("ixchel_update"));
+            }
             Self::Requirement { .. } if is_deletion => "reqlix_delete_requirements deletes it",
             Self::Section(_) if is_deletion => {
                 "reqlix_delete_requirements deletes its rules one by one"

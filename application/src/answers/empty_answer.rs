@@ -184,10 +184,8 @@ fn plural_noun(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Section => "sections",
         DocumentKind::Entity => "entities",
-        DocumentKind::Item(ItemKind::Epic) => "epics",
-        DocumentKind::Item(ItemKind::UserStory) => "user stories",
         DocumentKind::Item(ItemKind::Requirement) => "backlog requirements",
-        DocumentKind::Item(ItemKind::AcceptanceCriteria) => "acceptance criteria",
+        DocumentKind::Item(kind) => kind.row().words[1],
         _ => "documents",
     }
 }

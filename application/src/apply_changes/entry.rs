@@ -78,17 +78,9 @@ impl Operation {
     /// The tool that does the same for one item.
     fn tool(self) -> &'static str {
         match self {
-            Self::Create(NewKind::Item(ItemKind::Epic)) => "create_epic",
-            Self::Create(NewKind::Item(ItemKind::UserStory)) => "create_user_story",
-            Self::Create(NewKind::Item(ItemKind::Requirement)) => "create_requirement",
-            Self::Create(NewKind::Item(ItemKind::AcceptanceCriteria)) => {
-                "create_acceptance_criteria"
-            }
+            Self::Create(NewKind::Item(kind)) => kind.row().create_tool,
             Self::Create(NewKind::Entity) => "ixchel_create",
-            Self::UpdateItem(ItemKind::Epic) => "update_epic",
-            Self::UpdateItem(ItemKind::UserStory) => "update_user_story",
-            Self::UpdateItem(ItemKind::Requirement) => "update_requirement",
-            Self::UpdateItem(ItemKind::AcceptanceCriteria) => "update_acceptance_criteria",
+            Self::UpdateItem(kind) => kind.row().update_tool,
             Self::UpdateEntity => "ixchel_update",
             Self::Delete => "delete_item",
             Self::Relate => "create_relationship",

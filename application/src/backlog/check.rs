@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::{ParsedReference, file_suffix};
-use reqlore_domain::backlog::{ItemMeta, LinkTarget, Reference, find_argument_keys};
+use reqlore_domain::backlog::{ItemMeta, Reference};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
@@ -15,6 +15,8 @@ use reqlore_domain::front_matter;
 use reqlore_domain::ports::documents::{Refresh, read_all};
 use reqlore_domain::ports::item_list::UnreadFile;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::LinkTarget;
+use reqlore_domain::records::parse::find_argument_keys;
 use reqlore_domain::records::schema::RecordSchema;
 
 use super::item_lookup::{self, item_meta};

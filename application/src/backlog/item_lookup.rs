@@ -4,19 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{self, Deletion, ItemKind, ItemMeta, LinkTarget, Reference};
+use reqlore_domain::backlog::{Deletion, ItemKind, ItemMeta, Reference, sort_key};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::BacklinkQuery;
-use reqlore_domain::ports::item_list::UnreadFile;
-use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
+use reqlore_domain::ports::item_list::{ItemPage, ItemQuery, UnreadFile};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::{ItemEdit, LinkTarget, edit_item};
+use reqlore_domain::records::parse::unknown_parent;
+use reqlore_domain::records::tombstone::is_erased;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
-use crate::documents::document_text;
-use crate::documents::get_one;
+use crate::documents::{document_text, get_one};
 use crate::ports::ApplicationPorts;
 
 /// Reads one project's backlog.
@@ -130,7 +132,7 @@ impl<'a> BacklogReader<'a> {
         warnings: &mut FileWarnings,
     ) -> Result<Vec<Vec<Arc<DocumentMeta>>>> {
         let mut targets: Vec<String> = parents.iter().map(ToString::to_string).collect();
-        targets.extend(kind.parent().map(backlog::unknown_parent));
+        targets.extend(kind.parent().map(unknown_parent));
         let query = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
         let mut backlinks = self.ports.documents.backlinks(self.project, &query).await?;
         warnings.add_diagnostics(&backlinks.split_off(parents.len()).concat());
@@ -241,7 +243,7 @@ pub(crate) fn deletion_text(deletion: &Deletion) -> String {
 
 /// `tombstone` is the text that the deletion left.
 pub(crate) fn deletion_hint(deletion: &Deletion, tombstone: &str) -> String {
-    let is_erased = reqlore_domain::tombstone::is_erased(tombstone);
+    let is_erased = is_erased(tombstone);
     let text = if is_erased { "was erased" } else { "is kept in the deleted items" };
     format!("it was {}; its text {text}", deletion_text(deletion))
 }
@@ -266,7 +268,7 @@ pub(crate) fn backlink_query(references: &[Reference]) -> BacklinkQuery {
 /// Sorts items into the order of all lists.
 pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
     metas.sort_by(|a, b| {
-        let [one, other] = [a, b].map(|meta| item_meta(meta).map(backlog::sort_key));
+        let [one, other] = [a, b].map(|meta| item_meta(meta).map(sort_key));
         one.cmp(&other).then_with(|| a.id.name.cmp(&b.id.name))
     });
 }
@@ -316,11 +318,11 @@ pub(crate) fn diagnostic_with_path(meta: &DocumentMeta) -> Option<String> {
 pub(crate) fn apply_edit(
     item: &ItemMeta,
     document: &Document,
-    item_edit: &backlog::ItemEdit,
-    at: reqlore_domain::timestamp::Timestamp,
+    item_edit: &ItemEdit,
+    at: Timestamp,
 ) -> Result<Option<Document>> {
     let text = document_text(document)?;
-    let edited = backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
+    let edited = edit_item(item, text, item_edit, at).map_err(|problem| {
         let message = format!("{}: {problem}. Nothing was changed.", document.id);
         Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
     })?;

@@ -260,7 +260,7 @@ async fn list_backlog(
         kind.name(),
         &[
             ("status", arguments.status.is_some() && kind.statuses().is_empty()),
-            ("priority", arguments.priority.is_some() && !kind.has_priority()),
+            ("priority", arguments.priority.is_some() && kind.statuses().is_empty()),
             ("type", arguments.requirement_type.is_some() && kind != ItemKind::Requirement),
             ("epic", arguments.epic.is_some() && kind == ItemKind::Epic),
             ("user_story", arguments.user_story.is_some() && !is_below_story),
@@ -306,7 +306,7 @@ async fn list_backlog(
         by_status.insert(status.name().to_owned(), number.into());
     }
     let next_cursor = page.next.map(|next| pages.cursor(&next));
-    let (total, nouns) = (page.total, item_nouns(kind));
+    let (total, nouns) = (page.total, kind.row().words);
     let list = ListPage { items, total, by_status, next_cursor };
     let metadata = page.metadata;
     let cursor_after =
@@ -323,16 +323,6 @@ async fn list_backlog(
         add_reason(&mut answer, ports, &call.caller, project, &kinds, &excluded).await?;
     }
     Ok(answer)
-}
-
-/// One and several items of a kind in sentences.
-fn item_nouns(kind: ItemKind) -> [&'static str; 2] {
-    match kind {
-        ItemKind::Epic => ["epic", "epics"],
-        ItemKind::UserStory => ["user story", "user stories"],
-        ItemKind::Requirement => ["requirement", "requirements"],
-        ItemKind::AcceptanceCriteria => ["acceptance criterion", "acceptance criteria"],
-    }
 }
 
 fn excluded_note([one, several]: [&str; 2], total: usize) -> String {

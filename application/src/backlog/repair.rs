@@ -8,11 +8,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::{self, MAX_NUMBER};
-use reqlore_domain::backlog::{self, ItemMeta, LinkTarget, Reference};
+use reqlore_domain::backlog::{ItemMeta, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::records::edit::LinkTarget;
+use reqlore_domain::records::item_links::replace_links;
 use reqlore_domain::timestamp::Timestamp;
 use serde::Serialize;
 
@@ -102,7 +104,7 @@ fn decide_relink(
         if target.is_none() {
             continue;
         }
-        let relinked = backlog::replace_links(&item, &text, from, to).map_err(|problem| {
+        let relinked = replace_links(&item, &text, from, to).map_err(|problem| {
             let message = format!("the link to {} cannot be changed: {problem}", from.reference);
             Error::new(ErrorKind::Refused, message)
         })?;
@@ -339,7 +341,7 @@ fn relinked_change(
     let text = document_text(document)?;
     let item = item_lookup::parse_item(meta, document, text);
     for old_target in old_targets {
-        let edited = backlog::replace_links(&item, text, old_target, new_target);
+        let edited = replace_links(&item, text, old_target, new_target);
         let edited = edited.map_err(|problem| {
             let message = format!("the link in {} cannot be changed: {problem}", document.id);
             Error::new(ErrorKind::Refused, message)

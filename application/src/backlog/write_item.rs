@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::reference::SUFFIX_CHARS;
-use reqlore_domain::backlog::{
-    ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType, Status,
-};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, RelationshipType, Status};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -14,6 +12,7 @@ use reqlore_domain::identity::User;
 use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::{ItemEdit, LinkTarget, NewItem};
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 
@@ -23,7 +22,7 @@ use super::item_view;
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::text_answer;
 use crate::documents::document_text;
-use crate::tools::tool::{nothing_to_change_error, write_tool};
+use crate::tools::tool::nothing_to_change_error;
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
 use crate::writes::commit_state::{Claim, CommitState, requirements_query};
 use crate::writes::local_names::LocalItem;
@@ -37,17 +36,6 @@ pub(super) struct WriteOutcome {
     project: String,
     reference_id: String,
     version: String,
-}
-
-pub(super) fn update_tool<Arguments: JsonSchema>(
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-) -> ToolSpec {
-    ToolSpec {
-        is_idempotent: true,
-        ..write_tool::<Arguments, WriteOutcome>(name, title, description)
-    }
 }
 
 /// An item of a plan: one whose metadata was looked up, or one that the same commit creates.

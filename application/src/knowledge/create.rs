@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
 use reqlore_domain::bounded_types::{deserialize_text, truncate_echo};
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::{EntityEdit, EntityKind};
+use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::edit::EntityEdit;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 

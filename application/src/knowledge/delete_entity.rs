@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::{self, Entity};
+use reqlore_domain::knowledge::Entity;
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::tombstone::tombstone_text;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
@@ -113,7 +114,7 @@ impl ChangePlan for EntityDeletion {
         state.check_shown(self.if_version, &document, None, document.version)?;
         let text = document_text(&document)?;
         let (entity, _) = Entity::parse(&id.name, text);
-        let tombstone = knowledge::tombstone_text(&entity, text, self.at, &self.user);
+        let tombstone = tombstone_text(&entity, text, self.at, &self.user);
         let mut sources = state.backlinks(&self.backlink_query());
         sources.retain(|meta| meta.id != *id && !self.unlinks(&meta.id));
         // A source that links by id and by path is in the list twice.

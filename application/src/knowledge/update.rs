@@ -4,8 +4,8 @@ use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::EntityEdit;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::edit::EntityEdit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

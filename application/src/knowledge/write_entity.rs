@@ -9,11 +9,12 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::{
-    self, Entity, EntityEdit, EntityKind, ID_DIGITS, NewEntity, RelationTargets,
-};
+use reqlore_domain::knowledge::{self, Entity, EntityKind};
 use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::{
+    EntityEdit, ID_DIGITS, NewEntity, RelationTargets, check_relation, edit_entity,
+};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
@@ -49,7 +50,7 @@ impl LinkArguments {
         }
         let mut relations = Vec::new();
         for (relation, ids) in self.0 {
-            knowledge::check_relation(&relation).map_err(|problem| {
+            check_relation(&relation).map_err(|problem| {
                 let shown = truncate_echo(&relation);
                 Error::new(ErrorKind::InvalidArgument, format!("links: {shown:?} {problem}"))
                     .field("links")
@@ -427,7 +428,7 @@ impl ChangePlan for UpdatePlan {
         // A diagnostic is ignored: `edit_entity` rejects front matter that it cannot edit.
         let (entity, _) = Entity::parse(&id.name, text);
         let edit = EntityEdit { links: self.links.decide(state, &id)?, ..self.fields.clone() };
-        let edited = knowledge::edit_entity(&entity, text, &edit, self.at);
+        let edited = edit_entity(&entity, text, &edit, self.at);
         let edited = edited.map_err(|problem| {
             let message = format!("{id}: {problem}. Nothing was changed.");
             Error::new(ErrorKind::Refused, message).reference(reference)

@@ -10,7 +10,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use serde_path_to_error::Segment;
 
 use crate::answers::answer::{self, ToolAnswer};
@@ -90,6 +90,16 @@ pub(crate) fn write_tool<Arguments: JsonSchema, Answer: JsonSchema>(
     }
 }
 
+/// Like [`write_tool`], with a schema that no type has.
+pub(crate) fn tool_of_schema<Answer: JsonSchema>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    input_schema: Map<String, Value>,
+) -> ToolSpec {
+    ToolSpec { input_schema, ..write_tool::<(), Answer>(name, title, description) }
+}
+
 /// The error of an update without a field to change.
 pub(crate) fn nothing_to_change_error(spec: &ToolSpec) -> Error {
     // These choose the document and its version, and change nothing.
@@ -121,12 +131,30 @@ pub(crate) fn decode_arguments<T: DeserializeOwned>(
     call: &mut ToolCall,
     spec: &ToolSpec,
 ) -> Result<T> {
+    let arguments = take_arguments(call, spec);
+    // Fast path: tracking the path of an error allocates at every step.
+    T::deserialize(&arguments).map_err(|_| invalid_arguments::<T>(arguments, spec))
+}
+
+/// Like [`decode_arguments`], for a type with more arguments than the schema of the tool has.
+pub(crate) fn decode_exactly<T: DeserializeOwned>(
+    call: &mut ToolCall,
+    spec: &ToolSpec,
+) -> Result<T> {
+    let arguments = take_arguments(call, spec);
+    if schema_violations(&arguments, spec).is_empty()
+        && let Ok(decoded) = T::deserialize(&arguments)
+    {
+        return Ok(decoded);
+    }
+    Err(invalid_arguments::<T>(arguments, spec))
+}
+
+fn take_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Value {
     let mut arguments = std::mem::take(&mut call.arguments);
     arguments::normalize(&mut arguments, spec);
     arguments.retain(|name, value| !value.is_null() || property(spec, name).is_none());
-    let arguments = Value::Object(arguments);
-    // Fast path: tracking the path of an error allocates at every step.
-    T::deserialize(&arguments).map_err(|_| invalid_arguments::<T>(arguments, spec))
+    Value::Object(arguments)
 }
 
 /// Corrects the arguments of a reading tool, and returns a note on each correction.

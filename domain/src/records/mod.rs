@@ -1,6 +1,13 @@
 //! Records: items and entities with their fields. A project may add fields and statuses.
 
 pub mod custom_field;
+pub mod edit;
+pub mod fields;
+pub mod item_links;
+pub mod kinds;
+mod link_edits;
+pub mod parse;
 pub mod schema;
 mod schema_text;
+pub mod tombstone;
 pub mod values;

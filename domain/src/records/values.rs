@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backlog::{ItemKind, RelationshipType, known_relations};
+use super::fields::is_field_word;
+use super::kinds::ItemKind;
+use crate::backlog::known_relations;
 use crate::name_form::fold_name;
 use crate::yaml::{YamlEntry, YamlNode, YamlValue};
 
@@ -18,50 +20,25 @@ pub const MAX_VALUES: usize = 50;
 /// Maximum length of one value, in characters; metadata cuts a longer one.
 pub const MAX_VALUE_CHARS: usize = 500;
 
-/// Names that no custom field can have: keys, arguments and answers of the built-in fields.
-const BUILT_IN_NAMES: [&str; 42] = [
-    "acceptance_criteria",
-    "assignee",
-    "assignee_username",
-    "body",
-    "created_at",
-    "created_by",
-    "creator",
-    "creator_username",
-    "date",
-    "deleted_at",
-    "deleted_by",
-    "deleted_username",
-    "description",
+/// Names that no custom field can have, besides those of the built-in fields: other arguments, keys
+/// and answers.
+const OTHER_NAMES: [&str; 16] = [
     "entity",
-    "epic",
     "fields",
-    "id",
     "imported_from",
     "kind",
     "labels",
-    "linked",
-    "links",
     "mentions",
     "parent",
-    "priority",
     "progress",
     "project",
     "rank",
     "reference",
     "reference_id",
-    "requirement",
     "review_by",
     "show",
     "sort",
-    "status",
-    "tags",
     "text",
-    "title",
-    "type",
-    "type_name",
-    "uid",
-    "updated_at",
 ];
 
 /// The values of all keys that may be custom fields, as written: one text, or several of a list.
@@ -117,9 +94,9 @@ pub fn is_field_name(name: &str) -> bool {
 
 /// True for the name of a built-in field or of a relation.
 pub fn is_built_in(name: &str) -> bool {
-    BUILT_IN_NAMES.contains(&name)
-        || ItemKind::ALL.iter().any(|kind| kind.name() == name)
-        || RelationshipType::ALL.iter().any(|kind| kind.name() == name)
+    is_field_word(name)
+        || OTHER_NAMES.contains(&name)
+        || ItemKind::from_name(name).is_some()
         || known_relations().any(|relation| relation == name)
 }
 

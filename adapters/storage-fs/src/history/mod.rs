@@ -15,7 +15,6 @@ use bytes::Bytes;
 use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::backlog::Deletion;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
-use reqlore_domain::knowledge::parse_deletion;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{
     DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
@@ -24,6 +23,7 @@ use reqlore_domain::ports::history::{
 use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::tombstone::parse_deletion;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::FsStore;

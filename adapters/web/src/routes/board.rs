@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::item_lists::{BOARD_KINDS, ItemFilters, KindLabel, ListedItem};
+use crate::item_lists::{BOARD_KINDS, ItemFilters, ListedItem};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::session::{PageSession, local_target};
@@ -36,7 +36,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct BoardPage<'a> {
     frame: PageFrame,
     filters: ItemFilters,
-    kinds: &'static [KindLabel],
+    kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
@@ -79,7 +79,7 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
     render(&BoardPage {
         frame: PageFrame::new(&session, PageSection::Board, "Board"),
         filters,
-        kinds: &BOARD_KINDS,
+        kinds: BOARD_KINDS,
         epics,
         columns,
         total,

@@ -6,6 +6,7 @@ use askama::Template;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
+use reqlore_domain::backlog::ItemKind;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -58,9 +59,7 @@ impl SearchResult {
     fn kind_name(&self) -> &str {
         match (self.kind.as_deref(), self.entity_type.as_str()) {
             (Some(kind), _) => kind,
-            (None, "acceptance_criteria") => "acceptance criterion",
-            (None, "user_story") => "user story",
-            (None, name) => name,
+            (None, name) => ItemKind::from_name(name).map_or(name, |kind| kind.row().words[0]),
         }
     }
 

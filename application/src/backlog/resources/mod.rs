@@ -108,7 +108,7 @@ impl ResourceLabel {
 
 /// Records under the plural name of their kind.
 struct RecordList {
-    key: &'static str,
+    key: String,
     items: Vec<ItemRecord>,
     /// Size of the records as JSON.
     bytes: usize,
@@ -175,7 +175,7 @@ impl RecordList {
 impl Serialize for RecordList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry(self.key, &self.items)?;
+        map.serialize_entry(&self.key, &self.items)?;
         map.serialize_entry("count", &self.count)?;
         if self.items.len() < self.count {
             map.serialize_entry("truncated", &true)?;
@@ -246,7 +246,7 @@ async fn item_with_relations(
         if kind.parent() == Some(reference.kind) {
             let children =
                 ItemSummary::read_all(backlog, &relations.children_of_kind(kind)).await?;
-            fields.insert(plural_name(kind).to_owned(), json!(children));
+            fields.insert(plural_name(kind), json!(children));
         }
     }
     if reference.kind == ItemKind::Requirement {
@@ -269,13 +269,8 @@ fn content_summary(kind: ItemKind) -> &'static str {
     }
 }
 
-fn plural_name(kind: ItemKind) -> &'static str {
-    match kind {
-        ItemKind::Epic => "epics",
-        ItemKind::UserStory => "user_stories",
-        ItemKind::Requirement => "requirements",
-        ItemKind::AcceptanceCriteria => "acceptance_criteria",
-    }
+fn plural_name(kind: ItemKind) -> String {
+    kind.row().words[1].replace(' ', "_")
 }
 
 fn item_label(reference: Reference, view: ItemView, title: &str, summary: &str) -> ResourceLabel {

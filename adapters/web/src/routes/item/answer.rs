@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::item_lists::{ChildProgress, ItemPage};
+use crate::page::capitalize;
 use crate::session::PageSession;
 
 #[derive(Deserialize)]
@@ -201,8 +202,7 @@ impl ItemRecord {
     /// The kind in words, such as "User story".
     pub(crate) fn kind_words(&self) -> String {
         match self.backlog_kind() {
-            Some(ItemKind::AcceptanceCriteria) => "Acceptance criterion".to_owned(),
-            Some(kind) => kind.noun().to_owned(),
+            Some(kind) => capitalize(kind.row().words[0]),
             None if self.kind.is_empty() => "Item".to_owned(),
             None => capitalize(&self.kind.replace('_', " ")),
         }
@@ -222,14 +222,8 @@ impl ItemRecord {
     }
 
     pub(super) fn child_kinds(&self) -> Vec<(&'static str, &'static str)> {
-        match self.backlog_kind() {
-            Some(ItemKind::Epic) => vec![("user_story", "user story")],
-            Some(ItemKind::UserStory) => vec![
-                ("requirement", "requirement"),
-                ("acceptance_criteria", "acceptance criterion"),
-            ],
-            _ => Vec::new(),
-        }
+        let children = self.backlog_kind().map_or(&[][..], |kind| kind.row().children);
+        children.iter().map(|child| (child.name(), child.row().words[0])).collect()
     }
 }
 
@@ -260,12 +254,6 @@ pub(crate) struct VersionRecord {
     pub(crate) reason: Option<String>,
     #[serde(default)]
     pub(crate) purged: bool,
-}
-
-pub(crate) fn capitalize(words: &str) -> String {
-    let mut letters = words.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
 }
 
 pub(crate) fn short_version(version: &str) -> &str {

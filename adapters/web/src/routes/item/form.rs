@@ -83,7 +83,7 @@ impl FormPage {
             ContentKind::Item(_) => PageSection::Board,
             ContentKind::Entity(_) => PageSection::Knowledge,
         };
-        let heading = format!("New {}", kind.words().to_lowercase());
+        let heading = format!("New {}", kind.row().words[0]);
         let cancel_url = match (parent, section) {
             ("", PageSection::Knowledge) => session.url("knowledge"),
             ("", _) => session.url("board"),
@@ -169,7 +169,7 @@ async fn save(
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
-    let outcome = session.call_tool::<Value>(kind.update_tool(), arguments.into()).await;
+    let outcome = session.call_tool::<Value>(kind.row().update_tool, arguments.into()).await;
     let Err(error) = outcome else {
         let target = format!("{}?saved=yes", item_url(&session, &id));
         return Ok(Redirect::to(&target).into_response());
@@ -242,7 +242,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     if page.has_errors() {
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
-    match session.call_tool::<CreatedItem>(kind.create_tool(), arguments.into()).await {
+    match session.call_tool::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
         Ok(created) => {
             let url = item_url(&session, &created.reference_id);
             Ok(Redirect::to(&format!("{url}?saved=yes")).into_response())

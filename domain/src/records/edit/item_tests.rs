@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::super::*;
+use super::*;
+use crate::backlog::RelationshipType;
 use crate::name_form::compose;
+use crate::records::item_links::replace_links;
+use crate::records::tombstone::tombstone_text;
 
 const AT: Timestamp = Timestamp(1_795_335_043_500_000_000);
 

@@ -63,7 +63,7 @@ fn new_entity_of_each_kind_reads_as_its_kind() {
         let (entity, diagnostic) = Entity::parse(&id.name, &new.text().unwrap());
         assert_eq!((entity.kind.as_str(), diagnostic), (kind.name(), None));
         assert_eq!(entity.id, kind.id(new.digits));
-        assert!(super::super::is_entity_id(&entity.id), "{}", entity.id);
+        assert!(crate::knowledge::is_entity_id(&entity.id), "{}", entity.id);
         assert_eq!(id.check(), Ok(()));
     }
 }
@@ -194,15 +194,4 @@ fn relation_that_is_metadata_or_not_a_word_is_rejected() {
     for bad in ["", "id", "tags", "updated_at", "a b", "a:", "1a", "é", "a\nb", &"x".repeat(65)] {
         assert!(check_relation(bad).is_err(), "{bad}");
     }
-}
-
-#[test]
-fn kind_is_found_by_name_plural_or_prefix() {
-    for kind in EntityKind::ALL {
-        for word in [kind.name(), kind.prefix(), kind.folder(), &kind.name().to_uppercase()] {
-            assert_eq!(EntityKind::parse(word), Some(kind), "{word}");
-        }
-    }
-    assert_eq!(EntityKind::parse("bd"), Some(EntityKind::Issue));
-    assert_eq!(EntityKind::parse("note"), None);
 }

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::edit::contains_target;
-use super::parse_targets;
+use crate::backlog::reference::Reference;
 use crate::front_matter::{FieldValue, KeyEdit};
-use crate::link_values::{is_known_relation, link_texts};
+use crate::link_values::{is_known_relation, link_texts, parse_targets};
+use crate::name_form::fold_name;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
 
 /// The keys of a file whose links change.
@@ -142,4 +142,14 @@ fn list_value(mut values: Vec<FieldValue>, is_scalar: bool) -> Option<FieldValue
     }
     let is_plain = texts.len() == values.len();
     Some(if is_plain { FieldValue::List(texts) } else { FieldValue::Items(values) })
+}
+
+pub(super) fn contains_target(targets: &[impl AsRef<str>], target: &str) -> bool {
+    targets.iter().any(|other| is_same_target(other.as_ref(), target))
+}
+
+/// True for two spellings of one target, such as `REQ-7` and `REQ-007`.
+fn is_same_target(a: &str, b: &str) -> bool {
+    let reference = Reference::parse(a);
+    fold_name(a) == fold_name(b) || (reference.is_some() && reference == Reference::parse(b))
 }
