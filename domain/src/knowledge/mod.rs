@@ -7,6 +7,7 @@
 
 mod edit;
 mod entity_graph;
+pub mod entity_words;
 mod known_words;
 mod link_edits;
 

@@ -1,4 +1,4 @@
-//! Selections and pages of lists of items.
+//! Lists of records: the query of a list, and the page that answers it.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -9,57 +9,200 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::documents::UnreadFile;
-use crate::backlog::{
-    self, ItemKind, ItemMeta, ItemSortKey, Priority, Reference, RequirementType, Status,
-};
+use crate::backlog::{self, ItemKind, ItemSortKey, Priority, Reference, RequirementType, Status};
 use crate::bounded_types::named_enum;
-use crate::document::DocumentMeta;
+use crate::document::{DocumentKind, DocumentMeta};
+use crate::knowledge::entity_words::{entity_words, exact_word, similar_prefix};
 use crate::name_form::fold_name;
 use crate::timestamp::Timestamp;
 
-/// Maximum number of items or documents in one page.
+/// Maximum number of records or documents in one page.
 pub const MAX_PAGE_ITEMS: usize = 1_000;
 
-/// Number of items beyond two pages after which a selection forgets those of later pages.
+/// Number of records beyond two pages after which a selection forgets those of later pages.
 const PRUNING_ITEMS: usize = 1_000;
 
-/// Number of bytes before the name of the document in an [`ItemPage::position_key`].
+/// Number of bytes before the name of the document in a [`position_key`].
 pub const NAME_OFFSET: usize = 13;
 
-/// The items of one kind that match a filter, from a position on.
+/// Maximum number of custom values of a record that lists can filter and sort by.
+const MAX_LISTED_VALUES: usize = 100;
+
+/// The records of one kind of documents that meet all conditions, from a position on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ItemQuery {
-    pub kind: ItemKind,
-    pub filter: ItemFilter,
-    pub order: ItemOrder,
-    /// The [`ItemPage::next`] of the previous page, which had the same order.
-    pub after: Option<ItemPosition>,
-    /// Maximum number of items in the page, at most [`MAX_PAGE_ITEMS`]; 0 for the total only.
+pub struct RecordQuery {
+    pub kind: DocumentKind,
+    pub selection: RecordSelection,
+    pub filter: RecordFilter,
+    pub order: RecordOrder,
+    /// The [`RecordPage::next`] of the previous page, which had the same order.
+    pub after: Option<RecordPosition>,
+    /// Maximum number of records in the page, at most [`MAX_PAGE_ITEMS`]; 0 for the counts only.
     pub limit: usize,
+    pub counts: RecordCounts,
 }
 
-impl ItemQuery {
+impl RecordQuery {
     /// The first page of all items of a kind, in the order of all lists.
-    pub fn of_kind(kind: ItemKind, limit: usize) -> Self {
-        let (filter, order) = (ItemFilter::default(), ItemOrder::default());
-        Self { kind, filter, order, after: None, limit }
+    pub fn of_items(kind: ItemKind, limit: usize) -> Self {
+        Self::select(DocumentKind::Item(kind), RecordSelection::Listed, limit)
     }
 
-    /// True if the tables of a storage do not suffice: the metadata of all items is read.
-    pub fn needs_scan(&self) -> bool {
-        self.order != ItemOrder::default() || self.filter.details != DetailFilter::default()
+    /// The first page of all entities of a kind or of all kinds, sorted by ID.
+    pub fn of_entities(kind: Option<String>, limit: usize) -> Self {
+        let filter = RecordFilter { entity_kind: kind, ..RecordFilter::default() };
+        Self { filter, ..Self::select(DocumentKind::Entity, RecordSelection::Listed, limit) }
     }
 
-    /// The [`ItemPage::position_key`] of all items of the page and the pages after it that have the
-    /// filter's priority.
+    /// The first records of a selection.
+    pub fn select(kind: DocumentKind, selection: RecordSelection, limit: usize) -> Self {
+        let (filter, order) = (RecordFilter::default(), RecordOrder::default());
+        Self { kind, selection, filter, order, after: None, limit, counts: RecordCounts::Status }
+    }
+
+    /// Counts without records.
+    pub fn count_by(self, counts: RecordCounts) -> Self {
+        Self { counts, limit: 0, ..self }
+    }
+
+    /// True if the query has no condition except the kind of entities, and no position or order of
+    /// its own.
+    pub fn is_plain(&self) -> bool {
+        let RecordFilter { entity_kind, .. } = &self.filter;
+        let plain = RecordFilter { entity_kind: entity_kind.clone(), ..RecordFilter::default() };
+        self.filter == plain && self.after.is_none() && self.order == RecordOrder::default()
+    }
+
+    /// The order of the list. A field that the filter compares has one value, which sorts nothing.
+    pub fn list_order(&self) -> &RecordOrder {
+        match &self.order.field {
+            OrderField::Custom(order)
+                if self.filter.fields.iter().any(|(name, _)| *name == order.name) =>
+            {
+                &RecordOrder::ALL_LISTS
+            }
+            _ => &self.order,
+        }
+    }
+
+    /// The position of a record in the list; `None` for a document that no list shows.
+    pub fn position(&self, meta: &DocumentMeta) -> Option<RecordPosition> {
+        let (_, key, id, name) = list_position(meta)?;
+        Some((self.list_order().value(meta), key, id, name))
+    }
+
+    /// The [`position_key`] of all items of the page and the pages after it that have the filter's
+    /// priority, in the order of all lists.
     pub fn position_keys(&self) -> Range<Vec<u8>> {
-        // The position begins with the priority, so a priority is one range.
-        let priority = self.filter.priority.map(Priority::number);
-        let first = match &self.after {
-            // The next position in the order of bytes.
-            Some(after) => [&ItemPage::position_key(after)[..], b"\0"].concat(),
-            None => Vec::new(),
+        self.filter.position_keys(self.after.as_ref().map(position_key))
+    }
+
+    /// The text by which a document is sorted first; `None` if it is not in the selection.
+    fn sort_value(&self, meta: &DocumentMeta) -> Option<String> {
+        let entity = meta.entity.as_deref().filter(|_| self.kind == DocumentKind::Entity);
+        match &self.selection {
+            RecordSelection::Listed => {
+                rank(meta)?;
+                Some(self.list_order().value(meta))
+            }
+            RecordSelection::WithDiagnostic => meta.diagnostic.as_ref().map(|_| String::new()),
+            RecordSelection::Untagged => {
+                Some(entity.filter(|entity| entity.tags.is_empty())?.kind.clone())
+            }
+            RecordSelection::Spelled(text) => {
+                entity_words(meta).contains(&exact_word(text)).then(String::new)
+            }
+            RecordSelection::Similar(text) => {
+                let prefix = similar_prefix(text)?;
+                entity_words(meta).into_iter().find(|word| word.starts_with(&prefix))
+            }
+        }
+    }
+}
+
+/// The documents that a list is made from. Only [`Self::Listed`] has an order and pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecordSelection {
+    /// The items that have a reference, or the entities.
+    Listed,
+    /// Documents of any kind with a diagnostic, sorted by name.
+    WithDiagnostic,
+    /// Entities without tags, sorted by kind and name.
+    Untagged,
+    /// Entities whose ID or name differs from the text only in its case, sorted by name. The total
+    /// is that of the page.
+    Spelled(String),
+    /// Entities with an ID of which a part begins with the last part of the text, in the order of
+    /// these parts. The total is that of the page.
+    Similar(String),
+}
+
+/// The values of which a page has the number of records, without the condition on the status.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RecordCounts {
+    #[default]
+    Status,
+    /// Of entities.
+    Kind,
+    /// Of entities.
+    Tag,
+    /// The status of items, by their parent.
+    ChildStatus,
+}
+
+/// Conditions that a record must meet all. `None` accepts every value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordFilter {
+    pub status: Option<Status>,
+    pub priority: Option<Priority>,
+    pub requirement_type: Option<RequirementType>,
+    /// The parent must be one of these; an empty set accepts no item.
+    pub parents: Option<BTreeSet<Reference>>,
+    pub entity_kind: Option<String>,
+    /// The status of entities, in lower case.
+    pub entity_status: Option<String>,
+    /// Names of custom fields, and the [`value_key`] of a value that the record must have.
+    pub fields: Vec<(String, String)>,
+    pub details: DetailFilter,
+}
+
+impl RecordFilter {
+    pub fn has_status(&self, meta: &DocumentMeta) -> bool {
+        let entity_status = || meta.entity.as_ref()?.status.as_deref().map(fold_name);
+        (self.status.is_none() || status_of(meta) == self.status)
+            && (self.entity_status.is_none() || entity_status() == self.entity_status)
+    }
+
+    /// All conditions except the status.
+    pub fn matches_any_status(&self, meta: &DocumentMeta) -> bool {
+        let item = meta.item.as_deref();
+        let priority = || item?.priority;
+        let requirement_type = || item?.requirement_type;
+        if self.priority.is_some() && priority() != self.priority
+            || self.requirement_type.is_some() && requirement_type() != self.requirement_type
+        {
+            return false;
+        }
+        let is_child = |parents: &BTreeSet<_>| {
+            item.and_then(|item| item.parent).is_some_and(|parent| parents.contains(&parent))
         };
+        let is_of_kind =
+            |kind: &String| meta.entity.as_ref().is_some_and(|entity| entity.kind == *kind);
+        let has_details = || ListedTexts::of(meta).is_some_and(|one| self.details.matches(&one));
+        let mut fields = self.fields.iter();
+        self.parents.as_ref().is_none_or(is_child)
+            && self.entity_kind.as_ref().is_none_or(is_of_kind)
+            && fields.all(|(name, key)| field_keys(meta, name).any(|one| one == *key))
+            // Most lists need no texts.
+            && (self.details == DetailFilter::default() || has_details())
+    }
+
+    /// The [`position_key`] of all items after a position that have the filter's priority.
+    pub fn position_keys(&self, after: Option<Vec<u8>>) -> Range<Vec<u8>> {
+        // The position begins with the priority, so a priority is one range.
+        let priority = self.priority.map(Priority::number);
+        // The next position in the order of bytes.
+        let first = after.map(|after| [&after[..], b"\0"].concat()).unwrap_or_default();
         let start = first.max(priority.map(|number| vec![number]).unwrap_or_default());
         // No position begins with two such bytes: the second is that of a time far in the future.
         let end = priority.map_or(vec![u8::MAX; 64], |number| vec![number + 1]);
@@ -67,43 +210,22 @@ impl ItemQuery {
     }
 }
 
-/// Conditions that an item must meet all. `None` accepts every value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ItemFilter {
-    pub status: Option<Status>,
-    pub priority: Option<Priority>,
-    pub requirement_type: Option<RequirementType>,
-    /// The parent must be one of these; an empty set accepts no item.
-    pub parents: Option<BTreeSet<Reference>>,
-    pub details: DetailFilter,
-}
-
-impl ItemFilter {
-    pub fn matches(&self, meta: &DocumentMeta) -> bool {
-        self.matches_any_status(meta) && (self.status.is_none() || status_of(meta) == self.status)
-    }
-
-    /// All conditions except the status.
-    fn matches_any_status(&self, meta: &DocumentMeta) -> bool {
-        let Some(item) = &meta.item else { return false };
-        if self.priority.is_some() && item.priority != self.priority
-            || self.requirement_type.is_some() && item.requirement_type != self.requirement_type
-        {
-            return false;
-        }
-        let has_parent = match (&self.parents, item.parent) {
-            (None, _) => true,
-            (Some(parents), Some(parent)) => parents.contains(&parent),
-            (Some(_), None) => false,
-        };
-        let has_details = || self.details.matches(&ListedTexts::of_item(meta, item));
-        // Most lists need no texts.
-        has_parent && (self.details == DetailFilter::default() || has_details())
-    }
-}
-
 fn status_of(meta: &DocumentMeta) -> Option<Status> {
     meta.item.as_ref().and_then(|item| item.status)
+}
+
+/// The custom values of a record as they are written, with the names of their fields.
+pub fn custom_values(_meta: &DocumentMeta) -> impl Iterator<Item = (&str, &str)> {
+    std::iter::empty().take(MAX_LISTED_VALUES)
+}
+
+pub fn value_key(text: &str) -> String {
+    text.to_lowercase()
+}
+
+/// The keys of the values of a custom field. A record is sorted by the first one.
+fn field_keys(meta: &DocumentMeta, name: &str) -> impl Iterator<Item = String> {
+    custom_values(meta).filter(move |(field, _)| *field == name).map(|(_, text)| value_key(text))
 }
 
 /// Conditions on values that no table of a storage has. All texts are compared in lower case.
@@ -126,29 +248,38 @@ pub enum AssigneeFilter {
 }
 
 /// The values of a document that [`DetailFilter`] compares.
-#[derive(Debug, Clone)]
-pub struct ListedTexts<'a> {
-    pub id: Cow<'a, str>,
-    pub title: &'a str,
-    pub assignee: Option<&'a str>,
-    pub tags: &'a [String],
-    pub updated_at: Option<Timestamp>,
+struct ListedTexts<'a> {
+    id: Cow<'a, str>,
+    title: &'a str,
+    assignee: Option<&'a str>,
+    tags: &'a [String],
+    updated_at: Option<Timestamp>,
 }
 
 impl<'a> ListedTexts<'a> {
-    fn of_item(meta: &'a DocumentMeta, item: &'a ItemMeta) -> Self {
-        Self {
+    fn of(meta: &'a DocumentMeta) -> Option<Self> {
+        let Some(item) = meta.item.as_deref() else {
+            let entity = meta.entity.as_deref()?;
+            return Some(Self {
+                id: entity.id.as_str().into(),
+                title: &entity.title,
+                assignee: None,
+                tags: &entity.tags,
+                updated_at: entity.updated_at,
+            });
+        };
+        Some(Self {
             id: item.display_name(&meta.id.name),
             title: &item.title,
             assignee: item.assignee.as_deref(),
             tags: &item.tags,
             updated_at: Some(item.updated_at),
-        }
+        })
     }
 }
 
 impl DetailFilter {
-    pub fn matches(&self, listed: &ListedTexts<'_>) -> bool {
+    fn matches(&self, listed: &ListedTexts<'_>) -> bool {
         if let Some(since) = self.updated_since
             && listed.updated_at.is_none_or(|updated_at| updated_at < since)
         {
@@ -173,14 +304,53 @@ impl DetailFilter {
 }
 
 /// The order of a list.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct ItemOrder {
-    pub field: SortField,
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct RecordOrder {
+    pub field: OrderField,
     pub is_reversed: bool,
 }
 
+/// The value that a list is sorted by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum OrderField {
+    Builtin(SortField),
+    Custom(FieldOrder),
+}
+
+impl Default for OrderField {
+    fn default() -> Self {
+        Self::Builtin(SortField::default())
+    }
+}
+
+/// The order by a custom field: the choices, then other values by their key, then records without
+/// a value. A reversed list reverses the choices and the other values, each in their place. Records
+/// with the same value always have the order of all lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FieldOrder {
+    pub name: String,
+    /// The [`value_key`] of each choice; empty for a field that is not a choice.
+    pub choices: Vec<String>,
+}
+
+impl FieldOrder {
+    /// The first byte of the [`Self::sort_text`] of choices, of other values, and without a value.
+    pub const CLASSES: [char; 3] = ['0', '1', '2'];
+
+    /// Text that sorts like the value with this key.
+    pub fn sort_text(&self, key: Option<&str>) -> String {
+        let [choice, other, none] = Self::CLASSES;
+        let Some(key) = key else { return none.into() };
+        match self.choices.iter().position(|one| one == key) {
+            Some(number) => format!("{choice}{number:05}"),
+            None => format!("{other}{key}"),
+        }
+    }
+}
+
 named_enum! {
-    /// The value that a list is sorted by; items with the same value have the order of all lists.
+    /// A value that every list can be sorted by; records with the same value have the order of all
+    /// lists.
     #[derive(Default, Serialize)]
     SortField {
         /// The order of all lists: by priority, then the oldest first.
@@ -199,36 +369,55 @@ named_enum! {
     }
 }
 
-impl ItemOrder {
-    pub fn compare<P: Ord>(self, position: &P, other: &P) -> Ordering {
-        let ordering = position.cmp(other);
-        if self.is_reversed { ordering.reverse() } else { ordering }
+impl RecordOrder {
+    /// The order of all lists.
+    pub const ALL_LISTS: Self =
+        Self { field: OrderField::Builtin(SortField::Priority), is_reversed: false };
+
+    /// Compares the places of two records: their sort texts, then their positions in the order of
+    /// all lists.
+    pub fn compare<P: Ord>(&self, a: (&str, P), b: (&str, P)) -> Ordering {
+        let reverse = |order: Ordering| if self.is_reversed { order.reverse() } else { order };
+        match self.field {
+            OrderField::Builtin(_) => reverse(a.cmp(&b)),
+            OrderField::Custom(_) => {
+                let class = |text: &str| text.as_bytes().first().copied();
+                let values = class(a.0).cmp(&class(b.0)).then_with(|| reverse(a.0.cmp(b.0)));
+                values.then_with(|| a.1.cmp(&b.1))
+            }
+        }
     }
 
-    /// True if a position is on the pages after another.
-    pub fn is_after<P: Ord>(self, position: &P, other: &P) -> bool {
-        self.compare(position, other).is_gt()
-    }
-
-    /// The position of a listed item; `None` for a document without a reference.
-    pub fn position(self, meta: &DocumentMeta) -> Option<ItemPosition> {
-        let (_, key, name) = ItemPage::position(meta)?;
-        let value = meta.item.as_ref().map(|item| self.field.value(item));
-        Some((value.unwrap_or_default(), key, name))
+    /// The text by which a record is sorted first; empty for the order of all lists.
+    fn value(&self, meta: &DocumentMeta) -> String {
+        match &self.field {
+            OrderField::Builtin(field) => field.value(meta),
+            OrderField::Custom(order) => {
+                order.sort_text(field_keys(meta, &order.name).next().as_deref())
+            }
+        }
     }
 
     /// Removes all but the first candidates, without sorting.
-    fn keep_first(self, found: &mut Vec<Candidate>, count: usize) {
+    fn keep_first(&self, found: &mut Vec<Candidate>, count: usize) {
         if found.len() > count {
-            found.select_nth_unstable_by(count, |a, b| self.compare(&a.place(), &b.place()));
+            found.select_nth_unstable_by(count, |a, b| self.compare(a.place(), b.place()));
             found.truncate(count);
         }
     }
 }
 
 impl SortField {
-    /// The text by which an item is sorted first; empty for the order of all lists.
-    fn value(self, item: &ItemMeta) -> String {
+    fn value(self, meta: &DocumentMeta) -> String {
+        let Some(item) = meta.item.as_deref() else {
+            let Some(entity) = &meta.entity else { return String::new() };
+            return match self {
+                Self::Updated => updated_rank(entity.updated_at),
+                Self::Title => fold_name(&entity.title),
+                Self::Status => entity.status.as_deref().map(fold_name).unwrap_or_default(),
+                Self::Priority | Self::Reference | Self::Assignee => String::new(),
+            };
+        };
         match self {
             Self::Priority => String::new(),
             Self::Updated => updated_rank(Some(item.updated_at)),
@@ -249,62 +438,58 @@ impl SortField {
 }
 
 /// Text that sorts the last change first, and documents without a time last.
-pub fn updated_rank(updated_at: Option<Timestamp>) -> String {
+fn updated_rank(updated_at: Option<Timestamp>) -> String {
     format!("{:016x}", updated_at.map_or(u64::MAX, |time| !(time.0 ^ i64::MIN).cast_unsigned()))
 }
 
-/// An item that a list may show.
+/// The place of a record in a list: the text by which it is sorted first, empty in the order of all
+/// lists; the place of an item in that order, the same for all entities; the ID of an entity, empty
+/// for an item; its document's name.
+pub type RecordPosition = (String, ItemSortKey, String, String);
+
+/// The place in the order of all lists; `None` for a document that no list shows.
+fn rank(meta: &DocumentMeta) -> Option<(ItemSortKey, &str)> {
+    if let Some(item) = &meta.item {
+        return item.reference.map(|_| (backlog::sort_key(item), ""));
+    }
+    let entity = meta.entity.as_deref().filter(|_| meta.id.kind == DocumentKind::Entity)?;
+    Some((ItemSortKey::default(), &entity.id))
+}
+
+/// The position in the order of all lists; `None` for a document that no list shows.
+pub fn list_position(meta: &DocumentMeta) -> Option<RecordPosition> {
+    let (key, id) = rank(meta)?;
+    Some((String::new(), key, id.to_owned(), meta.id.name.clone()))
+}
+
+/// Returns bytes that sort like the position of an item in the order of all lists. The name begins
+/// at [`NAME_OFFSET`].
+pub fn position_key((_, (priority, created, number), _, name): &RecordPosition) -> Vec<u8> {
+    let mut bytes = vec![*priority];
+    // With the sign bit inverted, times before 1970 are the oldest.
+    bytes.extend((created.0 ^ i64::MIN).to_be_bytes());
+    // Items of lists have a number.
+    bytes.extend(number.unwrap_or_default().to_be_bytes());
+    bytes.extend(name.as_bytes());
+    bytes
+}
+
+/// A record that a list may show.
 struct Candidate {
     value: String,
-    key: ItemSortKey,
     meta: Arc<DocumentMeta>,
+    key: ItemSortKey,
 }
 
 impl Candidate {
-    /// `None` for a document without a reference or with other values than the filter's, except
-    /// for the status.
-    fn new(meta: Arc<DocumentMeta>, filter: &ItemFilter) -> Option<Self> {
-        let item = meta.item.as_ref().filter(|item| item.reference.is_some())?;
-        let key = backlog::sort_key(item);
-        filter.matches_any_status(&meta).then_some(Self { value: String::new(), key, meta })
-    }
-
-    fn with_value(self, field: SortField) -> Self {
-        let value = self.meta.item.as_ref().map(|item| field.value(item)).unwrap_or_default();
-        Self { value, ..self }
-    }
-
-    fn place(&self) -> (&String, &ItemSortKey, &String) {
-        (&self.value, &self.key, &self.meta.id.name)
-    }
-
-    fn position(&self) -> ItemPosition {
-        (self.value.clone(), self.key, self.meta.id.name.clone())
+    fn place(&self) -> (&str, (&ItemSortKey, &str, &str)) {
+        let id = rank(&self.meta).map_or("", |(_, id)| id);
+        (&self.value, (&self.key, id, &self.meta.id.name))
     }
 }
-
-/// The place of an item in a list: the value of the [`SortField`], empty for the order of all
-/// lists; its sort key in the order of all lists; its document's name.
-pub type ItemPosition = (String, ItemSortKey, String);
 
 /// Number of items by status, without those that have none.
 pub type StatusCounts = BTreeMap<Status, usize>;
-
-/// Counts the children of a parent among documents that link to it.
-pub(super) fn count_children(sources: &[Arc<DocumentMeta>], parent: Reference) -> StatusCounts {
-    let mut counts = StatusCounts::new();
-    for meta in sources {
-        // A document may only mention the parent, and lists show no item without a reference.
-        if let Some(item) = &meta.item
-            && item.parent == Some(parent)
-            && item.reference.is_some()
-            && let Some(status) = item.status
-        {
-            *counts.entry(status).or_default() += 1;
-        }
-    }
-    counts
-}
 
 /// Work on the children of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -331,37 +516,42 @@ impl ChildProgress {
     }
 }
 
-/// A page of items in the order of the query.
+/// A page of records in the order of the query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ItemPage {
+pub struct RecordPage {
     pub metadata: Vec<Arc<DocumentMeta>>,
-    /// Number of items on all pages.
+    /// Number of records on all pages.
     pub total: usize,
-    /// Number of items that meet all conditions except the status.
     pub by_status: StatusCounts,
-    /// The position of the last item of this page; `None` on the last page.
-    pub next: Option<ItemPosition>,
+    /// By the status of entities, their kind or tag.
+    pub by_text: BTreeMap<String, usize>,
+    pub by_parent: BTreeMap<Reference, StatusCounts>,
+    /// The position of the last record of this page; `None` on the last page.
+    pub next: Option<RecordPosition>,
+    /// Files that look like documents of the kind but are not read.
+    pub unread: Vec<UnreadFile>,
 }
 
-impl ItemPage {
-    /// Selects a page from the metadata of all documents of the query's kind, for storages without
-    /// an index in the order of lists.
-    pub fn select(all: impl IntoIterator<Item = Arc<DocumentMeta>>, query: &ItemQuery) -> Self {
-        let (filter, order) = (&query.filter, query.order);
+impl RecordPage {
+    /// Selects a page from the metadata of all documents of the query's kind, sorted by name, for
+    /// storages without an index in the order of lists.
+    pub fn select(all: impl IntoIterator<Item = Arc<DocumentMeta>>, query: &RecordQuery) -> Self {
+        let (filter, order) = (&query.filter, query.list_order());
         let (mut page, mut found) = (Self::default(), Vec::new());
         for meta in all {
-            let Some(candidate) = Candidate::new(meta, filter) else { continue };
-            let status = status_of(&candidate.meta);
-            if let Some(status) = status {
-                *page.by_status.entry(status).or_default() += 1;
+            if !filter.matches_any_status(&meta) {
+                continue;
             }
-            if filter.status.is_some() && status != filter.status {
+            let Some(value) = query.sort_value(&meta) else { continue };
+            page.count(&meta, query.counts);
+            if !filter.has_status(&meta) {
                 continue;
             }
             page.total += 1;
-            let candidate = candidate.with_value(order.field);
-            let is_listed = query.after.as_ref().is_none_or(|(value, key, name)| {
-                order.is_after(&candidate.place(), &(value, key, name))
+            let key = rank(&meta).map(|(key, _)| key).unwrap_or_default();
+            let candidate = Candidate { value, meta, key };
+            let is_listed = query.after.as_ref().is_none_or(|(value, key, id, name)| {
+                order.compare(candidate.place(), (value, (key, id, name))).is_gt()
             });
             if is_listed {
                 found.push(candidate);
@@ -373,61 +563,50 @@ impl ItemPage {
         }
         // One more, to find out whether there are more.
         order.keep_first(&mut found, query.limit + 1);
-        found.sort_unstable_by(|a, b| order.compare(&a.place(), &b.place()));
+        found.sort_unstable_by(|a, b| order.compare(a.place(), b.place()));
         let has_more = found.len() > query.limit;
         found.truncate(query.limit);
-        page.next = found.last().filter(|_| has_more).map(Candidate::position);
         page.metadata = found.into_iter().map(|candidate| candidate.meta).collect();
-        page
+        page.finish(query, has_more)
     }
 
-    /// The position of a document in the order of all lists; `None` if it is not an item or has no
-    /// reference.
-    pub fn position(meta: &DocumentMeta) -> Option<ItemPosition> {
-        let item = meta.item.as_ref().filter(|item| item.reference.is_some())?;
-        Some((String::new(), backlog::sort_key(item), meta.id.name.clone()))
-    }
-
-    /// Returns bytes that sort like the position in the order of all lists. The name begins at
-    /// [`NAME_OFFSET`].
-    pub fn position_key((_, (priority, created, number), name): &ItemPosition) -> Vec<u8> {
-        let mut bytes = vec![*priority];
-        // With the sign bit inverted, times before 1970 are the oldest.
-        bytes.extend((created.0 ^ i64::MIN).to_be_bytes());
-        // Items of lists have a number.
-        bytes.extend(number.unwrap_or_default().to_be_bytes());
-        bytes.extend(name.as_bytes());
-        bytes
-    }
-}
-
-/// The documents of one kind that have a problem.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DiagnosticList {
-    /// Documents with a diagnostic, sorted by name: the first ones.
-    pub metadata: Vec<Arc<DocumentMeta>>,
-    /// Number of documents with a diagnostic.
-    pub total: usize,
-    /// Files that look like documents of the kind but are not read.
-    pub unread: Vec<UnreadFile>,
-}
-
-impl DiagnosticList {
-    /// Selects from the metadata of all documents of a kind, sorted by name.
-    pub fn select(
-        all: impl IntoIterator<Item = Arc<DocumentMeta>>,
-        limit: usize,
-        unread: Vec<UnreadFile>,
-    ) -> Self {
-        let (mut metadata, mut total) = (Vec::new(), 0);
-        for meta in all {
-            if meta.diagnostic.is_some() {
-                total += 1;
-                if metadata.len() < limit {
-                    metadata.push(meta);
-                }
+    /// Completes the page of the query's records.
+    pub fn finish(mut self, query: &RecordQuery, has_more: bool) -> Self {
+        match query.selection {
+            RecordSelection::Listed => {
+                let last = self.metadata.last().filter(|_| has_more);
+                self.next = last.and_then(|last| query.position(last));
+            }
+            RecordSelection::WithDiagnostic | RecordSelection::Untagged => {}
+            RecordSelection::Spelled(_) | RecordSelection::Similar(_) => {
+                self.total = self.metadata.len();
             }
         }
-        Self { metadata, total, unread }
+        self
+    }
+
+    fn count(&mut self, meta: &DocumentMeta, counts: RecordCounts) {
+        let entity = meta.entity.as_deref();
+        let texts = match counts {
+            RecordCounts::Status => {
+                if let Some(status) = status_of(meta) {
+                    *self.by_status.entry(status).or_default() += 1;
+                }
+                entity.and_then(|entity| entity.status.as_ref()).map(std::slice::from_ref)
+            }
+            RecordCounts::Kind => entity.map(|entity| std::slice::from_ref(&entity.kind)),
+            RecordCounts::Tag => entity.map(|entity| &*entity.tags),
+            RecordCounts::ChildStatus => {
+                let parent = meta.item.as_ref().and_then(|item| item.parent);
+                if let (Some(parent), Some(status)) = (parent, status_of(meta)) {
+                    let by_status = self.by_parent.entry(parent).or_default();
+                    *by_status.entry(status).or_default() += 1;
+                }
+                None
+            }
+        };
+        for text in texts.unwrap_or_default() {
+            *self.by_text.entry(text.clone()).or_default() += 1;
+        }
     }
 }
