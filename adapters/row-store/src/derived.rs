@@ -12,9 +12,10 @@ use reqlore_domain::knowledge::Entity;
 use reqlore_domain::knowledge::entity_words::entity_words;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::record_list::{
-    RecordPosition, custom_values, list_position, position_key, value_key,
+    RecordPosition, custom_values, list_position, position_key,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::values::value_key;
 use reqlore_domain::sections::mentions::MentionSource;
 
 use crate::error::damaged;

@@ -20,7 +20,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
+use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
 use crate::{ApplicationPorts, ToolContext};
 pub use word_diff::word_diff;
 

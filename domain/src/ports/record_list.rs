@@ -14,6 +14,8 @@ use crate::bounded_types::named_enum;
 use crate::document::{DocumentKind, DocumentMeta};
 use crate::knowledge::entity_words::{entity_words, exact_word, similar_prefix};
 use crate::name_form::fold_name;
+use crate::records::schema::StatusCategory;
+use crate::records::values::{CustomValues, value_key};
 use crate::timestamp::Timestamp;
 
 /// Maximum number of records or documents in one page.
@@ -215,12 +217,12 @@ fn status_of(meta: &DocumentMeta) -> Option<Status> {
 }
 
 /// The custom values of a record as they are written, with the names of their fields.
-pub fn custom_values(_meta: &DocumentMeta) -> impl Iterator<Item = (&str, &str)> {
-    std::iter::empty().take(MAX_LISTED_VALUES)
-}
-
-pub fn value_key(text: &str) -> String {
-    text.to_lowercase()
+pub fn custom_values(meta: &DocumentMeta) -> impl Iterator<Item = (&str, &str)> {
+    let of_item = meta.item.as_ref().map(|item| &item.custom);
+    let custom = of_item.or(meta.entity.as_ref().map(|entity| &entity.custom));
+    let values = custom.into_iter().flat_map(CustomValues::iter);
+    let values = values.flat_map(|(name, texts)| texts.iter().map(move |text| (name, &**text)));
+    values.take(MAX_LISTED_VALUES)
 }
 
 /// The keys of the values of a custom field. A record is sorted by the first one.
@@ -494,21 +496,24 @@ pub type StatusCounts = BTreeMap<Status, usize>;
 /// Work on the children of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildProgress {
-    /// Number of children that are done or active.
+    /// Number of children that are done.
     pub done: usize,
-    /// Number of children, without those that are cancelled or obsolete.
+    /// Number of children, without those that are dropped.
     pub total: usize,
 }
 
 impl ChildProgress {
     /// `None` without children.
-    pub fn of_counts(counts: &StatusCounts) -> Option<Self> {
+    pub fn of_counts(
+        counts: &StatusCounts,
+        category: impl Fn(Status) -> StatusCategory,
+    ) -> Option<Self> {
         let mut progress = Self { done: 0, total: 0 };
         for (status, number) in counts {
-            match status {
-                Status::Done | Status::Active => progress.done += number,
-                Status::Backlog | Status::Draft | Status::InProgress => {}
-                Status::Cancelled | Status::Obsolete => continue,
+            match category(*status) {
+                StatusCategory::Done => progress.done += number,
+                StatusCategory::Open | StatusCategory::Active => {}
+                StatusCategory::Dropped => continue,
             }
             progress.total += number;
         }

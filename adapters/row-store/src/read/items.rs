@@ -353,7 +353,7 @@ impl ItemReader<'_> {
 }
 
 fn count_status(counts: &mut StatusCounts, name: &str, number: usize) {
-    if let Some(status) = Status::ALL.into_iter().find(|one| one.name() == name) {
+    if let Some(status) = Status::parse(name) {
         *counts.entry(status).or_default() += number;
     }
 }
