@@ -12,7 +12,7 @@ use reqlore_domain::ports::documents::{ReadCall, StoreResult};
 use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
 use reqlore_row_store::row::{RowKey, RowQuery, TableRow};
 use reqlore_row_store::tables::{
-    BODIES, ITEM_FIELDS, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, LINKS, PROJECTS, Table,
+    BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, ITEM_FIELDS, LINKS, PROJECTS, Table,
 };
 use tokio::task_local;
 

@@ -139,7 +139,8 @@ pub enum RecordSelection {
     Similar(String),
 }
 
-/// The values of which a page has the number of records, without the condition on the status.
+/// The values of which a page of [`RecordSelection::Listed`] has the number of records, without the
+/// condition on the status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordCounts {
     #[default]
@@ -479,14 +480,14 @@ pub fn position_key((_, (priority, created, number), _, name): &RecordPosition) 
 /// A record that a list may show.
 struct Candidate {
     value: String,
-    meta: Arc<DocumentMeta>,
     key: ItemSortKey,
+    id: String,
+    meta: Arc<DocumentMeta>,
 }
 
 impl Candidate {
     fn place(&self) -> (&str, (&ItemSortKey, &str, &str)) {
-        let id = rank(&self.meta).map_or("", |(_, id)| id);
-        (&self.value, (&self.key, id, &self.meta.id.name))
+        (&self.value, (&self.key, &self.id, &self.meta.id.name))
     }
 }
 
@@ -548,13 +549,17 @@ impl RecordPage {
                 continue;
             }
             let Some(value) = query.sort_value(&meta) else { continue };
-            page.count(&meta, query.counts);
+            if query.selection == RecordSelection::Listed {
+                page.count(&meta, query.counts);
+            }
             if !filter.has_status(&meta) {
                 continue;
             }
             page.total += 1;
-            let key = rank(&meta).map(|(key, _)| key).unwrap_or_default();
-            let candidate = Candidate { value, meta, key };
+            // Other selections are sorted by name.
+            let rank = rank(&meta).filter(|_| query.selection == RecordSelection::Listed);
+            let (key, id) = rank.map(|(key, id)| (key, id.to_owned())).unwrap_or_default();
+            let candidate = Candidate { value, key, id, meta };
             let is_listed = query.after.as_ref().is_none_or(|(value, key, id, name)| {
                 order.compare(candidate.place(), (value, (key, id, name))).is_gt()
             });

@@ -94,7 +94,8 @@ fn lists_that_differ_from_the_documents_are_damage() {
         let last = table.columns.len() - 1;
         let other = match table.columns[last].kind {
             ColumnType::Integer => Value::Integer(7),
-            _ => Value::Text("other"),
+            ColumnType::Binary => Value::Binary(b"other"),
+            ColumnType::Text => Value::Text("other"),
         };
         let changes: [&dyn Fn(TableRow) -> RowChange; 3] = [
             &|row| RowChange::Delete { key: row.prefix(table.key_width), before: Some(row) },

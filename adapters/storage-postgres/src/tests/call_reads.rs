@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use reqlore_contract::Storage;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentFilter, Refresh, StoreResult};
+use reqlore_domain::ports::record_list::{RecordQuery, RecordSelection};
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::{Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
@@ -65,7 +66,9 @@ async fn read_as_tool(storage: &Storage) {
     let targets = vec!["REQ-001".to_owned()];
     let links = BacklinkQuery { kinds: vec![DocumentKind::Section], targets };
     assert_eq!(store.backlinks(project, &links).await.unwrap()[0].len(), 1);
-    store.diagnostics(project, DocumentKind::Section, 10).await.unwrap();
+    let selection = RecordSelection::WithDiagnostic;
+    let diagnostics = RecordQuery::select(DocumentKind::Section, selection, 10);
+    store.list(project, &diagnostics).await.unwrap();
     store.find(project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
     // Of another port: it does not end the state that the call has seen.
     store.identity_epoch().await.unwrap();

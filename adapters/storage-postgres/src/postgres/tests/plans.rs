@@ -8,7 +8,9 @@ use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::change_page::ChangePage;
 use reqlore_domain::ports::documents::{DocumentRepository as _, Refresh, StoreResult};
-use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::record_list::{
+    FieldOrder, OrderField, RecordCounts, RecordOrder, RecordQuery,
+};
 use reqlore_domain::project_key::ProjectKey;
 use tokio_postgres::SimpleQueryMessage;
 
@@ -109,15 +111,16 @@ async fn read_by_indexes(store: &RowStore) {
     let parent = Reference { kind: ItemKind::UserStory, number: 7 };
     let words = ["REQ-001".to_owned(), "REQ-002".to_owned()];
     store.lookup(&project, DocumentKind::Item(kind), &words).await.unwrap();
-    let all = ItemQuery::of_kind(kind, 50);
-    store.items(&project, &all).await.unwrap();
+    let all = RecordQuery::of_items(kind, 50);
+    store.list(&project, &all).await.unwrap();
     let mut of_group = all.clone();
     of_group.filter.status = Some(Status::Draft);
-    store.items(&project, &of_group).await.unwrap();
+    store.list(&project, &of_group).await.unwrap();
     let mut of_parents = all;
     of_parents.filter.parents = Some(BTreeSet::from([parent, Reference { number: 8, ..parent }]));
-    store.items(&project, &of_parents).await.unwrap();
-    store.child_statuses(&project, kind, &[parent]).await.unwrap();
+    store.list(&project, &of_parents).await.unwrap();
+    let children = RecordQuery { filter: of_parents.filter, ..RecordQuery::of_items(kind, 0) };
+    store.list(&project, &children.count_by(RecordCounts::ChildStatus)).await.unwrap();
     let newest = store.changes_since(&project, None, 9, Refresh::Full).await.unwrap();
     let ChangePage::Reset { position } = newest else { panic!("{newest:?}") };
     store.changes_since(&project, Some(position), 9, Refresh::Full).await.unwrap();
