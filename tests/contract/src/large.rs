@@ -227,8 +227,10 @@ async fn read_lists(s: &Storage, check: &mut impl FnMut(&str)) {
     }
     select(RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind)).await;
     check("entity kinds");
-    for selection in [RecordSelection::Spelled, RecordSelection::Similar] {
-        let selection = selection("ideas/77".to_owned());
+    for selection in [
+        RecordSelection::Spelled("Ideas/77".to_owned()),
+        RecordSelection::Similar("x-1000".to_owned()),
+    ] {
         let similar = RecordQuery::select(DocumentKind::Entity, selection, 1);
         assert_eq!(select(similar).await.metadata.len(), 1);
         check("similar entities");

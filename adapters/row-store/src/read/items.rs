@@ -128,6 +128,7 @@ pub(crate) async fn list(
     if query.limit == 0 {
         return Ok(Some(page));
     }
+    let whole = filter.position_keys(None);
     let places = match (&order.field, base) {
         _ if is_default => {
             let mut rows = results.next().unwrap_or_default();
@@ -144,11 +145,11 @@ pub(crate) async fn list(
             reader.places(&rows, |_| true)?
         }
         (OrderField::Custom(_), Some(_)) if page.total <= MAX_SORTED_ROWS => {
-            let rows = read_one(source, reader.all_query(base, &groups)).await?;
+            let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
             reader.places(&rows, |row| row.is_listed(filter))?
         }
         (_, None) if page.total <= MAX_SORTED_DOCUMENTS => {
-            let rows = read_one(source, reader.all_query(base, &groups)).await?;
+            let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
             let RecordPage { metadata, next, .. } = RecordPage::select(decode_metas(&rows)?, query);
             return Ok(Some(RecordPage { metadata, next, ..page }));
         }
@@ -225,13 +226,6 @@ impl ItemReader<'_> {
         groups.sort_unstable();
         groups.dedup();
         Ok(groups)
-    }
-
-    /// All rows of groups.
-    fn all_query(&self, base: Base<'_>, groups: &[TableRow]) -> RowQuery {
-        let (table, columns, key) = self.group_columns(base);
-        let tuple = |group: &TableRow| key.with(&group.values().collect::<Vec<_>>());
-        RowQuery::any_of(table, columns, groups.iter().map(tuple).collect())
     }
 
     fn group_columns(&self, base: Base<'_>) -> (&'static Table, &'static [&'static str], RowKey) {
