@@ -51,6 +51,24 @@ const SLOT_DISTANCE: u64 = 4096;
 const MAX_READS: usize = 3;
 
 impl CommitCounter {
+    /// Compares the counter of a database with that of its side file, which messages name. Returns
+    /// why the database may lack commits.
+    pub fn find_loss(self, recorded: Option<Self>, file: &str) -> Option<String> {
+        let Self { database_id, commits } = self;
+        match recorded {
+            None => Some(format!("its {file} is missing or damaged, so commits may be missing")),
+            Some(recorded) if recorded.database_id != database_id => {
+                Some(format!("its {file} belongs to another database, so commits may be missing"))
+            }
+            Some(Self { commits: recorded, .. }) => (commits < recorded).then(|| {
+                format!(
+                    "it lacks changes that were acknowledged: it has {commits} of {recorded} \
+                     commits"
+                )
+            }),
+        }
+    }
+
     /// `None` if the file is missing or damaged. Never follows a symbolic link.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         Ok(Self::read_with_numbers(path)?.map(|(counter, _)| counter))

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::error::damaged;
-use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow, Value};
+use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow};
 use reqlore_row_store::tables::{TABLES, Table};
 
 use crate::OrderedTree;
@@ -63,20 +63,14 @@ pub fn find_damaged_rows(tree: &impl OrderedTree, limit: usize) -> StoreResult<V
 /// Names a row by its key, for a report.
 fn name_row(table: Option<&Table>, key: &[u8]) -> String {
     let Some(table) = table else { return "a row of no table".to_owned() };
-    let (mut buffer, mut words) = (RowBuffer::default(), vec!["row".to_owned()]);
+    let mut buffer = RowBuffer::default();
     let mut rest = key.get(TREE_BYTES..).unwrap_or_default();
-    while let Some((value, next)) = split_value(rest) {
+    while let Some((value, next)) = split_value(rest)
+        && decode_value(value, &mut buffer).is_some()
+    {
         rest = next;
-        if decode_value(value, &mut buffer).is_none() {
-            break;
-        }
-        words.push(match buffer.take().value(0) {
-            Value::Integer(number) => number.to_string(),
-            Value::Text(text) => format!("{:.100}", text.escape_debug()),
-            _ => "?".to_owned(),
-        });
     }
-    format!("{} of table {}", words.join(" "), table.name)
+    table.name_row(&buffer.take())
 }
 
 struct RowReader<'t, T> {
@@ -144,7 +138,7 @@ impl<T: OrderedTree> RowReader<'_, T> {
             let row = if plan.tree == 0 {
                 self.decode(table, key.borrow(), value.borrow())?
             } else {
-                let damaged = || damaged(&format!("an index of table {}", table.name));
+                let damaged = || table.damaged_index();
                 let key = row_key(table, &plan.columns, key.borrow()).ok_or_else(damaged)?;
                 let value = tree.get(&key)?.ok_or_else(damaged)?;
                 self.decode(table, &key, value.borrow())?

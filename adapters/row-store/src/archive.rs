@@ -330,9 +330,12 @@ impl RecordReader for SnapshotReader {
         if self.has_failed {
             return Err(StoreError::Internal("the copy was continued after an error".to_owned()));
         }
-        let records = self.next_records().await;
+        let records = match self.damage.missing_rows_error() {
+            Some(error) if self.check.is_none() => Err(error),
+            _ => self.next_records().await,
+        };
         self.has_failed = records.is_err();
-        records.map_err(|error| self.damage.note(error))
+        records.map_err(|error| self.damage.record(error))
     }
 }
 

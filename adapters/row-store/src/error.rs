@@ -29,6 +29,13 @@ pub fn damaged(object: &str) -> StoreError {
     StoreError::Unreadable { place: DATABASE_LABEL.to_owned(), reason }
 }
 
+/// Damage that may hide rows, such as that of an index.
+pub fn damaged_structure(object: &str) -> StoreError {
+    damaged(&format!("{STRUCTURE}{object}"))
+}
+
+pub(crate) const STRUCTURE: &str = "its structure: ";
+
 /// The object of an error of [`damaged`].
 pub fn damaged_object(error: &StoreError) -> Option<&str> {
     match error {

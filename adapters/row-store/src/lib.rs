@@ -43,10 +43,11 @@ use reqlore_group_commit::{GroupWriter, run_alone};
 
 use counters::WriterCounters;
 use damage::KnownDamage;
-use database::Database;
+use database::{Database, RowSource};
 pub use derived::{LIST_TABLES, METADATA_FORMAT};
 use read::{changes, documents, entities, history, items, team};
 pub use records::StoreRow;
+use row::{RowQuery, TableRow};
 use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
 
 /// An open database. Clones share it.
@@ -127,7 +128,7 @@ impl RowStore {
                 run_alone(&mut *engine, &plan, |engine| engine.run_job(&mut work))
             }
         };
-        self.noted(outcome)
+        self.recorded(outcome)
     }
 
     async fn write<T: Send + 'static>(
@@ -138,8 +139,21 @@ impl RowStore {
     }
 
     /// Records damage that rows show.
-    fn noted<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
-        outcome.map_err(|error| self.damage.note(error))
+    fn recorded<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
+        outcome.map_err(|error| self.damage.record(error))
+    }
+}
+
+/// After damage that may hide rows, a read that misses some fails.
+#[async_trait]
+impl RowSource for RowStore {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+        let Some(error) = self.damage.missing_rows_error() else {
+            return self.database.read(queries).await;
+        };
+        let results = self.database.read(queries.clone()).await?;
+        let mut answers = queries.iter().zip(&results);
+        if answers.all(|(query, rows)| query.is_complete(rows)) { Ok(results) } else { Err(error) }
     }
 }
 
@@ -156,7 +170,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        self.noted(documents::documents(&*self.database, project, ids).await)
+        self.recorded(documents::documents(self, project, ids).await)
     }
 
     async fn versions(
@@ -164,7 +178,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        self.noted(documents::versions(&*self.database, project, ids).await)
+        self.recorded(documents::versions(self, project, ids).await)
     }
 
     async fn find(
@@ -172,17 +186,17 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        self.noted(documents::metadata_page(&*self.database, project, filter).await)
+        self.recorded(documents::metadata_page(self, project, filter).await)
     }
 
     async fn list(&self, project: &ProjectKey, query: &RecordQuery) -> StoreResult<RecordPage> {
         let page = match (&query.selection, query.kind) {
             (RecordSelection::Listed, DocumentKind::Item(_)) => {
-                items::list(&*self.database, project, query).await
+                items::list(self, project, query).await
             }
-            _ => entities::list(&*self.database, project, query).await,
+            _ => entities::list(self, project, query).await,
         };
-        match self.noted(page)? {
+        match self.recorded(page)? {
             Some(page) => Ok(page),
             None => scan_records(self, project, query).await,
         }
@@ -194,7 +208,7 @@ impl DocumentRepository for RowStore {
         kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        self.noted(documents::lookup(&*self.database, project, kind, words).await)
+        self.recorded(documents::lookup(self, project, kind, words).await)
     }
 
     async fn backlinks(
@@ -202,7 +216,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        self.noted(documents::backlinks(&*self.database, project, links).await)
+        self.recorded(documents::backlinks(self, project, links).await)
     }
 
     async fn commit(
@@ -222,7 +236,7 @@ impl DocumentRepository for RowStore {
         limit: usize,
         _: Refresh,
     ) -> StoreResult<ChangePage> {
-        self.noted(changes::changes_since(&*self.database, project, since, limit).await)
+        self.recorded(changes::changes_since(self, project, since, limit).await)
     }
 }
 
@@ -235,7 +249,7 @@ impl DocumentHistory for RowStore {
         query: &HistoryQuery,
     ) -> StoreResult<HistoryPage> {
         let before = query.before_number()?;
-        self.noted(history::history_page(&*self.database, project, id, before, query.limit).await)
+        self.recorded(history::history_page(self, project, id, before, query.limit).await)
     }
 
     async fn document_at(
@@ -244,7 +258,7 @@ impl DocumentHistory for RowStore {
         id: &DocumentId,
         version: Version,
     ) -> StoreResult<Option<Document>> {
-        self.noted(history::document_at(&*self.database, project, id, version).await)
+        self.recorded(history::document_at(self, project, id, version).await)
     }
 
     async fn recent_changes(
@@ -253,7 +267,7 @@ impl DocumentHistory for RowStore {
         since: Timestamp,
         limit: usize,
     ) -> StoreResult<Vec<RecentChange>> {
-        self.noted(history::recent_changes(&*self.database, project, since, limit).await)
+        self.recorded(history::recent_changes(self, project, since, limit).await)
     }
 
     async fn purge_history(
@@ -280,19 +294,19 @@ impl DocumentHistory for RowStore {
 #[async_trait]
 impl IdentityRepository for RowStore {
     async fn list_users(&self) -> StoreResult<Vec<User>> {
-        self.noted(team::users(&*self.database).await)
+        self.recorded(team::users(self).await)
     }
 
     async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
-        self.noted(team::tokens(&*self.database).await)
+        self.recorded(team::tokens(self).await)
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        self.noted(team::token_owner(&*self.database, id).await)
+        self.recorded(team::token_owner(self, id).await)
     }
 
     async fn identity_epoch(&self) -> StoreResult<u64> {
-        let row = self.noted(changes::store_row(&*self.database).await)?;
+        let row = self.recorded(changes::store_row(self).await)?;
         // Read on every request, so an import or update by another server is noticed here.
         row.check_usable()?;
         Ok(row.epoch.cast_unsigned())
@@ -325,11 +339,11 @@ impl AuditLog for RowStore {
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        self.noted(team::audit_rows(&*self.database, from, limit).await)
+        self.recorded(team::audit_rows(self, from, limit).await)
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        let row = self.noted(changes::store_row(&*self.database).await);
+        let row = self.recorded(changes::store_row(self).await);
         Ok(row?.newest_audit)
     }
 
@@ -341,7 +355,7 @@ impl AuditLog for RowStore {
 #[async_trait]
 impl IdempotencyStore for RowStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
-        self.noted(team::find_record(&*self.database, key).await)
+        self.recorded(team::find_record(self, key).await)
     }
 
     async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {

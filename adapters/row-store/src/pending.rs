@@ -86,15 +86,15 @@ impl RowStore {
 
     /// The intents of all projects, in the order of their commits.
     pub async fn pending_commits(&self) -> StoreResult<Vec<PendingCommit>> {
-        let rows = self.noted(read_one(&*self.database, all_pending()).await)?;
+        let rows = self.recorded(read_one(self, all_pending()).await)?;
         decode_all(&rows)
     }
 
     /// Returns the record of a key, unless its commit is pending.
     pub async fn confirmed_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let record = RowQuery::keys(&IDEMPOTENCY, vec![TableRow::of(&[key.into()])]);
-        let results = read_all(&*self.database, vec![all_pending(), record]).await;
-        let results = self.noted(results)?;
+        let results = read_all(self, vec![all_pending(), record]).await;
+        let results = self.recorded(results)?;
         let Some(row) = results[1].first() else { return Ok(None) };
         let is_confirmed = !is_pending(&decode_all(&results[0])?, key);
         is_confirmed.then(|| decode_record(row)).transpose()
@@ -197,11 +197,7 @@ impl GroupWriterEngine {
                               a moment. Nothing was written.";
                 return Err(StoreError::Busy { reason: reason.to_owned() });
             }
-            let used = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[key.into()]))?;
-            let used = used.as_ref().map(decode_record).transpose()?;
-            if let Some(used) = used.filter(|used| used.is_valid_at(now)) {
-                return Err(StoreError::Repeated(Box::new(used)));
-            }
+            self.check_unused(key, now)?;
             self.transaction.put(&IDEMPOTENCY, encode_record(key, record)?);
         }
         let mut audit_number = None;

@@ -3,11 +3,13 @@
 //! Databases with SQL add a column `checksum`, see [`Table::checksum`].
 
 use std::cmp::Ordering;
+use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 
 use ColumnType::{Binary, Integer, Text};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
+use crate::error::damaged_structure;
 use crate::row::{TableRow, Value};
 
 /// A table and its columns.
@@ -129,6 +131,24 @@ impl Table {
     /// The error for values of other columns.
     pub fn mismatch(&self) -> StoreError {
         StoreError::Internal(format!("table {}: values do not fit its columns", self.name))
+    }
+
+    /// The error for an index that leads to no row, or to a wrong one.
+    pub fn damaged_index(&self) -> StoreError {
+        damaged_structure(&format!("an index of table {}", self.name))
+    }
+
+    /// Names a row by its key, for a report.
+    pub fn name_row(&self, row: &TableRow) -> String {
+        let mut name = "row".to_owned();
+        for value in row.values().take(self.key_width) {
+            let _ = match value {
+                Value::Integer(number) => write!(name, " {number}"),
+                Value::Text(text) => write!(name, " {:.100}", text.escape_debug().to_string()),
+                Value::Null | Value::Binary(_) => write!(name, " ?"),
+            };
+        }
+        format!("{name} of table {}", self.name)
     }
 
     /// The position of a column in a row.

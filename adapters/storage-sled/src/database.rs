@@ -172,7 +172,7 @@ impl OpenDatabase {
             damages.extend((!is_complete).then(|| INCOMPLETE.to_owned()));
         }
         if let Some(first) = damages.first() {
-            self.damage.report(first);
+            self.damage.report(first, first == INCOMPLETE);
         }
         Ok(damages)
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_row_store::error::{DATABASE_LABEL, damaged, damaged_object};
+use reqlore_row_store::error::{DATABASE_LABEL, damaged_object, damaged_structure};
 
 /// The next step after damage.
 pub(crate) const RESTORE_HINT: &str =
@@ -19,7 +19,7 @@ pub(crate) const PUT_BACK_HINT: &str =
 pub(crate) fn catch_sled_panic<T>(work: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result,
-        Err(_) => Err(damaged("sled panicked")),
+        Err(_) => Err(damaged_structure("sled panicked")),
     }
 }
 
@@ -34,7 +34,9 @@ pub(crate) fn from_sled(error: sled::Error) -> StoreError {
             }
         }
         sled::Error::Io(error) => database_unavailable("the disk failed", Some(error)),
-        other => damaged(&other.to_string()),
+        // Its text has an offset in sled's notation.
+        sled::Error::Corruption { .. } => damaged_structure("a part of its log"),
+        other => damaged_structure(&other.to_string()),
     }
 }
 

@@ -27,11 +27,10 @@ use sled::{IVec, Tree};
 use crate::commit_state::{CommitState, STATE_KEY, Totals};
 use crate::database::{OpenDatabase, SledTree, lock};
 use crate::error::{
-    RESTORE_HINT, catch_sled_panic, damaged_folder, database_unavailable, folder_error,
-    folder_refused, from_sled, name_folder,
+    PUT_BACK_HINT, RESTORE_HINT, catch_sled_panic, damaged_folder, database_unavailable,
+    folder_error, folder_refused, from_sled, name_folder,
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
-use crate::loss::{CommitLoss, find_loss};
 
 /// Size of sled's page cache. The operating system caches the file too, so a larger cache would
 /// only use memory.
@@ -48,6 +47,7 @@ const TREE_NAME: &str = "meta";
 pub(crate) const FORMAT: u32 = 500 + DocumentMeta::FORMAT;
 /// Key of the [`FORMAT`]: digits without a checksum, in every version.
 pub(crate) const FORMAT_KEY: &[u8] = b"schema";
+const COUNTER_FILE: &str = "file acknowledged";
 /// The damage that only the totals show.
 pub(crate) const INCOMPLETE: &str = "rows are missing or changed";
 const ALREADY_OPEN: &str =
@@ -64,7 +64,10 @@ pub(crate) fn open_database(
     let OpenedDatabase { database, is_new, state, loss } =
         open_unchecked(folder, sync, copy_timeout, false)?;
     if let Some(loss) = loss {
-        return Err(loss.into_error(folder));
+        let reason = format!(
+            "{loss}; {PUT_BACK_HINT}, or accept the loss with `reqlore check --accept-loss`"
+        );
+        return Err(folder_refused(folder, &reason));
     }
     catch_sled_panic(|| database.initialize(folder, is_new, state.is_unfinished, &created))
         .map_err(|error| name_folder(folder, error))?;
@@ -78,7 +81,8 @@ pub(crate) struct OpenedDatabase {
     pub(crate) database: OpenDatabase,
     is_new: bool,
     pub(crate) state: FolderState,
-    pub(crate) loss: Option<CommitLoss>,
+    /// Why it may lack commits.
+    pub(crate) loss: Option<String>,
 }
 
 /// Opens the files in a folder and checks all rows. The commit counter may be missing if
@@ -241,7 +245,7 @@ impl OpenDatabase {
         &mut self,
         totals: Totals,
         folder: FolderState,
-    ) -> StoreResult<(bool, Option<CommitLoss>)> {
+    ) -> StoreResult<(bool, Option<String>)> {
         let tree = &self.tree().0;
         let is_new = tree.get(FORMAT_KEY).map_err(from_sled)?.is_none();
         let state = match tree.get(STATE_KEY).map_err(from_sled)? {
@@ -253,7 +257,10 @@ impl OpenDatabase {
         if !is_new && state.totals != totals {
             return Err(damaged(INCOMPLETE));
         }
-        let loss = find_loss(state.counter(), folder);
+        let loss = match folder.counter {
+            None if folder.is_unfinished => None,
+            counter => state.counter().find_loss(counter.map(|(counter, _)| counter), COUNTER_FILE),
+        };
         if is_new && loss.is_none() && !folder.is_unfinished {
             return Err(damaged("it has no format"));
         }

@@ -197,7 +197,7 @@ impl ReadPool {
         // Also for reads: a deleted file would be read as if nothing had happened.
         connector.file.check_identity()?;
         let connection = self.take_connection(may_wait);
-        let connection = connection.map_err(|error| damage.note(error))?;
+        let connection = connection.map_err(|error| damage.record(error))?;
         let rows = match read_one_state(&connection, queries, max_rows) {
             Ok(rows) => rows,
             // The connection is dropped after an error.
@@ -205,10 +205,10 @@ impl ReadPool {
             Err(error) => {
                 // Explains the error better than SQLite's own message.
                 let format = connector.file.schema.format.check(&connection, DATABASE_NAME);
-                format.map_err(|error| damage.note(error))?;
-                let reason = damage.note(error);
+                format.map_err(|error| damage.record(error))?;
+                let reason = damage.record(error);
                 let schema = check_objects(&connector.file, &connection);
-                return Err(schema.map_err(|error| damage.note(error)).err().unwrap_or(reason));
+                return Err(schema.map_err(|error| damage.record(error)).err().unwrap_or(reason));
             }
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,6 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::damage::KnownDamage;
 use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
-use reqlore_row_store::tables::BODIES;
 use rusqlite::Connection;
 
 use crate::connection::{ConnectionUse, OpenFiles, ReadPool, run_blocking};
@@ -71,10 +70,7 @@ impl SqliteDatabase {
 fn needed_stage(queries: &[RowQuery], results: &[Vec<TableRow>]) -> Option<CheckStage> {
     let mut needed = None;
     for (query, rows) in queries.iter().zip(results) {
-        let is_key = query.columns.len() == query.table.key_width;
-        let is_complete = is_key && rows.len() >= query.tuples.len();
-        // A missing part of a text fails its comparison with the version.
-        if !is_complete && *query.table != BODIES {
+        if !query.is_complete(rows) {
             needed = needed.max(Some(stage_of(query.table)));
         }
     }
@@ -111,7 +107,7 @@ impl Database for SqliteDatabase {
                 connection.query_one("SELECT count(*) FROM store", [], |_| Ok(()))?;
                 Ok(connection)
             };
-            begin().map_err(|error: rusqlite::Error| damage.note(error.into()))
+            begin().map_err(|error: rusqlite::Error| damage.record(error.into()))
         });
         let connection = Mutex::new(Some(connection.await?));
         Ok(Box::new(SqliteSnapshot { connection, files: Arc::clone(&self.files) }))
@@ -186,7 +182,7 @@ impl RowSource for SqliteSnapshot {
         let files = Arc::clone(&self.files);
         let read = run_blocking(move || {
             let rows = rows::select(&connection, &queries, usize::MAX);
-            let rows = rows.map_err(|error| files.damage.note(error))?;
+            let rows = rows.map_err(|error| files.damage.record(error))?;
             Ok::<_, QueryError>((connection, rows.unwrap_or_default()))
         });
         let (connection, rows) = read.await?;

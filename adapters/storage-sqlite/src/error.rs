@@ -52,6 +52,14 @@ impl QueryError {
         }
     }
 
+    /// True if SQLite found the structure of the file damaged, so that rows may be hidden.
+    pub(crate) fn is_structural(&self) -> bool {
+        use ErrorCode::{DatabaseCorrupt, NotADatabase};
+        let Self::Sql(error) = self else { return false };
+        // The second one is a damaged header of the file that this process opened.
+        matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+    }
+
     /// Converts to the port's error. `place` names the database in the message.
     pub(crate) fn into_store_error(self, place: &str) -> StoreError {
         match self {

@@ -33,8 +33,8 @@ use database_file::DatabaseFile;
 pub use error::RESTORE_HINT;
 use error::{QueryError, io_error, refused};
 use integrity_check::IntegrityCheck;
-use loss::CommitLoss;
 pub use loss::accept_loss;
+use loss::{MISSING_LOG, loss_error};
 use settings::is_too_old;
 
 #[derive(Debug, Clone)]
@@ -151,7 +151,7 @@ fn connect(connector: &mut Connector) -> Result<Connection, QueryError> {
         return Err(refused(&file.shown_path, reason).into());
     }
     if loss::is_log_missing(&file)? {
-        return Err(CommitLoss::MissingLog.into_error(&file).into());
+        return Err(loss_error(&file, MISSING_LOG).into());
     }
     if file.has_pending_log() {
         torn_copy::check_log(&file)?;
@@ -170,13 +170,13 @@ fn connect(connector: &mut Connector) -> Result<Connection, QueryError> {
 fn open_existing(connector: &Connector) -> Result<Connection, QueryError> {
     let file = &connector.file;
     if loss::is_log_missing(file)? {
-        return Err(CommitLoss::MissingLog.into_error(file).into());
+        return Err(loss_error(file, MISSING_LOG).into());
     }
     let connection = connector.open(ConnectionUse::Read)?;
     // Before the tables are read, which another schema may not have.
     file.schema.format.check(&connection, &file.shown_path)?;
     if let Some(loss) = loss::find_loss(file, &connection)? {
-        return Err(loss.into_error(file).into());
+        return Err(loss_error(file, &loss).into());
     }
     Ok(connection)
 }

@@ -103,7 +103,7 @@ pub(crate) fn prepare_database(
 ) -> Result<(), QueryError> {
     file.schema.format.check(connection, &file.shown_path)?;
     if let Some(loss) = loss::find_loss(file, connection)? {
-        return Err(loss.into_error(file).into());
+        return Err(loss::loss_error(file, &loss).into());
     }
     if !connection.is_readonly("main")? {
         // A database without its log is refused, so closing it must not remove the log.

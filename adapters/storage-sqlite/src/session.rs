@@ -63,7 +63,7 @@ impl SqliteSession {
             Some(connection) if !connection.is_autocommit() => work(connection),
             _ => Err(StoreError::Internal("no transaction is open".to_owned()).into()),
         };
-        outcome.map_err(|error| SessionError::Failed(self.files.damage.note(error)))
+        outcome.map_err(|error| SessionError::Failed(self.files.damage.record(error)))
     }
 
     fn begin_transaction(&mut self) -> StoreResult<()> {
@@ -72,15 +72,15 @@ impl SqliteSession {
         connector.file.check_all_identities()?;
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connector.open_same(self.purpose).map_err(|error| damage.note(error))?,
+            None => connector.open_same(self.purpose).map_err(|error| damage.record(error))?,
         };
         let connection = self.connection.insert(connection);
         // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
-        execute(connection, "BEGIN IMMEDIATE").map_err(|error| damage.note(error.into()))?;
+        execute(connection, "BEGIN IMMEDIATE").map_err(|error| damage.record(error.into()))?;
         self.numbers = IssuedNumbers::default();
         // Another process may have updated it.
         let format = &connector.file.schema.format;
-        format.check(connection, DATABASE_NAME).map_err(|error| damage.note(error))
+        format.check(connection, DATABASE_NAME).map_err(|error| damage.record(error))
     }
 
     fn commit_transaction(&mut self) -> StoreResult<()> {

@@ -119,9 +119,9 @@ pub(crate) fn sqlite_findings(
     let mut findings = Vec::new();
     while let Some(row) = rows.next()? {
         let finding: String = row.get(0)?;
-        if finding != "ok" {
-            findings.push(finding);
-        }
+        // Findings in the structure are lines after a heading.
+        let lines = finding.lines().filter(|line| *line != "ok" && !line.starts_with("***"));
+        findings.extend(lines.map(str::to_owned));
     }
     Ok(findings)
 }

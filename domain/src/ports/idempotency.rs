@@ -10,7 +10,7 @@ use reqlore_observed_ports::observed;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::store_error::StoreResult;
+use super::store_error::{StoreError, StoreResult};
 use crate::audit_log::AuditTarget;
 use crate::timestamp::Timestamp;
 
@@ -77,5 +77,13 @@ impl IdempotencyRecord {
     /// False if the key can be used for another request.
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         now.seconds() - self.at.seconds() < Self::VALIDITY_SECONDS
+    }
+
+    /// Rejects the key of this record. A storage calls this before the decision.
+    pub fn check_unused(record: Option<Self>, now: Timestamp) -> StoreResult<()> {
+        match record {
+            Some(record) if record.is_valid_at(now) => Err(StoreError::Repeated(Box::new(record))),
+            _ => Ok(()),
+        }
     }
 }

@@ -19,6 +19,7 @@ pub mod idempotency;
 pub mod identity;
 pub mod observed;
 pub mod project_resolver;
+mod record_filter;
 pub mod record_list;
 pub mod search;
 pub mod service;

@@ -22,7 +22,8 @@ pub enum StoreError {
     /// Other writers kept the storage locked. Nothing was written.
     #[error("{reason}")]
     Busy { reason: String },
-    /// No permission, no space or a missing folder. The reason says whether something was written.
+    /// No permission, no space, a missing folder or another version. The reason says whether
+    /// something was written.
     #[error("{place}: {reason}")]
     Unavailable { place: String, reason: String, source: Option<std::io::Error> },
     /// The path leaves the project or is not a regular file. It was neither read nor changed.
@@ -37,14 +38,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Refuses a database that another version of Reqlore wrote.
+    /// The error for a database that another version of Reqlore wrote, maybe while it was open.
     pub fn other_format(place: &str, found: impl Display, supported: impl Display) -> Self {
         let reason = format!(
             "was written by another version of Reqlore (format {found}, supported: {supported}); \
              use that version, or make a backup with it and `reqlore restore` it into an empty \
              storage"
         );
-        Self::Refused { place: place.to_owned(), reason }
+        Self::Unavailable { place: place.to_owned(), reason, source: None }
     }
 
     /// The same error for another commit of the same group. [`StoreError::Decided`] becomes

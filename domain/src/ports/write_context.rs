@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::clock::Clock;
 use super::history::ChangeOrigin;
-use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::store_error::{StoreError, StoreResult};
+use super::idempotency::IdempotencyKey;
 use crate::audit_log::{AuditEvent, AuditTarget, RESULT_OK, redact_text};
 use crate::identity::Caller;
 use crate::project_key::ProjectKey;
@@ -61,16 +60,6 @@ impl WriteContext {
             user: Some(user),
             tool: Some(self.tool.to_owned()),
             reason: (!reason.is_empty()).then_some(reason),
-        }
-    }
-
-    /// Rejects a key that is in use. A storage calls this before the decision.
-    pub fn check_idempotency(&self, record: Option<IdempotencyRecord>) -> StoreResult<()> {
-        match record {
-            Some(record) if record.is_valid_at(self.at) => {
-                Err(StoreError::Repeated(Box::new(record)))
-            }
-            _ => Ok(()),
         }
     }
 }

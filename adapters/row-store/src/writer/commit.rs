@@ -12,6 +12,7 @@ use reqlore_domain::ports::documents::{
     Snapshot, StoreResult,
 };
 use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry};
+use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -47,9 +48,8 @@ impl GroupWriterEngine {
     ) -> StoreResult<CommitResult> {
         self.last_time = self.last_time.max(commit.context.at);
         // A repeated key must not run the decision again.
-        if let Some(key) = commit.context.idempotency_key.clone() {
-            let row = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[(&key.key).into()]))?;
-            commit.context.check_idempotency(row.as_ref().map(decode_record).transpose()?)?;
+        if let Some(key) = &commit.context.idempotency_key {
+            self.check_unused(&key.key, commit.context.at)?;
         }
         let row = self.project_row(project)?;
         let snapshot = self.read_snapshot(project, &commit.read_set)?;
@@ -69,6 +69,12 @@ impl GroupWriterEngine {
             self.transaction.put(&IDEMPOTENCY, encode_record(&key, &record)?);
         }
         Ok(CommitResult { revision: Revision(revision), versions })
+    }
+
+    /// Rejects an idempotency key that is in use.
+    pub(crate) fn check_unused(&mut self, key: &str, now: Timestamp) -> StoreResult<()> {
+        let row = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[key.into()]))?;
+        IdempotencyRecord::check_unused(row.as_ref().map(decode_record).transpose()?, now)
     }
 
     pub(crate) fn project_row(&mut self, project: &ProjectKey) -> StoreResult<ProjectRow> {

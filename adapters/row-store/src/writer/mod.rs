@@ -262,7 +262,9 @@ impl GroupEngine for GroupWriterEngine {
     type ReadPlan = ReadPlan;
 
     fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
-        self.damage.check()?;
+        if let Some(error) = self.damage.write_error() {
+            return Err(error);
+        }
         count(&self.counters.groups, 1);
         self.job_count = 0;
         let mut rows = self.planned_rows(plans);

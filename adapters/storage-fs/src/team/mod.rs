@@ -153,7 +153,7 @@ impl StoreInner {
     pub(crate) fn check_idempotency(&self, context: &WriteContext) -> StoreResult<()> {
         let Some(key) = &context.idempotency_key else { return Ok(()) };
         let record = self.with_team_data(async |team| team.confirmed_record(&key.key).await)?;
-        context.check_idempotency(record)
+        IdempotencyRecord::check_unused(record, context.at)
     }
 
     /// Appends the audit row of a purge and erases the stored responses, which may quote the text.

@@ -113,7 +113,7 @@ impl UnionLayout {
         }
         let found = buffer.take();
         if checksum != Some(table.checksum(&found)) {
-            return Err(DatabaseError::damaged_row(table.name));
+            return Err(DatabaseError::damaged_row(&table.name_row(&found)));
         }
         Ok((number, found))
     }

@@ -380,7 +380,7 @@ impl PostgresSession {
         let count = |index| responses.get(index).map_or(0, |response: &Response| response.count);
         let checked = match count(1) {
             1 => self.schema.finish_check(count(2), self.pool.accepts_loss()),
-            _ => Err(DatabaseError::damaged_row("group_lock")),
+            _ => Err(DatabaseError::damaged_row("table group_lock")),
         };
         if let Err(error) = checked {
             self.end_transaction().await;

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use reqlore_contract::run;
 use reqlore_domain::backlog::ItemKind;
@@ -18,6 +19,8 @@ use tempfile::TempDir;
 
 use crate::damage::DamageState;
 use crate::database_file::sibling_path;
+use crate::integrity_check::IntegrityCheck;
+use crate::open_for_writing;
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 
@@ -213,10 +216,30 @@ fn damage_is_found_before_the_first_write() {
 fn damaged_header_found_by_a_call_stops_writes() {
     let damage = DamageState::new("reqlore.db");
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB);
-    let error = damage.note(rusqlite::Error::SqliteFailure(code, None).into());
+    let error = damage.record(rusqlite::Error::SqliteFailure(code, None).into());
     assert!(error.to_string().contains("its first page is damaged"), "{error}");
     let refused = damage.permit_write().unwrap_err().to_string();
     assert!(refused.contains("so writes and answers"), "{refused}");
+}
+
+#[test]
+fn check_that_could_not_read_is_repeated() {
+    let (_folder, file) = closed_database();
+    let (connector, _connection) = open_for_writing(&file).unwrap();
+    let away = file.with_extension("away");
+    fs::rename(&file, &away).unwrap();
+    let damage = Arc::new(DamageState::new("reqlore.db"));
+    let _check = IntegrityCheck::start(&connector, &damage).unwrap();
+    for _ in 0..2 {
+        let (error, message) = error_text(damage.permit_write());
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+        assert!(message.contains("cannot be read or written"), "{message}");
+    }
+    assert!(damage.known.write_error().is_none(), "no damage was found");
+    fs::rename(&away, &file).unwrap();
+    // Each worker may have failed once more before that.
+    while damage.permit_write().is_err() {}
+    assert!(damage.is_checked());
 }
 
 /// A closed database with an active requirement and one that is the parent of no other.

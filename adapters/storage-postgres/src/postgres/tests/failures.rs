@@ -46,7 +46,12 @@ fn error_codes_lead_to_next_steps_and_messages() {
         ("40003", Reconnect, "the connection was lost"),
         ("40P01", Repeat, "nothing was written; try again"),
         ("42501", Report, "a permission is missing (the cause); grant it"),
-        ("42P01", Report, "its schema is incomplete (the cause); run `reqlore migrate up`"),
+        (
+            "42P01",
+            Report,
+            "its schema is incomplete (the cause); run `reqlore migrate up`, or restore a backup \
+             into a new database if nothing is pending",
+        ),
         ("53100", Report, "no space is left on its disk, so nothing was written; free some"),
         ("53200", Report, "is short of a resource (the cause); raise its limit"),
         ("53300", Reconnect, "accepts no more connections; raise its `max_connections`"),
@@ -57,7 +62,11 @@ fn error_codes_lead_to_next_steps_and_messages() {
         ("57P03", Reconnect, "is starting or shutting down; try again"),
         ("58030", Report, "cannot access its files; check its disk and its log"),
         ("OC000", Repeat, "nothing was written; try again"),
-        ("XX002", Report, "is damaged (the cause); restore a backup into a new database"),
+        (
+            "XX002",
+            Report,
+            "is damaged (its structure: the cause); restore a backup into a new database",
+        ),
     ] {
         let raise =
             format!("DO $$ BEGIN RAISE EXCEPTION 'the cause' USING ERRCODE = '{code}'; END $$");
