@@ -62,10 +62,12 @@ pub trait DocumentRepository: Send + Sync {
 
     /// Returns a page of the records that match a query, by default in the order of all lists
     /// (`items_have_the_order_of_lists`), with the exact number of matches
-    /// (`items_are_filtered_and_counted`), also by details (`items_are_filtered_by_details`), in
-    /// any order (`items_are_sorted_in_each_order`). A document without a reference is not an item
+    /// (`items_are_filtered_and_counted`), also by details (`items_are_filtered_by_details`) and
+    /// custom fields (`items_are_filtered_by_custom_fields`), in any order
+    /// (`items_are_sorted_in_each_order`, `items_are_sorted_by_a_custom_field`), and the same for
+    /// entities (`entities_are_filtered_and_sorted`). A document without a reference is not an item
     /// of a list (`items_need_a_reference`). Pages neither skip nor repeat a record that does not
-    /// change (`item_pages_survive_changes`).
+    /// change (`item_pages_survive_changes`, `pages_by_field_survive_changes`).
     ///
     /// Other selections have documents with a diagnostic and the files that are not read
     /// (`documents_with_diagnostics_are_listed`), entities without tags

@@ -8,9 +8,7 @@ use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::change_page::ChangePage;
 use reqlore_domain::ports::documents::{DocumentRepository as _, Refresh, StoreResult};
-use reqlore_domain::ports::record_list::{
-    FieldOrder, OrderField, RecordCounts, RecordOrder, RecordQuery,
-};
+use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
 use reqlore_domain::project_key::ProjectKey;
 use tokio_postgres::SimpleQueryMessage;
 
