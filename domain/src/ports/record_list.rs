@@ -60,6 +60,7 @@ impl RecordQuery {
     }
 
     /// Counts without records.
+    #[must_use]
     pub fn count_by(self, counts: RecordCounts) -> Self {
         Self { counts, limit: 0, ..self }
     }
@@ -223,10 +224,10 @@ impl RecordOrder {
 
     /// Compares the places of two records: their sort texts, then their positions in the order of
     /// all lists.
-    pub fn compare<P: Ord>(&self, a: (&str, P), b: (&str, P)) -> Ordering {
+    pub fn compare<P: Ord>(&self, a: &(&str, P), b: &(&str, P)) -> Ordering {
         let reverse = |order: Ordering| if self.is_reversed { order.reverse() } else { order };
         match self.field {
-            OrderField::Builtin(_) => reverse(a.cmp(&b)),
+            OrderField::Builtin(_) => reverse(a.cmp(b)),
             OrderField::Custom(_) => {
                 let class = |text: &str| text.as_bytes().first().copied();
                 let values = class(a.0).cmp(&class(b.0)).then_with(|| reverse(a.0.cmp(b.0)));
@@ -248,7 +249,7 @@ impl RecordOrder {
     /// Removes all but the first candidates, without sorting.
     fn keep_first(&self, found: &mut Vec<Candidate>, count: usize) {
         if found.len() > count {
-            found.select_nth_unstable_by(count, |a, b| self.compare(a.place(), b.place()));
+            found.select_nth_unstable_by(count, |a, b| self.compare(&a.place(), &b.place()));
             found.truncate(count);
         }
     }
@@ -405,7 +406,7 @@ impl RecordPage {
             let (key, id) = rank.map(|(key, id)| (key, id.to_owned())).unwrap_or_default();
             let candidate = Candidate { value, key, id, meta };
             let is_listed = query.after.as_ref().is_none_or(|(value, key, id, name)| {
-                order.compare(candidate.place(), (value, (key, id, name))).is_gt()
+                order.compare(&candidate.place(), &(value, (key, id, name))).is_gt()
             });
             if is_listed {
                 found.push(candidate);
@@ -417,7 +418,7 @@ impl RecordPage {
         }
         // One more, to find out whether there are more.
         order.keep_first(&mut found, query.limit + 1);
-        found.sort_unstable_by(|a, b| order.compare(a.place(), b.place()));
+        found.sort_unstable_by(|a, b| order.compare(&a.place(), &b.place()));
         let has_more = found.len() > query.limit;
         found.truncate(query.limit);
         page.metadata = found.into_iter().map(|candidate| candidate.meta).collect();
@@ -425,6 +426,7 @@ impl RecordPage {
     }
 
     /// Completes the page of the query's records.
+    #[must_use]
     pub fn finish(mut self, query: &RecordQuery, has_more: bool) -> Self {
         match query.selection {
             RecordSelection::Listed => {

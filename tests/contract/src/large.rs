@@ -208,6 +208,12 @@ async fn read_lists(s: &Storage, check: &mut impl FnMut(&str)) {
         store.list(project, &query).await.unwrap();
         check(name);
     }
+    read_counts(s, check).await;
+}
+
+async fn read_counts(s: &Storage, check: &mut impl FnMut(&str)) {
+    let (store, project, kind) = (&s.store, &s.project, ItemKind::Requirement);
+    let parent = Reference { kind: ItemKind::UserStory, number: 7 };
     let mut children = RecordQuery::of_items(kind, 0).count_by(RecordCounts::ChildStatus);
     children.filter.parents = Some([parent].into());
     let select = async |query: RecordQuery| store.list(project, &query).await.unwrap();

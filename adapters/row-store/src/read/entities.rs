@@ -104,12 +104,12 @@ async fn entity_counts(
         if tag.is_none() {
             page.total += number;
         }
-        let counted = match query.counts {
+        let text = match query.counts {
             RecordCounts::Tag => tag.filter(|_| kind.is_none_or(|kind| kind == counted_kind)),
             _ => Some(counted_kind),
         };
-        if let Some(counted) = counted {
-            *page.by_text.entry(counted.to_owned()).or_default() += number;
+        if let Some(text) = text {
+            *page.by_text.entry(text.to_owned()).or_default() += number;
         }
     }
     Ok(Some(page))

@@ -100,7 +100,7 @@ fn segments_from(
     let mut rest = all.split_off(first.unwrap_or_default());
     if let (Some(Segment::Range(range)), Some(key)) = (rest.first_mut(), other) {
         if is_reversed {
-            range.end = key.to_owned();
+            key.clone_into(&mut range.end);
         } else {
             range.start = format!("{key}\0");
         }
@@ -170,7 +170,7 @@ impl FieldScan<'_> {
                 return Ok(());
             }
             if self.is_reversed {
-                range.end = last.value.to_owned();
+                last.value.clone_into(&mut range.end);
             } else {
                 range.start = format!("{}\0", last.value);
             }

@@ -315,7 +315,7 @@ impl ItemReader<'_> {
                 OrderField::Builtin(_) => String::new(),
             };
             let is_after = |(value, key): &(&str, Vec<u8>)| {
-                order.compare((&text, row.position), (value, key)).is_gt()
+                order.compare(&(&text, row.position), &(value, &**key)).is_gt()
             };
             if after.as_ref().is_none_or(is_after) {
                 places.push((text, row.position.to_vec()));
@@ -331,7 +331,7 @@ impl ItemReader<'_> {
         mut places: Vec<Place>,
     ) -> StoreResult<RecordPage> {
         let order = self.query.list_order();
-        places.sort_by(|a, b| order.compare((&a.0, &a.1), (&b.0, &b.1)));
+        places.sort_by(|a, b| order.compare(&(&a.0, &a.1), &(&b.0, &b.1)));
         let has_more = places.len() > self.query.limit;
         places.truncate(self.query.limit);
         let mut keys = Vec::with_capacity(places.len());
