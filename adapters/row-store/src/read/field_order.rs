@@ -126,7 +126,7 @@ impl FieldScan<'_> {
                 self.add_row(&FieldRow::decode(row)?, value);
             }
             match rows.last().map(FieldRow::decode).transpose()? {
-                Some(last) if rows.len() == chunk.limit && !self.is_full() => {
+                Some(last) if rows.len() >= chunk.limit && !self.is_full() => {
                     chunk.continue_after(last.position);
                 }
                 _ => return Ok(()),
@@ -208,7 +208,7 @@ impl FieldScan<'_> {
                 last = Some(position);
             }
             match last {
-                Some(last) if rows.len() == chunk.limit && !self.is_full() => {
+                Some(last) if rows.len() >= chunk.limit && !self.is_full() => {
                     chunk.continue_after(last);
                 }
                 _ => return Ok(()),

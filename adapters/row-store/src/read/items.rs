@@ -256,7 +256,7 @@ impl ItemReader<'_> {
             .limited_to(limit)
     }
 
-    /// The first rows of groups in the order of all lists.
+    /// The first rows of groups in the order of all lists: at least `limit`, if there are so many.
     pub(super) async fn first_rows(
         &self,
         base: Base<'_>,
@@ -269,10 +269,15 @@ impl ItemReader<'_> {
         }
         let queries = groups.iter().map(|group| self.first_query(base, group, range, limit));
         let found = read_all(self.source, queries.collect()).await?;
-        let mut rows: Vec<_> = found.into_iter().flatten().collect();
         let position = self.group_columns(base).0.index_of("position").unwrap_or_default();
+        // After the last row of a group that has more, rows of that group may be missing.
+        let full = found.iter().filter(|rows| rows.len() >= limit).filter_map(|rows| rows.last());
+        let end = full.min_by(|a, b| a.value(position).cmp(&b.value(position))).cloned();
+        let mut rows: Vec<_> = found.into_iter().flatten().collect();
+        if let Some(end) = end {
+            rows.retain(|row| row.value(position) <= end.value(position));
+        }
         rows.sort_by(|a, b| a.value(position).cmp(&b.value(position)));
-        rows.truncate(limit);
         Ok(rows)
     }
 
