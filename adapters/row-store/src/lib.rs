@@ -25,22 +25,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
-use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
-use reqlore_domain::knowledge::entity_graph::EntityCounts;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
-    Refresh, StoreError, StoreResult, scan_items,
+    Refresh, StoreError, StoreResult, scan_records,
 };
-use reqlore_domain::ports::entity_list::{SimilarEntities, UntaggedList};
 use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery, RecentChange};
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
-use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
+use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -200,58 +197,17 @@ impl DocumentRepository for RowStore {
         self.recorded(documents::metadata_page(self, project, filter).await)
     }
 
-    async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
-        if query.needs_scan() {
-            return scan_items(self, project, query).await;
+    async fn list(&self, project: &ProjectKey, query: &RecordQuery) -> StoreResult<RecordPage> {
+        let page = match (&query.selection, query.kind) {
+            (RecordSelection::Listed, DocumentKind::Item(_)) => {
+                items::list(self, project, query).await
+            }
+            _ => entities::list(self, project, query).await,
+        };
+        match self.recorded(page)? {
+            Some(page) => Ok(page),
+            None => scan_records(self, project, query).await,
         }
-        self.recorded(items::items(self, project, query).await)
-    }
-
-    async fn child_statuses(
-        &self,
-        project: &ProjectKey,
-        kind: ItemKind,
-        parents: &[Reference],
-    ) -> StoreResult<Vec<StatusCounts>> {
-        self.recorded(items::child_statuses(self, project, kind, parents).await)
-    }
-
-    async fn diagnostics(
-        &self,
-        project: &ProjectKey,
-        kind: DocumentKind,
-        limit: usize,
-    ) -> StoreResult<DiagnosticList> {
-        self.recorded(items::diagnostics(self, project, kind, limit).await)
-    }
-
-    async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
-        self.recorded(entities::entity_kinds(self, project).await)
-    }
-
-    async fn tag_counts(
-        &self,
-        project: &ProjectKey,
-        kind: Option<String>,
-    ) -> StoreResult<EntityCounts> {
-        self.recorded(entities::tag_counts(self, project, kind.as_deref()).await)
-    }
-
-    async fn untagged(
-        &self,
-        project: &ProjectKey,
-        kind: Option<String>,
-        limit: usize,
-    ) -> StoreResult<UntaggedList> {
-        self.recorded(entities::untagged(self, project, kind.as_deref(), limit).await)
-    }
-
-    async fn similar_entities(
-        &self,
-        project: &ProjectKey,
-        text: &str,
-    ) -> StoreResult<SimilarEntities> {
-        self.recorded(entities::similar_entities(self, project, text).await)
     }
 
     async fn lookup(

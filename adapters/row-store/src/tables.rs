@@ -322,20 +322,26 @@ pub static FIELD_VALUES: Table = table("field_values", 5).with_columns(&[
     NAME,
 ]);
 
-/// Listed items by their parent, with the columns of `documents`. Lists and counts of the children
-/// of many items read these small rows. The position ends with the name.
-pub static CHILDREN: Table = table("children", 6).with_columns(&[
+/// Listed items by the values of their custom fields and by their parent, with the columns of
+/// `documents`. Lists and counts read these small rows. The position ends with the name.
+pub static ITEM_FIELDS: Table = table("item_fields", 7).with_columns(&[
     PROJECT,
     KIND,
-    column("parent", Text),
-    column("position", Binary),
+    column("field", Text),
+    column("value", Text),
     column("status", Text),
     column("type", Text),
+    column("position", Binary),
+    // All custom values of the item, encoded.
+    nullable("custom", Binary),
 ]);
 
-/// Number of listed items in each group. `status` and `type` are empty for items without.
-pub static ITEM_COUNTS: Table = table("item_counts", 5).with_columns(&[
+/// Number of listed items in each group, of all and of those with a value of a custom field. The
+/// texts are empty for items without.
+pub static ITEM_COUNTS: Table = table("item_counts", 7).with_columns(&[
     PROJECT,
+    column("field", Text),
+    column("value", Text),
     KIND,
     column("status", Text),
     column("type", Text),
@@ -406,7 +412,7 @@ pub static TABLES: [&Table; 18] = [
     &HISTORY,
     &LINKS,
     &FIELD_VALUES,
-    &CHILDREN,
+    &ITEM_FIELDS,
     &ITEM_COUNTS,
     &COUNTS,
     &USERS,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, backlog_folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::item_list::UnreadFile;
+use reqlore_domain::ports::record_list::UnreadFile;
 use reqlore_local_state::error::failed;
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};

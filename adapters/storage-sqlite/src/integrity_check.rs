@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use reqlore_group_commit::catch_panic;
 use reqlore_row_store::tables::{
-    AUDIT, BODIES, CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS,
+    AUDIT, BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS, ITEM_FIELDS,
     LINKS, PENDING, PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS,
     WRITERS,
 };
@@ -36,7 +36,7 @@ const STAGES: [(CheckStage, &[&Table]); 5] = [
     ),
     (CheckStage::Documents, &[&DOCUMENTS, &WRITERS]),
     (CheckStage::Links, &[&LINKS]),
-    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES, &CHILDREN]),
+    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES, &ITEM_FIELDS]),
     (CheckStage::WholeFile, &[&HISTORY, &BODIES, &TEXTS, &AUDIT, &IDEMPOTENCY, &SERVER_GROUPS]),
 ];
 

@@ -17,9 +17,10 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge::is_entity_id;
 use reqlore_domain::name_form::compose;
-use reqlore_domain::ports::entity_list::SimilarEntities;
-use reqlore_domain::ports::item_list::UnreadFile;
 use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::record_list::{
+    MAX_PAGE_ITEMS, RecordPage, RecordQuery, RecordSelection, UnreadFile,
+};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::tombstone::parse_deletion;
 use reqlore_domain::sections::Section;
@@ -37,6 +38,10 @@ use crate::documents::get_one;
 use crate::sections::stored_section;
 use crate::writes::write_guard::FieldValue;
 
+/// Maximum number of IDs that an error suggests, and of entities that are read for them, because
+/// several may have one ID.
+const MAX_SIMILAR_IDS: usize = 3;
+const MAX_SIMILAR_ENTITIES: usize = 10;
 const DOCSET_PREFIX: &str = "docset:";
 /// The folder of entities, as in the paths that answers show.
 const ENTITY_FOLDER: &str = ".ixchel/";
@@ -392,9 +397,10 @@ impl<'a> AddressSpace<'a> {
             return Ok(None);
         }
         if self.is_enabled(Toolset::Knowledge) {
-            let similar = self.similar_entities(text).await?;
-            if !similar.same.is_empty() {
-                return choose_entity(text, &similar.same).map(Some);
+            let spelled = RecordSelection::Spelled(text.to_owned());
+            let same = self.select_entities(spelled, MAX_PAGE_ITEMS).await?.metadata;
+            if !same.is_empty() {
+                return choose_entity(text, &same).map(Some);
             }
         }
         if self.is_enabled(Toolset::Backlog) {
@@ -407,8 +413,13 @@ impl<'a> AddressSpace<'a> {
         Ok(None)
     }
 
-    async fn similar_entities(&self, text: &str) -> Result<SimilarEntities> {
-        Ok(self.context.ports.documents.similar_entities(&self.entity_project, text).await?)
+    async fn select_entities(
+        &self,
+        selection: RecordSelection,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        let query = RecordQuery::select(DocumentKind::Entity, selection, limit);
+        Ok(self.context.ports.documents.list(&self.entity_project, &query).await?)
     }
 
     async fn lookup(
@@ -454,16 +465,22 @@ impl<'a> AddressSpace<'a> {
         {
             message = format!("{message}; did you mean {}", meant.target.id());
         } else if self.is_enabled(Toolset::Knowledge) {
-            let (documents, words) = (&self.context.ports.documents, entity_words(text));
-            let found =
-                documents.diagnostics(&self.entity_project, DocumentKind::Entity, 0).await?;
+            let words = entity_words(text);
+            let similar = RecordSelection::Similar(text.to_owned());
+            let found = self.select_entities(similar, MAX_SIMILAR_ENTITIES).await?;
             let is_of_entity = |file: &&UnreadFile| words.iter().any(|word| file.may_contain(word));
             if let Some(file) = found.unread.iter().find(is_of_entity) {
                 let hint = format!("{} {}", file.path, file.reason);
                 let message = format!("{shown:?} cannot be read: {hint}");
                 return Ok(Error::new(ErrorKind::Unreadable, message).reference(shown).hint(hint));
             }
-            let similar = self.similar_entities(text).await?.ids.join(" or ");
+            let mut similar: Vec<&str> = Vec::new();
+            for entity in found.metadata.iter().filter_map(|meta| meta.entity.as_deref()) {
+                if similar.len() < MAX_SIMILAR_IDS && !similar.contains(&&*entity.id) {
+                    similar.push(&entity.id);
+                }
+            }
+            let similar = similar.join(" or ");
             reason = self.missing_entity(text).await?;
             if reason.is_none() && !similar.is_empty() {
                 message = format!("{message}; did you mean {similar}");

@@ -133,11 +133,11 @@ pub(crate) async fn missing_reason(
 ) -> Result<Option<String>> {
     for kind in kinds {
         let filter = DocumentFilter { limit: 1, ..DocumentFilter::of_kind(*kind) };
-        if !ports.documents.find(project, &filter).await?.metadata.is_empty() {
+        let page = ports.documents.find(project, &filter).await?;
+        if !page.metadata.is_empty() {
             return Ok(None);
         }
-        let unread = ports.documents.diagnostics(project, *kind, 0).await?.unread;
-        if let Some(file) = unread.first() {
+        if let Some(file) = page.unread.first() {
             return Ok(Some(format!("{}: {}", file.path, file.reason)));
         }
     }

@@ -46,7 +46,7 @@ mod tests {
         let report = IncompleteReport { total: 1, documents: vec!["a\n::error::b".to_owned()] };
         assert!(report.text_line().contains("a\\n::error::b"), "{}", report.text_line());
         let mut warnings = crate::backlog::item_lookup::FileWarnings::default();
-        warnings.add_unread(&[reqlore_domain::ports::item_list::UnreadFile {
+        warnings.add_unread(&[reqlore_domain::ports::record_list::UnreadFile {
             path: "a\n::error::b".to_owned(),
             reference: None,
             reason: "is not read".to_owned(),

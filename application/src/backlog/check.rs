@@ -13,7 +13,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
 use reqlore_domain::ports::documents::{Refresh, read_all};
-use reqlore_domain::ports::item_list::UnreadFile;
+use reqlore_domain::ports::record_list::UnreadFile;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::LinkTarget;
 use reqlore_domain::records::parse::find_argument_keys;

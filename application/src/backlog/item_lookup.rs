@@ -9,7 +9,7 @@ use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::BacklinkQuery;
-use reqlore_domain::ports::item_list::{ItemPage, ItemQuery, UnreadFile};
+use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection, UnreadFile};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::{ItemEdit, LinkTarget, edit_item};
 use reqlore_domain::records::parse::unknown_parent;
@@ -168,15 +168,19 @@ impl<'a> BacklogReader<'a> {
     }
 
     /// A page of items, and warnings about files that the list lacks or that have a problem.
-    pub(crate) async fn list_items(self, query: &ItemQuery) -> Result<(ItemPage, FileWarnings)> {
-        let page = self.ports.documents.items(self.project, query).await?;
-        Ok((page, self.list_warnings(DocumentKind::Item(query.kind)).await?))
+    pub(crate) async fn list_items(
+        self,
+        query: &RecordQuery,
+    ) -> Result<(RecordPage, FileWarnings)> {
+        let page = self.ports.documents.list(self.project, query).await?;
+        Ok((page, self.list_warnings(query.kind).await?))
     }
 
     /// Warnings about files that a list of documents lacks or that have a problem.
     pub(crate) async fn list_warnings(self, kind: DocumentKind) -> Result<FileWarnings> {
-        let limit = FileWarnings::MAX_LISTED;
-        let diagnostics = self.ports.documents.diagnostics(self.project, kind, limit).await?;
+        let (limit, selection) = (FileWarnings::MAX_LISTED, RecordSelection::WithDiagnostic);
+        let query = RecordQuery::select(kind, selection, limit);
+        let diagnostics = self.ports.documents.list(self.project, &query).await?;
         let mut warnings = FileWarnings::default();
         warnings.add_unread(&diagnostics.unread);
         warnings.add_diagnostics(&diagnostics.metadata);
@@ -186,8 +190,8 @@ impl<'a> BacklogReader<'a> {
 
     /// The files that look like items of this kind but are not read.
     pub(crate) async fn unread_files(self, kind: ItemKind) -> Result<Vec<UnreadFile>> {
-        let kind = DocumentKind::Item(kind);
-        Ok(self.ports.documents.diagnostics(self.project, kind, 0).await?.unread)
+        let query = RecordQuery::of_items(kind, 0);
+        Ok(self.ports.documents.list(self.project, &query).await?.unread)
     }
 }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
+use reqlore_domain::ports::record_list::{RecordQuery, list_position};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ impl Tool for ListEpics {
         let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let (cursor, limit) = (arguments.cursor.as_ref(), page_limit(arguments.limit));
-        let mut query = ItemQuery::of_kind(ItemKind::Epic, limit);
+        let mut query = RecordQuery::of_items(ItemKind::Epic, limit);
         query.filter.status = status;
         query.after = pages.position(cursor)?;
         let (page, warnings) = backlog.list_items(&query).await?;
@@ -85,12 +85,12 @@ impl Tool for ListEpics {
             data,
             key: "epics",
             cursor_after: Box::new(move |shown| {
-                Some(pages.cursor(&ItemPage::position(page.metadata.get(shown - 1)?)?))
+                Some(pages.cursor(&list_position(page.metadata.get(shown - 1)?)?))
             }),
         });
         answer.add_notes(warnings.into_list());
         if total == 0 {
-            let all = ItemQuery::of_kind(ItemKind::Epic, 0);
+            let all = RecordQuery::of_items(ItemKind::Epic, 0);
             let all = backlog.list_items(&all).await?.0.total;
             let excluded = format!("No epic has this status; the total of all statuses is {all}.");
             let (ports, kinds) = (&context.ports, [DocumentKind::Item(ItemKind::Epic)]);

@@ -5,7 +5,9 @@ use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemPosition, ItemQuery};
+use reqlore_domain::ports::record_list::{
+    RecordFilter, RecordPage, RecordPosition, RecordQuery, list_position,
+};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::search::{SearchFacet, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
@@ -111,7 +113,7 @@ impl Tool for SearchRequirements {
 }
 
 struct RequirementFilters {
-    filter: ItemFilter,
+    filter: RecordFilter,
     user_story: Option<Reference>,
     epic: Option<Reference>,
 }
@@ -121,12 +123,12 @@ impl RequirementFilters {
         let story = arguments.user_story.as_ref().map(|story| story.parse_folded("user_story"));
         let epic = arguments.epic.as_ref().map(|epic| epic.parse_folded("epic"));
         let (user_story, epic) = (story.transpose()?, epic.transpose()?);
-        let filter = ItemFilter {
+        let filter = RecordFilter {
             status: arguments.status.map(|status| status.0),
             priority: arguments.priority.map(|priority| priority.0),
             requirement_type: arguments.requirement_type.map(|argument| argument.0),
             parents: backlog.parent_stories(epic, user_story).await?,
-            ..ItemFilter::default()
+            ..RecordFilter::default()
         };
         Ok(Self { filter, user_story, epic })
     }
@@ -134,13 +136,13 @@ impl RequirementFilters {
     /// Identifies the list of results for its cursor. Omits the stories of the epic, which may
     /// change between two pages.
     fn fingerprint(&self) -> impl Serialize {
-        let ItemFilter { status, priority, requirement_type, .. } = self.filter;
+        let RecordFilter { status, priority, requirement_type, .. } = self.filter;
         (status, priority, requirement_type, [self.user_story, self.epic])
     }
 
     /// A hit must have one facet of each group.
     fn search_facets(&self) -> Vec<Vec<SearchFacet>> {
-        let ItemFilter { status, priority, requirement_type, parents, .. } = &self.filter;
+        let RecordFilter { status, priority, requirement_type, parents, .. } = &self.filter;
         let mut groups = Vec::new();
         if let Some(status) = status {
             groups.push(vec![SearchFacet::new(SearchFacet::STATUS, status.name())]);
@@ -166,13 +168,14 @@ impl RequirementFilters {
         cursor: Option<&PageCursor>,
         limit: usize,
     ) -> Result<(ResultPage, FileWarnings)> {
-        let position: Option<(ItemPosition, usize)> = pages.position(cursor)?;
+        let position: Option<(RecordPosition, usize)> = pages.position(cursor)?;
         let (after, offset) = position.unzip();
         let offset = offset.unwrap_or_default();
         let kind = ItemKind::Requirement;
-        let query = ItemQuery { filter: self.filter, after, ..ItemQuery::of_kind(kind, limit) };
+        let query =
+            RecordQuery { filter: self.filter, after, ..RecordQuery::of_items(kind, limit) };
         let (page, warnings) = backlog.list_items(&query).await?;
-        let ItemPage { metadata, total, next, .. } = page;
+        let RecordPage { metadata, total, next, .. } = page;
         let mut results = Vec::with_capacity(metadata.len());
         // A page of large documents must not be in memory at once, as only excerpts are shown.
         for metas in metadata.chunks(MAX_READ_DOCUMENTS) {
@@ -188,7 +191,7 @@ impl RequirementFilters {
         let (signals, incomplete) = (Vec::new(), None);
         let answer = SearchAnswer { total, results, next_cursor, signals, pending: 0, incomplete };
         let cursor_after = move |shown: usize| {
-            let position = ItemPage::position(metadata.get(shown - 1)?)?;
+            let position = list_position(metadata.get(shown - 1)?)?;
             Some(pages.cursor(&(position, offset + shown)))
         };
         Ok((ResultPage::listed(answer, offset, Box::new(cursor_after)), warnings))

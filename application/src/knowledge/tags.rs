@@ -5,8 +5,9 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::sort_tags;
-use reqlore_domain::ports::entity_list::UntaggedList;
-use reqlore_domain::ports::item_list::MAX_PAGE_ITEMS;
+use reqlore_domain::ports::record_list::{
+    MAX_PAGE_ITEMS, RecordCounts, RecordPage, RecordQuery, RecordSelection,
+};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,8 +86,10 @@ impl Tool for TagsTool {
             None => None,
         };
         let of_kind = kind.as_ref().map(|kind| format!(" of kind {kind}")).unwrap_or_default();
+        let mut query = RecordQuery::of_entities(kind, MAX_PAGE_ITEMS);
         if arguments.untagged {
-            let untagged = ports.documents.untagged(&project, kind, MAX_PAGE_ITEMS).await?;
+            query.selection = RecordSelection::Untagged;
+            let untagged = ports.documents.list(&project, &query).await?;
             let mut answer = untagged_answer(&untagged)?;
             if untagged.total == 0 {
                 let excluded = format!("Every entity{of_kind} has a tag.");
@@ -94,7 +97,8 @@ impl Tool for TagsTool {
             }
             return Ok(answer);
         }
-        let counts = sort_tags(ports.documents.tag_counts(&project, kind).await?);
+        let query = query.count_by(RecordCounts::Tag);
+        let counts = sort_tags(ports.documents.list(&project, &query).await?.by_text);
         let mut tags = Vec::with_capacity(counts.len());
         for (tag, count) in &counts {
             tags.push(TagCount { tag, count: *count });
@@ -111,7 +115,7 @@ impl Tool for TagsTool {
     }
 }
 
-fn untagged_answer(untagged: &UntaggedList) -> Result<ToolAnswer> {
+fn untagged_answer(untagged: &RecordPage) -> Result<ToolAnswer> {
     let mut items = Vec::with_capacity(untagged.metadata.len());
     for meta in &untagged.metadata {
         let Some(entity) = &meta.entity else { continue };

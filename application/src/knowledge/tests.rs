@@ -3,14 +3,12 @@
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
-use reqlore_domain::knowledge::entity_graph::EntityCounts;
 use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     CommitResult, MetadataPage, MockDocumentRepository, Snapshot, StoreError,
 };
-use reqlore_domain::ports::entity_list::DuplicateIds;
-use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage};
+use reqlore_domain::ports::record_list::RecordPage;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::DocumentProjection;
 use serde_json::{Value, json};
@@ -340,10 +338,7 @@ async fn sync_reports_rejected_files_and_imports_the_rest() {
     let mut store = MockDocumentRepository::new();
     let mut committed = Vec::new();
     store.expect_find().returning(|_, filter| Ok(MetadataPage::select(Vec::new(), filter)));
-    store.expect_items().returning(|_, _| Ok(ItemPage::default()));
-    store.expect_entity_kinds().returning(|_| Ok(EntityCounts::new()));
-    store.expect_diagnostics().returning(|_, _, _| Ok(DiagnosticList::default()));
-    store.expect_duplicate_ids().returning(|_, _| Ok(DuplicateIds::default()));
+    store.expect_list().returning(|_, _| Ok(RecordPage::default()));
     store.expect_lookup().returning(|_, _, words| Ok(vec![Vec::new(); words.len()]));
     let reset = ChangePage::Reset { position: ChangePosition::default() };
     store.expect_changes_since().returning(move |_, _, _, _| Ok(reset.clone()));

@@ -16,7 +16,7 @@ use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     DocumentFilter, DocumentRepository, Refresh, count_documents,
 };
-use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{SearchHits, SearchQuery};
@@ -444,10 +444,10 @@ impl BuildTask<'_> {
 async fn count_searched(documents: &dyn DocumentRepository, project: &ProjectKey) -> Result<usize> {
     let mut total = count_documents(documents, project, DocumentKind::Section).await?;
     for kind in ItemKind::ALL {
-        total += documents.items(project, &ItemQuery::of_kind(kind, 0)).await?.total;
+        total += documents.list(project, &RecordQuery::of_items(kind, 0)).await?.total;
     }
-    total += documents.entity_kinds(project).await?.values().sum::<usize>();
-    Ok(total)
+    let entities = RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind);
+    Ok(total + documents.list(project, &entities).await?.total)
 }
 
 /// Versions in the storage and in the index, page by page in one order.

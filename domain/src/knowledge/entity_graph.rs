@@ -10,6 +10,7 @@ use super::{Entity, EntityKind};
 use crate::bounded_types::truncate_echo;
 use crate::diagnostic::Diagnostic;
 use crate::document::{DocumentMeta, Version};
+use crate::knowledge::entity_words::{id_parts, similar_prefix};
 use crate::name_form::fold_name;
 
 /// All entities of a project.
@@ -124,7 +125,7 @@ impl EntityGraph {
 
 /// Returns the kind that a filter names in any case: a kind of a stored entity, or a known kind by
 /// its name, plural or prefix. `stored` has the kinds of all entities. The error lists the kinds.
-pub fn find_kind(stored: &EntityCounts, text: &str) -> Result<String, String> {
+pub fn find_kind(stored: &BTreeMap<String, usize>, text: &str) -> Result<String, String> {
     let word = fold_name(text.trim());
     let singular = word.strip_suffix('s').unwrap_or(&word);
     let find_stored = |word: &str| stored.keys().find(|kind| fold_name(kind) == word).cloned();
@@ -145,7 +146,7 @@ pub fn find_kind(stored: &EntityCounts, text: &str) -> Result<String, String> {
 }
 
 /// Sorts tags for readers, without regard to case and accents.
-pub fn sort_tags(counts: EntityCounts) -> Vec<(String, usize)> {
+pub fn sort_tags(counts: BTreeMap<String, usize>) -> Vec<(String, usize)> {
     let mut tags: Vec<(String, usize)> = counts.into_iter().collect();
     tags.sort_by_cached_key(|(tag, _)| (fold(tag), tag.clone()));
     tags
@@ -156,30 +157,3 @@ fn fold(text: &str) -> String {
     let plain = text.nfkd().filter(|letter| !is_combining_mark(*letter));
     plain.flat_map(char::to_lowercase).collect()
 }
-
-/// The end of an ID from each part on, with `-` in front.
-pub(crate) fn id_parts(id: &str) -> Vec<String> {
-    let id = fold_name(id);
-    let mut parts = vec![format!("-{id}")];
-    for (at, _) in id.match_indices(['-', '/']).take(MAX_PARTS) {
-        parts.push(format!("-{}", &id[at + 1..]));
-    }
-    parts
-}
-
-/// The beginning of a word that the entities of [`SimilarEntities::ids`] have; `None` for a text
-/// without similar IDs.
-pub fn similar_prefix(text: &str) -> Option<String> {
-    let text = fold_name(text);
-    let part = text.rsplit(['-', '/']).next().unwrap_or(&text);
-    (part.len() >= MIN_PART_BYTES).then(|| format!("-{part}"))
-}
-
-/// Entity counts by kind or by tag.
-pub type EntityCounts = BTreeMap<String, usize>;
-
-/// The end of an ID with more parts is not searched.
-const MAX_PARTS: usize = 16;
-
-/// A shorter part of an ID would be similar to nearly every ID.
-const MIN_PART_BYTES: usize = 3;

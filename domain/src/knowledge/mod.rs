@@ -6,6 +6,7 @@
 //! id.
 
 pub mod entity_graph;
+pub mod entity_words;
 mod known_words;
 
 use serde::{Deserialize, Serialize};

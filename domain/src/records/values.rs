@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::fields::is_field_word;
 use super::kinds::ItemKind;
 use crate::backlog::known_relations;
+use crate::document::Version;
 use crate::name_form::fold_name;
 use crate::yaml::{YamlEntry, YamlNode, YamlValue};
 
@@ -19,6 +20,9 @@ const MAX_KEYS: usize = 100;
 pub const MAX_VALUES: usize = 50;
 /// Maximum length of one value, in characters; metadata cuts a longer one.
 pub const MAX_VALUE_CHARS: usize = 500;
+
+/// Maximum length of the key of a value, in bytes.
+const MAX_KEY_BYTES: usize = 64;
 
 /// Names that no custom field can have, besides those of the built-in fields: other arguments, keys
 /// and answers.
@@ -112,8 +116,24 @@ pub fn value_key(text: &str) -> String {
             let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
             format!("#{ordered:016x}")
         }
-        _ => format!("={}", fold_name(text)),
+        _ => bounded_key(format!("={}", fold_name(text))),
     }
+}
+
+/// Long keys keep their beginning and a hash of the whole, because indexes limit keys. Some databases
+/// have no zero byte in texts.
+fn bounded_key(mut key: String) -> String {
+    key.retain(|c| c != '\0');
+    if key.len() > MAX_KEY_BYTES {
+        let hash = Version::of_bytes(key.as_bytes()).to_string();
+        let mut end = MAX_KEY_BYTES - hash.len();
+        while !key.is_char_boundary(end) {
+            end -= 1;
+        }
+        key.truncate(end);
+        key.push_str(&hash);
+    }
+    key
 }
 
 fn is_number_byte(byte: u8) -> bool {

@@ -5,6 +5,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, ReadSet, Snapshot,
 };
+use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery, RecordSelection};
 
 use crate::Storage;
 
@@ -251,11 +252,14 @@ pub async fn composed_and_decomposed_names_are_one(s: &Storage) {
         let query = BacklinkQuery { kinds: vec![DocumentKind::Entity], targets };
         let found = s.store.backlinks(&s.project, &query).await.unwrap();
         assert_eq!(found[0][0].id, source);
-        let tags = s.store.tag_counts(&s.project, None).await.unwrap();
+        let tags = RecordQuery::of_entities(None, 0).count_by(RecordCounts::Tag);
+        let tags = s.store.list(&s.project, &tags).await.unwrap().by_text;
         assert_eq!((tags.get(composed), tags.get(decomposed)), (Some(&2), None));
         for spelling in [composed.to_uppercase(), decomposed.to_lowercase()] {
-            let similar = s.store.similar_entities(&s.project, &spelling).await.unwrap();
-            assert_eq!(similar.same.len(), 1, "{spelling}");
+            let spelled = RecordSelection::Spelled(spelling.clone());
+            let query = RecordQuery::select(DocumentKind::Entity, spelled, 10);
+            let same = s.store.list(&s.project, &query).await.unwrap().metadata;
+            assert_eq!(same.len(), 1, "{spelling}");
         }
     }
     // Compatible letters are other names.

@@ -71,7 +71,7 @@ impl ReadPlan {
             rows.push((&IDEMPOTENCY, TableRow::of(&[(&key.key).into()])));
         }
         rows.push((&PROJECTS, project_key.clone()));
-        rows.push((&ITEM_COUNTS, project_key));
+        rows.push((&ITEM_COUNTS, project_key.with(&["".into(), "".into()])));
         Self { rows, ..Self::default() }
     }
 }

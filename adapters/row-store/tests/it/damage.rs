@@ -10,7 +10,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive as _;
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
 use reqlore_domain::ports::identity::IdentityRepository as _;
-use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
 use reqlore_domain::ports::storage_health::StorageHealth as _;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
@@ -88,11 +88,12 @@ fn damaged_index_stops_answers_that_may_lack_rows() {
     run(wrong.get(project, &ids[1..])).unwrap_err();
     indexes.is_damaged.store(false, Ordering::Relaxed);
 
-    let items = ItemQuery::of_kind(ItemKind::Epic, 0);
+    let items = RecordQuery::of_items(ItemKind::Epic, 0);
+    let kinds = RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind);
     let answers = [
         run(wrong.find(project, &sections)).map(drop),
-        run(wrong.items(project, &items)).map(drop),
-        run(wrong.entity_kinds(project)).map(drop),
+        run(wrong.list(project, &items)).map(drop),
+        run(wrong.list(project, &kinds)).map(drop),
         run(wrong.lookup(project, ids[0].kind, &["a".to_owned()])).map(drop),
         run(wrong.list_users()).map(drop),
         run(export.next_batch()).map(drop),
@@ -155,7 +156,8 @@ fn lists_that_differ_from_the_documents_are_damage() {
         let last = table.columns.len() - 1;
         let other = match table.columns[last].kind {
             ColumnType::Integer => Value::Integer(7),
-            _ => Value::Text("other"),
+            ColumnType::Binary => Value::Binary(b"other"),
+            ColumnType::Text => Value::Text("other"),
         };
         let changes: [&dyn Fn(TableRow) -> RowChange; 3] = [
             &|row| RowChange::Delete { key: row.prefix(table.key_width), before: Some(row) },

@@ -10,6 +10,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, Refresh, Snapshot, StoreResult,
 };
+use reqlore_domain::ports::record_list::{RecordQuery, RecordSelection};
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::{Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
@@ -68,7 +69,9 @@ async fn read_as_tool(storage: &Storage) {
     let targets = vec!["REQ-001".to_owned()];
     let links = BacklinkQuery { kinds: vec![DocumentKind::Section], targets };
     assert_eq!(store.backlinks(project, &links).await.unwrap()[0].len(), 1);
-    store.diagnostics(project, DocumentKind::Section, 10).await.unwrap();
+    let selection = RecordSelection::WithDiagnostic;
+    let diagnostics = RecordQuery::select(DocumentKind::Section, selection, 10);
+    store.list(project, &diagnostics).await.unwrap();
     store.find(project, &DocumentFilter::of_kind(DocumentKind::Section)).await.unwrap();
     // Of another port: it does not end the state that the call has seen.
     store.identity_epoch().await.unwrap();

@@ -11,7 +11,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
-use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::record_list::RecordQuery;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::tables::DOCUMENTS;
@@ -262,8 +262,8 @@ fn changed_row_of_a_list_is_not_served() {
         let (_folder, file) = database_with_items();
         run_sql(&file, change);
         let store = open_file(&file).unwrap();
-        let query = ItemQuery::of_kind(ItemKind::Requirement, 10);
-        let (_, message) = error_text(run(store.items(&ProjectKey::default(), &query)));
+        let query = RecordQuery::of_items(ItemKind::Requirement, 10);
+        let (_, message) = error_text(run(store.list(&ProjectKey::default(), &query)));
         assert!(message.contains("damaged") && message.contains("restore"), "{message}");
         assert!(!run(store.find_damage()).unwrap().is_empty(), "{change}");
     }
@@ -271,7 +271,7 @@ fn changed_row_of_a_list_is_not_served() {
 
 #[test]
 fn lost_row_of_a_list_is_found_by_the_check() {
-    for table in ["links", "children", "item_counts"] {
+    for table in ["links", "item_fields", "item_counts"] {
         let (_folder, file) = database_with_items();
         let find = || run(open_file(&file).unwrap().find_damage()).unwrap();
         assert_eq!(find(), Vec::<String>::new());
@@ -292,8 +292,8 @@ fn missing_index_or_trigger_is_damage() {
         run_sql(&file, &format!("DROP {kind} {name}"));
         run(async {
             let s = storage(&file);
-            let query = ItemQuery::of_kind(ItemKind::Requirement, 10);
-            let (_, message) = error_text(s.store.items(&s.project, &query).await);
+            let query = RecordQuery::of_items(ItemKind::Requirement, 10);
+            let (_, message) = error_text(s.store.list(&s.project, &query).await);
             let expected = format!("its schema: {name}");
             assert!(message.contains(&expected) && message.contains("restore"), "{message}");
             let (_, message) = error_text(try_put(&s, "b").await);

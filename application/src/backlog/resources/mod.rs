@@ -13,7 +13,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::DocumentFilter;
-use reqlore_domain::ports::item_list::{ItemQuery, MAX_PAGE_ITEMS};
+use reqlore_domain::ports::record_list::{MAX_PAGE_ITEMS, RecordQuery};
 use reqlore_domain::ports::service::{
     CompletionRequest, CompletionTarget, CompletionValues, ResourceContent, ResourceInfo,
     ResourcePage,
@@ -303,7 +303,7 @@ async fn collection_content(
     };
     match collection.contents {
         CollectionContents::Items(kind, hint) => {
-            let mut query = ItemQuery::of_kind(kind, MAX_PAGE_ITEMS);
+            let mut query = RecordQuery::of_items(kind, MAX_PAGE_ITEMS);
             let (mut page, warnings) = backlog.list_items(&query).await?;
             let mut records = RecordList::new(kind, page.total, hint);
             while records.add(backlog, &page.metadata).await? && page.next.is_some() {
@@ -416,10 +416,10 @@ pub(crate) async fn complete(
         return Ok(CompletionValues::default());
     }
     let backlog = BacklogReader::for_caller(&context.ports, caller);
-    let mut query = ItemQuery::of_kind(kind, MAX_PAGE_ITEMS);
+    let mut query = RecordQuery::of_items(kind, MAX_PAGE_ITEMS);
     let mut matches: Vec<(MatchRank, Reference)> = Vec::new();
     loop {
-        let page = backlog.ports.documents.items(backlog.project, &query).await?;
+        let page = backlog.ports.documents.list(backlog.project, &query).await?;
         for meta in &page.metadata {
             let Some(item) = item_lookup::item_meta(meta) else { continue };
             let Some(reference) = item.reference else { continue };
