@@ -28,4 +28,5 @@ pub mod timestamp;
 pub mod tombstone;
 pub mod unresolved_merge;
 pub mod untrusted_text;
+pub mod word_diff;
 pub mod yaml;

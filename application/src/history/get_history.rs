@@ -12,8 +12,7 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::word_diff::word_diff;
-use super::{HistoryTarget, VersionText, find_target, find_version, note_text};
+use super::{HistoryTarget, VersionText, find_target, find_version, note_text, word_diff};
 use crate::ToolContext;
 use crate::answer::{ToolAnswer, reply_with_body, serialization_error};
 use crate::backlog::item_lookup::document_text;

@@ -17,8 +17,6 @@ use serde_json::json;
 
 pub(crate) use answer::{ChildItem, ItemAnswer, ItemRecord, LinkGroup, capitalize};
 
-use answer::HistoryAnswer;
-
 use crate::WebConfig;
 use crate::form_fields::encode_component;
 use crate::markdown::{ItemUrl, render_markdown};
@@ -260,12 +258,10 @@ async fn show_raw(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     let (answer, parents) = read_item(&session, &id).await?;
-    let version = &answer.item.version;
-    let arguments = json!({ "reference": id, "version": version });
-    let history: HistoryAnswer = session.call_tool("get_history", arguments).await?;
+    let text = history::read_text(&session, &id, &answer.item.version).await?;
     let frame = item_frame(&session, &answer.item);
     let header = ItemHeader::new(&frame, &answer, parents, ItemTab::Raw);
-    render(&RawPage { frame, header, text: history.text.unwrap_or_default() })
+    render(&RawPage { frame, header, text })
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ use crate::form_fields::encode_component;
 use crate::markdown::{ItemUrl, render_markdown};
 use crate::page::{PageError, PageFrame, PageSection, public_message, render};
 use crate::session::PageSession;
-use crate::word_diff::compare_words;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -253,15 +252,14 @@ async fn save(
 
 impl SectionForm {
     fn reject(&mut self, error: &Error, text: &str, version: &str) {
-        let stored = std::mem::replace(&mut self.fields[1].value, text.to_owned());
         self.is_conflict = error.kind == ErrorKind::Conflict;
         if self.is_conflict {
-            if stored != text {
-                self.fields[1].difference = compare_words(&stored, text);
-                self.fields[1].stored = Some(stored);
+            if self.fields[1].value != text {
+                self.fields[1].keep_stored(text.to_owned());
             }
             return;
         }
+        text.clone_into(&mut self.fields[1].value);
         // The form was read with this one.
         version.clone_into(&mut self.version);
         let message = public_message(error).into_owned();

@@ -245,7 +245,6 @@ pub(crate) struct HistoryAnswer {
     pub(crate) versions: Vec<VersionRecord>,
     pub(crate) next_cursor: Option<String>,
     pub(crate) text: Option<String>,
-    pub(crate) difference: Option<String>,
     #[serde(default)]
     pub(crate) notes: Vec<String>,
 }

@@ -1,17 +1,18 @@
 //! The fields of the forms of items and entities, by kind.
 
 use std::fmt::Write;
+use std::time::Instant;
 
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference, RequirementType};
 use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::word_diff::{DiffPart, TIME_LIMIT, compare_values};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::FormFields;
 use crate::form_fields::{join_list, split_list};
 use crate::routes::item::answer::ItemAnswer;
-use crate::word_diff::{DiffPart, compare_words};
 
 /// The kind of the document that a form edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -289,9 +290,14 @@ impl FormField {
     /// keeps the stored value.
     pub(super) fn merge(&mut self, typed: Self) {
         if typed.is_changed() && typed.value != self.value {
-            self.difference = compare_words(&self.value, &typed.value);
-            self.stored = Some(std::mem::replace(&mut self.value, typed.value));
+            self.keep_stored(typed.value);
         }
+    }
+
+    /// Replaces the stored value by the typed one, and shows both.
+    pub(crate) fn keep_stored(&mut self, typed: String) {
+        self.difference = compare_values(&self.value, &typed, Instant::now() + TIME_LIMIT);
+        self.stored = Some(std::mem::replace(&mut self.value, typed));
     }
 }
 
