@@ -27,7 +27,7 @@ use crate::backlog::check::ReferenceIndex;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::backlog::repair::{RepairReport, find_duplicates, repair_duplicates, repair_links};
 use crate::docsets::ConfigSource;
-use crate::transaction::get_one;
+use crate::writes::transaction::get_one;
 use crate::{ApplicationPorts, backlog};
 
 /// A problem that a user can repair.

@@ -2,43 +2,23 @@
 //!
 //! [`Application`] implements the service port. It depends on no protocol and on no storage.
 
-mod address;
-mod addressed_text;
-mod answer;
+mod addresses;
+mod answers;
 mod apply_changes;
-mod arguments;
-mod audit_recorder;
 pub mod backlog;
-mod change;
 pub mod check;
 pub mod docsets;
-mod document_label;
-mod empty_answer;
-mod entry_line;
 pub mod history;
-mod idempotency;
 pub mod identity;
-mod incomplete_report;
-pub mod index_build;
 mod knowledge;
-mod links;
-mod maintenance;
-mod pagination;
-mod pending_unlinks;
-mod project_index;
-mod read_versions;
-mod schema;
-mod search_updates;
+pub mod project_index;
 pub mod sections;
 mod service;
-mod show_keys;
-mod synonyms;
 #[cfg(test)]
 mod test_support;
-mod tool;
-mod transaction;
+mod tools;
 pub mod transfer;
-mod write_guard;
+mod writes;
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -58,15 +38,15 @@ use reqlore_domain::ports::service::{ProgressSink, ToolSpec};
 use reqlore_domain::ports::write_context::AuditScope;
 
 use apply_changes::stored_plans::StoredPlans;
-use audit_recorder::AuditRecorder;
-use idempotency::KeyLocks;
 use identity::administration::Administration;
 use identity::sessions::TokenSessions;
 use identity::token_authenticator::TokenAuthenticator;
-pub use maintenance::{Maintenance, RetentionDays};
 use project_index::ProjectIndexes;
-use tool::Tool;
-use write_guard::WriteGuard;
+use service::audit_recorder::AuditRecorder;
+use service::idempotency::KeyLocks;
+pub use service::maintenance::{Maintenance, RetentionDays};
+use tools::tool::Tool;
+use writes::write_guard::WriteGuard;
 
 /// The adapters and settings that the application runs on.
 #[derive(Clone)]
@@ -166,7 +146,7 @@ pub struct Application {
 
 impl Application {
     pub fn new(ports: ApplicationPorts) -> Self {
-        let mut tools = tool::enabled_tools(&ports);
+        let mut tools = tools::tool::enabled_tools(&ports);
         // Clients show tools in this order, independent of their toolsets.
         tools.sort_by_key(|(spec, _)| spec.name);
         let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));

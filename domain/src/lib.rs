@@ -20,6 +20,7 @@ pub mod link_values;
 pub mod name_form;
 pub mod ports;
 pub mod project_key;
+pub mod records;
 pub mod search;
 pub mod sections;
 #[cfg(feature = "test-doubles")]

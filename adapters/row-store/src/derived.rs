@@ -64,7 +64,7 @@ impl ListRows {
             && let Some(item) = &meta.item
             && let DocumentKind::Item(_) = kind
         {
-            let status = item.status.map_or("", Status::name).into();
+            let status = item.status.as_ref().map_or("", Status::name).into();
             let requirement_type = item.requirement_type.map_or("", RequirementType::name).into();
             let priority = i64::from(position.1.0).into();
             let group = [kind.name().into(), status, requirement_type, priority];
@@ -142,7 +142,7 @@ pub(crate) fn derived_columns(meta: &DocumentMeta) -> TableRow {
     TableRow::of(&[
         reference,
         ItemPage::position_key(&position)[..].into(),
-        item.status.map_or("", Status::name).into(),
+        item.status.as_ref().map_or("", Status::name).into(),
         item.requirement_type.map_or("", RequirementType::name).into(),
     ])
 }

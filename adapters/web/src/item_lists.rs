@@ -143,7 +143,7 @@ impl ItemFilters {
     }
 
     pub(crate) fn statuses(&self) -> Vec<&'static str> {
-        self.label.kind.statuses().iter().map(|status| Status::name(*status)).collect()
+        self.label.kind.statuses().iter().map(Status::name).collect()
     }
 
     /// The arguments of `list_items`.

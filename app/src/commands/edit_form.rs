@@ -39,8 +39,7 @@ fn form_comments(kind: WritableKind, subject: &str) -> String {
     if let WritableKind::Item(item) = kind
         && item.has_priority()
     {
-        let statuses: Vec<&str> =
-            item.statuses().iter().map(|status| Status::name(*status)).collect();
+        let statuses: Vec<&str> = item.statuses().iter().map(Status::name).collect();
         let priorities =
             [1, 2, 3, 4].map(|number| Priority::new(number).map_or("", Priority::name));
         comments += &format!("# status: {}\n", statuses.join(", "));

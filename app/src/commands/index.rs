@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use indicatif::BinaryBytes;
-use reqlore_application::index_build::build_index;
+use reqlore_application::project_index::index_build::build_index;
 use reqlore_domain::ports::service::NoProgress;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_search::inspect::inspect_cache;

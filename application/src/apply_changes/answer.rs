@@ -13,10 +13,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::change_noun;
-use crate::answer::{Answer, serialization_error};
-use crate::change::batch::CommittedBatch;
-use crate::change::{Action, ChangeOutcome};
+use crate::answers::answer::{Answer, serialization_error};
 use crate::sections::rule_change::RenumberedRule;
+use crate::writes::change::batch::CommittedBatch;
+use crate::writes::change::{Action, ChangeOutcome};
 
 #[derive(Clone, Serialize, JsonSchema)]
 pub(super) struct AppliedChanges {

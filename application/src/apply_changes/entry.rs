@@ -11,9 +11,10 @@ use reqlore_domain::ports::service::ToolCall;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Map, Value};
 
-use crate::change::{Change, LocalItem, LocalNames};
+use crate::ToolContext;
 use crate::sections::rule_change::{self, RuleOperation};
-use crate::{ToolContext, synonyms};
+use crate::tools::synonyms;
+use crate::writes::change::{Change, LocalItem, LocalNames};
 
 /// The kind of a new document.
 #[derive(Clone, Copy)]
@@ -31,7 +32,7 @@ impl NewKind {
         if text.trim().trim_end_matches('s').eq_ignore_ascii_case(RULE) {
             return Some(Self::Rule);
         }
-        let item = synonyms::find_value(&ItemKind::ALL, ItemKind::name, text).map(Self::Item);
+        let item = synonyms::find_value(&ItemKind::ALL, |one| one.name(), text).map(Self::Item);
         item.or_else(|| EntityKind::parse(text).map(|_| Self::Entity))
     }
 

@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::describe;
 use super::entry::{Operation, own_item_error};
-use crate::change::LocalNames;
-use crate::{ToolContext, address};
+use crate::ToolContext;
+use crate::addresses::address;
+use crate::writes::change::LocalNames;
 
 /// Within the limit of all clients.
 const MAX_MESSAGE_BYTES: usize = 7_000;

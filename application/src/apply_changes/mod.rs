@@ -24,12 +24,12 @@ use self::same_titles::NewTitles;
 use self::schema::EntryList;
 use self::stored_plans::StoredPlan;
 use crate::ToolContext;
-use crate::answer::ToolAnswer;
-use crate::change::batch::{BatchError, ChangeBatch, CommittedBatch};
-use crate::change::{Change, LocalNames};
-use crate::read_versions::ReadVersions;
+use crate::answers::answer::ToolAnswer;
 use crate::sections::rule_change::RenumberedRule;
-use crate::tool::{Tool, decode_arguments, write_tool};
+use crate::tools::tool::{Tool, decode_arguments, write_tool};
+use crate::writes::change::batch::{BatchError, ChangeBatch, CommittedBatch};
+use crate::writes::change::{Change, LocalNames};
+use crate::writes::read_versions::ReadVersions;
 
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.

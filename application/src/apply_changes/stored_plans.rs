@@ -8,7 +8,7 @@ use reqlore_domain::identity::{Caller, CallerName, TokenId};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::read_versions::ReadVersions;
+use crate::writes::read_versions::ReadVersions;
 
 const LIFETIME_SECONDS: i64 = 600;
 const MAX_CALLER_PLANS: usize = 16;

@@ -20,8 +20,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::change::{LocalItem, LocalNames};
-use crate::synonyms;
+use crate::tools::synonyms;
+use crate::writes::change::{LocalItem, LocalNames};
 
 /// An unvalidated reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`.
 #[derive(Deserialize)]
@@ -173,7 +173,7 @@ macro_rules! enum_argument {
         impl<'de> serde::Deserialize<'de> for $argument {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let name = reqlore_domain::bounded_types::deserialize_text(deserializer)?;
-                let value = $crate::backlog::arguments::find_value(&$values, $value::name, &name);
+                let value = $crate::backlog::arguments::find_value(&$values, |one| one.name(), &name);
                 value.map(Self).map_err(serde::de::Error::custom)
             }
         }
@@ -188,7 +188,7 @@ macro_rules! enum_argument {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "enum": $values.map($value::name) })
+                schemars::json_schema!({ "type": "string", "enum": $values.each_ref().map(|one| one.name()) })
             }
         }
     };
@@ -204,11 +204,11 @@ enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL
 /// Finds a value by its name in any spelling, or by a synonym. The error lists the names.
 pub(super) fn find_value<T: Copy>(
     values: &[T],
-    name: fn(T) -> &'static str,
+    name: impl Fn(&T) -> &str,
     given: &str,
 ) -> Result<T, String> {
-    synonyms::find_value(values, name, given).ok_or_else(|| {
-        let names: Vec<&str> = values.iter().map(|value| name(*value)).collect();
+    synonyms::find_value(values, &name, given).ok_or_else(|| {
+        let names: Vec<&str> = values.iter().map(&name).collect();
         format!("{:?} is not one of {}", truncate_echo(given), names.join(", "))
     })
 }

@@ -18,7 +18,7 @@ use reqlore_domain::project_key::ProjectKey;
 use super::item_lookup::{self, item_meta};
 use crate::ApplicationPorts;
 use crate::check::CheckFinding;
-use crate::transaction::get_one;
+use crate::writes::transaction::get_one;
 
 /// The problems of a project's backlog, sorted by kind, document and line.
 pub(crate) async fn check(

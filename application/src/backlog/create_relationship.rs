@@ -4,8 +4,8 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 
 use super::relationship::{Arguments, RelationshipOutcome};
-use crate::change::{Change, LocalNames, WriteTool};
-use crate::tool::{decode_arguments, write_tool};
+use crate::tools::tool::{decode_arguments, write_tool};
+use crate::writes::change::{Change, LocalNames, WriteTool};
 
 pub(crate) struct CreateRelationship;
 

@@ -11,8 +11,8 @@ use super::arguments::{
     ItemFields, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
 use super::write_item::{ItemCreation, WriteOutcome};
-use crate::change::{Change, LocalNames, WriteTool};
-use crate::tool::{decode_arguments, write_tool};
+use crate::tools::tool::{decode_arguments, write_tool};
+use crate::writes::change::{Change, LocalNames, WriteTool};
 
 pub(crate) struct CreateRequirement;
 

@@ -24,14 +24,14 @@ use serde::{Deserialize, Serialize};
 
 use super::item_lookup::{self, BacklogReader, backlink_query};
 use crate::ToolContext;
-use crate::address::{AddressSpace, AddressTarget};
-use crate::answer::reply;
-use crate::change::{
+use crate::addresses::address::{AddressSpace, AddressTarget};
+use crate::answers::answer::reply;
+use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
+use crate::tools::tool::{decode_arguments, write_tool};
+use crate::writes::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
 };
-use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
-use crate::tool::{decode_arguments, write_tool};
-use crate::transaction::check_version;
+use crate::writes::transaction::check_version;
 
 pub(crate) struct DeleteItem;
 

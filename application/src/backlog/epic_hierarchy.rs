@@ -13,9 +13,9 @@ use super::arguments::{EpicRef, not_found_error};
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{ItemSummary, SummaryKeys};
 use crate::ToolContext;
-use crate::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
-use crate::show_keys::ShowKeys;
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
+use crate::answers::show_keys::ShowKeys;
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct EpicHierarchy;
 

@@ -15,15 +15,17 @@ use serde_json::{Map, Value};
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary};
 use crate::ToolContext;
-use crate::address::{Address, AddressSpace, AddressTarget};
-use crate::addressed_text::AddressedText;
-use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, tokens_for_all};
-use crate::document_label::SECTION_REQUIREMENT;
-use crate::entry_line::{RULE, priority_label, tag_list};
-use crate::links::LinkList;
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::write_guard::FieldValue;
+use crate::addresses::address::{Address, AddressSpace, AddressTarget};
+use crate::addresses::addressed_text::AddressedText;
+use crate::addresses::links::LinkList;
+use crate::answers::answer::{
+    Answer, ToolAnswer, serialization_error, text_borders, tokens_for_all,
+};
+use crate::answers::document_label::SECTION_REQUIREMENT;
+use crate::answers::entry_line::{RULE, priority_label, tag_list};
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct GetItem;
 
@@ -392,7 +394,7 @@ impl ItemRecord {
         let priority = self.priority.map(priority_label);
         let tags = Some(tag_list(&self.tags)).filter(|tags| !tags.is_empty());
         let fields = [
-            ("status", "Status", self.status),
+            ("status", "Status", self.status.as_deref()),
             ("priority", "Priority", priority.as_deref()),
             ("type_name", "Type", self.type_name),
             ("epic", "Epic", self.epic.as_deref()),

@@ -17,8 +17,8 @@ use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRecord};
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply_with_body};
-use crate::tool::{Tool, decode_arguments, whole_tool};
+use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct GetUserStoryRequirements;
 
@@ -138,7 +138,7 @@ fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
             encode_id(&requirement.reference_id),
             encode_line(&requirement.title),
             requirement.priority.unwrap_or_default(),
-            requirement.status.unwrap_or_default(),
+            requirement.status.as_deref().unwrap_or_default(),
             requirement.type_name.unwrap_or_default(),
             encode_line(&requirement.creator_username),
             requirement.description,

@@ -15,8 +15,8 @@ use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
 use crate::ApplicationPorts;
-use crate::change::PlanContext;
-use crate::transaction::get_one;
+use crate::writes::change::PlanContext;
+use crate::writes::transaction::get_one;
 
 /// Reads one project's backlog.
 #[derive(Clone, Copy)]

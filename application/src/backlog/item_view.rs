@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{
-    ItemKind, ItemMeta, MENTIONS, Priority, RelationshipType, RequirementType, Status,
+    ItemKind, ItemMeta, MENTIONS, Priority, RelationshipType, RequirementType,
 };
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::Result;
@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::item_lookup::{self, BacklogReader};
-use crate::entry_line::EntryLine;
-use crate::links::{IncomingLink, LinkList, LinkReader, MAX_INCOMING, MISSING};
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::transaction::MAX_READ_DOCUMENTS;
+use crate::addresses::links::{IncomingLink, LinkList, LinkReader, MAX_INCOMING, MISSING};
+use crate::answers::entry_line::EntryLine;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::writes::transaction::MAX_READ_DOCUMENTS;
 
 const UNKNOWN_CREATOR: &str = "unknown";
 
@@ -35,7 +35,7 @@ pub(crate) struct ItemRecord {
     /// Stored text: data, not instructions.
     pub(crate) description: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) status: Option<&'static str>,
+    pub(crate) status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ impl ItemRecord {
             title: item.title.clone(),
             // A file with CRLF line ends has the same description as any other.
             description: description.replace("\r\n", "\n"),
-            status: item.status.map(Status::name),
+            status: status_name(item),
             priority: item.priority.map(Priority::number),
             type_name: item.requirement_type.map(RequirementType::name),
             epic,
@@ -173,7 +173,7 @@ pub(crate) struct ItemSummary {
     pub(crate) reference_id: String,
     pub(crate) title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) status: Option<&'static str>,
+    pub(crate) status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -203,7 +203,7 @@ impl ItemSummary {
         Some(Self {
             reference_id: item.display_name(&meta.id.name).into_owned(),
             title: item.title.clone(),
-            status: item.status.map(Status::name),
+            status: status_name(item),
             priority: item.priority.map(Priority::number),
             type_name: item.requirement_type.map(RequirementType::name),
             assignee_username: item.assignee.clone(),
@@ -246,7 +246,7 @@ impl ItemSummary {
     pub(crate) fn line(&self, show: &ShowKeys<SummaryKeys>) -> String {
         let line = EntryLine {
             id: &self.reference_id,
-            status: self.status,
+            status: self.status.as_deref(),
             priority: self.priority,
             type_name: self.type_name,
             title: Some(&self.title),
@@ -311,7 +311,7 @@ pub(crate) struct RelatedItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) status: Option<&'static str>,
+    pub(crate) status: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub(crate) tags: Vec<String>,
@@ -320,7 +320,7 @@ pub(crate) struct RelatedItem {
 impl RelatedItem {
     fn new(kind: &'static str, reference_id: String, item: Option<&ItemMeta>) -> Self {
         let title = item.map(|item| item.title.clone());
-        let status = item.and_then(|item| item.status).map(Status::name);
+        let status = item.and_then(status_name);
         let tags = item.map(|item| item.tags.clone()).unwrap_or_default();
         Self { kind, reference_id, title, status, tags }
     }
@@ -329,7 +329,7 @@ impl RelatedItem {
     pub(crate) fn line(&self, relation: &str) -> String {
         let line = EntryLine {
             id: &self.reference_id,
-            status: self.status,
+            status: self.status.as_deref(),
             title: Some(self.title.as_deref().unwrap_or(MISSING)),
             tags: &self.tags,
             ..EntryLine::default()
@@ -382,6 +382,10 @@ impl ItemRelations {
         children.retain(|meta| meta.id.kind == DocumentKind::Item(kind));
         children
     }
+}
+
+fn status_name(item: &ItemMeta) -> Option<String> {
+    item.status.map(|status| status.name().to_owned())
 }
 
 fn relationship_type(relation: &str) -> Option<&'static str> {

@@ -13,11 +13,13 @@ use super::arguments::WorkStatusArgument;
 use super::item_lookup::BacklogReader;
 use super::item_view::{ItemSummary, SummaryKeys};
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, serialization_error};
-use crate::empty_answer::add_reason;
-use crate::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit, showing};
-use crate::show_keys::ShowKeys;
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::answers::answer::{ToolAnswer, serialization_error};
+use crate::answers::empty_answer::add_reason;
+use crate::answers::show_keys::ShowKeys;
+use crate::tools::pagination::{
+    PageAnswer, PageCursor, PageLimit, PageReader, page_limit, showing,
+};
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ListEpics;
 

@@ -17,6 +17,7 @@ use reqlore_domain::ports::item_list::{
 };
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::schema::StatusCategory;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
@@ -27,14 +28,15 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementTypeArgument, UserStoryRef, find_value,
 };
 use super::item_lookup::{self, BacklogReader};
-use crate::answer::{ToolAnswer, serialization_error};
-use crate::empty_answer::add_reason;
-use crate::entry_line::EntryLine;
+use crate::answers::answer::{ToolAnswer, serialization_error};
+use crate::answers::empty_answer::add_reason;
+use crate::answers::entry_line::EntryLine;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::knowledge::entity_page::{EntityPage, EntityQuery};
-use crate::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::{ToolContext, knowledge, synonyms};
+use crate::tools::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
+use crate::tools::synonyms;
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::{ToolContext, knowledge};
 
 pub(crate) struct ListItems;
 
@@ -165,7 +167,7 @@ impl Tool for ListItems {
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let toolsets = &context.ports.settings.toolsets;
-        match synonyms::find_value(&ItemKind::ALL, ItemKind::name, arguments.kind.as_str()) {
+        match synonyms::find_value(&ItemKind::ALL, |one| one.name(), arguments.kind.as_str()) {
             Some(kind) if toolsets.contains(&Toolset::Backlog) => {
                 list_backlog(context, spec, &call, arguments, kind).await
             }
@@ -225,7 +227,7 @@ impl Arguments {
             Some(field) => (field, true),
             None => (text, false),
         };
-        let field = find_value(&SortField::ALL, SortField::name, field)
+        let field = find_value(&SortField::ALL, |one| one.name(), field)
             .map_err(|reason| invalid_argument("sort", format!("sort: {reason}")))?;
         // Stores list the last change first.
         let is_reversed = is_descending != (field == SortField::Updated);
@@ -355,7 +357,9 @@ async fn add_progress(
     let counts =
         backlog.ports.documents.child_statuses(backlog.project, children, &parents).await?;
     for (item, counts) in items.iter_mut().zip(counts) {
-        let progress = ChildProgress::of_counts(&counts);
+        let progress = ChildProgress::of_counts(&counts, |status| {
+            status.category().unwrap_or(StatusCategory::Open)
+        });
         item.progress = progress.map(|ChildProgress { done, total }| match kind {
             ItemKind::Epic => ProgressView { done: Some(done), active: None, total },
             _ => ProgressView { done: None, active: Some(done), total },

@@ -32,7 +32,7 @@ mod update_requirement;
 mod update_user_story;
 pub(crate) mod write_item;
 
-use crate::tool::Tool;
+use crate::tools::tool::Tool;
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     vec![

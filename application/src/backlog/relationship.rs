@@ -14,8 +14,8 @@ use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
 use super::item_lookup;
 use super::item_view::ItemRecord;
 use super::write_item::{ItemEffect, ItemUpdate};
-use crate::answer::{ToolAnswer, reply};
-use crate::change::LocalNames;
+use crate::answers::answer::{ToolAnswer, reply};
+use crate::writes::change::LocalNames;
 
 // The arguments of both tools. (A doc comment would become part of the schema.)
 #[derive(Deserialize, JsonSchema)]

@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::check::{LinkRepair, ReferenceIndex, TombstoneMatch};
 use super::item_lookup::{self, BacklogReader};
 use crate::check::CheckFinding;
-use crate::transaction::{MAX_READ_DOCUMENTS, commit_decision};
+use crate::writes::transaction::{MAX_READ_DOCUMENTS, commit_decision};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RepairReport {

@@ -9,11 +9,11 @@ use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{ToolAnswer, serialization_error};
-use crate::entry_line::{EntryLine, RULE};
-use crate::incomplete_report::IncompleteReport;
-use crate::pagination::{PageAnswer, PageCursor, PageReader};
-use crate::show_keys::{EntryKeys, ShowKeys};
+use crate::answers::answer::{ToolAnswer, serialization_error};
+use crate::answers::entry_line::{EntryLine, RULE};
+use crate::answers::incomplete_report::IncompleteReport;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::tools::pagination::{PageAnswer, PageCursor, PageReader};
 
 const SECTION: &str = "section";
 /// With more results than this, the lines of items have no snippets.

@@ -14,12 +14,12 @@ use serde::Deserialize;
 use super::arguments::enum_argument;
 use super::search::{ResultKeys, ResultPage, SearchPosition, SearchResponse};
 use crate::ToolContext;
-use crate::answer::ToolAnswer;
-use crate::empty_answer::{HitCounts, explain_hits};
+use crate::answers::answer::ToolAnswer;
+use crate::answers::empty_answer::{HitCounts, explain_hits};
+use crate::answers::show_keys::ShowKeys;
 use crate::knowledge::search::read_entities;
-use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::show_keys::ShowKeys;
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct SearchGlobal;
 

@@ -17,12 +17,12 @@ use super::arguments::{
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{ResultKeys, ResultPage, SearchPosition, SearchResponse, SearchResult};
 use crate::ToolContext;
-use crate::answer::ToolAnswer;
-use crate::empty_answer::{HitCounts, add_reason, explain_hits};
-use crate::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::show_keys::ShowKeys;
-use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::transaction::MAX_READ_DOCUMENTS;
+use crate::answers::answer::ToolAnswer;
+use crate::answers::empty_answer::{HitCounts, add_reason, explain_hits};
+use crate::answers::show_keys::ShowKeys;
+use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::writes::transaction::MAX_READ_DOCUMENTS;
 
 pub(crate) struct SearchRequirements;
 

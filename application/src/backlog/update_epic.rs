@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::arguments::{EpicRef, ItemFields, PriorityArgument, WorkStatusArgument};
 use super::write_item::{ItemUpdate, update_tool};
-use crate::change::{Change, LocalNames, WriteTool};
-use crate::tool::decode_arguments;
+use crate::tools::tool::decode_arguments;
+use crate::writes::change::{Change, LocalNames, WriteTool};
 
 pub(crate) struct UpdateEpic;
 

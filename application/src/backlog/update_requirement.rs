@@ -12,8 +12,8 @@ use super::arguments::{
     RequirementTypeArgument, UserStoryRef,
 };
 use super::write_item::{ItemUpdate, update_tool};
-use crate::change::{Change, LocalNames, WriteTool};
-use crate::tool::decode_arguments;
+use crate::tools::tool::decode_arguments;
+use crate::writes::change::{Change, LocalNames, WriteTool};
 
 pub(crate) struct UpdateRequirement;
 

@@ -21,13 +21,13 @@ use super::arguments::ItemTarget;
 use super::item_lookup::{self, BacklogReader};
 use super::item_view;
 use super::relationship::RelationshipSpec;
-use crate::answer::reply;
-use crate::change::{
+use crate::answers::answer::reply;
+use crate::tools::tool::{nothing_to_change_error, write_tool};
+use crate::writes::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
     requirements_query,
 };
-use crate::tool::{nothing_to_change_error, write_tool};
-use crate::transaction::check_version;
+use crate::writes::transaction::check_version;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key
 // in each of nine tools would cost models too many tokens. (A doc comment would enter the schema.)

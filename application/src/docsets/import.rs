@@ -12,7 +12,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::ApplicationPorts;
-use crate::transaction::commit_decision;
+use crate::writes::transaction::commit_decision;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocsetImport {

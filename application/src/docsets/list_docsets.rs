@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::LoadedConfig;
 use crate::ToolContext;
-use crate::answer::{NoteStyle, ToolAnswer, compact_json, fixed_answer};
-use crate::tool::{Tool, decode_arguments, whole_tool};
+use crate::answers::answer::{NoteStyle, ToolAnswer, compact_json, fixed_answer};
+use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct ListDocsets;
 

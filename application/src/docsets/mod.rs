@@ -19,8 +19,8 @@ use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::ApplicationPorts;
-use crate::answer::TextAnswer;
-use crate::transaction::get_one;
+use crate::answers::answer::TextAnswer;
+use crate::writes::transaction::get_one;
 use list_docsets::render_list;
 
 /// Maximum number of cached projects.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::faulty_config;
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply};
-use crate::tool::{Tool, decode_arguments, whole_tool};
+use crate::answers::answer::{ToolAnswer, reply};
+use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 /// Docsets that the error for an unknown name lists.
 const MAX_NAMES: usize = 20;

@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{HistoryTarget, VersionText, find_target, find_version, note_text, word_diff};
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply_with_body, serialization_error};
+use crate::answers::answer::{ToolAnswer, reply_with_body, serialization_error};
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::backlog::item_lookup::document_text;
-use crate::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::write_guard::CallGuard;
+use crate::tools::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::writes::write_guard::CallGuard;
 
 pub(crate) struct GetHistory;
 

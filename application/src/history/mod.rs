@@ -22,7 +22,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::word_diff::{TIME_LIMIT, compare_texts, difference_text};
 
-use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
+use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
 use crate::{ApplicationPorts, ToolContext};
 
 /// Entries that a search for a version reads at first, then at once, and altogether. Git walks all

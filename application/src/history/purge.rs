@@ -13,7 +13,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::tombstone;
 
 use super::{HistoryTarget, SEARCH_PAGE, find_target};
-use crate::transaction::commit_decision;
+use crate::writes::transaction::commit_decision;
 use crate::{Application, ApplicationPorts};
 
 /// The texts to erase.

@@ -12,7 +12,7 @@ use super::undo::Restoration;
 use super::{FIRST_PAGE, HistoryTarget, find_version};
 use crate::ApplicationPorts;
 use crate::sections::editable_text;
-use crate::transaction::get_one;
+use crate::writes::transaction::get_one;
 
 /// Restores a rule in the present text of its section: to a version, or to its state before its
 /// last change. `None` if the whole section is to be restored, because its newest change is that

@@ -29,14 +29,14 @@ use super::changed_document::{
 use super::get_history::VersionRecord;
 use super::rule_undo::restore_rule;
 use super::{HistoryTarget, find_target, find_version};
-use crate::answer::{ToolAnswer, reply};
+use crate::answers::answer::{ToolAnswer, reply};
 use crate::backlog::delete_item::{depends_on, link_kinds, list_reasons};
 use crate::sections::{rule_change, section_list_change};
-use crate::tool::{Tool, decode_arguments, write_tool};
-use crate::transaction::{
+use crate::tools::tool::{Tool, decode_arguments, write_tool};
+use crate::writes::transaction::{
     check_merged, check_text_merged, commit_decision, get_one, write_context,
 };
-use crate::write_guard::CallGuard;
+use crate::writes::write_guard::CallGuard;
 use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct UndoTool;

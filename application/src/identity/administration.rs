@@ -22,7 +22,7 @@ use super::tokens::{TokenLifetime, TokenRequest, create_token, list_tokens, revo
 use super::user_admin::{
     LastAdministrator, UserAdmin, add_user, disable_user, enable_user, list_users, set_role,
 };
-use crate::audit_recorder::{AccessRecord, AuditRecorder, truncate_target};
+use crate::service::audit_recorder::{AccessRecord, AuditRecorder, truncate_target};
 
 /// Rows that one page of the audit log reads.
 const MAX_PAGE_ROWS: u64 = 10_000;

@@ -21,7 +21,7 @@ use reqlore_domain::ports::project_resolver::{ProjectResolver, project_not_found
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::audit_recorder::AuditRecorder;
+use crate::service::audit_recorder::AuditRecorder;
 
 /// Maximum number of cached tokens.
 const MAX_CACHED_TOKENS: usize = 10_000;

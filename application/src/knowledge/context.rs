@@ -13,14 +13,14 @@ use serde_json::{Map, Value};
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
 use crate::ToolContext;
-use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::addresses::links::{LinkEntry, LinkNode, OutgoingLink};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::answers::document_label::DocumentLabel;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::backlog::item_lookup::document_text;
-use crate::document_label::DocumentLabel;
-use crate::links::{LinkEntry, LinkNode, OutgoingLink};
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::transaction::get_one;
-use crate::write_guard::FieldValue;
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::writes::transaction::get_one;
+use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct ContextTool;
 

@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::Repo;
 use super::write_entity::{EntityCreation, EntityOutcome, LinkArguments};
-use crate::change::{Change, LocalNames, WriteTool};
-use crate::tool::{decode_arguments, write_tool};
+use crate::tools::tool::{decode_arguments, write_tool};
+use crate::writes::change::{Change, LocalNames, WriteTool};
 
 pub(crate) struct CreateEntity;
 

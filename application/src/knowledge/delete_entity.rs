@@ -13,11 +13,11 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
-use crate::answer::reply;
+use crate::answers::answer::reply;
 use crate::backlog::delete_item::{DeletedItem, added_link_error, list_reasons};
 use crate::backlog::item_lookup::document_text;
-use crate::change::{Action, ChangePlan, Claim, CommitState, Decision, PlanContext};
-use crate::transaction::check_version;
+use crate::writes::change::{Action, ChangePlan, Claim, CommitState, Decision, PlanContext};
+use crate::writes::transaction::check_version;
 
 /// An entity and the entities that link to it.
 pub(crate) struct EntityDeletion {

@@ -8,7 +8,7 @@ use reqlore_domain::identity::Caller;
 
 use super::Repo;
 use crate::ToolContext;
-use crate::address::{Address, AddressSpace};
+use crate::addresses::address::{Address, AddressSpace};
 
 pub(super) type EntityId = BoundedString<1_000>;
 

@@ -17,7 +17,7 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::sync::SYNC_NAME;
 use crate::ApplicationPorts;
-use crate::transaction::{commit_decision, get_one};
+use crate::writes::transaction::{commit_decision, get_one};
 
 /// Limits of one commit. A call can be cancelled between two commits.
 const BATCH_DOCUMENTS: usize = 256;

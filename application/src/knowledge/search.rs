@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{CutReport, Repo};
-use crate::answer::{Answer, ToolAnswer, serialization_error};
-use crate::document_label::{DocumentLabel, SECTION_REQUIREMENT};
-use crate::empty_answer::{HitCounts, explain_hits};
-use crate::incomplete_report::IncompleteReport;
-use crate::links::LinkReader;
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::addresses::links::LinkReader;
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error};
+use crate::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
+use crate::answers::empty_answer::{HitCounts, explain_hits};
+use crate::answers::incomplete_report::IncompleteReport;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
 use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct SearchTool;

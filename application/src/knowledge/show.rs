@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
 use crate::ToolContext;
-use crate::addressed_text::AddressedText;
-use crate::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
-use crate::document_label::DocumentLabel;
-use crate::links::{LinkEntry, LinkList};
-use crate::tool::{Tool, decode_arguments, read_tool};
+use crate::addresses::addressed_text::AddressedText;
+use crate::addresses::links::{LinkEntry, LinkList};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::answers::document_label::DocumentLabel;
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ShowTool;
 

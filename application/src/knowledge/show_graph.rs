@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
 use crate::ToolContext;
-use crate::address::AddressTarget;
-use crate::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
+use crate::addresses::address::AddressTarget;
+use crate::addresses::links::{IncomingLink, LinkEntry};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
+use crate::answers::document_label::DocumentLabel;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::backlog::item_lookup::FileWarnings;
-use crate::document_label::DocumentLabel;
-use crate::links::{IncomingLink, LinkEntry};
-use crate::show_keys::{EntryKeys, ShowKeys};
-use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::write_guard::FieldValue;
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct GraphTool;
 

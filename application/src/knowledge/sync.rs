@@ -19,10 +19,10 @@ use serde_json::Value;
 use super::Repo;
 use super::import_files::{FileImport, ImportReport, entity_versions};
 use crate::ToolContext;
-use crate::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
-use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, read_tool};
-use crate::transaction::write_context;
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
+use crate::answers::empty_answer::add_reason;
+use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::writes::transaction::write_context;
 
 pub(crate) struct SyncTool {
     /// True if the tool imports files into a database; part of its spec.

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, json_reply};
-use crate::empty_answer::{add_reason, note_unimported};
-use crate::tool::{Tool, decode_arguments, whole_tool};
+use crate::answers::answer::{ToolAnswer, json_reply};
+use crate::answers::empty_answer::{add_reason, note_unimported};
+use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct TagsTool;
 

@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::Repo;
 use super::write_entity::{EntityOutcome, EntityUpdate, LinkArguments};
-use crate::change::{Change, LocalNames, WriteTool};
-use crate::tool::{decode_arguments, nothing_to_change_error, write_tool};
+use crate::tools::tool::{decode_arguments, nothing_to_change_error, write_tool};
+use crate::writes::change::{Change, LocalNames, WriteTool};
 
 pub(crate) struct UpdateEntity;
 

@@ -21,13 +21,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Repo;
 use crate::ToolContext;
-use crate::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
-use crate::answer::{ToolAnswer, reply};
+use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
+use crate::answers::answer::{ToolAnswer, reply};
 use crate::backlog::item_lookup::document_text;
-use crate::change::{
+use crate::writes::change::{
     Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
 };
-use crate::transaction::check_version;
+use crate::writes::transaction::check_version;
 
 /// Relation names and their targets.
 #[derive(Default, Deserialize, JsonSchema)]

@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::answer::{ToolAnswer, reply_with_body};
-use crate::tool::{Tool, decode_arguments, whole_tool};
-use crate::transaction::write_context;
+use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::tools::tool::{Tool, decode_arguments, whole_tool};
+use crate::writes::transaction::write_context;
 use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct GetInstructions;

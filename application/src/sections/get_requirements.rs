@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::address::AddressSpace;
-use crate::addressed_text::AddressedText;
-use crate::answer::{ToolAnswer, reply_with_body};
-use crate::empty_answer::add_reason;
-use crate::tool::{Tool, decode_arguments, whole_tool};
-use crate::transaction::write_context;
+use crate::addresses::address::AddressSpace;
+use crate::addresses::addressed_text::AddressedText;
+use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::answers::empty_answer::add_reason;
+use crate::tools::tool::{Tool, decode_arguments, whole_tool};
+use crate::writes::transaction::write_context;
 
 #[derive(Default)]
 pub(crate) struct GetRequirements {

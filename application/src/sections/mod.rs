@@ -25,8 +25,8 @@ use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
 use crate::ApplicationPorts;
-use crate::answer::text_borders;
-use crate::transaction::{check_text_merged, commit_decision};
+use crate::answers::answer::text_borders;
+use crate::writes::transaction::{check_text_merged, commit_decision};
 
 pub(crate) type ProjectRoot = BoundedString<1_000>;
 pub(crate) type OperationDescription = BoundedString<10_000>;

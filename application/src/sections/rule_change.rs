@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply};
-use crate::change::{Action, Change, ChangePlan, CommitState, Decision, PlanContext};
-use crate::tool::{decode_arguments, write_tool};
+use crate::answers::answer::{ToolAnswer, reply};
+use crate::tools::tool::{decode_arguments, write_tool};
+use crate::writes::change::{Action, Change, ChangePlan, CommitState, Decision, PlanContext};
 
 type RuleText = BoundedString<MAX_REQUIREMENT_CHARS>;
 
@@ -116,7 +116,7 @@ impl RuleOperation {
 /// Splits the address of a rule, such as `checkout:3`; `None` for any other text.
 pub(crate) fn parse_address(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
-    let text = text.strip_prefix(crate::address::SECTION_PREFIX).unwrap_or(text);
+    let text = text.strip_prefix(crate::addresses::address::SECTION_PREFIX).unwrap_or(text);
     let (section, index) = text.rsplit_once(':')?;
     RequirementIndex::try_from(index.to_owned()).ok()?;
     SectionKey::try_from(section.to_owned()).ok()?;

@@ -17,10 +17,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::rule_change::RenumberedRule;
 use super::{OperationDescription, ProjectRoot};
 use crate::ToolContext;
-use crate::answer::{ToolAnswer, reply_with_body};
-use crate::tool::{Tool, decode_arguments, write_tool};
-use crate::transaction::{commit_decision, write_context};
-use crate::write_guard::CallGuard;
+use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::tools::tool::{Tool, decode_arguments, write_tool};
+use crate::writes::transaction::{commit_decision, write_context};
+use crate::writes::write_guard::CallGuard;
 
 pub(crate) struct SetRequirements;
 

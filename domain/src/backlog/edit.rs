@@ -65,7 +65,7 @@ impl NewItem<'_> {
         edits.set_text("title", self.title.map(one_line).as_deref());
         // Keys with the value of a missing key are left out, so that new files stay short.
         let status = self.status.filter(|status| kind.statuses().first() != Some(status));
-        edits.set_text("status", status.map(Status::name));
+        edits.set_text("status", status.as_ref().map(Status::name));
         if let Some(priority) = self.priority.filter(|priority| *priority != Priority::DEFAULT) {
             edits.set("priority", priority_value(priority));
         }
@@ -299,13 +299,8 @@ impl ItemFile {
         let written = self.find_key("title").is_none_or(|node| node.text() == Some(&item.title));
         let title = title.filter(|title| !written || *title != item.title);
         edits.set_text("title", title.as_deref());
-        let status = self.changed_value(
-            "status",
-            |text| find_by_name(item.kind.statuses(), Status::name, text),
-            item.status,
-            edit.status,
-        );
-        edits.set_text("status", status.map(Status::name));
+        let status = self.changed_value("status", Status::parse, item.status, edit.status);
+        edits.set_text("status", status.as_ref().map(Status::name));
         let priority =
             self.changed_value("priority", Priority::parse, item.priority, edit.priority);
         if let Some(priority) = priority {
@@ -313,7 +308,7 @@ impl ItemFile {
         }
         let requirement_type = self.changed_value(
             "type_name",
-            |text| find_by_name(&RequirementType::ALL, RequirementType::name, text),
+            |text| find_by_name(&RequirementType::ALL, |one| one.name(), text),
             item.requirement_type,
             edit.requirement_type,
         );

@@ -1,34 +1,98 @@
 //! The fields of items: enumerations, and text with its limits.
 
+use arrayvec::ArrayString;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded_types::{
     check_length, check_text, inline_schema, named_enum, serialize_by_name, string_type,
 };
+use crate::records::schema::StatusCategory;
 
-named_enum! {
-    /// The status of an item, in the order of work. [`super::ItemKind::statuses`] lists those of
-    /// each kind.
-    #[derive(PartialOrd, Ord, Hash)]
-    Status {
-        Backlog = "Backlog",
-        Draft = "Draft",
-        InProgress = "In Progress",
-        Done = "Done",
-        Cancelled = "Cancelled",
-        Active = "Active",
-        Obsolete = "Obsolete",
-    }
+/// The status of an item, in the order of work. [`super::ItemKind::statuses`] lists the built-in ones
+/// of each kind; a project may add its own for epics and user stories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Status {
+    Backlog,
+    Draft,
+    InProgress,
+    Done,
+    Cancelled,
+    Active,
+    Obsolete,
+    /// A status that a project defines, or an unknown one in a file.
+    Custom(ArrayString<MAX_STATUS_BYTES>),
 }
 
-serialize_by_name!(Status, RequirementType, RelationshipType);
+/// Maximum length of the name of a status, in bytes.
+pub const MAX_STATUS_BYTES: usize = 40;
+
+serialize_by_name!(RequirementType, RelationshipType);
 
 impl Status {
+    /// All built-in statuses.
+    pub const ALL: [Self; 7] = [
+        Self::Backlog,
+        Self::Draft,
+        Self::InProgress,
+        Self::Done,
+        Self::Cancelled,
+        Self::Active,
+        Self::Obsolete,
+    ];
     /// Statuses of epics and user stories; the first is the default.
     pub const WORK_STATUSES: [Self; 5] =
         [Self::Backlog, Self::Draft, Self::InProgress, Self::Done, Self::Cancelled];
     /// Statuses of requirements; the first is the default.
     pub const REQUIREMENT_STATUSES: [Self; 3] = [Self::Draft, Self::Active, Self::Obsolete];
+
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Backlog => "Backlog",
+            Self::Draft => "Draft",
+            Self::InProgress => "In Progress",
+            Self::Done => "Done",
+            Self::Cancelled => "Cancelled",
+            Self::Active => "Active",
+            Self::Obsolete => "Obsolete",
+            Self::Custom(name) => name,
+        }
+    }
+
+    /// The status with this name. `None` for a blank or long text, or several lines.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        // Stored names are exact, and comparing other spellings is slow.
+        let exact = Self::ALL.into_iter().find(|one| one.name() == text);
+        exact.or_else(|| find_by_name(&Self::ALL, Self::name, text)).or_else(|| {
+            let is_name = !text.is_empty() && !text.contains(char::is_control);
+            is_name.then(|| ArrayString::from(text).ok().map(Self::Custom))?
+        })
+    }
+
+    /// The category of a built-in status.
+    pub fn category(self) -> Option<StatusCategory> {
+        match self {
+            Self::Backlog | Self::Draft => Some(StatusCategory::Open),
+            Self::InProgress => Some(StatusCategory::Active),
+            // An active requirement holds.
+            Self::Done | Self::Active => Some(StatusCategory::Done),
+            Self::Cancelled | Self::Obsolete => Some(StatusCategory::Dropped),
+            Self::Custom(_) => None,
+        }
+    }
+}
+
+impl Serialize for Status {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Status {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = <&str>::deserialize(deserializer)?;
+        Self::parse(name).ok_or_else(|| serde::de::Error::custom("not a status"))
+    }
 }
 
 /// How urgent an item is: 1 Critical, 2 High, 3 Medium, 4 Low.
@@ -53,7 +117,7 @@ impl Priority {
             return Self::new(number);
         }
         let (number, name) = text.split_once(' ').unwrap_or(("", text));
-        let priority = find_by_name(&[1, 2, 3, 4].map(Self), Self::name, name)?;
+        let priority = find_by_name(&[1, 2, 3, 4].map(Self), |one| one.name(), name)?;
         let is_same = number.is_empty() || number == priority.0.to_string();
         is_same.then_some(priority)
     }
@@ -126,9 +190,9 @@ impl RelationshipType {
 }
 
 /// Finds a value by its name. Ignores case and the separators ` `, `-` and `_`.
-pub fn find_by_name<T: Copy>(values: &[T], name: fn(T) -> &'static str, given: &str) -> Option<T> {
+pub fn find_by_name<T: Copy>(values: &[T], name: impl Fn(&T) -> &str, given: &str) -> Option<T> {
     let given = normalize_name(given);
-    values.iter().copied().find(|value| normalize_name(name(*value)) == given)
+    values.iter().copied().find(|value| normalize_name(name(value)) == given)
 }
 
 fn normalize_name(name: &str) -> String {
@@ -243,7 +307,7 @@ mod tests {
             assert_eq!(found, Some(Status::InProgress), "{given}");
         }
         assert_eq!(find_by_name(&Status::REQUIREMENT_STATUSES, Status::name, "Done"), None);
-        let types = find_by_name(&RequirementType::ALL, RequirementType::name, "non functional");
+        let types = find_by_name(&RequirementType::ALL, |one| one.name(), "non functional");
         assert_eq!(types, Some(RequirementType::NonFunctional));
     }
 

@@ -24,6 +24,7 @@ pub use relation_words::inverse_relation;
 pub(crate) use relation_words::known_relations;
 
 use crate::bounded_types::serialize_by_name;
+use crate::records::values::CustomValues;
 use crate::timestamp::Timestamp;
 
 /// A kind of item.
@@ -126,6 +127,8 @@ pub struct ItemMeta {
     /// File suffixes of link targets. A suffix identifies one of several items that have the same
     /// reference.
     pub link_suffixes: Vec<(Reference, String)>,
+    /// The values of keys that may be custom fields.
+    pub custom: CustomValues,
     /// Present in a tombstone.
     pub deletion: Option<Deletion>,
 }

@@ -12,6 +12,7 @@ use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
 use crate::knowledge::{is_entity_id, parse_tags};
 use crate::link_values::{link_reference, link_texts};
+use crate::records::values::CustomValues;
 use crate::sections;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
@@ -111,6 +112,7 @@ impl ItemParser<'_> {
             updated_at,
             tags: parse_tags(&self.entries),
             link_suffixes: self.link_suffixes(),
+            custom: CustomValues::parse(&self.entries),
             deletion,
         }
     }
@@ -150,6 +152,13 @@ impl ItemParser<'_> {
     fn parse_status(&mut self) -> Option<Status> {
         let statuses = self.kind.statuses();
         let default = *statuses.first()?;
+        // A project may have statuses of its own, except for requirements.
+        if self.kind != ItemKind::Requirement
+            && let Some(node) = self.find_key("status")
+            && let Some(status) = node.text().and_then(Status::parse)
+        {
+            return Some(status);
+        }
         Some(self.parse_named("status", statuses, Status::name).unwrap_or(default))
     }
 
@@ -157,7 +166,7 @@ impl ItemParser<'_> {
         if self.kind != ItemKind::Requirement {
             return None;
         }
-        let given = self.parse_named("type_name", &RequirementType::ALL, RequirementType::name);
+        let given = self.parse_named("type_name", &RequirementType::ALL, |one| one.name());
         Some(given.unwrap_or(RequirementType::DEFAULT))
     }
 
@@ -242,12 +251,12 @@ impl ItemParser<'_> {
         &mut self,
         key: &str,
         values: &[T],
-        name: fn(T) -> &'static str,
+        name: impl Fn(&T) -> &str,
     ) -> Option<T> {
         let (line, text) = self.scalar_with_line(key)?;
-        let value = find_by_name(values, name, &text);
+        let value = find_by_name(values, &name, &text);
         if value.is_none() {
-            let names: Vec<&str> = values.iter().map(|value| name(*value)).collect();
+            let names: Vec<&str> = values.iter().map(&name).collect();
             let text = quote_excerpt(&text);
             self.report(line, format!("{key} {text} is invalid; use one of {}", names.join(", ")));
         }

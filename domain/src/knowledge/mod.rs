@@ -33,6 +33,7 @@ use crate::document::DocumentId;
 use crate::front_matter::{self, DocumentParts, FieldValue, KeyEdit};
 use crate::link_values::{is_known_relation, link_name, link_reference, link_texts};
 use crate::name_form::{compose, fold_name};
+use crate::records::values::CustomValues;
 use crate::sections;
 use crate::timestamp::Timestamp;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
@@ -129,6 +130,8 @@ pub struct Entity {
     pub links: Vec<EntityLink>,
     /// From `updated_at`, or else `created_at` or `date`; `None` if the file states no time.
     pub updated_at: Option<Timestamp>,
+    /// The values of keys that may be custom fields.
+    pub custom: CustomValues,
 }
 
 impl Entity {
@@ -147,6 +150,7 @@ impl Entity {
         let EntityFrontMatter { entries, mut diagnostic, .. } = front_matter;
         // Salvaged lines are guesses, and a guess must not create a link.
         let (tags, links) = (parse_tags(&entries), parse_links(&entries));
+        let custom = CustomValues::parse(&entries);
         let LinkList { list: mut links, problem, .. } = links;
         diagnostic = diagnostic.or(problem);
         if links.len() > MAX_LINKS {
@@ -154,7 +158,7 @@ impl Entity {
             let message = format!("only the first {MAX_LINKS} links are used; remove some");
             diagnostic.get_or_insert(Diagnostic::new(None, message));
         }
-        (Self { id, kind, title, status, tags, links, updated_at }, diagnostic)
+        (Self { id, kind, title, status, tags, links, updated_at, custom }, diagnostic)
     }
 
     /// True if this entity replaces the one with this id or document name. A draft, a proposal or
@@ -189,6 +193,7 @@ impl Entity {
             tags: Vec::new(),
             links: Vec::new(),
             updated_at: None,
+            custom: CustomValues::default(),
         }
     }
 }

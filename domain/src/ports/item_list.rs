@@ -15,6 +15,7 @@ use crate::backlog::{
 use crate::bounded_types::named_enum;
 use crate::document::DocumentMeta;
 use crate::name_form::fold_name;
+use crate::records::schema::StatusCategory;
 use crate::timestamp::Timestamp;
 
 /// Maximum number of items or documents in one page.
@@ -309,21 +310,24 @@ pub(super) fn count_children(sources: &[Arc<DocumentMeta>], parent: Reference) -
 /// Work on the children of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildProgress {
-    /// Number of children that are done or active.
+    /// Number of children that are done.
     pub done: usize,
-    /// Number of children, without those that are cancelled or obsolete.
+    /// Number of children, without those that are dropped.
     pub total: usize,
 }
 
 impl ChildProgress {
     /// `None` without children.
-    pub fn of_counts(counts: &StatusCounts) -> Option<Self> {
+    pub fn of_counts(
+        counts: &StatusCounts,
+        category: impl Fn(Status) -> StatusCategory,
+    ) -> Option<Self> {
         let mut progress = Self { done: 0, total: 0 };
         for (status, number) in counts {
-            match status {
-                Status::Done | Status::Active => progress.done += number,
-                Status::Backlog | Status::Draft | Status::InProgress => {}
-                Status::Cancelled | Status::Obsolete => continue,
+            match category(*status) {
+                StatusCategory::Done => progress.done += number,
+                StatusCategory::Open | StatusCategory::Active => {}
+                StatusCategory::Dropped => continue,
             }
             progress.total += number;
         }

@@ -105,9 +105,10 @@ fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
         queries.push(first(&["project", "kind"], key));
         return queries;
     }
-    for status in names(status, &Status::ALL, Status::name) {
+    // Only requirements have a type, and their statuses are built in.
+    for status in names(status.as_ref(), &Status::ALL, Status::name) {
         for requirement_type in
-            names(requirement_type, &RequirementType::ALL, RequirementType::name)
+            names(requirement_type.as_ref(), &RequirementType::ALL, |one| one.name())
         {
             let values = key.with(&[status.into(), requirement_type.into()]);
             queries.push(first(&["project", "kind", "status", "type"], values));
@@ -117,10 +118,10 @@ fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
 }
 
 /// The name of a value, or those of all values and of none.
-fn names<T: Copy>(value: Option<T>, all: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
+fn names<'v, T>(value: Option<&'v T>, all: &'v [T], name: fn(&T) -> &str) -> Vec<&'v str> {
     match value {
         Some(value) => vec![name(value)],
-        None => all.iter().copied().map(name).chain([""]).collect(),
+        None => all.iter().map(name).chain([""]).collect(),
     }
 }
 
@@ -140,7 +141,7 @@ fn count_group(page: &mut ItemPage, row: &TableRow, query: &ItemQuery) -> StoreR
 
 /// Counts items of a status that meet all other conditions. Returns true if the list has them.
 fn count_item(page: &mut ItemPage, status: &str, number: usize, query: &ItemQuery) -> bool {
-    let status = Status::ALL.into_iter().find(|one| one.name() == status);
+    let status = Status::parse(status);
     if let Some(status) = status {
         *page.by_status.entry(status).or_default() += number;
     }
@@ -199,7 +200,7 @@ pub(crate) async fn child_statuses(
     let mut by_parent: HashMap<&str, StatusCounts> = HashMap::new();
     for row in &rows {
         let child = ChildRow::decode(row)?;
-        if let Some(status) = Status::ALL.into_iter().find(|one| one.name() == child.status) {
+        if let Some(status) = Status::parse(child.status) {
             *by_parent.entry(child.parent).or_default().entry(status).or_default() += 1;
         }
     }

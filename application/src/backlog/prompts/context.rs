@@ -11,10 +11,10 @@ use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{ErrorKind, Result};
 use serde::Serialize;
 
+use crate::addresses::links::LinkList;
 use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary};
 use crate::backlog::resources::uri::{ItemView, item_uri};
-use crate::links::LinkList;
 
 const MAX_LIST_ITEMS: usize = 50;
 /// All descriptions of a list together.

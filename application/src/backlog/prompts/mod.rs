@@ -27,8 +27,8 @@ use serde_json::{Map, Value};
 use super::arguments::parse_reference;
 use super::item_lookup::BacklogReader;
 use crate::ToolContext;
-use crate::answer::serialization_error;
-use crate::write_guard::CallGuard;
+use crate::answers::answer::serialization_error;
+use crate::writes::write_guard::CallGuard;
 use context::PromptContext;
 
 pub(crate) struct PromptTemplate {

@@ -25,12 +25,12 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::ToolContext;
-use crate::answer::serialization_error;
+use crate::answers::answer::serialization_error;
 use crate::backlog::epic_hierarchy::read_hierarchy;
 use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
 use crate::backlog::prompts;
-use crate::pagination::{PageCursor, PageReader};
+use crate::tools::pagination::{PageCursor, PageReader};
 pub(crate) use uri::TEMPLATES;
 use uri::{
     COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,

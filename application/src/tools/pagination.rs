@@ -17,7 +17,7 @@ use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::answer::Answer;
+use crate::answers::answer::Answer;
 
 pub(crate) type PageLimit = BoundedInt<1, 100>;
 

@@ -12,10 +12,10 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::{Change, ChangeOutcome, ChangePlan, CommitState, Decision, PlanContext};
 use crate::ToolContext;
-use crate::read_versions::ReadVersions;
 use crate::sections::rule_change::RenumberedRule;
-use crate::transaction::{check_merged, commit_decision, write_context};
-use crate::write_guard::CallGuard;
+use crate::writes::read_versions::ReadVersions;
+use crate::writes::transaction::{check_merged, commit_decision, write_context};
+use crate::writes::write_guard::CallGuard;
 
 /// The result of a committed batch.
 #[derive(Default)]

@@ -2,6 +2,9 @@
 //!
 //! Every call polls the storage first, so the next call sees an edit.
 
+pub mod index_build;
+pub(crate) mod search_updates;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,8 +23,8 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
 use crate::ApplicationPorts;
-use crate::search_updates::SearchUpdates;
-use crate::transaction::get_one;
+use crate::project_index::search_updates::SearchUpdates;
+use crate::writes::transaction::get_one;
 
 /// At this number of projects, a new one replaces an idle one. More than search indexes are open.
 const MAX_PROJECTS: usize = 512;

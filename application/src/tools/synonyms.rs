@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::ports::service::ToolSpec;
 
-use crate::tool::{property, required_names};
+use crate::tools::tool::{property, required_names};
 
 /// Other names of kinds, statuses, types and sort orders, without separators, and the real ones.
 const VALUES: [(&str, &str); 19] = [
@@ -41,16 +41,16 @@ const EXACT_TOOL: &str = "get_user_story_requirements";
 /// Finds a value by its name in any spelling, by its plural or by a synonym.
 pub(crate) fn find_value<T: Copy>(
     values: &[T],
-    name: fn(T) -> &'static str,
+    name: impl Fn(&T) -> &str,
     given: &str,
 ) -> Option<T> {
     let given = given.trim();
     // Names first, so that a synonym never hides a value of this name.
-    find_by_name(values, name, given)
-        .or_else(|| find_by_name(values, name, given.strip_suffix(['s', 'S'])?))
+    find_by_name(values, &name, given)
+        .or_else(|| find_by_name(values, &name, given.strip_suffix(['s', 'S'])?))
         .or_else(|| {
             let (_, real) = find_by_name(&VALUES, |(synonym, _)| synonym, given)?;
-            find_by_name(values, name, real)
+            find_by_name(values, &name, real)
         })
 }
 

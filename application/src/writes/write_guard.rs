@@ -22,11 +22,11 @@ use serde_json::Value;
 
 pub(crate) use self::field_values::FieldValue;
 use self::field_values::{ABSENT, FieldCollector, hash_of};
-use crate::address::Address;
+use crate::addresses::address::Address;
 use crate::backlog::item_lookup::document_text;
 use crate::history::get_history::VersionRecord;
 use crate::sections::rule_change::RenumberedRule;
-use crate::transaction::shorten_current;
+use crate::writes::transaction::shorten_current;
 use crate::{ApplicationPorts, ToolContext};
 
 const MAX_CALLERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();

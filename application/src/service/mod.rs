@@ -1,5 +1,9 @@
 //! Implements the service port: authorizes each request, dispatches it and records the access.
 
+pub(crate) mod audit_recorder;
+pub(crate) mod idempotency;
+pub(crate) mod maintenance;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,12 +19,14 @@ use reqlore_domain::ports::service::{
 };
 use tracing::Instrument;
 
-use crate::answer::{self, ToolAnswer};
-use crate::audit_recorder::{self, AccessRecord};
+use self::audit_recorder::AccessRecord;
+use crate::addresses::address;
+use crate::answers::answer::{self, ToolAnswer};
 use crate::backlog::{prompts, resources};
-use crate::tool::{self, Tool};
-use crate::write_guard::CallGuard;
-use crate::{Application, SharedContext, ToolContext, address, arguments, idempotency};
+use crate::tools::arguments;
+use crate::tools::tool::{self, Tool};
+use crate::writes::write_guard::CallGuard;
+use crate::{Application, SharedContext, ToolContext};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";

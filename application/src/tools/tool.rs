@@ -12,14 +12,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use serde_path_to_error::Segment;
 
-use crate::answer::{self, ToolAnswer};
+use crate::answers::answer::{self, ToolAnswer};
 use crate::apply_changes::ApplyChanges;
-use crate::change::WriteTool;
-use crate::schema::{answer_schema, argument_schema};
-use crate::{
-    ApplicationPorts, ToolContext, arguments, backlog, docsets, history, knowledge, sections,
-    synonyms,
-};
+use crate::tools::schema::{answer_schema, argument_schema};
+use crate::tools::{arguments, synonyms};
+use crate::writes::change::WriteTool;
+use crate::{ApplicationPorts, ToolContext, backlog, docsets, history, knowledge, sections};
 
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {

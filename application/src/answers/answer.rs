@@ -12,7 +12,7 @@ use reqlore_domain::untrusted_text::{encode_json, encode_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::write_guard::{CallGuard, FieldValue};
+use crate::writes::write_guard::{CallGuard, FieldValue};
 
 /// A value that a tool answers with.
 ///

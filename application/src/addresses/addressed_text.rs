@@ -8,10 +8,10 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::untrusted_text::encode_line;
 
 use crate::ToolContext;
-use crate::address::{Address, AddressTarget, SECTION_PREFIX};
-use crate::document_label::DocumentLabel;
-use crate::links::{IncomingLink, LinkList, LinkReader, OutgoingLink};
-use crate::transaction::get_one;
+use crate::addresses::address::{Address, AddressTarget, SECTION_PREFIX};
+use crate::addresses::links::{IncomingLink, LinkList, LinkReader, OutgoingLink};
+use crate::answers::document_label::DocumentLabel;
+use crate::writes::transaction::get_one;
 
 /// A document, or one requirement of a section.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{BATCH_DOCUMENTS, MAX_AWAITED_DIFFERENCES};
 use crate::Application;
-use crate::index_build::build_index;
+use crate::project_index::index_build::build_index;
 use crate::test_support::TestApplication;
 
 /// More documents than a search waits for.

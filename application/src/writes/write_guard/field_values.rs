@@ -11,9 +11,9 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
 
-use crate::address::AddressTarget;
-use crate::document_label::SECTION_REQUIREMENT;
-use crate::show_keys::{EntryKeys, ShowKeys};
+use crate::addresses::address::AddressTarget;
+use crate::answers::document_label::SECTION_REQUIREMENT;
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
 
 /// The key of the value that stands for all absent ones of its group.
 pub(super) const ABSENT: &str = "";
@@ -87,7 +87,7 @@ impl FieldValue {
         let fields = [
             ("title", item.title),
             ("description", ItemMeta::description(text).to_owned()),
-            ("status", item.status.map_or("", Status::name).to_owned()),
+            ("status", item.status.as_ref().map_or("", Status::name).to_owned()),
             ("priority", item.priority.map(|value| value.number().to_string()).unwrap_or_default()),
             ("type", item.requirement_type.map_or("", RequirementType::name).to_owned()),
             ("parent", item.parent.map(|parent| parent.to_string()).unwrap_or_default()),

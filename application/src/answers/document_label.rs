@@ -5,7 +5,7 @@ use reqlore_domain::document::DocumentMeta;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::entry_line::{EntryLine, RULE};
+use crate::answers::entry_line::{EntryLine, RULE};
 
 /// The kind of a rule in data.
 pub(crate) const SECTION_REQUIREMENT: &str = "section_requirement";
@@ -35,7 +35,7 @@ impl DocumentLabel {
     pub(crate) fn from_meta(meta: &DocumentMeta, id: String) -> Self {
         let (kind, title, status, tags) = match (&meta.item, &meta.entity) {
             (Some(item), _) => {
-                (item.kind.name(), &item.title, item.status.map(Status::name), &*item.tags)
+                (item.kind.name(), &item.title, item.status.as_ref().map(Status::name), &*item.tags)
             }
             (None, Some(entity)) => {
                 (&*entity.kind, &entity.title, entity.status.as_deref(), &*entity.tags)

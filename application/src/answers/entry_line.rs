@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::Priority;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
-use crate::show_keys::{EntryKeys, ShowKeys};
+use crate::answers::show_keys::{EntryKeys, ShowKeys};
 
 /// The word for a numbered requirement of a section in texts.
 pub(crate) const RULE: &str = "rule";

@@ -10,7 +10,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{SearchHits, SearchQuery};
 
 use crate::ApplicationPorts;
-use crate::answer::ToolAnswer;
+use crate::answers::answer::ToolAnswer;
 
 /// With fewer hits than this, an answer mentions pending texts.
 const FEW_HITS: usize = 10;

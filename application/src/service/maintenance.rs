@@ -10,8 +10,8 @@ use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::ApplicationPorts;
-use crate::audit_recorder::AuditRecorder;
 use crate::identity::token_authenticator::TokenAuthenticator;
+use crate::service::audit_recorder::AuditRecorder;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;

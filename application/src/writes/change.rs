@@ -31,11 +31,11 @@ use reqlore_domain::timestamp::Timestamp;
 
 use self::batch::{BatchError, ChangeBatch, MergedReads};
 use crate::ToolContext;
-use crate::answer::ToolAnswer;
-use crate::pending_unlinks::PendingUnlinks;
+use crate::answers::answer::ToolAnswer;
 use crate::sections::rule_change::{RenumberedRule, RuleEdits, WrittenRule};
-use crate::tool::Tool;
-use crate::write_guard::CallGuard;
+use crate::tools::tool::Tool;
+use crate::writes::pending_unlinks::PendingUnlinks;
+use crate::writes::write_guard::CallGuard;
 
 /// A tool that changes items or entities.
 pub(crate) trait WriteTool: Send + Sync {

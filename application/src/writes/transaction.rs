@@ -14,7 +14,7 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::unresolved_merge::find_unresolved_merge;
 
-use crate::answer::text_borders;
+use crate::answers::answer::text_borders;
 use crate::backlog::item_lookup::document_text;
 use crate::{ApplicationPorts, ToolContext};
 

@@ -18,9 +18,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::ApplicationPorts;
-use crate::address::SECTION_PREFIX;
-use crate::document_label::{DocumentLabel, SECTION_REQUIREMENT};
-use crate::transaction::get_one;
+use crate::addresses::address::SECTION_PREFIX;
+use crate::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
+use crate::writes::transaction::get_one;
 
 /// Incoming links of one answer.
 pub(crate) const MAX_INCOMING: usize = 50;

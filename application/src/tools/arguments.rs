@@ -5,7 +5,7 @@ use reqlore_domain::ports::service::ToolSpec;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
-use crate::synonyms;
+use crate::tools::synonyms;
 
 /// Lists whose texts may contain commas, so one text is not a list.
 const WHOLE_TEXTS: [&str; 2] = ["keywords", "generalized_keywords"];

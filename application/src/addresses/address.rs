@@ -26,15 +26,16 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::ToolContext;
+use crate::addresses::links;
+use crate::answers::empty_answer::missing_reason;
 use crate::backlog::arguments::not_found_error;
 use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
-use crate::change::PlanContext;
 use crate::docsets::LoadedConfig;
-use crate::empty_answer::missing_reason;
 use crate::sections::stored_section;
-use crate::transaction::get_one;
-use crate::write_guard::{SINCE_SHOWN, name_change};
-use crate::{ToolContext, links};
+use crate::writes::change::PlanContext;
+use crate::writes::transaction::get_one;
+use crate::writes::write_guard::{SINCE_SHOWN, name_change};
 
 /// Before the key of a section, or of a section and a requirement, in an exact ID.
 pub(crate) const SECTION_PREFIX: &str = "section:";

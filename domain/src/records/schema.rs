@@ -1,0 +1,99 @@
+//! The record schema of a project: its custom fields and statuses.
+
+use std::collections::BTreeMap;
+
+use super::custom_field::CustomField;
+use crate::backlog::{ItemKind, Status};
+use crate::diagnostic::Diagnostic;
+
+/// Maximum number of custom fields of a project.
+pub const MAX_CUSTOM_FIELDS: usize = 40;
+/// Maximum number of statuses of a kind.
+pub const MAX_STATUSES: usize = 20;
+
+/// The custom fields and statuses of a project. Default: none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordSchema {
+    /// In the order of the file.
+    pub fields: Vec<CustomField>,
+    /// By the name of a kind, or `entity`.
+    pub(super) statuses: BTreeMap<String, Vec<(String, StatusCategory)>>,
+    /// The statuses of items, which have a type of their own.
+    pub(super) item_statuses: BTreeMap<ItemKind, Vec<Status>>,
+    /// What is wrong in the file. Everything else of it is valid.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The meaning of a status for progress and for the choice of the next work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StatusCategory {
+    Open,
+    Active,
+    Done,
+    /// Not counted in progress.
+    Dropped,
+}
+
+impl StatusCategory {
+    pub const ALL: [Self; 4] = [Self::Open, Self::Active, Self::Done, Self::Dropped];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Active => "active",
+            Self::Done => "done",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+impl RecordSchema {
+    /// Parses `.reqlore/project.toml`.
+    pub fn parse(text: &str) -> Self {
+        super::schema_text::parse(text)
+    }
+
+    pub fn field(&self, name: &str) -> Option<&CustomField> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The fields of a kind of item.
+    pub fn item_fields(&self, kind: ItemKind) -> impl Iterator<Item = &CustomField> {
+        self.fields.iter().filter(move |field| field.has_kind(kind.name(), false))
+    }
+
+    /// The fields of a kind of entity.
+    pub fn entity_fields(&self, kind: &str) -> impl Iterator<Item = &CustomField> {
+        self.fields.iter().filter(move |field| field.has_kind(kind, true))
+    }
+
+    /// The statuses that items of a kind can get, in the order of work.
+    pub fn statuses(&self, kind: ItemKind) -> &[Status] {
+        self.item_statuses.get(&kind).map_or(kind.statuses(), Vec::as_slice)
+    }
+
+    /// The status of a new item: the first open one.
+    pub fn initial_status(&self, kind: ItemKind) -> Option<Status> {
+        let statuses = self.statuses(kind);
+        let is_open = |status: &&Status| self.category(kind, **status) == StatusCategory::Open;
+        statuses.iter().find(is_open).or(statuses.first()).copied()
+    }
+
+    /// The category of an item's status. A status that the project does not have is open.
+    pub fn category(&self, kind: ItemKind, status: Status) -> StatusCategory {
+        status.category().unwrap_or_else(|| self.named_category(kind.name(), status.name()))
+    }
+
+    fn named_category(&self, kind: &str, status: &str) -> StatusCategory {
+        let mut statuses = self.statuses.get(kind).into_iter().flatten();
+        let found = statuses.find(|(name, _)| name == status);
+        found.map_or(StatusCategory::Open, |(_, category)| *category)
+    }
+
+    /// The statuses of a kind of entity with their categories; `None` if entities of the kind may
+    /// have any status.
+    pub fn entity_statuses(&self, kind: &str) -> Option<&[(String, StatusCategory)]> {
+        let statuses = self.statuses.get(kind).or_else(|| self.statuses.get("entity"))?;
+        Some(statuses)
+    }
+}
