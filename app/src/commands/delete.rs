@@ -1,8 +1,9 @@
 //! `reqlore delete`: deletes a backlog item, an entity or a section requirement.
 
 use reqlore_domain::error::Result;
+use reqlore_domain::records::answers::deletion::PlannedDeletion;
 use reqlore_domain::untrusted_text::encode_id;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::item_fields::WritableKind;
 use super::print;
@@ -64,16 +65,7 @@ impl DeleteOptions {
             error
         })?;
         let mut lines = vec![would_delete];
-        let effects = &reply.data["results"][0];
-        for (label, key) in
-            [("Also deleted", "deleted"), ("Relationships removed from", "unlinked")]
-        {
-            let ids = effects[key].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let ids: Vec<_> = ids.map(encode_id).collect();
-            if !ids.is_empty() {
-                lines.push(format!("{label}: {}", ids.join(", ")));
-            }
-        }
+        lines.extend(reply.answer::<PlannedDeletion>()?.lines());
         Ok(lines.join("\n"))
     }
 

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::records::answers::details::ItemView;
 use serde_json::{Map, Value, json};
 
 use crate::exit::CommandError;
@@ -138,25 +139,23 @@ pub(crate) fn split_tags(text: &str) -> Vec<&str> {
     text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).collect()
 }
 
-/// The fields of a record of `get_item`, under the names of arguments.
-pub(crate) fn record_fields(kind: WritableKind, record: &Value) -> Map<String, Value> {
+/// The fields of an item of `get_item`, under the names of arguments.
+pub(crate) fn record_fields(kind: WritableKind, item: &ItemView) -> Map<String, Value> {
     let mut fields = Map::new();
     for field in kind.fields() {
-        let key = match *field {
-            "type" => "type_name",
-            "assignee" => "assignee_username",
-            field => field,
+        let value = match *field {
+            "title" => json!(item.title()),
+            "status" => json!(item.status()),
+            "tags" => json!(item.tags()),
+            "priority" => json!(item.priority()),
+            "type" => json!(item.type_name()),
+            "assignee" => json!(item.assignee()),
+            _ => json!(item.parent()),
         };
-        let value = match &record[key] {
-            Value::Null if key == "tags" => json!([]),
-            Value::Null => json!(""),
-            value => value.clone(),
-        };
+        let value = if value.is_null() { json!("") } else { value };
         fields.insert((*field).to_owned(), value);
     }
-    let text = record.get("description").or(record.get("text"));
-    let text = text.and_then(Value::as_str).unwrap_or_default();
-    fields.insert(kind.text_field().to_owned(), json!(text));
+    fields.insert(kind.text_field().to_owned(), json!(item.text()));
     fields
 }
 

@@ -4,13 +4,14 @@ use reqlore_domain::docsets::Docset;
 use reqlore_domain::document::{Document, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::front_matter;
+use reqlore_domain::records::answers::document_label::DocumentLabel;
+use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::sections::Section;
 use reqlore_domain::untrusted_text::encode_line;
 
 use crate::ToolContext;
 use crate::addresses::address::{Address, AddressTarget, SECTION_PREFIX};
-use crate::addresses::links::{IncomingLink, LinkList, LinkReader, OutgoingLink};
-use crate::answers::document_label::DocumentLabel;
+use crate::addresses::links::{IncomingLink, LinkReader, OutgoingLink};
 use crate::writes::transaction::get_one;
 
 /// A document, or one requirement of a section.

@@ -6,13 +6,13 @@ use std::fmt;
 use reqlore_domain::backlog::{ItemMeta, Reference, Relationship, RelationshipType};
 use reqlore_domain::document::{Document, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
 use super::item_lookup;
-use super::item_view::ItemRecord;
 use super::write_item::{ItemEffect, ItemUpdate};
 use crate::answers::answer::{ToolAnswer, reply};
 use crate::writes::change::LocalNames;

@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::document_label::DocumentLabel;
+use reqlore_domain::records::answers::links::{LinkEntry, LinkList};
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,9 +14,7 @@ use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
 use crate::ToolContext;
 use crate::addresses::addressed_text::AddressedText;
-use crate::addresses::links::{LinkEntry, LinkList};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
-use crate::answers::document_label::DocumentLabel;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ShowTool;

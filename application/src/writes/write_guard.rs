@@ -14,6 +14,7 @@ use reqlore_domain::identity::{CallChannel, Caller, TokenId};
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::service::{AnswerFormat, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::history::VersionRecord;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -24,7 +25,6 @@ pub(crate) use self::field_values::FieldValue;
 use self::field_values::{ABSENT, FieldCollector, hash_of};
 use crate::addresses::address::Address;
 use crate::backlog::item_lookup::document_text;
-use crate::history::get_history::VersionRecord;
 use crate::sections::rule_change::RenumberedRule;
 use crate::writes::transaction::shorten_current;
 use crate::{ApplicationPorts, ToolContext};
@@ -339,7 +339,7 @@ pub(crate) async fn name_change(ports: &ApplicationPorts, at: &Address, error: &
     let query = HistoryQuery { after: None, limit: 1 };
     let history = ports.history.history(&at.project, &at.target.document_id(), &query).await;
     let Some(newest) = history.ok().and_then(|mut page| page.entries.pop()) else { return };
-    let change = VersionRecord::from(&newest).line(None);
+    let change = VersionRecord::from(&newest).line(|_| true);
     // Another change may have followed since.
     if error.message.contains(&change[..8]) {
         let named = format!("{SINCE_SHOWN} (last change of the document: {change})");

@@ -7,12 +7,13 @@ use axum::Router;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
 use crate::WebConfig;
 use crate::csv::{BYTE_ORDER_MARK, heading, push_item};
-use crate::item_lists::{BOARD_KINDS, ItemFilters, ItemPage, KindLabel, ListedItem};
+use crate::item_lists::{BOARD_KINDS, ItemFilters, KindLabel};
 use crate::page::{PageError, PageFrame, PageSection, render};
 use crate::session::PageSession;
 
@@ -49,7 +50,7 @@ struct TablePage {
     kinds: &'static [KindLabel],
     epics: Vec<ListedItem>,
     columns: Vec<TableColumn>,
-    page: ItemPage,
+    page: ListPage,
     /// The query of the file with the same rows.
     csv: String,
     /// The query of the next page, and of the first; empty if there is none.
@@ -112,7 +113,7 @@ async fn list_page(
     filters: &ItemFilters,
     limit: usize,
     cursor: Option<&str>,
-) -> Result<ItemPage, PageError> {
+) -> Result<ListPage, PageError> {
     let mut additions = vec![("limit", json!(limit))];
     additions.extend(cursor.map(|cursor| ("cursor", json!(cursor))));
     additions.extend(session.query.filled("sort").map(|sort| ("sort", json!(sort))));

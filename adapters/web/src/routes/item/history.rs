@@ -5,10 +5,10 @@ use std::time::Instant;
 use askama::Template;
 use axum::extract::Path;
 use axum::response::Response;
+use reqlore_domain::records::answers::history::{HistoryAnswer, VersionRecord};
 use reqlore_domain::word_diff::{DiffPart, TIME_LIMIT, compare_texts};
 use serde_json::json;
 
-use super::answer::{HistoryAnswer, VersionRecord};
 use super::{ItemHeader, ItemTab, read_item};
 use crate::page::{PageError, PageFrame, PageSection, render};
 use crate::session::PageSession;

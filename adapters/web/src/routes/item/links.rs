@@ -8,7 +8,7 @@ use reqlore_domain::backlog::{ItemKind, RelationshipType};
 use reqlore_domain::error::ErrorKind;
 use serde_json::{Value, json};
 
-use super::{ItemHeader, ItemTab, LinkGroup, item_frame, read_item};
+use super::{ItemHeader, ItemTab, LinkGroup, hidden_links, item_frame, link_groups, read_item};
 use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
 use crate::page::{PageError, PageFrame, public_message, render};
@@ -40,12 +40,12 @@ pub(super) async fn show_links(
 async fn links_page(session: &PageSession, id: &str) -> Result<LinksPage, PageError> {
     let (answer, parents) = read_item(session, id).await?;
     let frame = item_frame(session, &answer.item);
-    let is_requirement = answer.item.backlog_kind() == Some(ItemKind::Requirement);
+    let is_requirement = answer.item.item_kind() == Some(ItemKind::Requirement);
     Ok(LinksPage {
         is_relatable: is_requirement && frame.can_write,
         header: ItemHeader::new(&frame, &answer, parents, ItemTab::Links),
-        groups: answer.link_groups(),
-        hidden_links: answer.hidden_links(),
+        groups: link_groups(&answer),
+        hidden_links: hidden_links(&answer),
         types: RelationshipType::ALL,
         relation: String::new(),
         target: String::new(),
