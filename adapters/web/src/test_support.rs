@@ -142,12 +142,12 @@ pub(crate) fn complete(mut answer: Value) -> Value {
         }
     };
     let names = ["item", "items", "results"];
-    let is_list = names.iter().any(|name| answer.get(name).is_some());
     let links = json!({ "outgoing": [], "incoming": [], "incoming_total": 0 });
-    if is_list {
-        let rest = json!({ "links": links, "by_status": {}, "signals": [], "pending": 0 });
-        fill(&mut answer, rest);
-    }
+    let rest = json!({
+        "project": "", "version": "", "reference": "", "total": 0, "links": links,
+        "by_status": {}, "signals": [], "pending": 0
+    });
+    fill(&mut answer, rest);
     let item = json!({
         "project": "", "version": "", "title": "", "description": "", "creator_username": "",
         "created_at": "", "updated_at": "", "tags": [], "kind": "", "text": "", "snippet": ""

@@ -2,7 +2,6 @@
 
 use reqlore_domain::error::Result;
 use reqlore_domain::records::answers::deletion::PlannedDeletion;
-use reqlore_domain::untrusted_text::encode_id;
 use serde_json::json;
 
 use super::item_fields::WritableKind;

@@ -69,7 +69,7 @@ fn history(arguments: &Map<String, Value>) -> Value {
     });
     if let Some(version) = arguments.get("version") {
         let title = if *version == "ffeeddccbbaa9988" { HOSTILE } else { "new" };
-        answer["text"] = json!(format!("---\ntitle: {title}\n[-kept-]\n"));
+        answer["text"] = json!(format!("---\ntitle: {title}\n[-kept-] {HOSTILE}\n"));
     }
     answer
 }
@@ -199,5 +199,5 @@ async fn history_marks_removed_and_added_words() {
     let page = "/p/default/item/US-001/history?from=ffeeddccbbaa9988&to=00112233aabbccdd";
     let body = client().get(page).await.body;
     assert!(body.contains("<del>&#60;/title&#62;"), "{body}");
-    assert!(body.contains("</del><ins>new</ins>\n[-kept-]\n"), "{body}");
+    assert!(body.contains("</del><ins>new</ins>\n[-kept-] "), "{body}");
 }
