@@ -197,7 +197,7 @@ pub struct LinkEnds {
 impl ItemDetails {
     /// The relationships of an item, and the links of any document.
     pub fn link_ends(&self) -> [LinkEnds; 2] {
-        let related = self.relationships.iter().map(|list| LinkEnds {
+        let related = self.relationships.as_ref().map(|list| LinkEnds {
             outgoing: list.outgoing.iter().map(LinkEnd::from).collect(),
             incoming: list.incoming.iter().map(LinkEnd::from).collect(),
             hidden: list.incoming_total.saturating_sub(list.incoming.len()),
@@ -208,6 +208,6 @@ impl ItemDetails {
             incoming: incoming.iter().map(LinkEnd::from).collect(),
             hidden: incoming_total.saturating_sub(incoming.len()),
         };
-        [related.last().unwrap_or_default(), linked]
+        [related.unwrap_or_default(), linked]
     }
 }

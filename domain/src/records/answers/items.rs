@@ -172,6 +172,7 @@ pub struct ItemRelationships {
 
 impl ItemRelationships {
     /// Shortens the list for a view of the item; `…/relationships` has all.
+    #[must_use]
     pub fn bounded(mut self) -> Self {
         self.incoming.truncate(MAX_INCOMING);
         self
