@@ -52,8 +52,8 @@ fn main() -> ExitCode {
             runtime.block_on(application.call(call(tool, arguments))).expect("an answer");
             let once = call(tool, arguments);
             let counted = allocation_counter::measure(|| {
-                let reply = runtime.block_on(application.call(once));
-                std::hint::black_box(reply).expect("an answer");
+                let rendered = runtime.block_on(application.call(once));
+                std::hint::black_box(rendered).expect("an answer");
             });
             let (count, bytes) = (counted.count_total, counted.bytes_total);
             println!("{name:<24}{size:>10}{count:>14}{bytes:>10}");

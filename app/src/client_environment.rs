@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use reqlore_client_config::{ClientEnvironment, Platform};
 
-use crate::config::{env_variable, project_folder};
+use crate::config::paths::env_variable;
+use crate::config::project_folder;
 use crate::exit::CommandError;
 use crate::settings::{self, FILE_VARIABLE, SettingFlags};
 

@@ -92,6 +92,7 @@ pub(crate) fn ports_over(
             write_guard: config.write_guard,
             awaits_index_builds: false,
         },
+        schemas: Arc::default(),
     })
 }
 
@@ -123,7 +124,7 @@ pub(crate) fn open_existing_store(config: &AppConfig) -> Result<Arc<dyn Store>, 
 }
 
 /// Opens the configured storage for a command about a project. A database must exist, because a
-/// misspelt name would create one; at its default place, a command that adds content creates it.
+/// misspelt name would create one; at its default path, a command that adds content creates it.
 pub(crate) fn open_project_store(
     config: &AppConfig,
     is_adding: bool,
@@ -154,7 +155,7 @@ pub(crate) fn open_existing(
     advice: &str,
 ) -> Result<Arc<dyn Store>, CommandError> {
     if let StorageSpec::Postgres(database) = storage {
-        check_place(config, storage)?;
+        check_storage_path(config, storage)?;
         let opened =
             reqlore_storage_postgres::open_if((**database).clone(), |schema| schema.version > 0);
         return match block_on_thread(opened)?.map_err(CommandError::failure)? {
@@ -205,8 +206,8 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
     }
     storage.check_file_types()?;
     Ok(match storage {
-        StorageSpec::Fs(place) => {
-            match FsStore::open_to_inspect(&files_config(config, place))
+        StorageSpec::Fs(path) => {
+            match FsStore::open_to_inspect(&files_config(config, path))
                 .map_err(CommandError::failure)?
             {
                 Some(store) => StorageState::Open { store: Arc::new(store), schema: None },
@@ -267,7 +268,7 @@ pub(crate) fn open_http_store(
 ) -> Result<(Arc<dyn Store>, Readiness), CommandError> {
     let storage = &config.storage;
     if let StorageSpec::Postgres(database) = storage {
-        check_place(config, storage)?;
+        check_storage_path(config, storage)?;
         let opened =
             runtime.block_on(reqlore_storage_postgres::open_for_server((**database).clone()));
         let (store, is_reached) = opened.map_err(CommandError::failure)?;
@@ -321,14 +322,14 @@ pub(crate) fn open_store(
     config: &AppConfig,
     storage: &StorageSpec,
 ) -> Result<Arc<dyn Store>, CommandError> {
-    check_place(config, storage)?;
+    check_storage_path(config, storage)?;
     connect_store(config, storage).map_err(|error| storage_error(storage, &error))
 }
 
-fn check_place(config: &AppConfig, storage: &StorageSpec) -> Result<(), CommandError> {
-    if let StorageSpec::Fs(place) = storage {
-        check_folder(if *place == config.root { "root" } else { "storage" }, place)?;
-        files_config(config, place).check().map_err(CommandError::usage_error)?;
+fn check_storage_path(config: &AppConfig, storage: &StorageSpec) -> Result<(), CommandError> {
+    if let StorageSpec::Fs(path) = storage {
+        check_folder(if *path == config.root { "root" } else { "storage" }, path)?;
+        files_config(config, path).check().map_err(CommandError::usage_error)?;
     } else if storage.is_local(&config.root) {
         check_folder("root", &config.root)?;
     }
@@ -345,7 +346,7 @@ fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn St
         create_local_state_dir(&config.root)?;
     }
     Ok(match storage {
-        StorageSpec::Fs(place) => Arc::new(FsStore::open(&files_config(config, place))?),
+        StorageSpec::Fs(path) => Arc::new(FsStore::open(&files_config(config, path))?),
         StorageSpec::Sqlite(file) => {
             let config = SqliteConfig { file: file.clone() };
             Arc::new(reqlore_storage_sqlite::open(&config)?)
@@ -373,7 +374,7 @@ pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandErr
     };
     let storage = &config.storage;
     let accepted = match storage {
-        StorageSpec::Fs(place) => FsStore::accept_loss(&files_config(config, place), context),
+        StorageSpec::Fs(path) => FsStore::accept_loss(&files_config(config, path), context),
         StorageSpec::Sqlite(file) => {
             let config = SqliteConfig { file: file.clone() };
             reqlore_storage_sqlite::accept_loss(&config, context)
@@ -426,7 +427,7 @@ fn search_config(config: &AppConfig) -> Result<reqlore_search::SearchConfig, Com
 /// Returns the name of a storage in the search index.
 pub(crate) fn index_name(storage: &StorageSpec) -> String {
     match storage {
-        StorageSpec::Fs(place) => place.to_string_lossy().into_owned(),
+        StorageSpec::Fs(path) => path.to_string_lossy().into_owned(),
         database => database.to_string(),
     }
 }
@@ -436,7 +437,7 @@ pub(crate) fn stdio_transport(config: &AppConfig) -> Box<dyn Transport> {
     let caller = local_caller(config).through(CallChannel::Mcp);
     let mut transport = StdioTransport::new(caller, StdioLimits::default());
     transport.answers = config.answers;
-    // Another work tree has no other documents if a setting names a place.
+    // Another work tree has no other documents if a setting names a path.
     transport.follows_client_roots =
         config.found_root.is_some() && config.storage == StorageSpec::Fs(config.root.clone());
     Box::new(transport)

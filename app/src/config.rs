@@ -4,28 +4,27 @@
 mod file;
 mod found_file;
 mod http;
+pub(crate) mod paths;
+mod values;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use reqlore_application::RetentionDays;
-use reqlore_domain::identity::redact_echo;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::AnswerFormat;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_storage_fs::{FoundRoot, RootSearch};
-use reqlore_storage_postgres::PasswordSources;
 
-use crate::exit::CommandError;
-use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
-use crate::storage_spec::{StorageSpec, resolve_links};
-use crate::telemetry::LogFormat;
-
-pub(crate) use found_file::{check_path, is_inside};
 pub(crate) use http::HttpSettings;
 
+use self::paths::{check_path, env_variable, resolve_links};
+use self::values::{SettingValue, SettingValues, split_list};
+use crate::exit::CommandError;
+use crate::settings::{SettingFlags, ValueSyntax};
+use crate::storage_spec::StorageSpec;
+use crate::telemetry::LogFormat;
 use file::ConfigFile;
 
 /// The resolved settings. Adapters get their own part of them.
@@ -61,80 +60,6 @@ pub(crate) struct AppConfig {
     /// The configuration file, if there is one.
     pub(crate) file: Option<PathBuf>,
     values: SettingValues,
-}
-
-/// A setting's value as it was written, and its source.
-#[derive(Debug)]
-struct SettingValue {
-    setting: Setting,
-    text: String,
-    source: String,
-}
-
-#[derive(Debug)]
-struct SettingValues(Vec<SettingValue>);
-
-impl SettingValues {
-    fn read(flags: &SettingFlags, file: &ConfigFile) -> Self {
-        let settings = settings::all_settings();
-        Self(settings.map(|setting| SettingValue::from_sources(setting, flags, file)).collect())
-    }
-
-    fn require_value(&self, key: &str) -> Result<&SettingValue, CommandError> {
-        let found = self.0.iter().find(|value| value.setting.key == key);
-        found.ok_or_else(|| CommandError::failure(format!("{key} is not a setting")))
-    }
-
-    /// `None` if the value is empty.
-    fn non_empty(&self, key: &str) -> Option<&SettingValue> {
-        self.require_value(key).ok().filter(|value| !value.text.is_empty())
-    }
-
-    fn text_or_empty(&self, key: &str) -> &str {
-        self.non_empty(key).map_or("", |value| &value.text)
-    }
-
-    fn list_items(&self, key: &str) -> Vec<&str> {
-        split_list(self.text_or_empty(key))
-    }
-
-    fn parse_text<T: FromStr>(&self, key: &str, expected: &str) -> Result<T, CommandError> {
-        let value = self.require_value(key)?;
-        value.text_or_default().parse().map_err(|_| value.invalid_value(expected))
-    }
-
-    fn parse_number(&self, key: &str) -> Result<u32, CommandError> {
-        let value = self.require_value(key)?;
-        let ValueSyntax::Number(min, max) = value.setting.syntax else {
-            return Err(value.invalid_value("a setting with bounds"));
-        };
-        match value.text_or_default().parse() {
-            Ok(number) if (min..=max).contains(&number) => Ok(number),
-            _ if max == u32::MAX => {
-                Err(value.invalid_value(&format!("a number of at least {min}")))
-            }
-            _ => Err(value.invalid_value(&format!("a number from {min} to {max}"))),
-        }
-    }
-
-    fn parse_choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, CommandError> {
-        let value = self.require_value(key)?;
-        let mut names = Vec::new();
-        for (name, choice) in choices {
-            if *name == value.text_or_default() {
-                return Ok(*choice);
-            }
-            names.push(*name);
-        }
-        Err(value.invalid_value(&names.join(" or ")))
-    }
-}
-
-/// The items between commas or line ends.
-fn split_list(text: &str) -> Vec<&str> {
-    let mut items: Vec<&str> = text.split([',', '\n']).map(str::trim).collect();
-    items.retain(|item| !item.is_empty());
-    items
 }
 
 impl AppConfig {
@@ -216,7 +141,7 @@ impl AppConfig {
         if is_set { &self.log } else { "warn" }
     }
 
-    /// A database at its default place, while the files are used by default.
+    /// A database at its default path, while the files are used by default.
     pub(crate) fn unselected_database(&self) -> Option<StorageSpec> {
         if self.values.require_value("storage").ok()?.source != "default" {
             return None;
@@ -279,63 +204,6 @@ impl AppConfig {
                 &format!("[projects.{key}]\nroot = {}\n\n", toml_string(&root.to_string_lossy()));
         }
         text
-    }
-}
-
-impl SettingValue {
-    fn is_from_file(&self) -> bool {
-        self.source.starts_with("file")
-    }
-
-    fn text_or_default(&self) -> &str {
-        if self.text.is_empty() { self.setting.default } else { &self.text }
-    }
-
-    fn invalid_value(&self, expected: &str) -> CommandError {
-        let (key, source) = (self.setting.key, &self.source);
-        CommandError::usage_error(format!(
-            "{key}: {:?} ({source}) must be {expected}",
-            redact_echo(&self.text)
-        ))
-    }
-
-    fn refused_in_found_file(&self, when: &str) -> CommandError {
-        self.refused(&format!("may not be set by a project's own file{when}"))
-    }
-
-    fn outside_project(&self) -> CommandError {
-        self.refused("must be inside the project")
-    }
-
-    /// The message for a value of a found file, with the ways to set it nevertheless.
-    fn refused(&self, rule: &str) -> CommandError {
-        let Self { setting, text, source } = self;
-        let mut ways = String::new();
-        for name in [setting.flag, setting.variable].into_iter().flatten() {
-            ways += &format!("{}{name}", if ways.is_empty() { "use " } else { " or " });
-        }
-        if !ways.is_empty() {
-            ways += ", or ";
-        }
-        let shown = redact_echo(text.trim_end());
-        CommandError::usage_error(format!(
-            "{}: {shown:?} ({source}) {rule}; {ways}pass the file with --config",
-            setting.key
-        ))
-    }
-
-    fn from_sources(setting: Setting, flags: &SettingFlags, file: &ConfigFile) -> Self {
-        let from_environment = setting.variable.and_then(|name| Some((name, env_variable(name)?)));
-        let (text, source) = if let Some(text) = flags.get(setting.key) {
-            (text, format!("flag {}", setting.flag.unwrap_or_default()))
-        } else if let Some((name, text)) = from_environment {
-            (text, format!("environment {name}"))
-        } else if let Some(text) = file.get(setting.key) {
-            (text.clone(), format!("file {}", file.path.display()))
-        } else {
-            (setting.default.to_owned(), "default".to_owned())
-        };
-        Self { setting, text, source }
     }
 }
 
@@ -412,15 +280,6 @@ fn resolve_storage(
     Ok(storage)
 }
 
-/// Passwords of databases, from the variables that their own programs use.
-pub(crate) fn password_sources() -> PasswordSources {
-    PasswordSources {
-        password: env_variable("PGPASSWORD"),
-        password_file: env_variable("PGPASSFILE").map(PathBuf::from),
-        home: env_variable("HOME").map(PathBuf::from),
-    }
-}
-
 /// The folders that requests may name as project roots. An invalid folder is an error: without it
 /// the list could become empty, which allows every folder.
 fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>, CommandError> {
@@ -494,16 +353,6 @@ fn user_cache() -> Option<PathBuf> {
 pub(crate) fn state_folder(home: &Path) -> PathBuf {
     let named = env_variable("XDG_STATE_HOME").map(PathBuf::from);
     named.unwrap_or_else(|| home.join(".local/state")).join("reqlore")
-}
-
-/// Reads an environment variable; `None` if it is empty, or a relative path to a folder of the
-/// user, which the XDG specification ignores.
-#[expect(clippy::disallowed_methods, reason = "all other code takes settings as values")]
-pub(crate) fn env_variable(name: &str) -> Option<String> {
-    let is_folder = name == "HOME" || name.starts_with("XDG_");
-    std::env::var(name)
-        .ok()
-        .filter(|value| !value.is_empty() && (!is_folder || value.starts_with('/')))
 }
 
 fn toml_string(text: &str) -> String {

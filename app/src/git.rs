@@ -5,7 +5,7 @@ use std::path::Path;
 use reqlore_git_runner::{GitEnvironment, GitRunner};
 
 use crate::client_environment::{path_folders, programs_on_path};
-use crate::config::env_variable;
+use crate::config::paths::env_variable;
 
 const MAX_NAME_CHARS: usize = 100;
 

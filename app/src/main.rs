@@ -19,8 +19,8 @@ mod telemetry;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ContextValue;
+use clap::{CommandFactory, Parser};
 use reqlore_domain::identity::redact_secrets;
 use reqlore_domain::untrusted_text::encode_line;
 
@@ -34,7 +34,7 @@ use settings::SettingFlags;
 fn main() -> ExitCode {
     system::keep_running_at_file_size_limit();
     system::raise_open_file_limit();
-    if commands::complete::answer_shell() {
+    if commands::complete::answer_shell(Cli::command) {
         return ExitCode::SUCCESS;
     }
     let cli = match Cli::try_parse() {
@@ -73,7 +73,7 @@ fn print_usage(error: &clap::Error) -> u8 {
 }
 
 /// Encodes the arguments in a message, because a script may pass the name of any file, and masks
-/// a token in a wrong place.
+/// a token in the wrong argument.
 fn encode_arguments(mut error: clap::Error) -> clap::Error {
     let mut encoded = Vec::new();
     for (kind, value) in error.context() {
@@ -91,7 +91,7 @@ fn encode_arguments(mut error: clap::Error) -> clap::Error {
 fn run_command(cli: &Cli) -> Result<u8, CommandError> {
     match &cli.command {
         _ if cli.print_config => run_with_config(&cli.settings, |config| {
-            commands::print(&redact_secrets(&config.to_toml()))
+            crate::commands::output::print(&redact_secrets(&config.to_toml()))
         }),
         None => run_with_config(&cli.settings, commands::serve::run),
         Some(Command::Configured(command)) => {
@@ -121,7 +121,7 @@ fn run_with_config(
 
 fn run_configured(config: &AppConfig, command: &ConfiguredCommand) -> Result<u8, CommandError> {
     if command.targets_single_storage() {
-        commands::warn_of_unselected_database(config);
+        crate::commands::output::warn_of_unselected_database(config);
     }
     match command {
         ConfiguredCommand::Serve => commands::serve::run(config),

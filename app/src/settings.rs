@@ -21,9 +21,9 @@ pub(crate) struct Setting {
 /// repository writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FoundFileRule {
-    /// The value names no place and no other machine, and grants nothing.
+    /// The value names no path and no other machine, and grants nothing.
     Allowed,
-    /// The value names a place, which must be inside the project.
+    /// The value names a path, which must be inside the project.
     Inside,
     /// As `Inside`, but not over HTTP, where the operator decides which folders are served.
     InsideOnStdio,

@@ -8,10 +8,12 @@ use reqlore_domain::untrusted_text::check_replaced;
 use reqlore_durable_fs::find_special_file;
 use reqlore_storage_postgres::PostgresConfig;
 
-use crate::config::{self, check_path, is_inside};
+use crate::config;
+use crate::config::paths::resolve_links;
+use crate::config::paths::{check_path, is_inside};
 use crate::exit::CommandError;
 
-/// A storage and its place: an absolute path, or the URL of a database.
+/// A storage and its absolute path, or the URL of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StorageSpec {
     Fs(PathBuf),
@@ -48,7 +50,7 @@ impl StorageSpec {
         if PostgresConfig::is_url(text) {
             check_replaced(text)
                 .map_err(|error| CommandError::usage_error(format!("storage: {error}")))?;
-            return match PostgresConfig::parse(text, &config::password_sources()) {
+            return match PostgresConfig::parse(text, &config::paths::password_sources()) {
                 Ok(database) => Ok(Self::Postgres(Box::new(database))),
                 Err(error) => Err(CommandError::usage_error(format!("storage: {error}"))),
             };
@@ -60,26 +62,26 @@ impl StorageSpec {
             "sled" => format!("{LOCAL}/sled"),
             _ => String::new(),
         };
-        let place = if path.is_empty() { root.join(&default) } else { base.join(path) };
+        let full_path = if path.is_empty() { root.join(&default) } else { base.join(path) };
         // A cloned repository may contain a link instead of the folder.
-        if path.is_empty() && !default.is_empty() && !is_inside(&place, root) {
+        if path.is_empty() && !default.is_empty() && !is_inside(&full_path, root) {
             return Err(CommandError::usage_error(format!(
-                "storage: a link at {default} points outside the project; remove it, or name the \
-                 place as {name}:PATH"
+                "storage: a link at {default} points outside the project; remove it, or pass \
+                 {name}:PATH"
             )));
         }
-        // Links are resolved so that one place has one name, by which caches find it again.
-        let place = resolve_links(&place.components().collect::<PathBuf>());
+        // Links are resolved so that one file has one path, by which caches find it again.
+        let full_path = resolve_links(&full_path.components().collect::<PathBuf>());
         Ok(match name {
-            "fs" => Self::Fs(place),
+            "fs" => Self::Fs(full_path),
             "sqlite" if SQLITE_FILE_SUFFIXES.iter().any(|suffix| text.ends_with(suffix)) => {
                 return Err(CommandError::usage_error(format!(
                     "storage: {text:?} is reserved for a file next to a database; choose another \
                      name"
                 )));
             }
-            "sqlite" => Self::Sqlite(place),
-            "sled" => Self::Sled(place),
+            "sqlite" => Self::Sqlite(full_path),
+            "sled" => Self::Sled(full_path),
             other => {
                 let other = redact_echo(other);
                 return Err(CommandError::usage_error(format!(
@@ -102,7 +104,7 @@ impl StorageSpec {
     /// `None` for a database server.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::Fs(place) | Self::Sqlite(place) | Self::Sled(place) => Some(place),
+            Self::Fs(path) | Self::Sqlite(path) | Self::Sled(path) => Some(path),
             Self::Postgres(_) => None,
         }
     }
@@ -131,7 +133,7 @@ impl StorageSpec {
         }
         let Some(file) = find_special_file(files) else { return Ok(()) };
         Err(CommandError::failure(format!(
-            "storage sled: {} is a link, a pipe or a device; remove it, or name another place",
+            "storage sled: {} is a link, a pipe or a device; remove it, or pass another path",
             file.display()
         )))
     }
@@ -142,23 +144,12 @@ impl StorageSpec {
     }
 }
 
-/// Resolves symbolic links in the existing part of a path.
-pub(crate) fn resolve_links(place: &Path) -> PathBuf {
-    if let Ok(resolved) = place.canonicalize() {
-        return resolved;
-    }
-    match (place.parent(), place.file_name()) {
-        (Some(parent), Some(name)) => resolve_links(parent).join(name),
-        _ => place.to_owned(),
-    }
-}
-
 impl fmt::Display for StorageSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Postgres(database) => database.fmt(f),
-            Self::Fs(place) | Self::Sqlite(place) | Self::Sled(place) => {
-                write!(f, "{}:{}", self.name(), place.display())
+            Self::Fs(path) | Self::Sqlite(path) | Self::Sled(path) => {
+                write!(f, "{}:{}", self.name(), path.display())
             }
         }
     }

@@ -1,5 +1,7 @@
 //! `reqlore check`: finds problems in a project's documents; `check --fix` repairs references.
 
+pub mod finding;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -21,45 +23,23 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::instructions::{self, SectionListUpdate, SectionTitles};
 use reqlore_domain::timestamp::Timestamp;
-use serde::Serialize;
 
+use crate::backlog;
 use crate::backlog::check::ReferenceIndex;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::backlog::repair::{RepairReport, find_duplicates, repair_duplicates, repair_links};
+use crate::check::finding::CheckFinding;
 use crate::docsets::ConfigSource;
-use crate::writes::transaction::get_one;
-use crate::{ApplicationPorts, backlog};
-
-/// A problem that a user can repair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CheckFinding {
-    /// Such as `AGENTS.md` or `section general`.
-    pub document: String,
-    /// Counted from 1; `None` for the whole document.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-    /// The problem and how to fix it.
-    pub message: String,
-}
-
-impl CheckFinding {
-    pub(crate) fn new(id: &DocumentId, diagnostic: Diagnostic) -> Self {
-        Self { document: id.to_string(), line: diagnostic.line, message: diagnostic.message }
-    }
-
-    /// A finding about a whole document.
-    pub(crate) fn for_document(id: &DocumentId, message: String) -> Self {
-        Self { document: id.to_string(), line: None, message }
-    }
-}
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 
 /// Finds damage in the whole storage, with the documents of all projects, users and the audit log.
-/// `place` names the storage.
-pub async fn find_damage(store: &dyn StorageHealth, place: &str) -> Result<Vec<CheckFinding>> {
+/// `subject` names the storage.
+pub async fn find_damage(store: &dyn StorageHealth, subject: &str) -> Result<Vec<CheckFinding>> {
     let mut findings = Vec::new();
     for damage in store.find_damage().await? {
         let message = format!("{damage}; restore a backup with `reqlore restore`");
-        findings.push(CheckFinding { document: place.to_owned(), line: None, message });
+        findings.push(CheckFinding { document: subject.to_owned(), line: None, message });
     }
     Ok(findings)
 }
@@ -205,8 +185,8 @@ async fn check_docsets(ports: &ApplicationPorts, caller: &Caller) -> Result<Vec<
     };
     let folder = ports.projects.folder(project).await?;
     let (docsets, diagnostics) = match DocsetConfig::parse(text, &folder) {
-        Ok(DocsetConfig { docsets, mut warnings, faults, .. }) => {
-            warnings.extend(faults);
+        Ok(DocsetConfig { docsets, mut warnings, docset_errors, .. }) => {
+            warnings.extend(docset_errors);
             (docsets, warnings)
         }
         Err(diagnostics) => (Vec::new(), diagnostics),
@@ -247,6 +227,7 @@ async fn check_knowledge(
     let graph = &graph;
     let successors = successors(graph);
     let names = ReferenceIndex::read(ports, project).await?;
+    let schema = ports.schemas.current(&**documents, project).await?;
     let mut findings = find_twins(&entities);
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);
@@ -259,6 +240,7 @@ async fn check_knowledge(
         };
         problems.extend(own_problem.map(|message| (node.entity.id.as_str(), message)));
         problems.extend(broken_links(graph, &names, node));
+        problems.extend(schema.entity_problems(&node.entity));
         if let Some(successor) = successors.get(&*node.name)
             && node.entity.has_status(&["accepted"])
         {

@@ -7,11 +7,15 @@ mod answers;
 mod apply_changes;
 pub mod backlog;
 pub mod check;
+mod context;
 pub mod docsets;
+mod documents;
 pub mod history;
 pub mod identity;
 mod knowledge;
+mod ports;
 pub mod project_index;
+mod record_schemas;
 pub mod sections;
 mod service;
 #[cfg(test)]
@@ -20,133 +24,39 @@ mod tools;
 pub mod transfer;
 mod writes;
 
-use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::audit::AuditLog;
-use reqlore_domain::ports::clock::Clock;
-use reqlore_domain::ports::documents::{DocumentRepository, ReadScope};
-use reqlore_domain::ports::history::DocumentHistory;
-use reqlore_domain::ports::id_generator::IdGenerator;
-use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
 use reqlore_domain::ports::identity::IdentityRepository;
-use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
-use reqlore_domain::ports::search::SearchIndex;
-use reqlore_domain::ports::service::{ProgressSink, ToolSpec};
-use reqlore_domain::ports::write_context::AuditScope;
+
+pub use ports::{ApplicationPorts, ApplicationSettings};
+pub use service::maintenance::{Maintenance, RetentionDays};
 
 use apply_changes::stored_plans::StoredPlans;
+use context::{SharedContext, ToolContext};
+use docsets::ConfigCache;
 use identity::administration::Administration;
 use identity::sessions::TokenSessions;
 use identity::token_authenticator::TokenAuthenticator;
 use project_index::ProjectIndexes;
+pub use record_schemas::RecordSchemas;
 use service::audit_recorder::AuditRecorder;
 use service::idempotency::KeyLocks;
-pub use service::maintenance::{Maintenance, RetentionDays};
-use tools::tool::Tool;
+use tools::tool::ListedTool;
 use writes::write_guard::WriteGuard;
-
-/// The adapters and settings that the application runs on.
-#[derive(Clone)]
-#[expect(missing_debug_implementations, reason = "ports are traits without one")]
-pub struct ApplicationPorts {
-    pub documents: Arc<dyn DocumentRepository>,
-    /// Runs calls that only read `documents`.
-    pub read_scope: ReadScope,
-    /// Earlier versions of `documents`.
-    pub history: Arc<dyn DocumentHistory>,
-    /// Files of the workspace root, which `ixchel_sync` imports. Set only if `documents` is a
-    /// database.
-    pub root_files: Option<Arc<dyn DocumentRepository>>,
-    pub projects: Arc<dyn ProjectResolver>,
-    pub search: Arc<dyn SearchIndex>,
-    pub clock: Arc<dyn Clock>,
-    pub ids: Arc<dyn IdGenerator>,
-    /// Stored responses of writes with an idempotency key.
-    pub idempotency: Arc<dyn IdempotencyStore>,
-    /// `None` turns the audit log off.
-    pub audit: Option<Arc<dyn AuditLog>>,
-    /// The valid assignees of items. `None` on stdio: any name is valid.
-    pub users: Option<Arc<dyn IdentityRepository>>,
-    /// Reports progress of background tasks, for which no client waits.
-    pub progress: Arc<dyn ProgressSink>,
-    pub settings: ApplicationSettings,
-}
-
-#[derive(Debug, Clone)]
-pub struct ApplicationSettings {
-    /// The toolsets whose documents and tools can be used.
-    pub toolsets: Vec<Toolset>,
-    /// The toolsets whose tools are all listed. Of the others, only the core tools are.
-    pub listed_toolsets: Vec<Toolset>,
-    /// Maximum characters per line of a requirement; 0 turns wrapping off.
-    pub wrap_columns: usize,
-    /// Limits the memory of indexing besides the search index itself.
-    pub index_memory_bytes: usize,
-    /// Refuses writes that would replace a change that their caller was not shown.
-    pub write_guard: bool,
-    /// Searches wait for the end of any build of the index, because the process ends with its
-    /// only call. A server answers meanwhile.
-    pub awaits_index_builds: bool,
-}
-
-impl Default for ApplicationSettings {
-    fn default() -> Self {
-        Self {
-            toolsets: Toolset::ALL.to_vec(),
-            listed_toolsets: Toolset::ALL.to_vec(),
-            wrap_columns: reqlore_domain::sections::text::WRAP_COLUMNS,
-            index_memory_bytes: 128 << 20,
-            write_guard: true,
-            awaits_index_builds: false,
-        }
-    }
-}
-
-/// The state that all calls share.
-pub(crate) struct SharedContext {
-    /// The ports outside of calls. Background tasks use them, because they may outlive their call.
-    pub(crate) server_ports: Arc<ApplicationPorts>,
-    /// The enabled tools, sorted by name.
-    pub(crate) tools: Vec<(ToolSpec, Box<dyn Tool>)>,
-    pub(crate) indexes: ProjectIndexes,
-    pub(crate) configurations: docsets::ConfigCache,
-    pub(crate) recorder: Arc<AuditRecorder>,
-    pub(crate) key_locks: KeyLocks,
-    pub(crate) plans: StoredPlans,
-    pub(crate) guard: Arc<WriteGuard>,
-}
-
-/// The context of one call: the shared state, and the records that its writes belong to.
-#[derive(Clone)]
-pub(crate) struct ToolContext {
-    shared: Arc<SharedContext>,
-    pub(crate) ports: Arc<ApplicationPorts>,
-    /// Set for an audited tool call.
-    pub(crate) audit: Option<AuditScope>,
-    /// Set for a write with an idempotency key.
-    pub(crate) idempotency_key: Option<IdempotencyKey>,
-}
-
-impl Deref for ToolContext {
-    type Target = SharedContext;
-
-    fn deref(&self) -> &SharedContext {
-        &self.shared
-    }
-}
 
 /// All tools over one set of ports.
 #[expect(missing_debug_implementations, reason = "ports are traits without one")]
 pub struct Application {
     context: ToolContext,
+    /// The enabled tools, sorted by name.
+    tools: Vec<ListedTool>,
 }
 
 impl Application {
     pub fn new(ports: ApplicationPorts) -> Self {
-        let mut tools = tools::tool::enabled_tools(&ports);
+        let mut tools = tools::enabled_tools::enabled_tools(&ports);
         // Clients show tools in this order, independent of their toolsets.
         tools.sort_by_key(|(spec, _)| spec.name);
         let recorder = Arc::new(AuditRecorder::new(ports.audit.clone(), Arc::clone(&ports.clock)));
@@ -154,9 +64,8 @@ impl Application {
         let ports = Arc::new(ports);
         let shared = SharedContext {
             server_ports: Arc::clone(&ports),
-            tools,
             indexes: ProjectIndexes::default(),
-            configurations: docsets::ConfigCache::default(),
+            configurations: ConfigCache::default(),
             recorder,
             key_locks: KeyLocks::default(),
             plans: StoredPlans::default(),
@@ -164,7 +73,7 @@ impl Application {
         };
         let context =
             ToolContext { shared: Arc::new(shared), ports, audit: None, idempotency_key: None };
-        Self { context }
+        Self { context, tools }
     }
 
     /// Waits until no index is being built, at most for this time. The next process continues a

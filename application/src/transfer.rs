@@ -130,7 +130,7 @@ pub enum DifferenceKind {
     ExtraThere,
     OtherBytes,
     OtherTime,
-    OtherPlace,
+    OtherPath,
     OtherNumber,
     /// Of a present version: its number or origin.
     OtherHistory,
@@ -148,7 +148,7 @@ impl fmt::Display for TransferDifference {
                 DifferenceKind::ExtraThere => "only in the copy",
                 DifferenceKind::OtherBytes => "different content",
                 DifferenceKind::OtherTime => "different time",
-                DifferenceKind::OtherPlace => "different path",
+                DifferenceKind::OtherPath => "different path",
                 DifferenceKind::OtherHistory => "different history",
                 DifferenceKind::OtherNumber | DifferenceKind::Other => "different",
             })?;
@@ -234,7 +234,7 @@ fn record_differences(here: &ArchiveRecord, there: &ArchiveRecord) -> Vec<Differ
             }
             // A document that never was a file has a path only in files.
             if here.path.is_some() && here.path != there.path {
-                differences.push(DifferenceKind::OtherPlace);
+                differences.push(DifferenceKind::OtherPath);
             }
             if here.entry != there.entry {
                 differences.push(DifferenceKind::OtherHistory);
@@ -307,9 +307,9 @@ fn error_between(error: StoreError, first: &RecordKey, last: &RecordKey) -> Erro
     error_at(error, &format!("between {first} and {last}"))
 }
 
-fn error_at(error: StoreError, place: &str) -> Error {
+fn error_at(error: StoreError, subject: &str) -> Error {
     let mut error = Error::from(error);
-    error.message = format!("{} ({place})", error.message);
+    error.message = format!("{} ({subject})", error.message);
     error
 }
 

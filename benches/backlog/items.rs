@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reqlore_domain::backlog::{ItemKind, LinkTarget, NewItem, Priority, Reference};
+use reqlore_domain::backlog::{ItemKind, Priority, Reference};
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentKind, backlog_folder_of};
+use reqlore_domain::records::edit::{LinkTarget, NewItem};
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::harness::Result;

@@ -63,6 +63,7 @@ pub(crate) fn application(
         users: None,
         progress: Arc::new(NoProgress),
         settings: ApplicationSettings::default(),
+        schemas: Arc::default(),
     })
 }
 

@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use reqlore_domain::backlog::{
-    ItemKind, LinkTarget, NewItem, Priority, Reference, RequirementType, Status,
-};
+use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
 use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord, HighWaterMark};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::{LinkTarget, NewItem};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_dump::DumpFile;
 

@@ -89,8 +89,9 @@ macro_rules! named_enum {
 
         impl $name {
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$value),+];
+            pub const NAMES: [&'static str; Self::ALL.len()] = [$($text),+];
 
-            pub fn name(self) -> &'static str {
+            pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$value => $text,)+
                 }

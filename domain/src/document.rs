@@ -14,6 +14,7 @@ use crate::backlog::{ItemKind, ItemMeta, MENTIONS, Reference};
 use crate::bounded_types::{deserialize_text, inline_schema, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::Entity;
+use crate::records::schema::RecordSchema;
 use crate::sections;
 use crate::sections::mentions::{MentionSource, find_mention_sources};
 use crate::sections::requirement_index::SectionKey;
@@ -29,6 +30,8 @@ pub enum DocumentKind {
     Section,
     /// The configuration of the docsets.
     Docsets,
+    /// The custom fields and statuses of the project.
+    Schema,
     /// One entity, named by its path below `.ixchel` without `.md`.
     Entity,
     /// One item of the backlog, named by its path below the folder of its kind:
@@ -39,10 +42,11 @@ pub enum DocumentKind {
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Instructions,
         Self::Section,
         Self::Docsets,
+        Self::Schema,
         Self::Entity,
         Self::Item(ItemKind::Epic),
         Self::Item(ItemKind::UserStory),
@@ -63,6 +67,7 @@ impl DocumentKind {
             Self::Instructions => "instructions",
             Self::Section => "section",
             Self::Docsets => "docsets",
+            Self::Schema => "schema",
             Self::Entity => "entity",
             Self::Item(kind) => kind.name(),
             Self::Deleted => "deleted",
@@ -96,6 +101,10 @@ impl DocumentId {
         Self { kind: DocumentKind::Docsets, name: "config".to_owned() }
     }
 
+    pub fn schema() -> Self {
+        Self { kind: DocumentKind::Schema, name: "project".to_owned() }
+    }
+
     pub fn entity(path: impl Into<String>) -> Self {
         Self { kind: DocumentKind::Entity, name: path.into() }
     }
@@ -122,6 +131,7 @@ impl DocumentId {
         match self.kind {
             DocumentKind::Instructions => check_fixed(&self.name, &Self::instructions().name),
             DocumentKind::Docsets => check_fixed(&self.name, &Self::docsets().name),
+            DocumentKind::Schema => check_fixed(&self.name, &Self::schema().name),
             DocumentKind::Section => SectionKey::try_from(self.name.clone()).map(drop),
             DocumentKind::Entity | DocumentKind::Item(_) | DocumentKind::Deleted => {
                 check_path(&self.name)
@@ -186,6 +196,7 @@ impl fmt::Display for DocumentId {
             DocumentKind::Instructions => f.write_str("AGENTS.md"),
             DocumentKind::Section => write!(f, "section {}", self.name),
             DocumentKind::Docsets => f.write_str(".knowledge/config.yaml"),
+            DocumentKind::Schema => f.write_str(".reqlore/project.toml"),
             DocumentKind::Entity => write!(f, ".ixchel/{}.md", self.name),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 write!(f, "{BACKLOG_FOLDER}/{}/{}.md", backlog_folder_of(self.kind), self.name)
@@ -200,10 +211,7 @@ pub const BACKLOG_FOLDER: &str = ".reqlore/backlog";
 /// The folder of a kind, relative to [`BACKLOG_FOLDER`]; empty for kinds outside of the backlog.
 pub fn backlog_folder_of(kind: DocumentKind) -> &'static str {
     match kind {
-        DocumentKind::Item(ItemKind::Epic) => "epics",
-        DocumentKind::Item(ItemKind::UserStory) => "stories",
-        DocumentKind::Item(ItemKind::Requirement) => "requirements",
-        DocumentKind::Item(ItemKind::AcceptanceCriteria) => "criteria",
+        DocumentKind::Item(kind) => kind.row().folder,
         DocumentKind::Deleted => "deleted",
         _ => "",
     }
@@ -302,7 +310,7 @@ impl TryFrom<String> for Version {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text).ok_or_else(|| {
-            format!("a version is {} hexadecimal digits; copy it from a response", Self::LENGTH)
+            format!("a version is {} hexadecimal digits; copy it from an answer", Self::LENGTH)
         })
     }
 }
@@ -337,8 +345,8 @@ impl TryFrom<String> for VersionPrefix {
             return Ok(Self { digits, length: given.len() });
         }
         Err(format!(
-            "{:?} is not a version; copy its {} hexadecimal digits (or the first {}) from a \
-             response",
+            "{:?} is not a version; copy its {} hexadecimal digits (or the first {}) from an \
+             answer",
             truncate_echo(&text),
             Version::LENGTH,
             Self::MIN_LENGTH
@@ -453,6 +461,9 @@ impl DocumentMeta {
                 }
             }
             DocumentKind::Docsets => {}
+            DocumentKind::Schema => {
+                meta.diagnostic = RecordSchema::parse(text).diagnostics.into_iter().next();
+            }
             DocumentKind::Instructions => {
                 meta.title = sections::first_heading(text).map(str::to_owned);
             }
@@ -517,7 +528,8 @@ mod tests {
         let long = format!("{0}/{0}", "x".repeat(250));
         let mut valid: Vec<DocumentId> = entities.map(DocumentId::entity).to_vec();
         valid.push(DocumentId::entity(long));
-        valid.extend([DocumentId::instructions(), DocumentId::docsets(), DocumentId::section("a")]);
+        valid.extend([DocumentId::instructions(), DocumentId::docsets(), DocumentId::schema()]);
+        valid.push(DocumentId::section("a"));
         for id in &valid {
             assert_eq!(id.check(), Ok(()), "{id}");
         }
@@ -537,7 +549,7 @@ mod tests {
             assert!(error.contains("250 bytes") && error.contains("251"), "{error}");
         }
         invalid.extend(["a/../../b", "", "AGENTS", ".a", "a\n"].map(DocumentId::section));
-        for kind in [DocumentKind::Instructions, DocumentKind::Docsets] {
+        for kind in [DocumentKind::Instructions, DocumentKind::Docsets, DocumentKind::Schema] {
             for name in ["", "agents", "Config", "../AGENTS"] {
                 invalid.push(DocumentId { kind, name: name.to_owned() });
             }

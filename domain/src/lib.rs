@@ -14,6 +14,7 @@ pub mod error;
 pub mod front_matter;
 pub mod function_words;
 mod hash_text;
+pub mod idempotency;
 pub mod identity;
 pub mod knowledge;
 pub mod link_values;
@@ -26,7 +27,6 @@ pub mod sections;
 #[cfg(feature = "test-doubles")]
 pub mod test_support;
 pub mod timestamp;
-pub mod tombstone;
 pub mod unresolved_merge;
 pub mod untrusted_text;
 pub mod word_diff;

@@ -9,7 +9,7 @@ use crate::bounded_types::text_accessors;
 /// The canonical key of a project: a key of the configuration, or a folder. Only the adapter that
 /// created it may interpret it.
 ///
-/// The server's own project is `default`, so that responses and storages do not depend on its path.
+/// The server's own project is `default`, so that answers and storages do not depend on its path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProjectKey(Arc<str>);
 

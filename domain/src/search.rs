@@ -218,7 +218,10 @@ impl DocumentProjection {
                 projection.add_text(ItemMeta::description(text));
             }
             // Tombstones must not appear in results.
-            DocumentKind::Instructions | DocumentKind::Docsets | DocumentKind::Deleted => {}
+            DocumentKind::Instructions
+            | DocumentKind::Docsets
+            | DocumentKind::Schema
+            | DocumentKind::Deleted => {}
         }
         projection
     }

@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Access, Caller};
 use crate::ports::service::{
     ApplicationService, ArgumentSpec, CompletionRequest, CompletionValues, ListRequest,
-    PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo, ResourcePage,
-    ResourceRequest, TemplateSpec, ToolCall, ToolReply, ToolService, ToolSpec,
+    PromptContent, PromptPart, PromptSpec, RenderedAnswer, ResourceContent, ResourceInfo,
+    ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolService, ToolSpec,
 };
 
 const TEMPLATE: TemplateSpec = TemplateSpec {
@@ -39,7 +39,7 @@ const PAGE_SIZE: usize = 2;
 
 /// The future of a handler or hook that a test provides.
 pub type StubFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type CallHandler = Box<dyn Fn(ToolCall) -> StubFuture<Result<ToolReply>> + Send + Sync>;
+type CallHandler = Box<dyn Fn(ToolCall) -> StubFuture<Result<RenderedAnswer>> + Send + Sync>;
 type ReadHook = Box<dyn Fn() -> StubFuture<()> + Send + Sync>;
 
 /// Serves one template, one prompt, and resources that a test changes. Tool calls go to a handler.
@@ -72,7 +72,7 @@ impl Default for StubService {
     fn default() -> Self {
         Self {
             tools: Vec::new(),
-            on_call: Box::new(|_| Box::pin(async { Ok(reply()) })),
+            on_call: Box::new(|_| Box::pin(async { Ok(rendered_answer()) })),
             before_read: None,
             has_backlog: true,
             state: Mutex::default(),
@@ -104,7 +104,7 @@ impl StubService {
     #[must_use]
     pub fn on_call(
         self,
-        handler: impl Fn(ToolCall) -> StubFuture<Result<ToolReply>> + Send + Sync + 'static,
+        handler: impl Fn(ToolCall) -> StubFuture<Result<RenderedAnswer>> + Send + Sync + 'static,
     ) -> Self {
         Self { on_call: Box::new(handler), ..self }
     }
@@ -173,9 +173,9 @@ pub fn stub_tool(name: &'static str) -> ToolSpec {
     }
 }
 
-/// A reply with text and data.
-pub fn reply() -> ToolReply {
-    ToolReply { text: "a".into(), data: Arc::new(json!({ "n": 1 })) }
+/// An answer with text and data.
+pub fn rendered_answer() -> RenderedAnswer {
+    RenderedAnswer { text: "a".into(), data: Arc::new(json!({ "n": 1 })) }
 }
 
 /// An error of this kind with field, reference and hint.
@@ -206,7 +206,7 @@ async fn misbehave(name: &str) {
 
 #[async_trait]
 impl ToolService for StubService {
-    async fn call(&self, call: ToolCall) -> Result<ToolReply> {
+    async fn call(&self, call: ToolCall) -> Result<RenderedAnswer> {
         misbehave(&call.name).await;
         (self.on_call)(call).await
     }

@@ -1,4 +1,4 @@
-//! Encodes names, titles and messages for the place that prints them.
+//! Encodes names, titles and messages for the output that shows them.
 //!
 //! A document's own text is never encoded, and structured data keeps the true values.
 

@@ -652,11 +652,11 @@ export type GetItemResult = {
   /**
    * A problem in its file.
    */
-  fault?: string;
+  diagnostic?: string;
   /**
    * Exact IDs of others that the reference names.
    */
-  also?: string[];
+  other_ids?: string[];
   /**
    * Names what max_tokens left out.
    */
@@ -734,7 +734,7 @@ export type IxchelContextResult = {
     body?: string;
   }[];
   /**
-   * True if parts of the response were cut.
+   * True if parts of the answer were cut.
    */
   truncated: boolean;
   cut?: string[];
@@ -863,7 +863,7 @@ export type IxchelGraphResult = {
   }[];
   incoming_total: number;
   /**
-   * True if parts of the response were cut.
+   * True if parts of the answer were cut.
    */
   truncated: boolean;
   cut?: string[];
@@ -964,7 +964,7 @@ export type IxchelSearchResult = {
     documents: string[];
   };
   /**
-   * True if parts of the response were cut.
+   * True if parts of the answer were cut.
    */
   truncated: boolean;
   cut?: string[];
@@ -1020,7 +1020,7 @@ export type IxchelShowResult = {
     incoming_total: number;
   };
   /**
-   * True if parts of the response were cut.
+   * True if parts of the answer were cut.
    */
   truncated: boolean;
   cut?: string[];
@@ -1176,7 +1176,7 @@ export type ListDocsetsResult = {
          */
         name: string | null;
         /**
-         * The problem and its place in the file.
+         * The problem with its line in the file.
          */
         error: string;
       }

@@ -158,7 +158,7 @@ impl TestProject {
             name: tool.to_owned(),
             arguments: arguments.as_object().unwrap().clone(),
         };
-        APPLICATION.1.call(call).await.map(|reply| Arc::unwrap_or_clone(reply.data))
+        APPLICATION.1.call(call).await.map(|answer| Arc::unwrap_or_clone(answer.data))
     }
 
     /// All documents by id, as text.

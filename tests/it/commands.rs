@@ -295,7 +295,7 @@ root = \"shop\"
 Anyone who can commit to a repository can change its `reqlore.toml`. So a file that was found in the root and not named by
 you may contain only paths inside the project, after all links are resolved, and no URLs. This applies to both transports and
 all commands.
-Below, `found file` states the limit of each setting. Settings without it name no place and grant nothing.
+Below, `found file` states the limit of each setting. Settings without it name no path and grant nothing.
 `[projects.KEY]` are accepted inside the project, on stdio. A found file must not be a link out of the project.
 
 The error names the setting, its value and the flag to use instead. If you trust the file, name it:

@@ -211,7 +211,7 @@ fn set_on_files_changes_one_field_in_git_diff() {
     };
     let changes: Vec<&str> = diff.lines().filter(is_change).collect();
     assert_eq!(changes, ["-status: Active", "+status: Obsolete"], "{diff}");
-    project.run_ok(&["set", "REQ-001", "status=obsolete", "owner="]);
+    project.run_ok(&["set", "REQ-001", "status=obsolete", "assignee="]);
     assert_eq!(git(&["diff", "--unified=0"]), diff);
 }
 

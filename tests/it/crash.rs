@@ -390,7 +390,7 @@ pub(crate) fn item_state(server: &mut Server, reference: &str) -> ItemState {
     let answer = server.call("get_item", json!({ "reference": reference }));
     if answer["result"]["isError"] == false {
         let record = data(&answer);
-        assert_eq!(record["fault"], Value::Null, "{answer}");
+        assert_eq!(record["diagnostic"], Value::Null, "{answer}");
         return ItemState::Live(record["item"]["title"].as_str().unwrap().to_owned());
     }
     let message = text(&answer);

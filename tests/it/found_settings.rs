@@ -176,7 +176,7 @@ fn found_settings_shorten_no_foreign_history() {
     }
 }
 
-/// A repository may contain a link at the default place of a database.
+/// A repository may contain a link at the default path of a database.
 #[test]
 fn default_database_behind_a_link_is_refused() {
     let place = clone();

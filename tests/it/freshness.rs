@@ -126,8 +126,8 @@ async fn call_tool(
         idempotency_key: None,
         answer_format: AnswerFormat::Both,
     };
-    let reply = application.call(call).await.map_err(|error| error.message)?;
-    Ok(Value::clone(&reply.data))
+    let answer = application.call(call).await.map_err(|error| error.message)?;
+    Ok(Value::clone(&answer.data))
 }
 
 /// Removes scores and sorts hits, because hits of equal score have no defined order.

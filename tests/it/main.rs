@@ -31,6 +31,7 @@ mod hostile_commands;
 mod hostile_files;
 mod hostile_names;
 mod http;
+mod import_cycles;
 mod imported_backlogs;
 mod index_crash;
 mod index_rebuild;

@@ -253,9 +253,8 @@ fn is_unavailable(answer: &Answer) -> bool {
 
 /// The item that an earlier attempt changed, if its server was killed before it stored the answer.
 fn item_of_lost_answer(answer: &Answer) -> Option<String> {
-    let (_, rest) = answer
-        .body
-        .split_once("already succeeded; its response is no longer stored. It changed ")?;
+    let (_, rest) =
+        answer.body.split_once("already succeeded; its answer is no longer stored. It changed ")?;
     rest.split('.').next().map(str::to_owned)
 }
 

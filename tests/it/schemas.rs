@@ -262,10 +262,10 @@ proptest! {
             }
             let is_valid = input.is_valid(&strict_arguments(spec, &arguments));
             match block_on(application.call(tool_call(spec.name, arguments.clone()))) {
-                Ok(reply) => {
+                Ok(answer) => {
                     prop_assert!(is_valid, "{} took {:?}", spec.name, arguments);
-                    let validation = output.validate(&reply.data);
-                    prop_assert!(validation.is_ok(), "{}: {}", spec.name, reply.data);
+                    let validation = output.validate(&answer.data);
+                    prop_assert!(validation.is_ok(), "{}: {}", spec.name, answer.data);
                 }
                 Err(error) if !is_valid => {
                     prop_assert_eq!(error.kind, ErrorKind::InvalidArgument);

@@ -279,15 +279,57 @@ fn storage_port_rules_name_existing_contract_cases() {
     for list in suite.split("cases! {").skip(1) {
         listed.extend(list.split("};").next().unwrap().split([' ', '\n', ';', ':']));
     }
-    let ports = ["documents", "history", "archive"]
-        .map(|port| read_file(&format!("domain/src/ports/{port}.rs")));
-    let ports = ports.concat();
+    let mut ports = String::new();
+    for (path, text) in rust_sources() {
+        if path.contains("/domain/src/ports/") {
+            ports += &text;
+        }
+    }
     let rules = ports.split("(`").skip(1).filter_map(|rest| rest.split_once("`)"));
     let rules: Vec<&str> = rules.map(|(name, _)| name).filter(|name| name.contains('_')).collect();
     assert!(rules.len() > 10, "{rules:?}");
     for rule in rules {
         assert!(listed.contains(rule), "the contract suite has no case {rule}");
     }
+}
+
+#[test]
+fn every_storage_passes_the_contract_suite() {
+    let sources = rust_sources();
+    for entry in std::fs::read_dir(repository().join("adapters")).unwrap() {
+        let folder = entry.unwrap().path();
+        if folder.file_name().unwrap().to_string_lossy().starts_with("storage-") {
+            let folder = format!("{}/", folder.display());
+            let has_suite = sources.iter().any(|(path, text)| {
+                path.starts_with(&folder) && text.contains("reqlore_contract::suite!(")
+            });
+            assert!(has_suite, "{folder} does not run the contract suite");
+        }
+    }
+}
+
+#[test]
+fn environment_and_clock_are_read_in_listed_files() {
+    // ARCHITECTURE.md names the crates.
+    let allowed = [
+        "adapters/local-state/src/lib.rs",
+        "adapters/storage-fs/src/read_file.rs",
+        "app/src/config.rs",
+        "app/src/system.rs",
+        "app/src/telemetry/otel.rs",
+    ];
+    let exception = concat!("clippy::", "disallowed_methods");
+    let mut found = Vec::new();
+    for (path, text) in rust_sources() {
+        let is_product = !path.contains("/tests") && !path.contains("/benches/");
+        if is_product && text.contains(exception) {
+            found.extend(
+                path.strip_prefix(&format!("{}/", repository().display())).map(String::from),
+            );
+        }
+    }
+    found.sort();
+    assert_eq!(found, allowed);
 }
 
 /// Pages that name files and folders of the repository in code spans.

@@ -234,7 +234,7 @@ fn tools_page_matches_the_tools() {
             writeln!(page, "> {}", line.trim_end()).unwrap();
         }
         write_table(&mut page, "Argument", "Arguments", &tool["inputSchema"]);
-        write_table(&mut page, "Response field", "Response fields", &tool["outputSchema"]);
+        write_table(&mut page, "Answer field", "Answer fields", &tool["outputSchema"]);
     }
     expect_file![repository().join("docs/tools.md")].assert_eq(&page);
 }

@@ -351,6 +351,7 @@ pub(crate) fn memory_ports(search: Arc<dyn SearchIndex>) -> ApplicationPorts {
         users: None,
         progress: Arc::new(NoProgress),
         settings: ApplicationSettings::default(),
+        schemas: Arc::default(),
     }
 }
 
@@ -375,6 +376,7 @@ pub(crate) async fn commit_document_to(
     let id = match entity {
         Some(name) => DocumentId::entity(name),
         None if path == ".knowledge/config.yaml" => DocumentId::docsets(),
+        None if path == ".reqlore/project.toml" => DocumentId::schema(),
         None => {
             let name_below = |kind: DocumentKind| {
                 let folder = format!("{BACKLOG_FOLDER}/{}/", backlog_folder_of(kind));

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, json};
 
-use crate::ConfigError;
 use crate::edit::{EntryEdit, EntrySlot};
 use crate::environment::ClientEnvironment;
+use crate::error::ConfigError;
 use crate::profiles::PROFILES;
+use crate::profiles::{ClientProfile, EntryTemplate, TemplateField, WorkingDirectory};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
@@ -187,65 +188,6 @@ fn first_existing(folder: &Path, names: &[&str]) -> PathBuf {
         }
     }
     folder.join(names.first().unwrap_or(&""))
-}
-
-/// The properties of one client. An `Err` names a missing feature and the alternative.
-pub(crate) struct ClientProfile {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub programs: &'static [&'static str],
-    pub user_folder: fn(&ClientEnvironment) -> PathBuf,
-    /// In the user folder. The first that exists is used, else the first.
-    pub user_files: &'static [&'static str],
-    /// In the project, with the same rule.
-    pub project_files: Result<&'static [&'static str], &'static str>,
-    /// Files and folders that show that the user has the client, if not the user folder.
-    pub user_paths: Option<fn(&ClientEnvironment) -> Vec<PathBuf>>,
-    /// Files and folders that show that the project is used with the client.
-    pub project_paths: &'static [&'static str],
-    pub slot: EntrySlot,
-    pub new_file: &'static str,
-    pub working_directory: WorkingDirectory,
-    pub project_variable: Option<&'static str>,
-    /// Beginnings of variables that the client replaces in values. `$` is one only before a name.
-    pub variables: &'static [&'static str],
-    /// True if the client passes a program without arguments to a shell.
-    pub has_shell: bool,
-    pub command: EntryTemplate,
-    pub remote: Result<EntryTemplate, &'static str>,
-}
-
-/// The directory in which a client starts a server.
-#[derive(Clone, Copy)]
-pub(crate) enum WorkingDirectory {
-    Project,
-    ProjectForProjectFile,
-    Other,
-}
-
-/// An entry for one kind of server.
-pub(crate) struct EntryTemplate {
-    pub set: &'static [(&'static str, TemplateField)],
-    /// Keys to remove because they belong to the other kind of server. `args`, if listed, is first
-    /// and is removed only if it is not set.
-    pub drop: &'static [&'static str],
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum TemplateField {
-    Text(&'static str),
-    False,
-    /// A list of one string.
-    List(&'static str),
-    Program,
-    Arguments,
-    /// Omitted if there are none.
-    OptionalArguments,
-    ProgramAndArguments,
-    Url,
-    /// `Authorization` with the token's variable between these texts.
-    Headers(&'static str, &'static str),
-    TokenVariable,
 }
 
 impl EntryTemplate {

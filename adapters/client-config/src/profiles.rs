@@ -1,13 +1,15 @@
 //! The properties of each client, with the documentation that they come from.
 
-use crate::client::{ClientProfile, EntryTemplate, TemplateField, WorkingDirectory};
-use crate::edit::{ConfigFormat, EntrySlot};
-use crate::environment::Platform;
+use std::path::PathBuf;
 
 use TemplateField::{
     Arguments, False, Headers, List, OptionalArguments, Program, ProgramAndArguments, Text,
     TokenVariable, Url,
 };
+
+use crate::edit::{ConfigFormat, EntrySlot};
+use crate::environment::ClientEnvironment;
+use crate::environment::Platform;
 
 /// In the order of [`Client`](crate::Client).
 pub(crate) const PROFILES: [&ClientProfile; 10] = [
@@ -376,3 +378,62 @@ const OPEN_CODE: ClientProfile = ClientProfile {
     }),
     ..CLAUDE_CODE
 };
+
+/// The properties of one client. An `Err` names a missing feature and the alternative.
+pub(crate) struct ClientProfile {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub programs: &'static [&'static str],
+    pub user_folder: fn(&ClientEnvironment) -> PathBuf,
+    /// In the user folder. The first that exists is used, else the first.
+    pub user_files: &'static [&'static str],
+    /// In the project, with the same rule.
+    pub project_files: Result<&'static [&'static str], &'static str>,
+    /// Files and folders that show that the user has the client, if not the user folder.
+    pub user_paths: Option<fn(&ClientEnvironment) -> Vec<PathBuf>>,
+    /// Files and folders that show that the project is used with the client.
+    pub project_paths: &'static [&'static str],
+    pub slot: EntrySlot,
+    pub new_file: &'static str,
+    pub working_directory: WorkingDirectory,
+    pub project_variable: Option<&'static str>,
+    /// Beginnings of variables that the client replaces in values. `$` is one only before a name.
+    pub variables: &'static [&'static str],
+    /// True if the client passes a program without arguments to a shell.
+    pub has_shell: bool,
+    pub command: EntryTemplate,
+    pub remote: Result<EntryTemplate, &'static str>,
+}
+
+/// The directory in which a client starts a server.
+#[derive(Clone, Copy)]
+pub(crate) enum WorkingDirectory {
+    Project,
+    ProjectForProjectFile,
+    Other,
+}
+
+/// An entry for one kind of server.
+pub(crate) struct EntryTemplate {
+    pub set: &'static [(&'static str, TemplateField)],
+    /// Keys to remove because they belong to the other kind of server. `args`, if listed, is first
+    /// and is removed only if it is not set.
+    pub drop: &'static [&'static str],
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum TemplateField {
+    Text(&'static str),
+    False,
+    /// A list of one string.
+    List(&'static str),
+    Program,
+    Arguments,
+    /// Omitted if there are none.
+    OptionalArguments,
+    ProgramAndArguments,
+    Url,
+    /// `Authorization` with the token's variable between these texts.
+    Headers(&'static str, &'static str),
+    TokenVariable,
+}

@@ -14,9 +14,8 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::{Access, Token, TokenDigest, TokenId, User, UserName, UserRole};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord};
-use reqlore_domain::ports::history::{
-    ChangeOrigin, PastContent, PastEntry, PresentEntry, TextHash,
-};
+use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry, TextHash};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use serde::de::Error as _;
@@ -185,8 +184,8 @@ struct DocumentLine<'a> {
     name: Cow<'a, str>,
     #[serde(with = "time_text")]
     modified: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<Arc<str>>,
+    #[serde(rename = "place", skip_serializing_if = "Option::is_none")]
+    path: Option<Arc<str>>,
     version: Version,
     /// [`PresentEntry::number`]; omitted for the first version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,14 +200,14 @@ struct DocumentLine<'a> {
 
 impl<'a> DocumentLine<'a> {
     fn new(record: &'a DocumentRecord) -> Self {
-        let DocumentRecord { project, document, modified, path: place, entry } = record;
+        let DocumentRecord { project, document, modified, path, entry } = record;
         let (text, base64) = encode_body(&document.body);
         Self {
             project: project.clone(),
             kind: document.id.kind.name().into(),
             name: document.id.name.as_str().into(),
             modified: *modified,
-            place: place.clone(),
+            path: path.clone(),
             version: document.version,
             number: (entry.number != 1).then_some(entry.number),
             by: encode_origin(&entry.origin),
@@ -227,7 +226,7 @@ impl<'a> DocumentLine<'a> {
             project: self.project,
             document: Document { id, body, version: self.version },
             modified: self.modified,
-            path: self.place,
+            path: self.path,
             entry: PresentEntry { number, origin: decode_origin(self.by) },
         })
     }

@@ -9,13 +9,14 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::document::{Document, DocumentId, MAX_DOCUMENT_BYTES, Version};
 use reqlore_domain::identity::TokenId;
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HistoryRecord, RecordKey};
-use reqlore_domain::ports::history::{ChangeOrigin, PastContent};
+use reqlore_domain::ports::history::PastContent;
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::lines::EndLine;
 
 /// Maximum length of a path in bytes (`PATH_MAX` on Linux).
-const MAX_PLACE_BYTES: usize = 4_096;
+const MAX_PATH_BYTES: usize = 4_096;
 /// Maximum length of the user, tool and reason of a change. Storages write at most 503 bytes.
 const MAX_ORIGIN_BYTES: usize = 1_000;
 /// Maximum number of marks, and of users, tokens and token projects together. It bounds the memory
@@ -80,18 +81,13 @@ impl OrderCheck {
 }
 
 fn check_document(record: &DocumentRecord) -> Result<(), String> {
-    let DocumentRecord {
-        project,
-        document: Document { id, body, version },
-        path: place,
-        entry,
-        ..
-    } = record;
+    let DocumentRecord { project, document: Document { id, body, version }, path, entry, .. } =
+        record;
     check_project(project)?;
     id.check()?;
     check_origin(&entry.origin)?;
-    if let Some(place) = place {
-        check_place(place)?;
+    if let Some(path) = path {
+        check_path(path)?;
     }
     check_size(id, body)?;
     if Version::of_bytes(body) != *version {
@@ -132,20 +128,20 @@ fn check_size(id: &DocumentId, body: &[u8]) -> Result<(), String> {
 }
 
 /// Rejects paths that lead out of the project's folder.
-fn check_place(place: &str) -> Result<(), String> {
-    if place.len() > MAX_PLACE_BYTES {
+fn check_path(path: &str) -> Result<(), String> {
+    if path.len() > MAX_PATH_BYTES {
         return Err(format!(
-            "a path has at most {MAX_PLACE_BYTES} bytes, this one has {}",
-            place.len()
+            "a path has at most {MAX_PATH_BYTES} bytes, this one has {}",
+            path.len()
         ));
     }
-    if place.starts_with('/') || place.split('/').any(|part| part == "..") {
+    if path.starts_with('/') || path.split('/').any(|part| part == "..") {
         return Err(format!(
-            "{place:?} is not allowed; a path must be relative and must not contain \"..\""
+            "{path:?} is not allowed; a path must be relative and must not contain \"..\""
         ));
     }
-    if place.contains('\0') {
-        return Err(format!("{place:?} is not a path; it has a NUL character"));
+    if path.contains('\0') {
+        return Err(format!("{path:?} is not a path; it has a NUL character"));
     }
     Ok(())
 }

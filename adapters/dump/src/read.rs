@@ -23,7 +23,7 @@ const MAX_REASON_CHARS: usize = 500;
 pub(crate) struct DumpReader {
     /// Number of documents.
     pub(crate) total: usize,
-    place: String,
+    subject: String,
     file: BufReader<File>,
     line: Vec<u8>,
     line_number: u64,
@@ -35,23 +35,24 @@ pub(crate) struct DumpReader {
 
 impl DumpReader {
     pub(crate) fn open(path: &Path) -> StoreResult<Self> {
-        let place = path.display().to_string();
-        let Some(file) = open_regular_file(path).map_err(|error| read_error(&place, error))? else {
+        let subject = path.display().to_string();
+        let Some(file) = open_regular_file(path).map_err(|error| read_error(&subject, error))?
+        else {
             let reason = "is not a regular file; pass a file that `reqlore backup` wrote";
-            return Err(StoreError::Refused { place, reason: reason.to_owned() });
+            return Err(StoreError::Refused { subject, reason: reason.to_owned() });
         };
         // The same file is read again, even if the path names another file by then.
-        let mut second = file.try_clone().map_err(|error| read_error(&place, error))?;
-        let verified = Self::new(place.clone(), file).and_then(Self::verify_all);
+        let mut second = file.try_clone().map_err(|error| read_error(&subject, error))?;
+        let verified = Self::new(subject.clone(), file).and_then(Self::verify_all);
         let total = verified.map_err(nothing_changed)?;
-        second.rewind().map_err(|error| read_error(&place, error))?;
-        Ok(Self { total, ..Self::new(place, second)? })
+        second.rewind().map_err(|error| read_error(&subject, error))?;
+        Ok(Self { total, ..Self::new(subject, second)? })
     }
 
-    fn new(place: String, file: File) -> StoreResult<Self> {
+    fn new(subject: String, file: File) -> StoreResult<Self> {
         let mut reader = Self {
             total: 0,
-            place,
+            subject,
             file: BufReader::new(file),
             line: Vec::new(),
             line_number: 0,
@@ -63,7 +64,7 @@ impl DumpReader {
         match DumpHeader::check_line(&reader.line) {
             Ok(()) => {}
             Err(HeaderError::Newer(reason)) => {
-                return Err(StoreError::Refused { place: reader.place, reason });
+                return Err(StoreError::Refused { subject: reader.subject, reason });
             }
             Err(HeaderError::Unreadable(reason)) => return Err(reader.damaged_line(&reason)),
         }
@@ -129,7 +130,7 @@ impl DumpReader {
         self.line_number += 1;
         let mut limited = (&mut self.file).take(max_bytes as u64);
         let result = limited.read_until(b'\n', &mut self.line);
-        result.map_err(|error| read_error(&self.place, error))?;
+        result.map_err(|error| read_error(&self.subject, error))?;
         if self.line.ends_with(b"\n") {
             return Ok(());
         }
@@ -140,7 +141,7 @@ impl DumpReader {
     }
 
     fn at_end(&mut self) -> StoreResult<bool> {
-        let rest = self.file.fill_buf().map_err(|error| read_error(&self.place, error))?;
+        let rest = self.file.fill_buf().map_err(|error| read_error(&self.subject, error))?;
         Ok(rest.is_empty())
     }
 
@@ -154,7 +155,7 @@ impl DumpReader {
             }
             None => text.push_str(reason),
         }
-        StoreError::Unreadable { place: self.place.clone(), reason: text }
+        StoreError::Unreadable { subject: self.subject.clone(), reason: text }
     }
 }
 
@@ -166,14 +167,14 @@ fn open_regular_file(path: &Path) -> io::Result<Option<File>> {
 /// Completes errors that were found before the first record was returned.
 fn nothing_changed(error: StoreError) -> StoreError {
     match error {
-        StoreError::Unreadable { place, reason } => {
-            StoreError::Unreadable { place, reason: format!("{reason}; nothing was changed") }
+        StoreError::Unreadable { subject, reason } => {
+            StoreError::Unreadable { subject, reason: format!("{reason}; nothing was changed") }
         }
         error => error,
     }
 }
 
-fn read_error(place: &str, error: io::Error) -> StoreError {
-    let (place, reason) = (place.to_owned(), format!("cannot be read: {error}"));
-    StoreError::Unavailable { place, reason, source: Some(error) }
+fn read_error(subject: &str, error: io::Error) -> StoreError {
+    let (subject, reason) = (subject.to_owned(), format!("cannot be read: {error}"));
+    StoreError::Unavailable { subject, reason, source: Some(error) }
 }

@@ -136,10 +136,10 @@ fn remove_stale_files(folder: &Path, ours: &File) {
 
 fn already_exists(path: &Path) -> StoreError {
     let reason = "already exists; name another file or remove it".to_owned();
-    StoreError::Refused { place: path.display().to_string(), reason }
+    StoreError::Refused { subject: path.display().to_string(), reason }
 }
 
 fn write_error(path: &Path, error: io::Error) -> StoreError {
-    let (place, reason) = (path.display().to_string(), format!("cannot be written: {error}"));
-    StoreError::Unavailable { place, reason, source: Some(error) }
+    let (subject, reason) = (path.display().to_string(), format!("cannot be written: {error}"));
+    StoreError::Unavailable { subject, reason, source: Some(error) }
 }

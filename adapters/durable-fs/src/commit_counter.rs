@@ -4,6 +4,7 @@
 //! of its own: it may lag behind the database and is never ahead of it. So a database behind its
 //! file lost acknowledged commits, and one with another ID does not belong to the file.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -39,11 +40,29 @@ pub struct CommitCounter {
     pub commits: u64,
 }
 
-/// The highest numbers that the sequences of a database have issued. The storage defines the order.
-pub type IssuedNumbers = [u32; 4];
+/// The highest number that each kind of item has in any project of a database, by its name.
+pub type IssuedNumbers = BTreeMap<String, u32>;
 
-/// Counter, numbers and checksum.
-const SLOT_BYTES: usize = 44;
+/// Renders the numbers: a line for each kind.
+pub fn numbers_text(numbers: &IssuedNumbers) -> String {
+    let lines: Vec<String> =
+        numbers.iter().map(|(kind, number)| format!("{kind} {number}")).collect();
+    lines.join("\n")
+}
+
+/// Parses a [`numbers_text`].
+pub fn parse_numbers(text: &[u8]) -> Option<IssuedNumbers> {
+    let mut numbers = IssuedNumbers::new();
+    for line in str::from_utf8(text).ok()?.lines() {
+        let (kind, number) = line.split_once(' ')?;
+        numbers.insert(kind.to_owned(), number.parse().ok()?);
+    }
+    Some(numbers)
+}
+
+/// Counter, text of the numbers up to the first zero byte, and checksum.
+const SLOT_BYTES: usize = 512;
+const CHECKSUM_START: usize = SLOT_BYTES - 4;
 /// Distance of the two slots. They are written in turn and lie in different pages, so a write that
 /// was cut off damages only one.
 const SLOT_DISTANCE: u64 = 4096;
@@ -51,6 +70,24 @@ const SLOT_DISTANCE: u64 = 4096;
 const MAX_READS: usize = 3;
 
 impl CommitCounter {
+    /// Compares the counter of a database with that of its side file, which messages name. Returns
+    /// why the database may lack commits.
+    pub fn find_loss(self, recorded: Option<Self>, file: &str) -> Option<String> {
+        let Self { database_id, commits } = self;
+        match recorded {
+            None => Some(format!("its {file} is missing or damaged, so commits may be missing")),
+            Some(recorded) if recorded.database_id != database_id => {
+                Some(format!("its {file} belongs to another database, so commits may be missing"))
+            }
+            Some(Self { commits: recorded, .. }) => (commits < recorded).then(|| {
+                format!(
+                    "it lacks changes that were acknowledged: it has {commits} of {recorded} \
+                     commits"
+                )
+            }),
+        }
+    }
+
     /// `None` if the file is missing or damaged. Never follows a symbolic link.
     pub fn read(path: &Path) -> io::Result<Option<Self>> {
         Ok(Self::read_with_numbers(path)?.map(|(counter, _)| counter))
@@ -82,7 +119,9 @@ impl CommitCounter {
                 read => read?,
             }
             if let Some(read) = Self::decode(&slot)
-                && newest.is_none_or(|(newest, _): (Self, _)| newest.commits < read.0.commits)
+                && newest
+                    .as_ref()
+                    .is_none_or(|(newest, _): &(Self, _)| newest.commits < read.0.commits)
             {
                 newest = Some(read);
             }
@@ -94,24 +133,24 @@ impl CommitCounter {
         let (id, rest) = slot.split_first_chunk()?;
         let (commits, rest) = rest.split_first_chunk()?;
         let counter = Self { database_id: DatabaseId(*id), commits: u64::from_be_bytes(*commits) };
-        let mut numbers = IssuedNumbers::default();
-        for (number, bytes) in numbers.iter_mut().zip(rest.chunks_exact(4)) {
-            *number = u32::from_be_bytes(bytes.try_into().ok()?);
-        }
-        (counter.encode(numbers) == *slot).then_some((counter, numbers))
+        let numbers = parse_numbers(rest.split(|byte| *byte == 0).next()?)?;
+        let is_whole = counter.encode(&numbers).is_ok_and(|encoded| encoded == *slot);
+        is_whole.then_some((counter, numbers))
     }
 
-    fn encode(self, numbers: IssuedNumbers) -> [u8; SLOT_BYTES] {
+    fn encode(self, numbers: &IssuedNumbers) -> io::Result<[u8; SLOT_BYTES]> {
         let mut slot = [0; SLOT_BYTES];
         slot[..16].copy_from_slice(&self.database_id.0);
         slot[16..24].copy_from_slice(&self.commits.to_be_bytes());
-        for (bytes, number) in slot[24..].chunks_exact_mut(4).zip(numbers) {
-            bytes.copy_from_slice(&number.to_be_bytes());
-        }
+        let text = numbers_text(numbers);
+        let Some(place) = slot[24..CHECKSUM_START].get_mut(..text.len()) else {
+            return Err(io::Error::other("too many kinds of numbers"));
+        };
+        place.copy_from_slice(text.as_bytes());
         // The checksum shows a write that was cut off.
-        let checksum = crc32fast::hash(&slot[..SLOT_BYTES - 4]);
-        slot[SLOT_BYTES - 4..].copy_from_slice(&checksum.to_be_bytes());
-        slot
+        let checksum = crc32fast::hash(&slot[..CHECKSUM_START]);
+        slot[CHECKSUM_START..].copy_from_slice(&checksum.to_be_bytes());
+        Ok(slot)
     }
 }
 
@@ -128,7 +167,7 @@ impl CounterFile {
     }
 
     /// Writes the content of a new or empty file and makes it durable, except for the name.
-    pub fn fill(path: &Path, counter: CommitCounter, numbers: IssuedNumbers) -> io::Result<()> {
+    pub fn fill(path: &Path, counter: CommitCounter, numbers: &IssuedNumbers) -> io::Result<()> {
         let file = Self::open(path)?;
         file.write_with_numbers(counter, numbers)?;
         file.sync()
@@ -137,16 +176,16 @@ impl CounterFile {
     /// Records a commit without a sync: one write of a few bytes. Processes may write in another
     /// order than they commit; the file then lags behind by a few commits.
     pub fn write(&self, counter: CommitCounter) -> io::Result<()> {
-        self.write_with_numbers(counter, IssuedNumbers::default())
+        self.write_with_numbers(counter, &IssuedNumbers::default())
     }
 
     /// Like [`Self::write`], with the numbers that must not be issued again after a loss.
     pub fn write_with_numbers(
         &self,
         counter: CommitCounter,
-        numbers: IssuedNumbers,
+        numbers: &IssuedNumbers,
     ) -> io::Result<()> {
-        self.0.write_all_at(&counter.encode(numbers), counter.commits % 2 * SLOT_DISTANCE)
+        self.0.write_all_at(&counter.encode(numbers)?, counter.commits % 2 * SLOT_DISTANCE)
     }
 
     /// Makes the last write durable.
@@ -169,8 +208,9 @@ mod tests {
         let database_id = DatabaseId::random().unwrap();
         assert_ne!(database_id, DatabaseId::random().unwrap());
         for commits in [3, 4, 5] {
-            let numbers = [1, 2, 3, u32::try_from(commits).unwrap()];
-            file.write_with_numbers(CommitCounter { database_id, commits }, numbers).unwrap();
+            let last = u32::try_from(commits).unwrap();
+            let numbers = [("epic".to_owned(), 1), ("user_story".to_owned(), last)].into();
+            file.write_with_numbers(CommitCounter { database_id, commits }, &numbers).unwrap();
             file.sync().unwrap();
             let read = CommitCounter::read_with_numbers(&path).unwrap();
             assert_eq!(read, Some((CommitCounter { database_id, commits }, numbers)));

@@ -8,7 +8,7 @@ use std::ops::Range;
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, Slice};
 
-use crate::LoadError;
+use crate::error::LoadError;
 use crate::safetensors::{LayerNorm, LinearLayer, TensorFile};
 
 pub(crate) const HIDDEN_SIZE: usize = 384;

@@ -4,6 +4,7 @@
 //! processor only.
 
 mod bert;
+mod error;
 mod safetensors;
 mod supported_models;
 
@@ -14,6 +15,8 @@ use std::sync::OnceLock;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::embedder::{Embedder, ModelProfile, TextRole};
 use tokenizers::{Tokenizer, TruncationParams};
+
+pub use error::LoadError;
 
 use crate::bert::BertModel;
 use crate::safetensors::TensorFile;
@@ -156,16 +159,6 @@ impl Embedder for LazyModel {
             Err(reason) => Err(Error::new(ErrorKind::Unavailable, reason.clone())),
         }
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("{name}: unknown model; known are {known}")]
-    Unknown { name: String, known: String },
-    #[error("{path}: cannot be read ({source}); remove the model and install it again")]
-    Read { path: String, source: std::io::Error },
-    #[error("{path}: not a file of this model ({why}); remove the model and install it again")]
-    Unfit { path: String, why: String },
 }
 
 fn load_tokenizer(path: &Path, max_pieces: usize) -> std::result::Result<Tokenizer, LoadError> {

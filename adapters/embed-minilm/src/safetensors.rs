@@ -12,7 +12,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2, Axis, concatenate};
 use serde::Deserialize;
 
-use crate::LoadError;
+use crate::error::LoadError;
 
 /// The headers of the supported models are smaller.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
@@ -152,7 +152,7 @@ fn parse_header(header: &[u8]) -> Option<HashMap<String, TensorInfo>> {
 #[cfg(test)]
 mod tests {
     use super::TensorFile;
-    use crate::LoadError;
+    use crate::error::LoadError;
 
     /// Reads the 1 by 2 matrix `a` from a file with this header and body.
     fn check(header: &str, body: &[u8], expected: Result<[f32; 2], &str>) {

@@ -2,8 +2,8 @@
 
 use reqlore_domain::ports::embedder::{ModelLanguages, ModelProfile, ModelSpeed, TextRole};
 
-use crate::LoadError;
 use crate::bert::HIDDEN_SIZE;
+use crate::error::LoadError;
 
 /// Part of the vectors' ID: increased when the same files result in other vectors.
 const VECTOR_FORMAT: u32 = 1;

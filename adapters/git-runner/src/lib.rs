@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use work_tree::WorkTree;
+pub use work_tree::{WorkTree, repository_around};
 
 /// Time for all queries of one runner together.
 pub const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -241,21 +241,4 @@ fn join_lines(errors: &[u8]) -> String {
 fn is_outside(path: &Path, folder: &Path) -> bool {
     !path.starts_with(folder)
         && path.canonicalize().is_ok_and(|resolved| !resolved.starts_with(folder))
-}
-
-/// The root of the Git repository that contains `folder`. The home folder is ignored, because as a
-/// repository it would contain every project.
-pub fn repository_around(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    let home = home.and_then(|home| home.canonicalize().ok());
-    for folder in folder.ancestors() {
-        // Dotfiles are often kept in Git, with the home folder as their root.
-        if home.as_deref() == Some(folder) {
-            return None;
-        }
-        // A folder, or a file in a worktree or a submodule.
-        if folder.join(".git").symlink_metadata().is_ok() {
-            return Some(folder.to_owned());
-        }
-    }
-    None
 }

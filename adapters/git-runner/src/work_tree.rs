@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::{repository_around, special_files};
+use crate::special_files;
 
 /// The files name one path or one branch.
 const MAX_BYTES: u64 = 4 << 10;
@@ -80,4 +80,21 @@ fn read_line(path: &Path) -> Option<String> {
     File::open(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     let line = text.trim_end_matches(['\n', '\r']);
     (!line.contains('\n')).then(|| line.to_owned())
+}
+
+/// The root of the Git repository that contains `folder`. The home folder is ignored, because as a
+/// repository it would contain every project.
+pub fn repository_around(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let home = home.and_then(|home| home.canonicalize().ok());
+    for folder in folder.ancestors() {
+        // Dotfiles are often kept in Git, with the home folder as their root.
+        if home.as_deref() == Some(folder) {
+            return None;
+        }
+        // A folder, or a file in a worktree or a submodule.
+        if folder.join(".git").symlink_metadata().is_ok() {
+            return Some(folder.to_owned());
+        }
+    }
+    None
 }

@@ -4,17 +4,17 @@ use std::io;
 
 use reqlore_domain::ports::documents::StoreError;
 
-pub fn refused(place: &str, reason: impl Into<String>) -> StoreError {
-    StoreError::Refused { place: place.to_owned(), reason: reason.into() }
+pub fn refused(subject: &str, reason: impl Into<String>) -> StoreError {
+    StoreError::Refused { subject: subject.to_owned(), reason: reason.into() }
 }
 
-/// The error of an I/O operation on `place`; `doing` completes "could not …".
-pub fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
-    let place = place.to_owned();
+/// The error of an I/O operation on `subject`; `doing` completes "could not …".
+pub fn failed(subject: &str, doing: &str, error: io::Error) -> StoreError {
+    let subject = subject.to_owned();
     // `cap-std` reports an escape from the root without an operating system's error code.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         let reason = "a symbolic link leads outside of the project; it was not followed".to_owned();
-        return StoreError::Refused { place, reason };
+        return StoreError::Refused { subject, reason };
     }
     let reason = match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -36,17 +36,17 @@ pub fn failed(place: &str, doing: &str, error: io::Error) -> StoreError {
         _ => error.to_string(),
     };
     StoreError::Unavailable {
-        place,
+        subject,
         reason: format!("could not {doing}: {reason}"),
         source: Some(error),
     }
 }
 
-/// The error of a write to `place` that changed nothing.
-pub fn not_written(place: &str, doing: &str, error: io::Error) -> StoreError {
-    match failed(place, doing, error) {
-        StoreError::Unavailable { place, reason, source } => StoreError::Unavailable {
-            place,
+/// The error of a write to `subject` that changed nothing.
+pub fn not_written(subject: &str, doing: &str, error: io::Error) -> StoreError {
+    match failed(subject, doing, error) {
+        StoreError::Unavailable { subject, reason, source } => StoreError::Unavailable {
+            subject,
             reason: format!("{reason}. Nothing was written"),
             source,
         },

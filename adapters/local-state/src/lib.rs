@@ -113,12 +113,17 @@ pub fn as_file(dir: &Dir) -> io::Result<File> {
 }
 
 /// Locks a folder and polls for at most `timeout`: other processes hold it rarely and briefly.
-/// `place` and `content` name the folder and its content in errors.
-pub fn lock_folder(dir: &Dir, place: &str, content: &str, timeout: Duration) -> StoreResult<File> {
+/// `subject` and `content` name the folder and its content in errors.
+pub fn lock_folder(
+    dir: &Dir,
+    subject: &str,
+    content: &str,
+    timeout: Duration,
+) -> StoreResult<File> {
     match poll_lock(dir, timeout) {
         Ok(Some(folder)) => Ok(folder),
         Ok(None) => Err(lock_timeout("another process", timeout)),
-        Err(error) => Err(failed(place, &format!("lock {content}"), error)),
+        Err(error) => Err(failed(subject, &format!("lock {content}"), error)),
     }
 }
 

@@ -47,8 +47,8 @@ fn check_folder(root: &Dir, local: Dir) -> StoreResult<Dir> {
     Ok(local)
 }
 
-fn owned_by_another_user(place: &str) -> StoreError {
-    refused(place, "belongs to another user; run this as that user, or move it away")
+fn owned_by_another_user(subject: &str) -> StoreError {
+    refused(subject, "belongs to another user; run this as that user, or move it away")
 }
 
 /// True if the owner is this user or root. Root may administer the server of another user, who is

@@ -147,7 +147,7 @@ fn create_counter(local: &Dir, folder: &Path, counter: CommitCounter) -> StoreRe
     temp.remove()?;
     temp.create(|_| Ok(Vec::new()))?;
     let path = folder.join(TEMP_COMMITS_FILE);
-    let written = CounterFile::fill(&path, counter, IssuedNumbers::default());
+    let written = CounterFile::fill(&path, counter, &IssuedNumbers::default());
     written.map_err(|error| temp.not_written("write it", error))?;
     temp.rename(COMMITS_FILE)
 }
@@ -304,7 +304,7 @@ fn read_identities(local: &Dir) -> StoreResult<Option<[String; 3]>> {
     let mut lines = text.lines().map(str::to_owned);
     if lines.next().as_deref() != Some(FORMAT) {
         let reason = format!("can't be read by this version; update Reqlore, or {RESTORE_HINT}");
-        return Err(StoreError::Unreadable { place: file.display_path(), reason });
+        return Err(StoreError::Unreadable { subject: file.display_path(), reason });
     }
     match [lines.next(), lines.next(), lines.next(), lines.next()] {
         [Some(own), Some(database), Some(log), Some(index)] if own == file_identity(&metadata) => {

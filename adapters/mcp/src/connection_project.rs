@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::untrusted_text::encode_line;
 use rmcp::RoleServer;
 use rmcp::service::Peer;
@@ -102,18 +102,18 @@ impl ConnectionProject {
         projects: &dyn ProjectResolver,
         caller: &Caller,
         is_write: bool,
-        reply: &mut ToolReply,
+        answer: &mut RenderedAnswer,
     ) {
         let is_due = is_write && !caller.project.is_default();
         // A text in JSON has no place for it; the next answer names the folder.
-        let is_json = reply.text.starts_with(['{', '[']);
+        let is_json = answer.text.starts_with(['{', '[']);
         if is_json || (!is_due && self.is_named.load(Ordering::Relaxed)) {
             return;
         }
         let Ok(folder) = projects.folder(&caller.project).await else { return };
         let branch = projects.branch(&caller.project);
         let branch = branch.map(|branch| format!(" (branch {branch})")).unwrap_or_default();
-        append_note(reply, &encode_line(&format!("Project folder: {folder}{branch}.")));
+        append_note(answer, &encode_line(&format!("Project folder: {folder}{branch}.")));
         self.is_named.store(true, Ordering::Relaxed);
     }
 }

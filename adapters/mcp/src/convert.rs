@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::identity::{Caller, TokenId, redact_echo, redact_secrets};
+use reqlore_domain::identity::{redact_echo, redact_secrets};
 use reqlore_domain::ports::service::{
-    CompletionValues, PromptContent, PromptPart, PromptSpec, ResourceContent, ResourceInfo,
-    TemplateSpec, ToolReply, ToolSpec,
+    CompletionValues, PromptContent, PromptPart, PromptSpec, RenderedAnswer, ResourceContent,
+    ResourceInfo, TemplateSpec, ToolSpec,
 };
 use reqlore_domain::untrusted_text::encode_lines;
 use rmcp::model::{
@@ -61,28 +61,30 @@ pub fn mcp_tool(spec: &ToolSpec) -> Tool {
     if meta.is_empty() { tool } else { tool.with_meta(MetaObject(meta)) }
 }
 
-pub fn tool_result(reply: ToolReply) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(reply.text)]);
-    if !reply.data.is_null() {
+pub fn tool_result(answer: RenderedAnswer) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+    if !answer.data.is_null() {
         // Copied only if the application still holds the data.
-        result.structured_content = Some(Arc::unwrap_or_clone(reply.data));
+        result.structured_content = Some(Arc::unwrap_or_clone(answer.data));
     }
     result
 }
 
 /// Says in an answer that lone surrogates of its request were replaced.
-pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<ToolReply, Error> {
+pub(crate) fn note_replacements(
+    outcome: Result<RenderedAnswer, Error>,
+) -> Result<RenderedAnswer, Error> {
     match outcome {
-        Ok(mut reply) => {
+        Ok(mut answer) => {
             // A text that is JSON stays JSON.
-            if let Ok(mut value) = serde_json::from_str(&reply.text) {
+            if let Ok(mut value) = serde_json::from_str(&answer.text) {
                 add_note(&mut value, REPLACEMENT_NOTE);
-                reply.text = value.to_string();
-                add_note(Arc::make_mut(&mut reply.data), REPLACEMENT_NOTE);
+                answer.text = value.to_string();
+                add_note(Arc::make_mut(&mut answer.data), REPLACEMENT_NOTE);
             } else {
-                append_note(&mut reply, REPLACEMENT_NOTE);
+                append_note(&mut answer, REPLACEMENT_NOTE);
             }
-            Ok(reply)
+            Ok(answer)
         }
         Err(error) => {
             let hint = match &error.hint {
@@ -95,10 +97,10 @@ pub(crate) fn note_replacements(outcome: Result<ToolReply, Error>) -> Result<Too
 }
 
 /// Adds a note after the text of an answer, and to its data.
-pub(crate) fn append_note(reply: &mut ToolReply, note: &str) {
-    let separator = if reply.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
-    reply.text.extend([separator, "Note: ", note]);
-    add_note(Arc::make_mut(&mut reply.data), note);
+pub(crate) fn append_note(answer: &mut RenderedAnswer, note: &str) {
+    let separator = if answer.text.contains("\n\nNote: ") { "\n" } else { "\n\n" };
+    answer.text.extend([separator, "Note: ", note]);
+    add_note(Arc::make_mut(&mut answer.data), note);
 }
 
 fn add_note(answer: &mut Value, note: &str) {
@@ -182,9 +184,6 @@ pub fn completion_result(completion: CompletionValues) -> CompleteResult {
     info.has_more = Some(completion.total > info.values.len());
     CompleteResult::new(info)
 }
-
-/// Maximum characters of an error message in the log.
-const MAX_LOGGED_CHARS: usize = 300;
 
 /// Protocol generation of a request. Each has its own form of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -272,23 +271,6 @@ fn to_error_data(error: Error, context: &RequestContext, uri: Option<&str>) -> E
         data.insert("correlation_id".to_owned(), json!(*context.request_id));
     }
     ErrorData::new(code, message, Some(Value::Object(data)))
-}
-
-/// Logs a failed request: one line for each. `method` is "unknown" if the request has none.
-pub fn log_failure(
-    id: &str,
-    caller: Option<&Caller>,
-    (method, tool): (&str, Option<&str>),
-    code: i32,
-    message: &str,
-) {
-    // A conflict repeats the whole document after its first line.
-    let line = message.lines().next().unwrap_or_default();
-    let line: String = redact_secrets(line).chars().take(MAX_LOGGED_CHARS).collect();
-    let (method, tool) = (redact_echo(method), tool.map(redact_echo));
-    let user = caller.map(|caller| &*caller.name);
-    let token = caller.and_then(|caller| caller.token.as_ref()).map(TokenId::as_str);
-    tracing::info!(id, user, token, method, tool, code, error = line, "request failed");
 }
 
 /// Logs the error. The client gets only the correlation id, because details may be secret.

@@ -9,7 +9,7 @@ use reqlore_domain::ports::service::{
 };
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-    CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    CustomRequest, CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams,
     GetPromptResponse, InitializeRequestParams, InitializeResult, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ServerConfig,
@@ -20,6 +20,8 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 use crate::convert::{self, ProtocolEra};
+use crate::methods::served_methods;
+use crate::methods::{is_modern, unknown_method};
 use crate::request_context::{GuardedService, run_with_progress};
 use crate::server::{McpServer, add_server_info, idempotency_key};
 use crate::subscriptions::SubscriptionStream;
@@ -118,15 +120,15 @@ impl ServerHandler for McpServer {
             });
             call.await
         };
-        if let (Ok(reply), Some(projects)) = (&mut outcome, self.projects()) {
+        if let (Ok(answer), Some(projects)) = (&mut outcome, self.projects()) {
             let caller = &guarded.context.caller;
-            self.0.project.name_folder(projects, caller, is_write, reply).await;
+            self.0.project.name_folder(projects, caller, is_write, answer).await;
         }
         if has_replacements(&context.meta) {
             outcome = convert::note_replacements(outcome);
         }
         let mut result = match outcome {
-            Ok(reply) => convert::tool_result(reply),
+            Ok(answer) => convert::tool_result(answer),
             Err(error) => convert::tool_error(error, &guarded.context, era, &tool)?,
         };
         add_server_info(&mut result.meta, &context);
@@ -387,62 +389,4 @@ fn reject_cursor(
     let cursor = redact_echo(&cursor);
     let message = format!("cursor: {cursor:?} is unknown; list the {list_name} without a cursor");
     Err(ErrorData::invalid_params(message, None))
-}
-
-/// The protocol era that has a method.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MethodAvailability {
-    Both,
-    /// Before 2026-07-28.
-    Legacy,
-    /// Before 2026-07-28, and on connections only: other clients cannot be notified later.
-    LegacyConnection,
-    /// Since 2026-07-28.
-    Modern,
-}
-
-const METHODS: [(&str, MethodAvailability); 14] = [
-    ("initialize", MethodAvailability::Legacy),
-    ("ping", MethodAvailability::Legacy),
-    ("server/discover", MethodAvailability::Modern),
-    ("tools/list", MethodAvailability::Both),
-    ("tools/call", MethodAvailability::Both),
-    ("resources/list", MethodAvailability::Both),
-    ("resources/templates/list", MethodAvailability::Both),
-    ("resources/read", MethodAvailability::Both),
-    ("resources/subscribe", MethodAvailability::LegacyConnection),
-    ("resources/unsubscribe", MethodAvailability::LegacyConnection),
-    ("subscriptions/listen", MethodAvailability::Modern),
-    ("prompts/list", MethodAvailability::Both),
-    ("prompts/get", MethodAvailability::Both),
-    ("completion/complete", MethodAvailability::Both),
-];
-
-/// True for a request of protocol version 2026-07-28 or newer.
-pub(crate) fn is_modern(context: &Context) -> bool {
-    context.protocol_version().is_some_and(|version| !version.has_initialize())
-}
-
-pub(crate) fn unknown_method(method: &str, connected: bool, modern: bool) -> ErrorData {
-    // A client may have sent a secret as the method.
-    let method = redact_echo(method);
-    let served = served_methods(connected, modern).join(", ");
-    let message = format!("unknown method {method:?}; use one of {served}");
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
-}
-
-fn served_methods(connected: bool, modern: bool) -> Vec<&'static str> {
-    let mut served = Vec::with_capacity(METHODS.len());
-    for (method, availability) in METHODS {
-        let is_served = match availability {
-            MethodAvailability::Both => true,
-            MethodAvailability::Legacy => !modern,
-            MethodAvailability::LegacyConnection => !modern && connected,
-            MethodAvailability::Modern => modern,
-        };
-        if is_served {
-            served.push(method);
-        }
-    }
-    served
 }

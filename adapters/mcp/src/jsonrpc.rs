@@ -15,8 +15,8 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Value, json};
 
-use crate::message_id::leading_id;
-use crate::server::has_only_own_keys;
+use crate::message_id::{leading_id, request_id};
+use crate::request_meta::has_only_own_keys;
 use crate::surrogates::{mark_replacements, replace_lone_surrogates};
 
 /// Maximum nesting, which limits the stack of the recursive parser.
@@ -195,15 +195,6 @@ fn invalid_request(id: &Value, reason: &'static str) -> MalformedMessage {
     MalformedMessage::new(id, &ErrorData::invalid_request(reason, None))
 }
 
-/// Returns the id for the response: null unless the request's id is a string or a number.
-pub fn request_id(id: Option<&Value>) -> Value {
-    match id {
-        // MCP rejects fractions, but JSON-RPC 2.0 allows them, so the error has them as its id.
-        Some(id) if id.is_string() || id.is_number() => id.clone(),
-        _ => Value::Null,
-    }
-}
-
 /// Parsed JSON, with U+FFFD in place of each lone surrogate.
 #[derive(Debug)]
 pub struct ParsedJson {
@@ -214,11 +205,11 @@ pub struct ParsedJson {
 
 /// Parses JSON within the limits on depth and values and without duplicate keys.
 pub fn parse_json(line: &[u8]) -> Result<ParsedJson, MalformedMessage> {
-    let fault = match parse_value(line) {
+    let failure = match parse_value(line) {
         Ok(value) => return Ok(ParsedJson { value, repaired_text: None }),
-        Err(fault) => fault,
+        Err(failure) => failure,
     };
-    if fault.violation.is_none()
+    if failure.violation.is_none()
         && let Some(repaired) = replace_lone_surrogates(line)
     {
         let mut value = parse_json(&repaired)?.value;
@@ -226,25 +217,25 @@ pub fn parse_json(line: &[u8]) -> Result<ParsedJson, MalformedMessage> {
         mark_replacements(&mut value);
         return Ok(ParsedJson { repaired_text: Some(value.to_string()), value });
     }
-    Err(malformed_json(line, fault))
+    Err(malformed_json(line, failure))
 }
 
 /// Returns the id of a message that was read only in part.
 pub fn id_of_start(start: &[u8]) -> Value {
     let repaired = replace_lone_surrogates(start);
     let start = repaired.as_deref().unwrap_or(start);
-    let end = parse_value(start).map_or_else(|fault| fault.offset(start), |_| start.len());
+    let end = parse_value(start).map_or_else(|failure| failure.offset(start), |_| start.len());
     leading_id(&start[..end])
 }
 
 /// The reason why a text is rejected.
-struct JsonFault {
+struct JsonError {
     error: serde_json::Error,
     violation: Option<JsonViolation>,
 }
 
-impl JsonFault {
-    /// Bytes of the text up to the fault.
+impl JsonError {
+    /// Bytes of the text up to the failure.
     fn offset(&self, text: &[u8]) -> usize {
         let mut lines = text.split_inclusive(|byte| *byte == b'\n');
         let earlier = lines.by_ref().take(self.error.line().saturating_sub(1));
@@ -253,18 +244,18 @@ impl JsonFault {
     }
 }
 
-fn parse_value(text: &[u8]) -> Result<Value, JsonFault> {
+fn parse_value(text: &[u8]) -> Result<Value, JsonError> {
     let mut state = ParseState::default();
     let mut json = serde_json::Deserializer::from_slice(text);
     let root = StrictValue { state: &mut state, depth: 0 };
     // `end` rejects characters after the value.
     let parsed = root.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    parsed.map_err(|error| JsonFault { error, violation: state.violation })
+    parsed.map_err(|error| JsonError { error, violation: state.violation })
 }
 
-fn malformed_json(line: &[u8], fault: JsonFault) -> MalformedMessage {
-    let mut start = &line[..fault.offset(line)];
-    let error = match fault.violation {
+fn malformed_json(line: &[u8], failure: JsonError) -> MalformedMessage {
+    let mut start = &line[..failure.offset(line)];
+    let error = match failure.violation {
         Some(JsonViolation::TooDeep) => {
             let message =
                 format!("nested deeper than {MAX_DEPTH} levels; send JSON with fewer levels");
@@ -280,16 +271,16 @@ fn malformed_json(line: &[u8], fault: JsonFault) -> MalformedMessage {
             ErrorData::invalid_request(message, None)
         }
         // The number is well-formed JSON that no type can represent.
-        None if fault.error.to_string().starts_with("number out of range") => {
+        None if failure.error.to_string().starts_with("number out of range") => {
             ErrorData::invalid_params("a number is out of range", None)
         }
         None => {
-            let (line_number, column) = (fault.error.line(), fault.error.column());
+            let (line_number, column) = (failure.error.line(), failure.error.column());
             // Only characters are quoted, never the parser's words.
             let rest = &line[start.len().saturating_sub(1)..];
             let found = String::from_utf8_lossy(&rest[..rest.len().min(4)]).chars().next();
             let problem = match found {
-                Some(found) if fault.error.classify() != Category::Eof => {
+                Some(found) if failure.error.classify() != Category::Eof => {
                     format!("unexpected {found:?} at line {line_number}, column {column}")
                 }
                 _ => "the text ends before the JSON value does".to_owned(),

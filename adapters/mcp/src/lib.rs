@@ -3,10 +3,13 @@
 
 mod connection_project;
 pub mod convert;
+pub mod failure_log;
 mod handlers;
 pub mod jsonrpc;
-mod message_id;
+pub mod message_id;
+mod methods;
 pub mod request_context;
+pub mod request_meta;
 pub mod server;
 pub mod shutdown;
 mod static_lists;

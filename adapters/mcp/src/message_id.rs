@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use crate::jsonrpc::request_id;
-
 /// Returns the id that the beginning of a message has as a complete member of its top level; null
 /// if it has none or several. The text must be valid JSON as far as it goes.
 pub(crate) fn leading_id(start: &[u8]) -> Value {
@@ -66,6 +64,15 @@ fn string_length(text: &[u8]) -> Option<usize> {
     }
 }
 
+/// Returns the id for the response: null unless the request's id is a string or a number.
+pub fn request_id(id: Option<&Value>) -> Value {
+    match id {
+        // MCP rejects fractions, but JSON-RPC 2.0 allows them, so the error has them as its id.
+        Some(id) if id.is_string() || id.is_number() => id.clone(),
+        _ => Value::Null,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -119,7 +126,7 @@ mod tests {
         assert_eq!(error_id(&format!(r#"{{"id":7,"a":{deep}}}"#)), json!(7));
         assert_eq!(error_id(&format!(r#"{{"a":{deep},"id":7}}"#)), Value::Null);
         let id = id_of_start(br#"{"a":"\ud800","id":7,"b":""#);
-        assert_eq!(id, json!(7), "a lone surrogate is no fault");
+        assert_eq!(id, json!(7), "a lone surrogate is no error");
         assert_eq!(id_of_start(br#"{"a":x,"id":7,"b":""#), Value::Null);
         assert_eq!(id_of_start(br#"{"id":7}    "#), json!(7));
     }

@@ -9,8 +9,8 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::{
     AnswerFormat, ApplicationService, CompletionRequest, CompletionValues, ListRequest,
-    ProgressSink, PromptContent, ResourceContent, ResourcePage, ResourceRequest, ToolCall,
-    ToolReply,
+    ProgressSink, PromptContent, RenderedAnswer, ResourceContent, ResourcePage, ResourceRequest,
+    ToolCall,
 };
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use crate::convert::log_failure;
+use crate::failure_log::log_failure;
 
 /// Context of one request. The HTTP transport puts it into the extensions of each request, and rmcp
 /// passes it on. An HTTP request without a context gets an internal error.
@@ -138,7 +138,7 @@ impl GuardedService {
         idempotency_key: Option<String>,
         answer_format: AnswerFormat,
         progress_sink: Arc<dyn ProgressSink>,
-    ) -> Result<ToolReply> {
+    ) -> Result<RenderedAnswer> {
         let (caller, correlation_id) = self.caller_and_id();
         let call = ToolCall {
             caller,

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::project_resolver::ProjectResolver;
-use reqlore_domain::ports::service::{AnswerFormat, ApplicationService, NoProgress, ToolReply};
+use reqlore_domain::ports::service::{
+    AnswerFormat, ApplicationService, NoProgress, RenderedAnswer,
+};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData,
     JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig,
@@ -22,18 +24,14 @@ use serde_json::{Value, json};
 
 use crate::connection_project::ConnectionProject;
 use crate::convert::{self, ProtocolEra};
-use crate::handlers::{is_modern, unknown_method};
 use crate::jsonrpc::{ToolCallMessage, parse_message};
+use crate::methods::{is_modern, unknown_method};
 use crate::request_context::{ClientDialect, GuardedService, RequestContext, correlation_id};
+use crate::request_meta::{ANSWERS_META, IDEMPOTENCY_KEY};
 use crate::static_lists::StaticLists;
 use crate::subscriptions::{SubscriptionStream, Subscriptions};
 
 type Context = RmcpContext<RoleServer>;
-
-/// The `_meta` key for the idempotency key of a call.
-const IDEMPOTENCY_KEY: &str = "reqlore/idempotency-key";
-/// The `_meta` key for the format of answers: in a request, or in `initialize` for a connection.
-pub const ANSWERS_META: &str = "reqlore/answers";
 
 /// Serves MCP for one connection, or for all HTTP callers of the process. Clones share the state.
 #[derive(Clone)]
@@ -175,7 +173,7 @@ impl McpServer {
             Ok((key, format)) => {
                 let progress_sink = Arc::new(NoProgress);
                 match guarded.call_tool(name, arguments, key, format, progress_sink).await {
-                    Ok(reply) => return direct_response(id, reply),
+                    Ok(answer) => return direct_response(id, answer),
                     Err(error) => convert::tool_error(error, context, ProtocolEra::Legacy, &tool),
                 }
             }
@@ -304,9 +302,9 @@ impl McpServer {
     }
 }
 
-/// Serializes a successful response in the form before 2026-07-28. It shares the data of the reply,
-/// which rmcp's type would copy.
-fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
+/// Serializes a successful response in the form before 2026-07-28. It shares the data of the
+/// answer, which rmcp's type would copy.
+fn direct_response(id: RequestId, answer: RenderedAnswer) -> Vec<u8> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct DirectResult {
@@ -318,8 +316,8 @@ fn direct_response(id: RequestId, reply: ToolReply) -> Vec<u8> {
     fn is_absent(data: &Value) -> bool {
         data.is_null()
     }
-    let content = [ContentBlock::text(reply.text)];
-    let result = DirectResult { content, structured_content: reply.data, is_error: false };
+    let content = [ContentBlock::text(answer.text)];
+    let result = DirectResult { content, structured_content: answer.data, is_error: false };
     let response = JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result };
     serde_json::to_vec(&response).unwrap_or_default()
 }
@@ -358,11 +356,6 @@ fn requested_format(meta: &MetaObject) -> Result<Option<AnswerFormat>, ErrorData
         let message = format!("_meta[{ANSWERS_META:?}]: must be \"text\" or \"both\"");
         ErrorData::invalid_params(message, None)
     })
-}
-
-/// True if a call with this `_meta` needs neither progress nor a newer protocol.
-pub(crate) fn has_only_own_keys(meta: &serde_json::Map<String, Value>) -> bool {
-    meta.keys().all(|key| key == IDEMPOTENCY_KEY || key == ANSWERS_META)
 }
 
 /// The service that rmcp runs on a connection. It rejects methods of the other era, and reads

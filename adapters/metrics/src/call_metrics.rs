@@ -17,11 +17,11 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
-    PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
-    ToolService, ToolSpec,
+    PromptSpec, RenderedAnswer, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec,
+    ToolCall, ToolService, ToolSpec,
 };
 
-use crate::{DurationFamily, duration_family};
+use crate::operation_durations::{DurationFamily, duration_family};
 
 const OK_LABEL: &str = "ok";
 /// Label of all unknown tools, because clients could send any number of names.
@@ -123,7 +123,7 @@ impl MeasuredService {
 
 #[async_trait]
 impl ToolService for MeasuredService {
-    async fn call(&self, call: ToolCall) -> Result<ToolReply> {
+    async fn call(&self, call: ToolCall) -> Result<RenderedAnswer> {
         // Only known names become labels.
         let tool = self.tools.get(call.name.as_str()).copied().unwrap_or(UNKNOWN_LABEL);
         self.calls.measure_request(tool, self.inner.call(call)).await

@@ -15,9 +15,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use reqlore_domain::ports::observed::{ObservedPort, PortOperations};
@@ -31,10 +29,6 @@ use call_metrics::{CallMetrics, MeasuredService};
 use database_metrics::DatabaseCollector;
 use operation_durations::OperationDurations;
 use search_metrics::SearchMetrics;
-
-/// Upper bounds in seconds, from below the fastest read to the time limit of a request.
-const DURATION_BUCKETS: [f64; 15] =
-    [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 const STATUS_CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
@@ -111,13 +105,6 @@ impl Metrics {
     ) -> Arc<ObservedPort<Port, OperationDurations>> {
         Arc::new(ObservedPort { inner, observer: self.storage.of_port::<Port>() })
     }
-}
-
-/// Durations in seconds, by one label.
-type DurationFamily = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
-
-fn duration_family() -> DurationFamily {
-    Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS))
 }
 
 /// Reads the counters of the HTTP transport when the metrics are rendered.

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use reqlore_domain::ports::observed::{OperationObserver, PortOperations};
-
-use crate::{DurationFamily, duration_family};
 
 /// Durations of operations by their name.
 #[derive(Debug, Clone)]
@@ -50,6 +50,18 @@ impl Drop for OperationTimer<'_> {
     }
 }
 
+/// Durations in seconds, by one label.
+pub(crate) type DurationFamily =
+    Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
+
+pub(crate) fn duration_family() -> DurationFamily {
+    Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS))
+}
+
+/// Upper bounds in seconds, from below the fastest read to the time limit of a request.
+pub(crate) const DURATION_BUCKETS: [f64; 15] =
+    [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -78,15 +90,15 @@ mod tests {
         "get",
         "versions",
         "find",
-        "named",
-        "linking",
+        "lookup",
+        "backlinks",
         "commit",
-        "changes",
-        "epoch",
-        "holder",
-        "record",
-        "earlier",
-        "keep",
+        "changes_since",
+        "identity_epoch",
+        "token_owner",
+        "append_events",
+        "find_record",
+        "save_answer",
         "history",
         "document_at",
     ];
@@ -153,7 +165,7 @@ mod tests {
         log.append_events(Vec::new()).await.unwrap();
         assert_eq!(log.newest().await.unwrap(), memory.newest().await.unwrap());
         let records = metrics.measured_store::<dyn IdempotencyStore>(memory);
-        records.save_response("key", "response".to_owned()).await.unwrap();
+        records.save_answer("key", "answer".to_owned()).await.unwrap();
         assert!(records.find_record("key").await.unwrap().is_none(), "no change, no key");
 
         let text = metrics.render_text();

@@ -113,7 +113,7 @@ mod tests {
         };
         search.search(&project, &query).await.unwrap();
         let text = metrics.render_text();
-        for operation in ["apply", "search"] {
+        for operation in ["apply_projections", "search"] {
             let name =
                 format!("reqlore_search_duration_seconds_count{{operation=\"{operation}\"}}");
             assert_eq!(value(&text, &name), Some(1.0), "{text}");

@@ -11,8 +11,9 @@ use ureq::http::Response;
 use ureq::{Agent, Body};
 
 use crate::error::Error;
+use crate::files;
 use crate::files::CopyError;
-use crate::{DownloadProgress, files};
+use crate::model_source::DownloadProgress;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time without received data.

@@ -11,8 +11,8 @@ pub enum Error {
     #[error("{name}: another process is installing it; wait until it has finished")]
     Busy { name: String },
 
-    #[error("{place}: it has no {file}; pass a folder, a zip or a wheel with {files}")]
-    Missing { place: String, file: String, files: String },
+    #[error("{subject}: it has no {file}; pass a folder, a zip or a wheel with {files}")]
+    Missing { subject: String, file: String, files: String },
 
     #[error(
         "{file}: wrong SHA-256 {actual}, expected {expected}; nothing was installed; try another \
@@ -39,8 +39,8 @@ pub enum Error {
     )]
     TooLarge { address: String, max_bytes: u64 },
 
-    #[error("{place}: not a valid zip or wheel ({why}); try another source")]
-    Archive { place: String, why: String },
+    #[error("{subject}: not a valid zip or wheel ({why}); try another source")]
+    Archive { subject: String, why: String },
 
     #[error("{path}: cannot be {act} ({source}); check the folder's permissions and free space")]
     Io { path: String, act: &'static str, source: io::Error },

@@ -11,7 +11,8 @@ use zip::result::ZipError;
 use crate::catalog::{self, CatalogModel};
 use crate::error::Error;
 use crate::files::CopyError;
-use crate::{DownloadProgress, InstalledModel, ModelSource, download, files};
+use crate::model_source::{DownloadProgress, InstalledModel, ModelSource};
+use crate::{download, files};
 
 /// The file name of a downloaded archive.
 const ARCHIVE_FILE: &str = "archive";
@@ -137,17 +138,17 @@ impl Installation<'_> {
         Ok(())
     }
 
-    /// Unpacks the files of an archive. `place` is its name in errors.
-    fn copy_archive(&mut self, path: &Path, place: &str) -> Result<(), Error> {
+    /// Unpacks the files of an archive. `subject` is its name in errors.
+    fn copy_archive(&mut self, path: &Path, subject: &str) -> Result<(), Error> {
         let file = File::open(path).map_err(Error::io(path, "read"))?;
-        let mut archive =
-            ZipArchive::new(BufReader::new(file)).map_err(|error| archive_error(place, &error))?;
+        let mut archive = ZipArchive::new(BufReader::new(file))
+            .map_err(|error| archive_error(subject, &error))?;
         for file in self.model.files {
             let Some(index) = find_entry(&mut archive, file) else {
-                return Err(self.missing_file(place, file));
+                return Err(self.missing_file(subject, file));
             };
             let mut entry =
-                archive.by_index(index).map_err(|error| archive_error(place, &error))?;
+                archive.by_index(index).map_err(|error| archive_error(subject, &error))?;
             self.copy_file(&mut entry, path, file)?;
         }
         Ok(())
@@ -157,7 +158,7 @@ impl Installation<'_> {
     fn copy_file(
         &mut self,
         source: &mut dyn Read,
-        place: &Path,
+        source_path: &Path,
         file: &catalog::ModelFile,
     ) -> Result<(), Error> {
         let path = self.partial.join(file.name);
@@ -174,7 +175,7 @@ impl Installation<'_> {
         });
         match result {
             Ok(()) => self.verify_hash(file),
-            Err(CopyError::Read(error)) => Err(Error::io(place, "read")(error)),
+            Err(CopyError::Read(error)) => Err(Error::io(source_path, "read")(error)),
             Err(CopyError::Write(error)) => Err(Error::io(&path, "written")(error)),
         }
     }
@@ -191,18 +192,18 @@ impl Installation<'_> {
         Err(Error::WrongHash { file: file.name.to_owned(), expected, actual })
     }
 
-    fn missing_file(&self, place: &str, file: &catalog::ModelFile) -> Error {
+    fn missing_file(&self, subject: &str, file: &catalog::ModelFile) -> Error {
         let files: Vec<_> = self.model.files.iter().map(|file| file.name).collect();
         Error::Missing {
-            place: place.to_owned(),
+            subject: subject.to_owned(),
             file: file.name.to_owned(),
             files: files.join(" and "),
         }
     }
 }
 
-fn archive_error(place: &str, error: &ZipError) -> Error {
-    Error::Archive { place: place.to_owned(), why: error.to_string() }
+fn archive_error(subject: &str, error: &ZipError) -> Error {
+    Error::Archive { subject: subject.to_owned(), why: error.to_string() }
 }
 
 fn is_archive_address(address: &str) -> bool {

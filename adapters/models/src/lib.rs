@@ -8,26 +8,16 @@ mod download;
 pub mod error;
 mod files;
 mod install;
+mod model_source;
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+pub use model_source::{DownloadProgress, InstalledModel, ModelSource};
+
 use crate::catalog::CatalogModel;
 use crate::error::Error;
-
-/// The source of a model's files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ModelSource {
-    /// The address of the model's publisher.
-    Default,
-    /// The address of a folder with both files, of a zip or of a wheel.
-    Url(String),
-    /// A folder with both files.
-    Folder(PathBuf),
-    /// A zip or a wheel with both files in any of its folders.
-    Archive(PathBuf),
-}
 
 impl ModelSource {
     /// Parses `--from TEXT`.
@@ -40,22 +30,6 @@ impl ModelSource {
             Self::Archive(text.into())
         }
     }
-}
-
-/// The progress of one file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DownloadProgress<'file> {
-    pub file: &'file str,
-    pub done_bytes: u64,
-    /// 0 if unknown.
-    pub total_bytes: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InstalledModel {
-    pub path: PathBuf,
-    /// True if the model was already installed and valid; nothing was downloaded.
-    pub was_installed: bool,
 }
 
 /// A model of the catalog and its state.

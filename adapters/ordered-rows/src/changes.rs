@@ -11,8 +11,8 @@ use reqlore_row_store::error::{damaged, refused};
 use reqlore_row_store::row::{RowChange, TableRow, Value};
 use reqlore_row_store::tables::Table;
 
-use crate::OrderedTree;
 use crate::keys::{index_columns, piece_key, push_value, tree_key};
+use crate::ordered_tree::OrderedTree;
 
 /// The value of a key before and after a transaction, `None` for none.
 #[derive(Debug, Clone)]

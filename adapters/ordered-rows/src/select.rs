@@ -1,29 +1,31 @@
 //! Reads rows.
 
 use std::borrow::Borrow;
+use std::iter::{Empty, Peekable};
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::error::damaged;
-use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow, Value};
+use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow};
 use reqlore_row_store::tables::{TABLES, Table};
 
-use crate::OrderedTree;
 use crate::keys::{
     ESCAPE, FIRST_FREE_BYTE, TREE_BYTES, decode_value, piece_key, push_value, row_key, split_value,
     tree_key,
 };
+use crate::ordered_tree::OrderedTree;
 use crate::plan::QueryPlan;
 
 /// The rows of each query.
 type QueriedRows = Vec<Vec<TableRow>>;
 
-/// Runs queries. Returns `None` if they visit more rows than this in all.
+/// Runs queries. Returns `None` if they visit more rows than the limit allows.
 pub fn select(
     tree: &impl OrderedTree,
     queries: &[RowQuery],
-    max_rows: usize,
+    limit: ReadLimit,
 ) -> StoreResult<Option<QueriedRows>> {
-    let mut reader = RowReader { tree, rows_left: max_rows, buffer: RowBuffer::default() };
+    let mut reader = RowReader { tree, limit, buffer: RowBuffer::default() };
     let mut results = Vec::with_capacity(queries.len());
     for query in queries {
         let Some(rows) = reader.rows_of(query)? else { return Ok(None) };
@@ -34,9 +36,10 @@ pub fn select(
 
 /// Reads all rows. Returns the names of at most `limit` damaged ones.
 pub fn find_damaged_rows(tree: &impl OrderedTree, limit: usize) -> StoreResult<Vec<String>> {
-    let mut reader = RowReader { tree, rows_left: usize::MAX, buffer: RowBuffer::default() };
+    let mut reader = RowReader { tree, limit: ReadLimit::NONE, buffer: RowBuffer::default() };
     let mut damaged = Vec::new();
-    for entry in tree.scan(&[], &[FIRST_FREE_BYTE], false) {
+    let mut entries = tree.scan(&[], &[FIRST_FREE_BYTE], false).peekable();
+    while let Some(entry) = entries.next() {
         let (key, value) = entry?;
         let key = key.borrow();
         let table = key.first().and_then(|table| TABLES.get(usize::from(*table)));
@@ -44,7 +47,7 @@ pub fn find_damaged_rows(tree: &impl OrderedTree, limit: usize) -> StoreResult<V
             None => true,
             // The row of an entry of an index is read with its table.
             Some(_) if key.get(1) != Some(&0) => false,
-            Some(table) => match reader.decode(table, key, value.borrow()) {
+            Some(table) => match reader.decode(table, key, value.borrow(), Some(&mut entries)) {
                 Ok(_) => false,
                 Err(StoreError::Unreadable { .. }) => true,
                 Err(error) => return Err(error),
@@ -63,25 +66,21 @@ pub fn find_damaged_rows(tree: &impl OrderedTree, limit: usize) -> StoreResult<V
 /// Names a row by its key, for a report.
 fn name_row(table: Option<&Table>, key: &[u8]) -> String {
     let Some(table) = table else { return "a row of no table".to_owned() };
-    let (mut buffer, mut words) = (RowBuffer::default(), vec!["row".to_owned()]);
+    let mut buffer = RowBuffer::default();
     let mut rest = key.get(TREE_BYTES..).unwrap_or_default();
-    while let Some((value, next)) = split_value(rest) {
+    while let Some((value, next)) = split_value(rest)
+        && decode_value(value, &mut buffer).is_some()
+    {
         rest = next;
-        if decode_value(value, &mut buffer).is_none() {
-            break;
-        }
-        words.push(match buffer.take().value(0) {
-            Value::Integer(number) => number.to_string(),
-            Value::Text(text) => format!("{:.100}", text.escape_debug()),
-            _ => "?".to_owned(),
-        });
     }
-    format!("{} of table {}", words.join(" "), table.name)
+    table.name_row(&buffer.take())
 }
+
+type Entry<T> = StoreResult<(<T as OrderedTree>::Bytes, <T as OrderedTree>::Bytes)>;
 
 struct RowReader<'t, T> {
     tree: &'t T,
-    rows_left: usize,
+    limit: ReadLimit,
     buffer: RowBuffer,
 }
 
@@ -123,10 +122,10 @@ impl<T: OrderedTree> RowReader<'_, T> {
         }
         if plan.tree == 0 && plan.compared == table.key_width {
             let Some(value) = tree.get(&prefix)? else { return Ok(true) };
-            if let Some(row) = self.decode(table, &prefix, value.borrow())? {
-                add(row);
-            }
-            return Ok(self.count_row());
+            let row = self.decode::<Empty<_>>(table, &prefix, value.borrow(), None)?;
+            let is_within = row.as_ref().is_none_or(|row| self.limit.count(row));
+            row.map(add);
+            return Ok(is_within);
         }
         let (mut start, mut end) = (prefix.clone(), prefix);
         match &query.range {
@@ -139,18 +138,21 @@ impl<T: OrderedTree> RowReader<'_, T> {
         if start >= end {
             return Ok(true);
         }
-        for entry in tree.scan(&start, &end, query.is_descending) {
+        let mut entries = tree.scan(&start, &end, query.is_descending).peekable();
+        while let Some(entry) = entries.next() {
             let (key, value) = entry?;
-            let row = if plan.tree == 0 {
-                self.decode(table, key.borrow(), value.borrow())?
-            } else {
-                let damaged = || damaged(&format!("an index of table {}", table.name));
-                let key = row_key(table, &plan.columns, key.borrow()).ok_or_else(damaged)?;
+            let key = key.borrow();
+            let row = if plan.tree > 0 {
+                let damaged = || table.damaged_index();
+                let key = row_key(table, &plan.columns, key).ok_or_else(damaged)?;
                 let value = tree.get(&key)?.ok_or_else(damaged)?;
-                self.decode(table, &key, value.borrow())?
+                self.decode::<Empty<_>>(table, &key, value.borrow(), None)?
+            } else {
+                let rest = (!query.is_descending).then_some(&mut entries);
+                self.decode(table, key, value.borrow(), rest)?
             };
             let Some(row) = row else { continue };
-            if !self.count_row() {
+            if !self.limit.count(&row) {
                 return Ok(false);
             }
             if add(row) {
@@ -160,15 +162,15 @@ impl<T: OrderedTree> RowReader<'_, T> {
         Ok(true)
     }
 
-    /// False if too many rows were read.
-    fn count_row(&mut self) -> bool {
-        let rows_left = self.rows_left.checked_sub(1);
-        self.rows_left = rows_left.unwrap_or_default();
-        rows_left.is_some()
-    }
-
-    /// Reads and verifies a row. Returns `None` for a later piece of one.
-    fn decode(&mut self, table: &Table, key: &[u8], value: &[u8]) -> StoreResult<Option<TableRow>> {
+    /// Reads and verifies a row with its later pieces: the next entries of an ascending scan.
+    /// Returns `None` for a later piece itself.
+    fn decode<I: Iterator<Item = Entry<T>>>(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        value: &[u8],
+        rest_of_scan: Option<&mut Peekable<I>>,
+    ) -> StoreResult<Option<TableRow>> {
         let decoded = self.decode_key(table, key);
         if decoded == Some(false) {
             return Ok(None);
@@ -179,11 +181,22 @@ impl<T: OrderedTree> RowReader<'_, T> {
         checksum.update(rest);
         self.buffer.extend(rest);
         if value.len() == T::MAX_VALUE_BYTES {
-            let (start, end) = (piece_key(key, 1), [key, &[ESCAPE]].concat());
-            for piece in self.tree.scan(&start, &end, false) {
+            let mut add_piece = |piece: Entry<T>| {
                 let (_, piece) = piece?;
                 checksum.update(piece.borrow());
                 self.buffer.extend(piece.borrow());
+                Ok(())
+            };
+            if let Some(rest) = rest_of_scan {
+                let is_piece = |entry: &Entry<T>| {
+                    entry.as_ref().is_ok_and(|(piece, _)| piece.borrow().starts_with(key))
+                };
+                while let Some(piece) = rest.next_if(is_piece) {
+                    add_piece(piece)?;
+                }
+            } else {
+                let (start, end) = (piece_key(key, 1), [key, &[ESCAPE]].concat());
+                self.tree.scan(&start, &end, false).try_for_each(add_piece)?;
             }
         }
         let row = self.buffer.take();

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use reqlore_domain::ports::documents::StoreResult;
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{AUDIT, BODIES, DOCUMENTS, HISTORY, LINKS, Table};
 
 use crate::keys::{ESCAPE, decode_value, push_value, split_value};
+use crate::ordered_tree::OrderedTree;
 use crate::plan::QueryPlan;
-use crate::{Changes, OrderedTree, find_damaged_rows, select};
+use crate::{Changes, find_damaged_rows, select};
 
 /// A tree in memory that counts what is read.
 #[derive(Default)]
@@ -60,7 +62,7 @@ impl CountedTree {
     }
 
     fn select(&self, query: RowQuery) -> Vec<TableRow> {
-        select(self, &[query], usize::MAX).unwrap().unwrap().remove(0)
+        select(self, &[query], ReadLimit::NONE).unwrap().unwrap().remove(0)
     }
 
     /// The number of rows of a query, and that of the entries that it visits.
@@ -169,6 +171,15 @@ fn queries_visit_only_the_rows_of_their_result() {
             10,
             10 * row,
         ),
+        (
+            RowQuery::any_of(&DOCUMENTS, &["project"], vec![TableRow::of(&["p".into()])])
+                .within("modified", Value::from(1)..Value::from(i64::MAX))
+                .sorted_by(&["modified"])
+                .descending()
+                .limited_to(5),
+            5,
+            5 * row,
+        ),
     ];
     for (query, rows, visits) in cases {
         assert_eq!(tree.cost(query.clone()), (rows, visits), "{query:?}");
@@ -176,11 +187,22 @@ fn queries_visit_only_the_rows_of_their_result() {
     // A scan of the rows in the order of their key.
     let named = of(&["project", "kind"], &[]).sorted_by(&["name"]).limited_to(3);
     let (rows, visits) = tree.cost(named);
-    assert!(rows == 3 && visits <= 3 * (1 + 2 * pieces), "{visits}");
-    let (rows, limit) = (RowQuery::all(&DOCUMENTS), 100);
-    tree.visits.set(0);
-    assert!(select(&tree, &[rows], limit).unwrap().is_none());
-    assert!(tree.visits.get() <= (limit + 1) * (1 + 2 * pieces));
+    assert_eq!((rows, visits), (3, 3 * (1 + pieces) + 1));
+    assert_eq!(tree.cost(RowQuery::all(&DOCUMENTS)), (1000, 1000 * (1 + pieces)));
+}
+
+#[test]
+fn reads_end_at_a_number_of_rows_or_bytes() {
+    let tree = documents();
+    let visits = |limit: ReadLimit| {
+        tree.visits.set(0);
+        assert!(select(&tree, &[RowQuery::all(&DOCUMENTS)], limit).unwrap().is_none());
+        tree.visits.get()
+    };
+    let entries = tree.entries.keys().filter(|key| key.starts_with(&[5, 0])).count() / 1000;
+    assert_eq!(visits(ReadLimit { rows: 100, ..ReadLimit::NONE }), 101 * entries + 1);
+    let row_bytes = document(0).as_bytes().len();
+    assert_eq!(visits(ReadLimit { bytes: 4 * row_bytes, ..ReadLimit::NONE }), 5 * entries + 1);
 }
 
 #[test]
@@ -234,7 +256,8 @@ fn damaged_and_misplaced_rows_are_found_and_named() {
         damage(tree.entries.get_mut(&keys[1]).unwrap());
         let name = "row p k REQ-0000 of table documents";
         assert_eq!(find_damaged_rows(&tree, 9).unwrap(), [name]);
-        let error = select(&tree, &[RowQuery::all(&DOCUMENTS)], 9).unwrap_err().to_string();
+        let error =
+            select(&tree, &[RowQuery::all(&DOCUMENTS)], ReadLimit::NONE).unwrap_err().to_string();
         assert!(error.contains(name), "{error}");
     }
     let mut tree = documents();

@@ -330,9 +330,12 @@ impl RecordReader for SnapshotReader {
         if self.has_failed {
             return Err(StoreError::Internal("the copy was continued after an error".to_owned()));
         }
-        let records = self.next_records().await;
+        let records = match self.damage.missing_rows_error() {
+            Some(error) if self.check.is_none() => Err(error),
+            _ => self.next_records().await,
+        };
         self.has_failed = records.is_err();
-        records.map_err(|error| self.damage.note(error))
+        records.map_err(|error| self.damage.record(error))
     }
 }
 
@@ -398,7 +401,8 @@ impl RecordWriter for ImportWriter {
             let records = Arc::clone(&records);
             let work =
                 move |engine: &mut GroupWriterEngine| engine.put_records(&records[part.clone()]);
-            self.store.run(ReadPlan::of_import(), work).await?;
+            // An incomplete database is refused after a power cut, so only the end is synced.
+            self.store.run(ReadPlan::of_import().unsynced(), work).await?;
         }
         Ok(())
     }
@@ -453,9 +457,9 @@ impl GroupWriterEngine {
                     check_name(&document.id)?;
                     self.raise_sequence_to(project, &document.id)?;
                     let written = (revision, entry.number);
-                    let place = (*modified, path.clone());
+                    let file = (*modified, path.clone());
                     let origin = entry.origin.clone();
-                    self.put_document(project, written, document, place, origin, None)?;
+                    self.put_document(project, written, document, file, origin, None)?;
                 }
                 ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number }) => {
                     self.raise_sequence(project, kind.name(), *number)?;
@@ -506,7 +510,7 @@ impl GroupWriterEngine {
                     "the history of {id} has a number above its current version; run \
                      `reqlore check` on it"
                 );
-                Err(StoreError::Refused { place: "the source".to_owned(), reason })
+                Err(StoreError::Refused { subject: "the source".to_owned(), reason })
             }
             Some(row) if row.present.is_some() => Ok(()),
             _ => {

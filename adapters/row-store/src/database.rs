@@ -16,6 +16,29 @@ use crate::tables::Table;
 /// Random ID of a group of commits.
 pub type GroupId = [u8; 16];
 
+/// How much one read may visit.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadLimit {
+    pub rows: usize,
+    pub bytes: usize,
+}
+
+impl ReadLimit {
+    pub const NONE: Self = Self { rows: usize::MAX, bytes: usize::MAX };
+    /// For a read on the caller's thread. For short reads that is faster than a switch to another
+    /// thread.
+    pub const INLINE: Self = Self { rows: 200, bytes: 256 * 1024 };
+
+    /// Counts a row. Returns false if the read exceeds the limit.
+    pub fn count(&mut self, row: &TableRow) -> bool {
+        let rows = self.rows.checked_sub(1);
+        let bytes = self.bytes.checked_sub(row.as_bytes().len());
+        self.rows = rows.unwrap_or_default();
+        self.bytes = bytes.unwrap_or_default();
+        rows.is_some() && bytes.is_some()
+    }
+}
+
 /// Rows that can be read. They are verified by their checksum.
 #[async_trait]
 pub trait RowSource: Send + Sync {
@@ -65,6 +88,12 @@ pub struct DatabaseHealth {
 
 /// One connection of a writer, used from a thread that may block. At most one transaction is open.
 pub trait WriteSession: Send {
+    /// Sets whether the next transactions are synced. A power cut may undo an unsynced one until
+    /// the next synced one; a killed process cannot. A database may sync each one.
+    fn set_sync(&mut self, is_needed: bool) {
+        let _ = is_needed;
+    }
+
     /// Begins a transaction, waits for those of all other writers, and runs queries on the state
     /// that they left, in one round trip. `Err` leaves no transaction open.
     fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError>;

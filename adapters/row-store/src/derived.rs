@@ -5,20 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reqlore_domain::backlog::{ItemMeta, RequirementType, Status};
+use reqlore_domain::backlog::ItemMeta;
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::knowledge::Entity;
+use reqlore_domain::knowledge::entity_words::entity_words;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::entity_list::entity_words;
-use reqlore_domain::ports::item_list::ItemPage;
+use reqlore_domain::ports::record_list::{
+    RecordPosition, custom_values, list_position, position_key,
+};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::values::value_key;
 use reqlore_domain::sections::mentions::MentionSource;
 
 use crate::error::damaged;
 use crate::records::{integer, key_text, project_key};
 use crate::row::{RowAddress, RowKey, TableRow, Value};
-use crate::tables::{CHILDREN, COUNTS, FIELD_VALUES, ITEM_COUNTS, LINKS, Table};
+use crate::tables::{COUNTS, FIELD_VALUES, ITEM_COUNTS, ITEM_FIELDS, LINKS, Table};
 
 /// The format of metadata and lists in the database.
 pub const METADATA_FORMAT: i64 = DocumentMeta::FORMAT as i64;
@@ -31,16 +34,18 @@ pub(crate) const DIAGNOSTICS: &str = "diagnostics";
 pub(crate) const TAG_PREFIX: &str = "tag:";
 /// The field of the words by which entities are found.
 pub(crate) const WORDS: &str = "words";
+/// The field of the parent of an item, no name of a custom field.
+pub(crate) const PARENT: &str = ".parent";
 
-/// Keys without further columns, and counts, that a document contributes.
+/// Rows and counts that a document contributes.
 #[derive(Default)]
 pub(crate) struct ListRows {
-    pub(crate) keys: BTreeSet<RowAddress>,
+    pub(crate) rows: BTreeSet<RowAddress>,
     pub(crate) counts: BTreeMap<RowAddress, i64>,
 }
 
 /// The tables of lists, whose rows derive from the documents.
-pub static LIST_TABLES: [&Table; 5] = [&LINKS, &FIELD_VALUES, &CHILDREN, &ITEM_COUNTS, &COUNTS];
+pub static LIST_TABLES: [&Table; 5] = [&LINKS, &FIELD_VALUES, &ITEM_FIELDS, &ITEM_COUNTS, &COUNTS];
 
 impl ListRows {
     pub(crate) fn of_document(project: &ProjectKey, meta: &DocumentMeta) -> Self {
@@ -54,27 +59,16 @@ impl ListRows {
         for (relation, target) in meta.links() {
             let (target, relation) = (key_text(&target), key_text(relation));
             let key = [(&*target).into(), kind.name().into(), name.into(), (&*relation).into()];
-            rows.keys.insert((&LINKS, project_key(project).with(&key)));
+            rows.rows.insert((&LINKS, project_key(project).with(&key)));
         }
         if meta.diagnostic.is_some() {
-            rows.keys.insert((&FIELD_VALUES, field(DIAGNOSTICS, "")));
+            rows.rows.insert((&FIELD_VALUES, field(DIAGNOSTICS, "")));
             rows.count(&COUNTS, counter(DIAGNOSTICS, kind.name()));
         }
-        if let Some(position) = ItemPage::position(meta)
-            && let Some(item) = &meta.item
+        if let Some((position, item)) = listed_item(meta)
             && let DocumentKind::Item(_) = kind
         {
-            let status = item.status.as_ref().map_or("", Status::name).into();
-            let requirement_type = item.requirement_type.map_or("", RequirementType::name).into();
-            let priority = i64::from(position.1.0).into();
-            let group = [kind.name().into(), status, requirement_type, priority];
-            rows.count(&ITEM_COUNTS, project_key(project).with(&group));
-            if let Some(parent) = item.parent {
-                let (parent, position) = (parent.to_string(), ItemPage::position_key(&position));
-                let (of_parent, position) = ((&parent).into(), position[..].into());
-                let key = [kind.name().into(), of_parent, position, status, requirement_type];
-                rows.keys.insert((&CHILDREN, project_key(project).with(&key)));
-            }
+            rows.add_item(project, meta, &position, item);
         }
         let Some(entity) = meta.entity.as_deref().filter(|_| kind == DocumentKind::Entity) else {
             return rows;
@@ -87,18 +81,51 @@ impl ListRows {
             rows.count(&COUNTS, counter(&key_text(&tag), entity_kind));
         }
         if tags.is_empty() {
-            rows.keys.insert((&FIELD_VALUES, field(UNTAGGED, entity_kind)));
+            rows.rows.insert((&FIELD_VALUES, field(UNTAGGED, entity_kind)));
             rows.count(&COUNTS, counter(UNTAGGED, entity_kind));
         }
         for word in entity_words(meta) {
-            rows.keys.insert((&FIELD_VALUES, field(WORDS, &key_text(&word))));
+            rows.rows.insert((&FIELD_VALUES, field(WORDS, &key_text(&word))));
         }
         rows
     }
 
+    /// Adds a listed item with its custom values.
+    fn add_item(
+        &mut self,
+        project: &ProjectKey,
+        meta: &DocumentMeta,
+        position: &RecordPosition,
+        item: &ItemMeta,
+    ) {
+        let (kind, (status, requirement_type)) = (meta.id.kind.name().into(), group_of(item));
+        let group = [kind, status.into(), requirement_type.into()];
+        let priority = i64::from(position.1.0).into();
+        let mut count = |field: &str, value: &str| {
+            let key = project_key(project).with(&[field.into(), value.into()]).with(&group);
+            *self.counts.entry((&ITEM_COUNTS, key.with(&[priority]))).or_default() += 1;
+        };
+        count("", "");
+        let values: Vec<_> =
+            custom_values(meta).map(|(name, text)| (name, value_key(text))).collect();
+        // Texts can be encoded.
+        let custom = postcard::to_allocvec(&values).ok().filter(|_| !values.is_empty());
+        let parent = item.parent.map(|parent| (PARENT, parent.to_string()));
+        let distinct: BTreeSet<_> = values.into_iter().collect();
+        for (field, value) in &distinct {
+            count(field, value);
+        }
+        let position = position_key(position);
+        for (field, value) in distinct.into_iter().chain(parent) {
+            let key = [kind, field.into(), (&value).into(), group[1], group[2]];
+            let rest = [position[..].into(), custom.as_deref().into()];
+            self.rows.insert((&ITEM_FIELDS, project_key(project).with(&key).with(&rest)));
+        }
+    }
+
     /// Adds the rows of another document.
     pub(crate) fn add(&mut self, other: Self) {
-        self.keys.extend(other.keys);
+        self.rows.extend(other.rows);
         for (key, number) in other.counts {
             *self.counts.entry(key).or_default() += number;
         }
@@ -107,9 +134,9 @@ impl ListRows {
     /// All rows of a table, sorted.
     pub(crate) fn rows_of(&self, table: &'static Table) -> Vec<TableRow> {
         let mut rows = Vec::new();
-        for (of_table, key) in &self.keys {
+        for (of_table, row) in &self.rows {
             if *of_table == table {
-                rows.push(key.clone());
+                rows.push(row.clone());
             }
         }
         for ((of_table, key), number) in &self.counts {
@@ -130,21 +157,30 @@ pub(crate) fn field_key(project: &ProjectKey, kind: DocumentKind, field: &str) -
     project_key(project).with(&[kind.name().into(), field.into()])
 }
 
+/// An item that lists show, with its position in their order.
+fn listed_item(meta: &DocumentMeta) -> Option<(RecordPosition, &ItemMeta)> {
+    list_position(meta).zip(meta.item.as_deref())
+}
+
+/// Status and type of an item, or empty texts.
+fn group_of(item: &ItemMeta) -> (&str, &str) {
+    (
+        item.status.as_ref().map_or("", |one| one.name()),
+        item.requirement_type.as_ref().map_or("", |one| one.name()),
+    )
+}
+
 /// The columns that derive from the metadata: reference, position, status and type. Lists of items
 /// select and sort by them.
 pub(crate) fn derived_columns(meta: &DocumentMeta) -> TableRow {
     let reference = meta.reference();
     let reference = reference.as_deref().map(key_text);
     let reference = Value::from(reference.as_deref());
-    let Some((position, item)) = ItemPage::position(meta).zip(meta.item.as_deref()) else {
+    let Some((position, item)) = listed_item(meta) else {
         return TableRow::of(&[reference, Value::Null, Value::Null, Value::Null]);
     };
-    TableRow::of(&[
-        reference,
-        ItemPage::position_key(&position)[..].into(),
-        item.status.as_ref().map_or("", Status::name).into(),
-        item.requirement_type.map_or("", RequirementType::name).into(),
-    ])
+    let (position, (status, requirement_type)) = (position_key(&position), group_of(item));
+    TableRow::of(&[reference, position[..].into(), status.into(), requirement_type.into()])
 }
 
 /// Stored metadata of a document, without what its row has: title, entity, item, mentions,

@@ -9,12 +9,12 @@ pub fn unavailable(reason: impl Into<String>) -> StoreError {
     unavailable_at(DATABASE_LABEL.to_owned(), reason.into())
 }
 
-pub fn unavailable_at(place: String, reason: String) -> StoreError {
-    StoreError::Unavailable { place, reason, source: None }
+pub fn unavailable_at(subject: String, reason: String) -> StoreError {
+    StoreError::Unavailable { subject, reason, source: None }
 }
 
 pub fn refused(reason: impl Into<String>) -> StoreError {
-    StoreError::Refused { place: DATABASE_LABEL.to_owned(), reason: reason.into() }
+    StoreError::Refused { subject: DATABASE_LABEL.to_owned(), reason: reason.into() }
 }
 
 pub fn busy(reason: &str) -> StoreError {
@@ -26,13 +26,20 @@ const DAMAGED: (&str, &str) =
 
 pub fn damaged(object: &str) -> StoreError {
     let reason = format!("{}{object}{}", DAMAGED.0, DAMAGED.1);
-    StoreError::Unreadable { place: DATABASE_LABEL.to_owned(), reason }
+    StoreError::Unreadable { subject: DATABASE_LABEL.to_owned(), reason }
 }
+
+/// Damage that may hide rows, such as that of an index.
+pub fn damaged_structure(object: &str) -> StoreError {
+    damaged(&format!("{STRUCTURE}{object}"))
+}
+
+pub(crate) const STRUCTURE: &str = "its structure: ";
 
 /// The object of an error of [`damaged`].
 pub fn damaged_object(error: &StoreError) -> Option<&str> {
     match error {
-        StoreError::Unreadable { place, reason } if place == DATABASE_LABEL => {
+        StoreError::Unreadable { subject, reason } if subject == DATABASE_LABEL => {
             reason.strip_prefix(DAMAGED.0)?.strip_suffix(DAMAGED.1)
         }
         _ => None,

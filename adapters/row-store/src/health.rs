@@ -28,7 +28,7 @@ const MAX_REPORTED: usize = 100;
 #[async_trait]
 impl StorageHealth for RowStore {
     fn known_damage(&self) -> Option<String> {
-        let damage = self.damage.refusal().map(|error| error.to_string());
+        let damage = self.damage.write_error().map(|error| error.to_string());
         damage.or_else(|| self.database.health().problem)
     }
 
@@ -46,8 +46,11 @@ impl StorageHealth for RowStore {
         match self.find_list_damage(&mut damage).await {
             Ok(()) => {}
             // The rest of the database may be readable, but it is not checked.
-            Err(StoreError::Unreadable { reason, .. }) => damage.push(reason),
-            Err(error) => return Err(error),
+            Err(error) => match (damaged_object(&error), &error) {
+                (Some(object), _) => damage.push(object.to_owned()),
+                (None, StoreError::Unreadable { reason, .. }) => damage.push(reason.clone()),
+                _ => return Err(error),
+            },
         }
         damage.truncate(MAX_REPORTED);
         Ok(damage)

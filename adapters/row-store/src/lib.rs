@@ -19,37 +19,40 @@ pub mod row;
 pub mod tables;
 mod writer;
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
-use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
-    Refresh, StoreError, StoreResult, scan_items,
+    Refresh, StoreError, StoreResult, scan_records,
 };
-use reqlore_domain::ports::entity_list::{EntityCounts, SimilarEntities, UntaggedList};
 use reqlore_domain::ports::history::{DocumentHistory, HistoryPage, HistoryQuery, RecentChange};
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
-use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery, StatusCounts};
+use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{GroupWriter, run_alone};
 
+pub use derived::{LIST_TABLES, METADATA_FORMAT};
+pub use records::StoreRow;
+
+use crate::writer::history::STEP_ROWS;
 use counters::WriterCounters;
 use damage::KnownDamage;
-use database::Database;
-pub use derived::{LIST_TABLES, METADATA_FORMAT};
+use database::{Database, RowSource};
 use read::{changes, documents, entities, history, items, team};
-pub use records::StoreRow;
-use writer::{GroupWriterEngine, ReadPlan, STEP_ROWS};
+use row::{RowQuery, TableRow};
+use writer::{GroupWriterEngine, ReadPlan};
 
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
@@ -129,7 +132,7 @@ impl RowStore {
                 run_alone(&mut *engine, &plan, |engine| engine.run_job(&mut work))
             }
         };
-        self.noted(outcome)
+        self.recorded(outcome)
     }
 
     async fn write<T: Send + 'static>(
@@ -140,15 +143,32 @@ impl RowStore {
     }
 
     /// Records damage that rows show.
-    fn noted<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
-        outcome.map_err(|error| self.damage.note(error))
+    fn recorded<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
+        outcome.map_err(|error| self.damage.record(error))
     }
 }
 
-/// The result of a call of a database that works on the caller's thread.
-pub fn poll_ready<T>(call: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
-    let waited = || Err(StoreError::Internal("a database waited".to_owned()));
-    call.now_or_never().unwrap_or_else(waited)
+/// After damage that may hide rows, a read that misses some fails.
+#[async_trait]
+impl RowSource for RowStore {
+    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<Vec<Vec<TableRow>>> {
+        let Some(error) = self.damage.missing_rows_error() else {
+            return self.database.read(queries).await;
+        };
+        let results = self.database.read(queries.clone()).await?;
+        let mut answers = queries.iter().zip(&results);
+        if answers.all(|(query, rows)| query.is_complete(rows)) { Ok(results) } else { Err(error) }
+    }
+}
+
+/// Runs a call of a database that works on the thread of its caller. Its first poll does not block.
+pub fn run_blocking<T>(call: impl Future<Output = T>) -> T {
+    let mut call = pin!(call);
+    loop {
+        if let Some(outcome) = call.as_mut().now_or_never() {
+            return outcome;
+        }
+    }
 }
 
 #[async_trait]
@@ -158,7 +178,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Document>>> {
-        self.noted(documents::documents(&*self.database, project, ids).await)
+        self.recorded(documents::documents(self, project, ids).await)
     }
 
     async fn versions(
@@ -166,7 +186,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         ids: &[DocumentId],
     ) -> StoreResult<Vec<Option<Version>>> {
-        self.noted(documents::versions(&*self.database, project, ids).await)
+        self.recorded(documents::versions(self, project, ids).await)
     }
 
     async fn find(
@@ -174,61 +194,20 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage> {
-        self.noted(documents::metadata_page(&*self.database, project, filter).await)
+        self.recorded(documents::metadata_page(self, project, filter).await)
     }
 
-    async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
-        if query.needs_scan() {
-            return scan_items(self, project, query).await;
+    async fn list(&self, project: &ProjectKey, query: &RecordQuery) -> StoreResult<RecordPage> {
+        let page = match (&query.selection, query.kind) {
+            (RecordSelection::Listed, DocumentKind::Item(_)) => {
+                items::list(self, project, query).await
+            }
+            _ => entities::list(self, project, query).await,
+        };
+        match self.recorded(page)? {
+            Some(page) => Ok(page),
+            None => scan_records(self, project, query).await,
         }
-        self.noted(items::items(&*self.database, project, query).await)
-    }
-
-    async fn child_statuses(
-        &self,
-        project: &ProjectKey,
-        kind: ItemKind,
-        parents: &[Reference],
-    ) -> StoreResult<Vec<StatusCounts>> {
-        self.noted(items::child_statuses(&*self.database, project, kind, parents).await)
-    }
-
-    async fn diagnostics(
-        &self,
-        project: &ProjectKey,
-        kind: DocumentKind,
-        limit: usize,
-    ) -> StoreResult<DiagnosticList> {
-        self.noted(items::diagnostics(&*self.database, project, kind, limit).await)
-    }
-
-    async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
-        self.noted(entities::entity_kinds(&*self.database, project).await)
-    }
-
-    async fn tag_counts(
-        &self,
-        project: &ProjectKey,
-        kind: Option<String>,
-    ) -> StoreResult<EntityCounts> {
-        self.noted(entities::tag_counts(&*self.database, project, kind.as_deref()).await)
-    }
-
-    async fn untagged(
-        &self,
-        project: &ProjectKey,
-        kind: Option<String>,
-        limit: usize,
-    ) -> StoreResult<UntaggedList> {
-        self.noted(entities::untagged(&*self.database, project, kind.as_deref(), limit).await)
-    }
-
-    async fn similar_entities(
-        &self,
-        project: &ProjectKey,
-        text: &str,
-    ) -> StoreResult<SimilarEntities> {
-        self.noted(entities::similar_entities(&*self.database, project, text).await)
     }
 
     async fn lookup(
@@ -237,7 +216,7 @@ impl DocumentRepository for RowStore {
         kind: DocumentKind,
         words: &[String],
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        self.noted(documents::lookup(&*self.database, project, kind, words).await)
+        self.recorded(documents::lookup(self, project, kind, words).await)
     }
 
     async fn backlinks(
@@ -245,7 +224,7 @@ impl DocumentRepository for RowStore {
         project: &ProjectKey,
         links: &BacklinkQuery,
     ) -> StoreResult<Vec<Vec<Arc<DocumentMeta>>>> {
-        self.noted(documents::backlinks(&*self.database, project, links).await)
+        self.recorded(documents::backlinks(self, project, links).await)
     }
 
     async fn commit(
@@ -265,7 +244,7 @@ impl DocumentRepository for RowStore {
         limit: usize,
         _: Refresh,
     ) -> StoreResult<ChangePage> {
-        self.noted(changes::changes_since(&*self.database, project, since, limit).await)
+        self.recorded(changes::changes_since(self, project, since, limit).await)
     }
 }
 
@@ -278,7 +257,7 @@ impl DocumentHistory for RowStore {
         query: &HistoryQuery,
     ) -> StoreResult<HistoryPage> {
         let before = query.before_number()?;
-        self.noted(history::history_page(&*self.database, project, id, before, query.limit).await)
+        self.recorded(history::history_page(self, project, id, before, query.limit).await)
     }
 
     async fn document_at(
@@ -287,7 +266,7 @@ impl DocumentHistory for RowStore {
         id: &DocumentId,
         version: Version,
     ) -> StoreResult<Option<Document>> {
-        self.noted(history::document_at(&*self.database, project, id, version).await)
+        self.recorded(history::document_at(self, project, id, version).await)
     }
 
     async fn recent_changes(
@@ -296,7 +275,7 @@ impl DocumentHistory for RowStore {
         since: Timestamp,
         limit: usize,
     ) -> StoreResult<Vec<RecentChange>> {
-        self.noted(history::recent_changes(&*self.database, project, since, limit).await)
+        self.recorded(history::recent_changes(self, project, since, limit).await)
     }
 
     async fn purge_history(
@@ -323,19 +302,19 @@ impl DocumentHistory for RowStore {
 #[async_trait]
 impl IdentityRepository for RowStore {
     async fn list_users(&self) -> StoreResult<Vec<User>> {
-        self.noted(team::users(&*self.database).await)
+        self.recorded(team::users(self).await)
     }
 
     async fn list_tokens(&self) -> StoreResult<Vec<Token>> {
-        self.noted(team::tokens(&*self.database).await)
+        self.recorded(team::tokens(self).await)
     }
 
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>> {
-        self.noted(team::token_owner(&*self.database, id).await)
+        self.recorded(team::token_owner(self, id).await)
     }
 
     async fn identity_epoch(&self) -> StoreResult<u64> {
-        let row = self.noted(changes::store_row(&*self.database).await)?;
+        let row = self.recorded(changes::store_row(self).await)?;
         // Read on every request, so an import or update by another server is noticed here.
         row.check_usable()?;
         Ok(row.epoch.cast_unsigned())
@@ -368,11 +347,11 @@ impl AuditLog for RowStore {
     }
 
     async fn rows(&self, from: u64, limit: usize) -> StoreResult<Vec<AuditRow>> {
-        self.noted(team::audit_rows(&*self.database, from, limit).await)
+        self.recorded(team::audit_rows(self, from, limit).await)
     }
 
     async fn newest(&self) -> StoreResult<ChainHead> {
-        let row = self.noted(changes::store_row(&*self.database).await);
+        let row = self.recorded(changes::store_row(self).await);
         Ok(row?.newest_audit)
     }
 
@@ -384,12 +363,12 @@ impl AuditLog for RowStore {
 #[async_trait]
 impl IdempotencyStore for RowStore {
     async fn find_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
-        self.noted(team::find_record(&*self.database, key).await)
+        self.recorded(team::find_record(self, key).await)
     }
 
-    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+    async fn save_answer(&self, key: &str, answer: String) -> StoreResult<()> {
         let key = key.to_owned();
-        self.write(move |engine| engine.save_response(&key, &response)).await
+        self.write(move |engine| engine.save_answer(&key, &answer)).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {

@@ -1,5 +1,6 @@
 //! Accepts that a database lost commits.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -14,33 +15,34 @@ use reqlore_group_commit::run_alone;
 
 use crate::archive::SnapshotReader;
 use crate::database::{RowSource, WriteSession};
-use crate::poll_ready;
 use crate::read::read_one;
 use crate::records::{decode_token, encode_token};
 use crate::row::{RowChange, RowQuery, TableRow, Value};
+use crate::run_blocking;
 use crate::tables::{IDEMPOTENCY, SEQUENCES, TOKENS, Table};
 use crate::writer::{GroupWriterEngine, ReadPlan, random};
 
-/// The highest numbers of items that a database has issued in any project, in the order of
-/// [`ItemKind::ALL`].
-type IssuedNumbers = [u32; 4];
+/// The highest number that each kind of item has in any project of a database, by its name.
+type IssuedNumbers = BTreeMap<String, u32>;
 
 /// Raises numbers to those in the changes of a table.
 pub fn raise_issued_numbers(numbers: &mut IssuedNumbers, table: &Table, changes: &[RowChange]) {
     for change in changes.iter().take_while(|_| *table == SEQUENCES) {
         if let RowChange::Insert(row) | RowChange::Update { row, .. } = change
             && let (Value::Text(kind), Value::Integer(number)) = (row.value(1), row.value(2))
-            && let Some(at) = ItemKind::ALL.iter().position(|one| one.name() == kind)
             && let Ok(number) = u32::try_from(number)
         {
-            numbers[at] = number.max(numbers[at]);
+            let highest = numbers.entry(kind.to_owned()).or_default();
+            *highest = number.max(*highest);
         }
     }
 }
 
 /// The references with these numbers.
 pub fn issued_references(numbers: IssuedNumbers) -> impl Iterator<Item = Reference> {
-    ItemKind::ALL.into_iter().zip(numbers).map(|(kind, number)| Reference { kind, number })
+    numbers.into_iter().filter_map(|(kind, number)| {
+        ItemKind::from_name(&kind).map(|kind| Reference { kind, number })
+    })
 }
 
 /// Accepts that a database lost commits: raises its sequences above every number that its content
@@ -110,7 +112,7 @@ fn known_references(session: &Arc<Mutex<Box<dyn WriteSession>>>) -> StoreResult<
         }
         Ok(known)
     };
-    poll_ready(read)
+    run_blocking(read)
 }
 
 impl GroupWriterEngine {

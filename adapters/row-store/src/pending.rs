@@ -4,10 +4,11 @@
 //! For a database with [`TEAM_TABLES`](crate::tables::TEAM_TABLES).
 
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, AuditTarget};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::archive::{ArchiveRecord, IdentityRecords};
 use reqlore_domain::ports::audit::AuditLog as _;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore as _};
+use reqlore_domain::ports::idempotency::IdempotencyStore as _;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -16,7 +17,7 @@ use crate::read::{read_all, read_one};
 use crate::records::{RowReader, decode_record, encode_record};
 use crate::row::{RowKey, RowQuery, TableRow};
 use crate::tables::{IDEMPOTENCY, PENDING};
-use crate::writer::GroupWriterEngine;
+use crate::writer::{GroupWriterEngine, ReadPlan};
 
 #[derive(Debug, Clone)]
 pub struct PendingCommit {
@@ -86,15 +87,15 @@ impl RowStore {
 
     /// The intents of all projects, in the order of their commits.
     pub async fn pending_commits(&self) -> StoreResult<Vec<PendingCommit>> {
-        let rows = self.noted(read_one(&*self.database, all_pending()).await)?;
+        let rows = self.recorded(read_one(self, all_pending()).await)?;
         decode_all(&rows)
     }
 
     /// Returns the record of a key, unless its commit is pending.
     pub async fn confirmed_record(&self, key: &str) -> StoreResult<Option<IdempotencyRecord>> {
         let record = RowQuery::keys(&IDEMPOTENCY, vec![TableRow::of(&[key.into()])]);
-        let results = read_all(&*self.database, vec![all_pending(), record]).await;
-        let results = self.noted(results)?;
+        let results = read_all(self, vec![all_pending(), record]).await;
+        let results = self.recorded(results)?;
         let Some(row) = results[1].first() else { return Ok(None) };
         let is_confirmed = !is_pending(&decode_all(&results[0])?, key);
         is_confirmed.then(|| decode_record(row)).transpose()
@@ -114,20 +115,20 @@ impl RowStore {
         Ok(self.find_record(key).await?.map(|record| record.targets).unwrap_or_default())
     }
 
-    /// Deletes the intent of a commit whose files were replaced.
+    /// Deletes the intent of a commit whose files were replaced. Not synced.
     pub async fn confirm_commit(&self, commit: &PendingCommit) -> StoreResult<()> {
         let key = commit.key();
-        self.write(move |engine| {
+        self.run(ReadPlan::default().unsynced(), move |engine| {
             engine.transaction.delete(&PENDING, key.clone());
             Ok(())
         })
         .await
     }
 
-    /// Marks an intent as rolled back, unless it was decided before.
+    /// Marks an intent as rolled back, unless it was decided before. Not synced.
     pub async fn mark_rolled_back(&self, commit: &PendingCommit) -> StoreResult<()> {
         let commit = PendingCommit { is_rolled_back: true, ..commit.clone() };
-        self.write(move |engine| {
+        self.run(ReadPlan::default().unsynced(), move |engine| {
             if engine.transaction.row(&PENDING, &commit.key())?.is_some() {
                 engine.transaction.put(&PENDING, commit.encode());
             }
@@ -146,7 +147,7 @@ impl RowStore {
         self.write(move |engine| engine.roll_back_commit(&commit, now)).await
     }
 
-    /// Appends the audit row of a purge and erases the stored responses, which may quote the text.
+    /// Appends the audit row of a purge and erases the stored answers, which may quote the text.
     pub async fn record_purge(&self, event: Option<AuditEvent>) -> StoreResult<()> {
         self.write(move |engine| {
             engine.append_events(event.clone())?;
@@ -197,11 +198,7 @@ impl GroupWriterEngine {
                               a moment. Nothing was written.";
                 return Err(StoreError::Busy { reason: reason.to_owned() });
             }
-            let used = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[key.into()]))?;
-            let used = used.as_ref().map(decode_record).transpose()?;
-            if let Some(used) = used.filter(|used| used.is_valid_at(now)) {
-                return Err(StoreError::Repeated(Box::new(used)));
-            }
+            self.check_unused(key, now)?;
             self.transaction.put(&IDEMPOTENCY, encode_record(key, record)?);
         }
         let mut audit_number = None;

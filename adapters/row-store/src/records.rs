@@ -6,12 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditRow, ChainHead, RowHash};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, User};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::history::{
-    ChangeOrigin, HistoryEntry, PastContent, PastEntry, TextHash,
-};
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
+use reqlore_domain::ports::history::{HistoryEntry, PastContent, PastEntry, TextHash};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -145,7 +144,7 @@ pub(crate) fn check_name(id: &DocumentId) -> StoreResult<()> {
         return Ok(());
     }
     let reason = format!("its name is longer than {MAX_NAME_BYTES} bytes; choose a shorter one");
-    Err(StoreError::Refused { place: id.to_string(), reason })
+    Err(StoreError::Refused { subject: id.to_string(), reason })
 }
 
 /// A row of `projects`.
@@ -507,4 +506,8 @@ fn to_json(value: &impl serde::Serialize) -> StoreResult<String> {
 
 fn from_json<T: serde::de::DeserializeOwned>(text: &str, object: &str) -> StoreResult<T> {
     serde_json::from_str(text).map_err(|_| damaged(object))
+}
+
+pub(crate) fn body_keys(document: &RowKey, parts: usize) -> impl Iterator<Item = RowKey> {
+    (0..parts).map(|part| document.with(&[integer(part)]))
 }

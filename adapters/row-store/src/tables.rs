@@ -3,11 +3,13 @@
 //! Databases with SQL add a column `checksum`, see [`Table::checksum`].
 
 use std::cmp::Ordering;
+use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 
 use ColumnType::{Binary, Integer, Text};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 
+use crate::error::damaged_structure;
 use crate::row::{TableRow, Value};
 
 /// A table and its columns.
@@ -129,6 +131,24 @@ impl Table {
     /// The error for values of other columns.
     pub fn mismatch(&self) -> StoreError {
         StoreError::Internal(format!("table {}: values do not fit its columns", self.name))
+    }
+
+    /// The error for an index that leads to no row, or to a wrong one.
+    pub fn damaged_index(&self) -> StoreError {
+        damaged_structure(&format!("an index of table {}", self.name))
+    }
+
+    /// Names a row by its key, for a report.
+    pub fn name_row(&self, row: &TableRow) -> String {
+        let mut name = "row".to_owned();
+        for value in row.values().take(self.key_width) {
+            let _ = match value {
+                Value::Integer(number) => write!(name, " {number}"),
+                Value::Text(text) => write!(name, " {:.100}", text.escape_debug().to_string()),
+                Value::Null | Value::Binary(_) => write!(name, " ?"),
+            };
+        }
+        format!("{name} of table {}", self.name)
     }
 
     /// The position of a column in a row.
@@ -302,20 +322,26 @@ pub static FIELD_VALUES: Table = table("field_values", 5).with_columns(&[
     NAME,
 ]);
 
-/// Listed items by their parent, with the columns of `documents`. Lists and counts of the children
-/// of many items read these small rows. The position ends with the name.
-pub static CHILDREN: Table = table("children", 6).with_columns(&[
+/// Listed items by the values of their custom fields and by their parent, with the columns of
+/// `documents`. Lists and counts read these small rows. The position ends with the name.
+pub static ITEM_FIELDS: Table = table("item_fields", 7).with_columns(&[
     PROJECT,
     KIND,
-    column("parent", Text),
-    column("position", Binary),
+    column("field", Text),
+    column("value", Text),
     column("status", Text),
     column("type", Text),
+    column("position", Binary),
+    // All custom values of the item, encoded.
+    nullable("custom", Binary),
 ]);
 
-/// Number of listed items in each group. `status` and `type` are empty for items without.
-pub static ITEM_COUNTS: Table = table("item_counts", 5).with_columns(&[
+/// Number of listed items in each group, of all and of those with a value of a custom field. The
+/// texts are empty for items without.
+pub static ITEM_COUNTS: Table = table("item_counts", 7).with_columns(&[
     PROJECT,
+    column("field", Text),
+    column("value", Text),
     KIND,
     column("status", Text),
     column("type", Text),
@@ -351,7 +377,7 @@ pub static AUDIT: Table = table("audit", 1).with_columns(&[
     column("text", Text),
 ]);
 
-/// Idempotency records as JSON, and the response of their write.
+/// Idempotency records as JSON, and the answer of their write.
 pub static IDEMPOTENCY: Table = table("idempotency", 1)
     .with_columns(&[
         column("key", Text),
@@ -386,7 +412,7 @@ pub static TABLES: [&Table; 18] = [
     &HISTORY,
     &LINKS,
     &FIELD_VALUES,
-    &CHILDREN,
+    &ITEM_FIELDS,
     &ITEM_COUNTS,
     &COUNTS,
     &USERS,

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use reqlore_domain::project_key::ProjectKey;
+
 use crate::private_files;
 
 const LOCK_FILE: &str = "lock";
@@ -53,4 +55,20 @@ fn try_lock(folder: &Path) -> Option<File> {
     // Never waits: without the lock, this process keeps new vectors in memory.
     file.try_lock().ok()?;
     Some(file)
+}
+
+/// Returns the name of a project's cache directory. A folder of documents has one cache, both as a
+/// key that is a path and as the default project of its store.
+pub(crate) fn cache_dir_name(store: &str, key: &ProjectKey) -> String {
+    let mut name = blake3::Hasher::new();
+    if key.is_default() {
+        name.update(store.as_bytes());
+    } else if key.as_str().starts_with('/') {
+        name.update(key.as_str().as_bytes());
+    } else {
+        // The NUL keeps different pairs of store and key from the same name.
+        name.update(store.as_bytes()).update(b"\0").update(key.as_str().as_bytes());
+    }
+    // 128 bits are enough to tell stores and keys apart.
+    name.finalize().to_hex()[..32].to_owned()
 }

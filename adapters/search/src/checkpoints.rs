@@ -11,7 +11,7 @@ use crate::cache_dir::CacheDir;
 use crate::checksummed_file::{self, ByteReader, put_document, put_length, put_text};
 
 const FILE_NAME: &str = "checkpoints";
-const FORMAT: &str = "checkpoints 1";
+const FORMAT: &str = "checkpoints 2";
 
 type CheckpointVersions = BTreeMap<String, BTreeMap<DocumentId, Version>>;
 

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 
 use crate::private_files;
@@ -75,25 +74,6 @@ pub(crate) fn read(path: &Path, format: &str) -> Option<Vec<u8>> {
     None
 }
 
-/// Stored in files: a number never changes, and a new kind gets the next one.
-pub(crate) fn kind_byte(kind: DocumentKind) -> u8 {
-    match kind {
-        DocumentKind::Instructions => 0,
-        DocumentKind::Section => 1,
-        DocumentKind::Docsets => 2,
-        DocumentKind::Entity => 3,
-        DocumentKind::Item(ItemKind::Epic) => 4,
-        DocumentKind::Item(ItemKind::UserStory) => 5,
-        DocumentKind::Item(ItemKind::Requirement) => 6,
-        DocumentKind::Item(ItemKind::AcceptanceCriteria) => 7,
-        DocumentKind::Deleted => 8,
-    }
-}
-
-pub(crate) fn kind_from_byte(byte: u8) -> Option<DocumentKind> {
-    DocumentKind::ALL.into_iter().find(|kind| kind_byte(*kind) == byte)
-}
-
 /// Returns the first bytes of a hash as a number.
 pub(crate) fn first_bytes(hash: &blake3::Hash) -> u64 {
     let (first, _) = hash.as_bytes().split_first_chunk().unwrap_or((&[0; 8], &[]));
@@ -111,7 +91,7 @@ pub(crate) fn put_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 pub(crate) fn put_document(bytes: &mut Vec<u8>, document: &DocumentId, version: Version) {
-    bytes.push(kind_byte(document.kind));
+    put_text(bytes, document.kind.name());
     put_text(bytes, &document.name);
     put_text(bytes, &version.to_string());
 }
@@ -133,7 +113,7 @@ impl<'a> ByteReader<'a> {
     }
 
     pub(crate) fn take_document(&mut self) -> Option<(DocumentId, Version)> {
-        let kind = kind_from_byte(*self.take(1)?.first()?)?;
+        let kind = DocumentKind::from_name(self.take_text()?)?;
         let id = DocumentId { kind, name: self.take_text()?.to_owned() };
         Some((id, Version::parse(self.take_text()?)?))
     }

@@ -24,9 +24,10 @@ use tantivy::directory::{
 
 use crate::checksummed_file;
 use crate::file_trailer::{IndexId, TRAILER_BYTES, damaged_file};
-use crate::index_folder::MANAGED_FILE;
 use crate::private_files;
 
+/// Tantivy's list of its files.
+pub(crate) const MANAGED_FILE: &str = ".managed.json";
 /// Estimated memory of a cache entry besides its range, in bytes.
 const ENTRY_BYTES: usize = 160;
 /// A range above this share of the budget is not cached, so that it cannot empty the cache.

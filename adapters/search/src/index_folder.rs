@@ -17,14 +17,14 @@ use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
 use crate::checksummed_file;
+use crate::disk_directory::MANAGED_FILE;
 use crate::disk_directory::{ByteCache, DiskDirectory};
 use crate::file_trailer::IndexId;
+use crate::index_cost::{IndexCost, MEMORY_READERS};
+use crate::lock::lock;
 use crate::private_files;
-use crate::project_cache::{IndexCost, MEMORY_READERS, lock};
 
 pub(crate) const META_FILE: &str = "meta.json";
-/// Tantivy's list of its files.
-pub(crate) const MANAGED_FILE: &str = ".managed.json";
 /// Identifies the last synced commit; see [`IndexFolder::mark_clean`].
 const MARKER_FILE: &str = "marker";
 const MARKER_FORMAT: &str = "marker 1";
@@ -305,15 +305,15 @@ impl IndexFolder {
     }
 }
 
-/// The place of an index: the folder of this process, or memory if there is none.
+/// The location of an index: the folder of this process, or memory if there is none.
 #[derive(Debug)]
-pub(crate) enum IndexPlace {
+pub(crate) enum IndexLocation {
     /// Shared with the thread that verifies and syncs it.
     Folder(Arc<IndexFolder>),
     Memory(RamDirectory),
 }
 
-impl IndexPlace {
+impl IndexLocation {
     pub(crate) fn in_memory() -> Self {
         Self::Memory(RamDirectory::create())
     }

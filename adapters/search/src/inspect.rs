@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::project_key::ProjectKey;
 
+use crate::cache_dir::cache_dir_name;
 use crate::index_folder;
-use crate::project_cache::cache_dir_name;
 use crate::rebuild;
 
 /// The cache of one project, as it is on disk.

@@ -20,8 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use reqlore_domain::document::DocumentKind;
 use reqlore_domain::ports::change_page::ChangePosition;
-use reqlore_domain::ports::documents::Revision;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::search::DocumentProjection;
 use tantivy::index::{IndexSettings, SegmentMeta};
 use tantivy::indexer::{
@@ -32,13 +33,13 @@ use tantivy::{FutureResult, Index, IndexReader, IndexWriter, ReloadPolicy, Tanti
 use crate::analyzer::{self, Analyzer};
 use crate::chunk::Chunk;
 use crate::disk_directory::{ByteCache, DiskDirectory};
-use crate::index_folder::{IndexPlace, is_out_of_files};
+use crate::index_folder::{IndexLocation, is_out_of_files};
 use pending::PendingDocuments;
 use schema::SchemaFields;
 use searcher::LexicalSearcher;
 
 /// An index of another version is rebuilt.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// A new folder, a copy of the old index in memory, and an empty one there.
 const MAX_REPLACED_PLACES: usize = 3;
@@ -101,17 +102,17 @@ impl std::fmt::Debug for LexicalIndex {
 }
 
 impl LexicalIndex {
-    /// Opens the index of a place, or creates it in an empty one. An error if it is damaged.
+    /// Opens the index of a location, or creates it in an empty one. An error if it is damaged.
     pub(crate) fn open(
-        place: &IndexPlace,
+        location: &IndexLocation,
         cache: &Arc<ByteCache>,
         analyzer: &Analyzer,
     ) -> tantivy::Result<Self> {
         let (schema, fields) = schema::build_schema();
-        let (directory, disk) = place.directory(cache);
+        let (directory, disk) = location.directory(cache);
         let index = if Index::exists(&*directory)? {
             let mut index = Index::open(directory)?;
-            place.check_files(&mut index)?;
+            location.check_files(&mut index)?;
             index
         } else {
             let settings = IndexSettings {
@@ -301,23 +302,25 @@ impl LexicalIndex {
     }
 }
 
-/// Opens the index of a place. Replaces a damaged one with an empty one, if necessary in memory.
+/// Opens the index of a location. Replaces a damaged one with an empty one, if necessary in memory.
 pub(crate) fn open_index(
-    place: &mut IndexPlace,
+    location: &mut IndexLocation,
     format: &str,
     byte_cache: &Arc<ByteCache>,
     analyzer: &Analyzer,
     memory_bytes: usize,
 ) -> tantivy::Result<LexicalIndex> {
-    let open = |place: &IndexPlace| catch_panic(|| LexicalIndex::open(place, byte_cache, analyzer));
+    let open = |location: &IndexLocation| {
+        catch_panic(|| LexicalIndex::open(location, byte_cache, analyzer))
+    };
     for _ in 0..MAX_REPLACED_PLACES {
-        match open(place) {
+        match open(location) {
             Ok(lexical) => return Ok(lexical),
             Err(error) if is_out_of_files(&error) => return Err(error),
-            Err(error) => place.replace(format, memory_bytes, &error),
+            Err(error) => location.replace(format, memory_bytes, &error),
         }
     }
-    open(place)
+    open(location)
 }
 
 /// A damaged file may also make tantivy panic.
@@ -368,7 +371,7 @@ fn merge_policy() -> LogMergePolicy {
 
 /// Names the versions of analyzer and schema. It is part of the folder's name.
 pub(crate) fn format() -> String {
-    format!("{}.{VERSION}", analyzer::VERSION)
+    format!("{}.{VERSION}{}", analyzer::VERSION, DocumentKind::ALL.len())
 }
 
 fn encode_payload(position: Option<ChangePosition>) -> String {

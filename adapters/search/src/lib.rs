@@ -9,12 +9,15 @@ mod candidates;
 mod checkpoints;
 mod checksummed_file;
 mod chunk;
+mod config;
 mod disk_directory;
 mod file_trailer;
 mod filter;
+mod index_cost;
 mod index_folder;
 pub mod inspect;
 mod lexical;
+mod lock;
 mod private_files;
 mod project_cache;
 mod project_index;
@@ -26,7 +29,6 @@ mod snippet;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -40,50 +42,14 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{DocumentProjection, IndexDifference, SearchHits, SearchQuery};
 use tokio::task::spawn_blocking;
 
-use project_cache::lock;
+pub use config::SearchConfig;
+
+use crate::lock::lock;
 use project_index::{ProjectIndex, QueryPlan, SemanticPlan, embed_query};
 use worker::SharedState;
 
 /// Maximum items that `apply` indexes on the caller's thread.
 const MAX_FAST_APPLY_ITEMS: usize = 8;
-
-#[derive(Clone)]
-pub struct SearchConfig {
-    /// The folder of this user's caches; `None` keeps everything in memory.
-    pub cache_folder: Option<PathBuf>,
-    /// The address of the projects' store; for files the path of the default project. With a
-    /// project's key it identifies the project's cache directory. It is never shown.
-    pub store: String,
-    /// The embedding models, the best one last; may be empty.
-    pub embedders: Vec<Arc<dyn Embedder>>,
-    /// Limits the memory of indexing besides the index itself.
-    pub memory_bytes: usize,
-    /// File descriptors that all open indexes may use together.
-    pub max_open_files: usize,
-}
-
-impl Default for SearchConfig {
-    /// No models and no cache folder.
-    fn default() -> Self {
-        Self {
-            cache_folder: None,
-            store: String::new(),
-            embedders: Vec::new(),
-            memory_bytes: 0,
-            max_open_files: 512,
-        }
-    }
-}
-
-impl std::fmt::Debug for SearchConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let models: Vec<_> = self.embedders.iter().map(|model| &model.profile().name).collect();
-        f.debug_struct("Config")
-            .field("cache", &self.cache_folder)
-            .field("models", &models)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The index of all projects. Dropping it saves unsaved changes.
 #[derive(Debug)]

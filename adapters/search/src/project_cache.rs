@@ -6,44 +6,31 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use lru::LruCache;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::search::IndexStatus;
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
+use crate::cache_dir::cache_dir_name;
+use crate::config::SearchConfig;
 use crate::disk_directory::ByteCache;
+use crate::index_cost::{IndexCost, MAX_READERS, MEMORY_READERS};
+use crate::lock::lock;
 use crate::project_index::{AnalyzerPair, ProjectIndex};
 use crate::rebuild;
 
 /// Memory for recently read ranges of index files.
 const BYTE_CACHE_BYTES: usize = 32 << 20;
-/// Maximum cost of all open indexes; see [`IndexCost::readers`].
-const MAX_READERS: usize = 256;
-/// The cost of an index in memory, which allows at most eight of them.
-pub(crate) const MEMORY_READERS: usize = MAX_READERS / 8;
 /// A call closes an index itself if the open ones exceed the budget by this share.
 const EXCESS_SHARE: usize = 4;
 /// Locks of projects that are being opened. Two projects rarely share one.
 const OPENING_LOCKS: usize = 16;
 
 pub(crate) type SharedProject = Arc<Mutex<ProjectIndex>>;
-
-/// The resources that an open index takes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct IndexCost {
-    /// Open files.
-    pub(crate) files: usize,
-    /// 1 for an index on disk; more for one in memory, which has all its texts there.
-    pub(crate) readers: usize,
-    /// Size of the files on disk.
-    pub(crate) disk_bytes: u64,
-    pub(crate) unembedded_texts: usize,
-}
 
 #[derive(Debug)]
 pub(crate) struct ProjectCache {
@@ -210,27 +197,6 @@ impl ProjectCache {
             }
         }
     }
-}
-
-/// Returns the name of a project's cache directory. A folder of documents has one cache, both as a
-/// key that is a path and as the default project of its store.
-pub(crate) fn cache_dir_name(store: &str, key: &ProjectKey) -> String {
-    let mut name = blake3::Hasher::new();
-    if key.is_default() {
-        name.update(store.as_bytes());
-    } else if key.as_str().starts_with('/') {
-        name.update(key.as_str().as_bytes());
-    } else {
-        // The NUL keeps different pairs of store and key from the same name.
-        name.update(store.as_bytes()).update(b"\0").update(key.as_str().as_bytes());
-    }
-    // 128 bits are enough to tell stores and keys apart.
-    name.finalize().to_hex()[..32].to_owned()
-}
-
-/// Ignores poisoning: a cache stays usable after a panic elsewhere.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -22,21 +22,21 @@ use reqlore_domain::search::{
 };
 use tantivy::DocAddress;
 
-use crate::SearchConfig;
 use crate::analyzer::Analyzer;
 use crate::cache_dir::CacheDir;
 use crate::candidates;
 use crate::checkpoints::CheckpointFile;
 use crate::chunk;
+use crate::config::SearchConfig;
 use crate::disk_directory::ByteCache;
 use crate::filter::filter_query;
-use crate::index_folder::{IndexFolder, IndexPlace, is_out_of_files};
+use crate::index_cost::IndexCost;
+use crate::index_folder::{IndexFolder, IndexLocation, is_out_of_files};
 use crate::lexical::bm25::{LexicalScorer, QueryTerm};
 use crate::lexical::pinned_items::pinned_items;
 use crate::lexical::query_expansion::{self, MAX_QUERY_BYTES};
 use crate::lexical::searcher::{MAX_SCORED_ITEMS, to_usize};
 use crate::lexical::{self, LexicalIndex, catch_panic, open_index};
-use crate::project_cache::IndexCost;
 use crate::rank_fusion::{self, FusionRule, ResultPage};
 use crate::rebuild;
 use crate::script::Script;
@@ -58,8 +58,8 @@ const MAX_DEFERRED: usize = 10;
 pub(crate) struct ProjectIndex {
     analyzers: AnalyzerPair,
     cache_dir: Option<CacheDir>,
-    place: IndexPlace,
-    /// The format of the index folder; see [`IndexPlace::open`].
+    location: IndexLocation,
+    /// The format of the index folder; see [`IndexLocation::open`].
     format: String,
     byte_cache: Arc<ByteCache>,
     lexical: LexicalIndex,
@@ -107,15 +107,15 @@ impl ProjectIndex {
         let semantic = SemanticIndex::new(&config.embedders, cache_dir.as_ref());
         let folder = cache_dir.as_ref().map(CacheDir::folder);
         let format = folder.map_or_else(lexical::format, rebuild::folder_format);
-        let place = IndexPlace::open(folder, &format, config.memory_bytes);
-        let mut place = place.map_err(|error| build_error(error.into()))?;
+        let location = IndexLocation::open(folder, &format, config.memory_bytes);
+        let mut location = location.map_err(|error| build_error(error.into()))?;
         let (analyzer, memory_bytes) = (&analyzers.document, config.memory_bytes);
-        let lexical = open_index(&mut place, &format, &byte_cache, analyzer, memory_bytes)
+        let lexical = open_index(&mut location, &format, &byte_cache, analyzer, memory_bytes)
             .map_err(build_error)?;
         let mut project = Self {
             analyzers,
             cache_dir,
-            place,
+            location,
             format,
             byte_cache,
             lexical,
@@ -135,7 +135,7 @@ impl ProjectIndex {
     /// Begins to build the index. False while another process builds it. If that build has ended,
     /// the index is a copy of it and has a position.
     pub(crate) fn begin_build(&mut self) -> Result<bool> {
-        let Some(folder) = self.place.folder().cloned() else { return Ok(true) };
+        let Some(folder) = self.location.folder().cloned() else { return Ok(true) };
         let is_writer = self.cache_dir.as_ref().is_some_and(CacheDir::is_writer);
         if !is_writer && !folder.has_source(&self.format) && self.deferred < MAX_DEFERRED {
             self.deferred += 1;
@@ -157,7 +157,7 @@ impl ProjectIndex {
     /// True if other processes may wait for this build, which is complete.
     pub(crate) fn completes_build(&self) -> bool {
         let is_building = self.position() == Some(ChangePosition::BUILDING);
-        !is_building && self.place.folder().is_some_and(|folder| folder.is_build_locked())
+        !is_building && self.location.folder().is_some_and(|folder| folder.is_build_locked())
     }
 
     /// The position after all changes, including uncommitted ones.
@@ -446,7 +446,7 @@ impl ProjectIndex {
 
     /// Another process may have the folder after a user has removed the cache.
     fn check_lock(&self) -> io::Result<()> {
-        match self.place.folder() {
+        match self.location.folder() {
             Some(folder) => folder.check_lock(),
             None => Ok(()),
         }
@@ -454,7 +454,7 @@ impl ProjectIndex {
 
     /// The folder of the committed index, and whether the index is complete. `None` in memory.
     pub(crate) fn folder(&self) -> Option<(Arc<IndexFolder>, bool)> {
-        self.place.folder().map(|folder| (Arc::clone(folder), self.lexical.is_complete()))
+        self.location.folder().map(|folder| (Arc::clone(folder), self.lexical.is_complete()))
     }
 
     /// The files that the index reads.
@@ -464,7 +464,7 @@ impl ProjectIndex {
 
     /// Reads the size of the files, which costs more than a small commit.
     pub(crate) fn update_size(&mut self) {
-        self.disk_bytes = self.place.disk_bytes();
+        self.disk_bytes = self.location.disk_bytes();
     }
 
     pub(crate) fn cost(&mut self) -> IndexCost {
@@ -474,7 +474,7 @@ impl ProjectIndex {
         IndexCost {
             disk_bytes,
             unembedded_texts,
-            ..self.place.cost(searcher.segment_readers().len())
+            ..self.location.cost(searcher.segment_readers().len())
         }
     }
 
@@ -498,27 +498,27 @@ impl ProjectIndex {
         if is_out_of_files(cause) {
             return Err(out_of_files());
         }
-        self.reopen(|place, format, max_memory| {
-            place.replace(format, max_memory, &cause);
+        self.reopen(|location, format, max_memory| {
+            location.replace(format, max_memory, &cause);
             Ok(())
         })
     }
 
-    /// Closes the index, changes its place and opens it again. After an error it is in memory.
+    /// Closes the index, changes its location and opens it again. After an error it is in memory.
     fn reopen(
         &mut self,
-        change: impl FnOnce(&mut IndexPlace, &str, usize) -> io::Result<()>,
+        change: impl FnOnce(&mut IndexLocation, &str, usize) -> io::Result<()>,
     ) -> Result<()> {
         let Self { format, byte_cache, analyzers, memory_bytes, .. } = self;
         let analyzer = &analyzers.document;
         // Closed first, so that no merge writes into the new folder.
-        let mut place = mem::replace(&mut self.place, IndexPlace::in_memory());
+        let mut location = mem::replace(&mut self.location, IndexLocation::in_memory());
         self.lexical =
-            open_index(&mut self.place, format, byte_cache, analyzer, 0).map_err(build_error)?;
-        change(&mut place, format, *memory_bytes).map_err(|error| build_error(error.into()))?;
-        self.lexical = open_index(&mut place, format, byte_cache, analyzer, *memory_bytes)
+            open_index(&mut self.location, format, byte_cache, analyzer, 0).map_err(build_error)?;
+        change(&mut location, format, *memory_bytes).map_err(|error| build_error(error.into()))?;
+        self.lexical = open_index(&mut location, format, byte_cache, analyzer, *memory_bytes)
             .map_err(build_error)?;
-        self.place = place;
+        self.location = location;
         self.semantic.refresh(self.lexical.searcher()).map_err(build_error)
     }
 

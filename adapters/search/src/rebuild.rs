@@ -9,11 +9,11 @@ use std::path::Path;
 
 use reqlore_domain::project_key::ProjectKey;
 
+use crate::cache_dir::cache_dir_name;
 use crate::checksummed_file;
 use crate::index_folder::{ASIDE_PREFIX, FOLDER_PREFIX, entries, remove_folder};
 use crate::lexical;
 use crate::private_files;
-use crate::project_cache::cache_dir_name;
 
 const COUNT_FILE: &str = "rebuilds";
 const COUNT_FORMAT: &str = "rebuilds 1";

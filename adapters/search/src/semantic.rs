@@ -363,12 +363,12 @@ impl SemanticIndex {
         items: &[DocAddress],
     ) -> tantivy::Result<SemanticHits> {
         let model = &mut self.models[model];
-        let (mut places, mut texts) = (Vec::new(), Vec::new());
+        let (mut found_chunks, mut texts) = (Vec::new(), Vec::new());
         for item in items {
             let stored = searcher.stored_item(*item)?;
             let chunks = chunk::split_item(&stored.title, &stored.text);
             for (position, chunk) in (0..).zip(chunks).take(MAX_RESCORED_CHUNKS) {
-                places.push((*item, position));
+                found_chunks.push((*item, position));
                 texts.push(chunk.text);
             }
         }
@@ -376,7 +376,7 @@ impl SemanticIndex {
         let mut similar: HashMap<DocAddress, SimilarChunk> = HashMap::new();
         match embed_texts(&*model.embedder, TextRole::Passage, &texts) {
             Ok(vectors) => {
-                for ((item, position), vector) in places.into_iter().zip(vectors) {
+                for ((item, position), vector) in found_chunks.into_iter().zip(vectors) {
                     let cosine = vector.iter().zip(query).map(|(a, b)| a * b).sum();
                     similar.entry(item).or_default().add(model.scale(cosine), position);
                 }

@@ -16,8 +16,10 @@ use reqlore_domain::ports::embedder::TextRole;
 use reqlore_domain::ports::search::IndexStatus;
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::SearchConfig;
-use crate::project_cache::{IndexCost, ProjectCache, SharedProject, lock};
+use crate::config::SearchConfig;
+use crate::index_cost::IndexCost;
+use crate::lock::lock;
+use crate::project_cache::{ProjectCache, SharedProject};
 use crate::semantic;
 
 /// A project's changes are saved after this time without another change ...

@@ -24,17 +24,18 @@ use reqlore_domain::ports::documents::{Refresh, StoreError, StoreResult};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state as local;
+use reqlore_local_state::LOCAL_STATE_DIR;
 use reqlore_local_state::as_file;
+use reqlore_local_state::error::{failed, not_written, refused};
 
-use crate::error::{failed, not_written, refused};
 use crate::layout::{DocumentArea, FileLocation, ProjectRoot, ProjectTree};
 use crate::list_files::CopyObstacles;
-use crate::local::LOCAL_STATE_DIR;
 use crate::lock::ProjectLock;
 use crate::read_file::{FileStamp, read_complete};
 use crate::sequence::HighWaterMarks;
 use crate::store_inner::StoreInner;
-use crate::{FsStore, journal, list_files, local};
+use crate::{FsStore, journal, list_files};
 
 /// Limits of one batch of documents.
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
@@ -99,6 +100,7 @@ impl StoreInner {
         sections.sort_unstable();
         ids.extend(sections);
         ids.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);
+        ids.extend(check_present(&tree, DocumentId::schema(), obstacles)?);
         for area in DocumentArea::ALL {
             let listed = list_files::list_documents(root, area, Some(obstacles), &mut |_, _| ())?;
             ids.extend(listed.documents.into_iter().map(|file| file.id));
@@ -118,8 +120,8 @@ fn check_present(
     obstacles: &mut CopyObstacles,
 ) -> StoreResult<Option<DocumentId>> {
     let location = match tree.locate(&id) {
-        Err(StoreError::Refused { place, reason }) => {
-            obstacles.push(format!("{place}: {reason}"));
+        Err(StoreError::Refused { subject, reason }) => {
+            obstacles.push(format!("{subject}: {reason}"));
             return Ok(None);
         }
         location => location?,
@@ -434,7 +436,7 @@ fn remove_marker(root: &ProjectRoot) -> StoreResult<()> {
 }
 
 impl StoreInner {
-    fn check_configured(&self, project: &ProjectKey, place: &str) -> StoreResult<()> {
+    fn check_configured(&self, project: &ProjectKey, subject: &str) -> StoreResult<()> {
         if self.folders.has_key(project) {
             return Ok(());
         }
@@ -442,7 +444,7 @@ impl StoreInner {
             "belongs to the project {project}, which has no folder; configure it as \
              [projects.{project}] in reqlore.toml, or copy into a database"
         );
-        Err(refused(place, &reason))
+        Err(refused(subject, &reason))
     }
 
     fn import_mark(&self, mark: &HighWaterMark) -> StoreResult<()> {
@@ -457,7 +459,7 @@ impl StoreInner {
     }
 
     fn import_document(&self, record: &DocumentRecord) -> StoreResult<()> {
-        let DocumentRecord { project, document, modified, path: place, .. } = record;
+        let DocumentRecord { project, document, modified, path, .. } = record;
         let id = &document.id;
         self.check_configured(project, &id.to_string())?;
         // An archive of a database may have names that no file can have.
@@ -468,7 +470,7 @@ impl StoreInner {
         let root = self.open_root(project)?;
         let mut tree = ProjectTree::new(&root, &self.layout);
         if id.kind == DocumentKind::Instructions {
-            tree.prefer_requirements(place.as_deref());
+            tree.prefer_requirements(path.as_deref());
         }
         tree.create_folder(id)?;
         let Some(location) = tree.locate(id)? else {

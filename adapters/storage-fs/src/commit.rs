@@ -15,9 +15,9 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::not_written;
 
 use crate::clone_numbers::CloneNumbers;
-use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::history::local_history;
 use crate::journal;
@@ -270,7 +270,7 @@ fn state_unknown(error: &StoreError) -> StoreError {
         "{error}. It is unknown whether the change was written: read the document before you try \
          again"
     );
-    StoreError::Unavailable { place: "the project's folder".to_owned(), reason, source: None }
+    StoreError::Unavailable { subject: "the project's folder".to_owned(), reason, source: None }
 }
 
 /// True if at least two documents change besides AGENTS.md, which is derived.

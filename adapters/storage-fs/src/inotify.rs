@@ -21,7 +21,6 @@ use rustix::io::Errno;
 
 use crate::layout::{DocumentArea, ProjectRoot};
 use crate::list_files::ListedFolder;
-use crate::metadata_index::watch_state::WatchEvents;
 use crate::unread_files;
 
 /// Magic numbers of local file systems: ext, XFS, Btrfs, F2FS, bcachefs, ZFS, JFS, tmpfs, ramfs,
@@ -155,7 +154,7 @@ impl SharedQueue {
             return false;
         }
         let meanings = self.folders.entry(watch).or_default();
-        // A folder that is mounted in two places of a tree has one watch, so one place gets no
+        // A folder that is mounted at two paths of a tree has one watch, so one path gets no
         // event.
         if let Some((_, other)) = meanings.iter().find(|(other, _)| *other == tree) {
             return *other == meaning;
@@ -423,4 +422,14 @@ fn id_of_folder_stat(stat: &Stat) -> Option<FileId> {
 
 fn is_local(folder: impl AsFd) -> bool {
     rustix::fs::fstatfs(folder).is_ok_and(|system| LOCAL_FILE_SYSTEMS.contains(&system.f_type))
+}
+
+/// inotify events since the queue was last drained.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum WatchEvents {
+    None,
+    /// These documents were created, changed or removed.
+    Changed(BTreeSet<DocumentId>),
+    /// Events may be missing, so the watcher must be replaced.
+    Invalidated,
 }

@@ -15,15 +15,16 @@ use bytes::Bytes;
 use cap_std::fs::Dir;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
+use reqlore_local_state as local;
 use reqlore_local_state::as_file;
+use reqlore_local_state::error::{failed, not_written, refused};
+use reqlore_local_state::{self, LOCAL_STATE_DIR};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{failed, not_written, refused};
 use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, sync_file};
 use crate::layout::{ProjectRoot, ProjectTree, RequirementsLayout};
-use crate::local::{self, LOCAL_STATE_DIR};
 use crate::lock::ProjectLock;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, apply_one, lock_requirements,
@@ -166,7 +167,7 @@ pub(crate) fn commit_left_open(error: &StoreError) -> StoreError {
         "a commit failed and could not be rolled back: {error}. The next call finishes the commit; \
          read the documents again before you continue"
     );
-    StoreError::Unavailable { place: DISPLAY_PATH.to_owned(), reason, source: None }
+    StoreError::Unavailable { subject: DISPLAY_PATH.to_owned(), reason, source: None }
 }
 
 /// Finishes the commit of a killed process, if there is one.
@@ -323,7 +324,7 @@ fn recovery_failed(error: StoreError) -> StoreError {
         "an interrupted commit could not be finished and blocks all writes: {error}. Correct that \
          and try again; or remove {DISPLAY_PATH}, which leaves all documents as they are now"
     );
-    StoreError::Unavailable { place: DISPLAY_PATH.to_owned(), reason, source: None }
+    StoreError::Unavailable { subject: DISPLAY_PATH.to_owned(), reason, source: None }
 }
 
 /// Rolls one document forward; false if it has neither the old nor the new version.

@@ -14,11 +14,14 @@ use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_local_state::{create_folder, open_folder};
 use rustix::io::Errno;
 
-use crate::error::{failed, not_written, refused};
+use reqlore_local_state::error::{failed, not_written, refused};
 
 /// The docsets' configuration: its folder, and its name there.
 pub(crate) const DOCSETS_FOLDER: &str = ".knowledge";
 pub(crate) const DOCSETS_FILE: &str = "config.yaml";
+/// The folder of Reqlore, and the record schema in it.
+pub(crate) const OWN_FOLDER: &str = ".reqlore";
+const SCHEMA_FILE: &str = "project.toml";
 
 /// Handle of a project's root folder; all paths are resolved beneath it.
 #[derive(Debug)]
@@ -92,9 +95,9 @@ impl<'a> ProjectTree<'a> {
 
     /// Uses the directory of an imported AGENTS.md, if it is a candidate. Without it the first
     /// candidate would be used.
-    pub(crate) fn prefer_requirements(&mut self, place: Option<&str>) {
-        let Some((path, _)) = place.and_then(|place| place.rsplit_once('/')) else { return };
-        if let Some(requirements) = self.layout.open_candidate(self.root, path) {
+    pub(crate) fn prefer_requirements(&mut self, path: Option<&str>) {
+        let Some((folder, _)) = path.and_then(|path| path.rsplit_once('/')) else { return };
+        if let Some(requirements) = self.layout.open_candidate(self.root, folder) {
             self.requirements = OnceCell::from(requirements);
         }
     }
@@ -103,7 +106,8 @@ impl<'a> ProjectTree<'a> {
     pub(crate) fn locate(&self, id: &DocumentId) -> StoreResult<Option<FileLocation>> {
         match id.kind {
             DocumentKind::Instructions | DocumentKind::Section => self.requirements()?.locate(id),
-            DocumentKind::Docsets => self.locate_docsets(),
+            DocumentKind::Docsets => self.locate_in(DOCSETS_FOLDER, DOCSETS_FILE),
+            DocumentKind::Schema => self.locate_in(OWN_FOLDER, SCHEMA_FILE),
             DocumentKind::Entity => self.locate_in_area(DocumentArea::Knowledge, id),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 self.locate_in_area(DocumentArea::Backlog, id)
@@ -111,14 +115,12 @@ impl<'a> ProjectTree<'a> {
         }
     }
 
-    fn locate_docsets(&self) -> StoreResult<Option<FileLocation>> {
-        let display_path = format!("{DOCSETS_FOLDER}/{DOCSETS_FILE}");
-        match self.root.dir.open_dir(DOCSETS_FOLDER) {
-            Ok(dir) => Ok(Some(FileLocation {
-                dir: Arc::new(dir),
-                name: DOCSETS_FILE.to_owned(),
-                display_path,
-            })),
+    fn locate_in(&self, folder: &str, file: &str) -> StoreResult<Option<FileLocation>> {
+        let display_path = format!("{folder}/{file}");
+        match self.root.dir.open_dir(folder) {
+            Ok(dir) => {
+                Ok(Some(FileLocation { dir: Arc::new(dir), name: file.to_owned(), display_path }))
+            }
             Err(error) if is_not_there(&error) => Ok(None),
             Err(error) => Err(failed(&display_path, "open its folder", error)),
         }
@@ -189,6 +191,7 @@ impl<'a> ProjectTree<'a> {
                 }
             }
             DocumentKind::Docsets => create_path(self.root, DOCSETS_FOLDER).map(drop),
+            DocumentKind::Schema => create_path(self.root, OWN_FOLDER).map(drop),
             DocumentKind::Entity => self.create_in_area(DocumentArea::Knowledge, id),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 self.create_in_area(DocumentArea::Backlog, id)
@@ -481,7 +484,10 @@ impl DocumentArea {
     /// Returns the area of a kind; `None` for kinds whose few files are inspected one by one.
     pub(crate) fn of_kind(kind: DocumentKind) -> Option<Self> {
         match kind {
-            DocumentKind::Instructions | DocumentKind::Section | DocumentKind::Docsets => None,
+            DocumentKind::Instructions
+            | DocumentKind::Section
+            | DocumentKind::Docsets
+            | DocumentKind::Schema => None,
             DocumentKind::Entity => Some(Self::Knowledge),
             DocumentKind::Item(_) | DocumentKind::Deleted => Some(Self::Backlog),
         }

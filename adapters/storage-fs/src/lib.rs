@@ -49,30 +49,27 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentFilter, DocumentRepository, MetadataPage,
     Refresh, StoreError, StoreResult,
 };
-use reqlore_domain::ports::entity_list::{
-    DuplicateIds, EntityCounts, SimilarEntities, UntaggedList,
-};
-use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage, ItemQuery};
+use reqlore_domain::ports::record_list::{RecordPage, RecordQuery};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::GitEnvironment;
-use reqlore_local_state::{self as local, error};
+use reqlore_local_state::{self as local};
 use rustix::fs::Access;
 use tokio::sync::Semaphore;
+
+pub use projects::{ConfiguredProjects, FsProjects};
+pub use root_search::{FoundRoot, RootSearch};
+pub use system_folders::is_system_folder;
 
 use inotify::WatchQueue;
 use layout::{ProjectRoot, ProjectTree, RequirementsLayout};
 use lock::LockQueue;
 use metadata_index::MetadataIndex;
-use metadata_index::by_kind::KindIndex;
 use metadata_index::load::MetadataCache;
 use open_indexes::OpenIndexes;
 use projects::ProjectFolders;
-pub use projects::{ConfiguredProjects, FsProjects};
-pub use root_search::{FoundRoot, RootSearch};
 use sparse_checkout::SparseCheckouts;
 use stale_temp_files::StaleTempFiles;
 use store_inner::{StoreInner, linkable_kinds_only};
-pub use system_folders::is_system_folder;
 use team::TeamHandle;
 
 /// Settings of the file storage.
@@ -184,19 +181,6 @@ impl FsStore {
         .await
     }
 
-    /// Queries the index of one kind.
-    async fn query_kind<T: Send + 'static>(
-        &self,
-        project: &ProjectKey,
-        kind: DocumentKind,
-        query: impl Fn(&mut KindIndex) -> T + Send + 'static,
-    ) -> StoreResult<T> {
-        self.query_index(project, vec![kind], Refresh::Incremental, move |index| {
-            query(index.of_kind(kind))
-        })
-        .await
-    }
-
     /// Runs file work on a thread that may block. A panic becomes an internal error.
     async fn run_blocking<T: Send + 'static>(
         &self,
@@ -261,64 +245,12 @@ impl DocumentRepository for FsStore {
         .await
     }
 
-    async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
-        let query = query.clone();
-        self.query_kind(project, DocumentKind::Item(query.kind), move |index| {
-            ItemPage::select(index.all(), &query)
+    async fn list(&self, project: &ProjectKey, query: &RecordQuery) -> StoreResult<RecordPage> {
+        let (kind, query) = (query.kind, query.clone());
+        self.query_index(project, vec![kind], Refresh::Incremental, move |index| {
+            index.of_kind(kind).list(&query)
         })
         .await
-    }
-
-    async fn diagnostics(
-        &self,
-        project: &ProjectKey,
-        kind: DocumentKind,
-        limit: usize,
-    ) -> StoreResult<DiagnosticList> {
-        self.query_kind(project, kind, move |index| {
-            DiagnosticList::select(index.all(), limit, index.unread.clone())
-        })
-        .await
-    }
-
-    async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
-        self.query_kind(project, DocumentKind::Entity, KindIndex::entity_kinds).await
-    }
-
-    async fn tag_counts(
-        &self,
-        project: &ProjectKey,
-        kind: Option<String>,
-    ) -> StoreResult<EntityCounts> {
-        let query = move |index: &mut KindIndex| index.tag_counts(kind.as_deref());
-        self.query_kind(project, DocumentKind::Entity, query).await
-    }
-
-    async fn untagged(
-        &self,
-        project: &ProjectKey,
-        kind: Option<String>,
-        limit: usize,
-    ) -> StoreResult<UntaggedList> {
-        let query = move |index: &mut KindIndex| index.untagged(kind.as_deref(), limit);
-        self.query_kind(project, DocumentKind::Entity, query).await
-    }
-
-    async fn similar_entities(
-        &self,
-        project: &ProjectKey,
-        text: &str,
-    ) -> StoreResult<SimilarEntities> {
-        let text = text.to_owned();
-        self.query_kind(project, DocumentKind::Entity, move |index| {
-            SimilarEntities::select(index.all(), &text)
-        })
-        .await
-    }
-
-    async fn duplicate_ids(&self, project: &ProjectKey, limit: usize) -> StoreResult<DuplicateIds> {
-        let query = move |index: &mut KindIndex| index.duplicate_ids(limit);
-        self.query_kind(project, DocumentKind::Entity, query).await
     }
 
     async fn lookup(

@@ -6,13 +6,14 @@ use std::rc::Rc;
 
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::document::{DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, backlog_folder_of};
-use reqlore_domain::ports::documents::{StoreError, StoreResult, UnreadFile};
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::record_list::UnreadFile;
+use reqlore_local_state::error::failed;
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{Access, AtFlags, DirEntry, FileType, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use crate::error::failed;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{
     DocumentArea, MAX_AREA_DEPTH, ProjectRoot, RequirementsDir, is_not_there, section_id,
@@ -39,7 +40,7 @@ pub(crate) struct ListedFolder<'a> {
     pub(crate) is_top: bool,
 }
 
-/// Files and folders that may be documents but can't be copied: place, problem and remedy.
+/// Files and folders that may be documents but can't be copied: path, problem and remedy.
 pub(crate) type CopyObstacles = Vec<String>;
 
 /// Lists each `*.md` in the folders of an area's kinds, sorted. Skips hidden files and folders, and
@@ -175,7 +176,7 @@ impl AreaWalk<'_> {
             // Protects against a wrong root, such as a folder of many repositories.
             if self.listed.len() + self.files.len() > MAX_DOCUMENTS {
                 return Err(StoreError::Refused {
-                    place: self.area.top_folder().to_owned(),
+                    subject: self.area.top_folder().to_owned(),
                     reason: format!("more than {MAX_DOCUMENTS} documents; split the repository"),
                 });
             }

@@ -14,10 +14,10 @@ use cap_std::fs::Dir;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::try_lock;
+use reqlore_local_state::error::failed;
 use reqlore_local_state::{as_file, lock_folder, lock_timeout};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::error::failed;
 use crate::layout::{ProjectRoot, same_folder};
 use crate::project_cache::ProjectCache;
 

@@ -10,11 +10,11 @@ use cap_std::fs::Dir;
 use reqlore_domain::document;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::{failed, refused};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{failed, refused};
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::FileLocation;
 use crate::system;
@@ -171,9 +171,9 @@ fn not_read(display_path: &str, error: io::Error) -> StoreError {
     failed(display_path, "read it", error)
 }
 
-fn too_large(place: &str) -> StoreError {
+fn too_large(subject: &str) -> StoreError {
     StoreError::Unreadable {
-        place: place.to_owned(),
+        subject: subject.to_owned(),
         reason: format!("larger than {} MiB; split it into smaller files", MAX_BYTES >> 20),
     }
 }

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use reqlore_git_runner::{WorkTree, repository_around};
 
-use crate::layout::{DOCSETS_FOLDER, KNOWLEDGE_FOLDER, RequirementsLayout};
+use crate::layout::{DOCSETS_FOLDER, KNOWLEDGE_FOLDER, OWN_FOLDER, RequirementsLayout};
 
 /// The folder of everything that Reqlore writes except entities, docsets and sections.
-const OWN_FOLDER: &str = ".reqlore";
 /// With a requirements directory, the files and folders of a project.
 const ENTRIES: [&str; 4] = [OWN_FOLDER, "reqlore.toml", KNOWLEDGE_FOLDER, DOCSETS_FOLDER];
 /// A Git folder or a bare repository contains all of these.

@@ -17,12 +17,13 @@ use reqlore_domain::backlog::reference::MAX_NUMBER;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
+use reqlore_local_state as local;
+use reqlore_local_state::error::failed;
+use reqlore_local_state::{self, LOCAL_STATE_DIR};
 use rustix::fs::{Mode, OFlags};
 
 use crate::clone_numbers::CloneNumbers;
-use crate::error::failed;
 use crate::layout::ProjectRoot;
-use crate::local::{self, LOCAL_STATE_DIR};
 use crate::read_file::read_file;
 
 const FILE_NAME: &str = "marks";

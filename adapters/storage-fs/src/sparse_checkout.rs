@@ -13,9 +13,9 @@ use reqlore_domain::document::{BACKLOG_FOLDER, DocumentKind};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::{GitOutput, GitRunner, WorkTree};
+use reqlore_local_state::error::refused;
 
-use crate::error::refused;
-use crate::layout::{DOCSETS_FOLDER, DocumentArea};
+use crate::layout::{DOCSETS_FOLDER, DocumentArea, OWN_FOLDER};
 use crate::read_file::{ClockTime, FileStamp};
 use crate::store_inner::StoreInner;
 
@@ -87,6 +87,7 @@ impl StoreInner {
         match (DocumentArea::of_kind(kind), kind) {
             (Some(area), _) => vec![area.top_folder().to_owned()],
             (None, DocumentKind::Docsets) => vec![DOCSETS_FOLDER.to_owned()],
+            (None, DocumentKind::Schema) => vec![OWN_FOLDER.to_owned()],
             (None, _) => self.layout.candidates.clone(),
         }
     }

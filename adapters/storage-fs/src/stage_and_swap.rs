@@ -19,14 +19,15 @@ use cap_std::fs::{Dir, MetadataExt as _};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_durable_fs::keep_mode_and_owner;
+use reqlore_local_state as local;
 use reqlore_local_state::as_file;
+use reqlore_local_state::error::{failed, not_written, refused};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use crate::error::{failed, not_written, refused};
 use crate::failpoint::{FailPoint, hit_failpoint, seen_inode, supports_renameat2, sync_file};
 use crate::layout::{FileLocation, ProjectRoot, ProjectTree, same_folder};
-use crate::{local, lock, read_file};
+use crate::{lock, read_file};
 
 /// The documents that a commit is based on; `None` for one that did not exist.
 pub(crate) type LoadedDocuments = HashMap<DocumentId, Option<LoadedDocument>>;
@@ -135,7 +136,7 @@ pub(crate) fn stage_all<'a>(
 static CAN_STAGE_APART: AtomicBool = AtomicBool::new(true);
 
 /// The folder of the temporary file: `.reqlore/local`, so that no `git add` takes it, or the folder
-/// of the target. That is also the place if a new file takes its access rights from its folder.
+/// of the target. It is also staged there if a new file takes its access rights from its folder.
 fn staging_folder(root: &ProjectRoot, location: &FileLocation) -> Arc<Dir> {
     let local = if root.is_in_git_repository() {
         local::open_or_create(&root.dir).ok()
@@ -171,8 +172,8 @@ fn sync_folders(
         }
         done.push(dir);
         let synced = as_file(dir).and_then(|folder| sync_file(FailPoint::FolderSynced, &folder));
-        let place = &replacement.location.display_path;
-        synced.map_err(|error| describe(place, "sync its folder", error))?;
+        let path = &replacement.location.display_path;
+        synced.map_err(|error| describe(path, "sync its folder", error))?;
     }
     Ok(())
 }
@@ -329,9 +330,9 @@ impl<'a> FileReplacement<'a> {
             _ if self.is_in_place() => io::Error::other("the new content is still there"),
             _ => return Ok(()),
         };
-        let place = &self.location.display_path;
-        tracing::error!(place, %error, "the old file could not be put back");
-        Err(failed(place, "put the old file back", error))
+        let path = &self.location.display_path;
+        tracing::error!(path, %error, "the old file could not be put back");
+        Err(failed(path, "put the old file back", error))
     }
 
     fn try_put_back(&self) -> io::Result<()> {
@@ -396,13 +397,13 @@ impl<'a> FileReplacement<'a> {
             rustix::fs::unlinkat(temp_dir, self.temp.as_str(), AtFlags::empty())
         } else {
             let kept = self.temp.replace(TEMP_SUFFIX, ".kept");
-            let place = &self.location.display_path;
-            tracing::error!(place, kept, "the save of another program is kept under another name");
+            let path = &self.location.display_path;
+            tracing::error!(path, kept, "the save of another program is kept under another name");
             rustix::fs::renameat(temp_dir, self.temp.as_str(), dir, kept.as_str())
         };
         if let Err(error) = removed {
-            let place = &self.location.display_path;
-            tracing::warn!(place, %error, "a temporary file could not be removed");
+            let path = &self.location.display_path;
+            tracing::warn!(path, %error, "a temporary file could not be removed");
         }
         // From here on a failure does not change the commit.
         let _ = hit_failpoint(FailPoint::OldRemoved);

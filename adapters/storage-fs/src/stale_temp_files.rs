@@ -14,11 +14,13 @@ use cap_std::fs::Dir;
 use lru::LruCache;
 use reqlore_domain::ports::documents::DocumentChange;
 use reqlore_durable_fs::try_lock;
+use reqlore_local_state as local;
 use reqlore_local_state::{as_file, open_folder};
 use rustix::fs::{AtFlags, FileType, Stat};
 
-use crate::layout::{DOCSETS_FOLDER, DocumentArea, MAX_AREA_DEPTH, ProjectTree, same_folder};
-use crate::local;
+use crate::layout::{
+    DOCSETS_FOLDER, DocumentArea, MAX_AREA_DEPTH, OWN_FOLDER, ProjectTree, same_folder,
+};
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::is_temp;
 
@@ -67,8 +69,10 @@ impl StaleTempFiles {
                 self.search(&top, SEARCH_DEPTH, &mut budget);
             }
         }
-        if let Some(folder) = open_below(tree, DOCSETS_FOLDER) {
-            self.search(&folder, 0, &mut budget);
+        for folder in [DOCSETS_FOLDER, OWN_FOLDER] {
+            if let Some(folder) = open_below(tree, folder) {
+                self.search(&folder, 0, &mut budget);
+            }
         }
         if let Ok(requirements) = tree.requirements()
             && let Some(dir) = requirements.dir()

@@ -270,7 +270,10 @@ fn read_content(tree: &ProjectTree<'_>, id: &DocumentId) -> StoreResult<Option<F
 /// inspected.
 pub(crate) fn linkable_kinds_only(query: &BacklinkQuery) -> BacklinkQuery {
     let mut kinds = query.kinds.clone();
-    kinds.retain(|kind| !matches!(kind, DocumentKind::Instructions | DocumentKind::Docsets));
+    kinds.retain(|kind| {
+        use DocumentKind::{Docsets, Instructions, Schema};
+        !matches!(kind, Instructions | Docsets | Schema)
+    });
     BacklinkQuery { kinds, targets: query.targets.clone() }
 }
 

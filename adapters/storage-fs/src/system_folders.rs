@@ -1,12 +1,12 @@
 //! Rejects folders of the operating system as projects, because writes there change the machine.
 //!
-//! Containers mount projects at places like `/work`, `/srv/x`, `/opt/x` or `/var/www/x`, and a
+//! Containers mount projects at `/work`, `/srv/x`, `/opt/x` or `/var/www/x`, and a
 //! server keeps its data in `/var/lib/x`, so only folders that certainly belong to the system are
 //! listed.
 
 use std::path::Path;
 
-/// These and everything below them, except [`PROJECT_PLACES`].
+/// These and everything below them, except [`PROJECT_PARENTS`].
 const SYSTEM_TREES: [&str; 29] = [
     "/bin",
     "/boot",
@@ -55,7 +55,7 @@ const SYSTEM_PARENTS: [&str; 11] = [
     "/var/folders",
 ];
 /// Folders in [`SYSTEM_TREES`] below which there are projects.
-const PROJECT_PLACES: [&str; 4] = ["/run/media", "/run/user", "/usr/local/src", "/usr/src"];
+const PROJECT_PARENTS: [&str; 4] = ["/run/media", "/run/user", "/usr/local/src", "/usr/src"];
 
 /// True if a folder belongs to the operating system. The path must be canonical.
 pub fn is_system_folder(folder: &Path) -> bool {
@@ -69,7 +69,7 @@ pub fn is_system_folder(folder: &Path) -> bool {
     }
     // Only below such a folder, not the folder itself.
     if let Some(parent) = folder.parent()
-        && PROJECT_PLACES.iter().any(|place| parent.starts_with(place))
+        && PROJECT_PARENTS.iter().any(|folder| parent.starts_with(folder))
     {
         return false;
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn system_folders_are_told_from_project_places() {
+    fn system_folders_are_no_project_folders() {
         let system = "/ /bin /boot/grub /dev/shm /etc /etc/ssh /home /lib /lib64/x /private/etc \
                       /private/var /proc/1 /root /run /run/user /run/lock/x /sbin /sys /usr \
                       /usr/bin /usr/local /usr/local/bin /usr/src /var /var/cache /var/lib \

@@ -187,13 +187,13 @@ async fn delete(store: &FsStore, id: &DocumentId) -> StoreResult<()> {
 }
 
 #[track_caller]
-fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, place: &str, reason: &str) {
+fn check_refused<T: std::fmt::Debug>(outcome: StoreResult<T>, subject: &str, reason: &str) {
     match outcome {
-        Err(StoreError::Refused { place: actual_place, reason: actual }) => {
-            assert!(actual_place.contains(place), "{actual_place}: {actual}");
-            assert!(actual.contains(reason), "{actual_place}: {actual}");
+        Err(StoreError::Refused { subject: actual_subject, reason: actual }) => {
+            assert!(actual_subject.contains(subject), "{actual_subject}: {actual}");
+            assert!(actual.contains(reason), "{actual_subject}: {actual}");
         }
-        other => panic!("{place}: {other:?}"),
+        other => panic!("{subject}: {other:?}"),
     }
 }
 

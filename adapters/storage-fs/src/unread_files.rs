@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentKind, backlog_folder_of};
-use reqlore_domain::ports::documents::UnreadFile;
+use reqlore_domain::ports::record_list::UnreadFile;
 use reqlore_local_state::open_folder;
 use rustix::fs::FileType;
 

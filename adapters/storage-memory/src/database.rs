@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use reqlore_domain::audit_log::ChainHead;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::StoreResult;
 use reqlore_row_store::database::{
     BegunTransaction, CommitOutcome, Database, RowSource, SessionError, WriteSession,
 };
@@ -13,11 +13,10 @@ use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow};
 use reqlore_row_store::tables::{PENDING, STORE, TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
 
+use crate::query::{Rows, bug};
 use crate::query::{check_query, check_value, select};
 use crate::seeded_random::SeededRandom;
 
-/// The rows of a table by their key.
-pub type Rows = BTreeMap<RowKey, TableRow>;
 /// The committed rows by table. Clones share them.
 pub type CommittedRows = Arc<BTreeMap<&'static str, Arc<Rows>>>;
 /// The rows of a transaction by table and key, `None` for a deleted one.
@@ -282,9 +281,4 @@ impl Drop for MemorySession {
     fn drop(&mut self) {
         self.roll_back();
     }
-}
-
-/// An error that no caller of the seam may cause.
-pub fn bug(message: impl Into<String>) -> StoreError {
-    StoreError::Internal(message.into())
 }

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use reqlore_domain::ports::documents::StoreError;
 use reqlore_domain::ports::documents::StoreResult;
-
 use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, Table};
 
-use crate::database::{Rows, bug};
 use crate::seeded_random::SeededRandom;
 
 /// Rejects a value that does not fit its column.
@@ -97,4 +96,12 @@ fn key_prefixes(query: &RowQuery) -> BTreeSet<RowKey> {
     let pairs = query.columns.iter().zip(key);
     let width = pairs.take_while(|(name, column)| **name == column.name).count();
     query.tuples.iter().map(|tuple| tuple.prefix(width)).collect()
+}
+
+/// The rows of a table by their key.
+pub(crate) type Rows = BTreeMap<RowKey, TableRow>;
+
+/// An error that no caller of the seam may cause.
+pub(crate) fn bug(message: impl Into<String>) -> StoreError {
+    StoreError::Internal(message.into())
 }

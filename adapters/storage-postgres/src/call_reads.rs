@@ -12,13 +12,13 @@ use reqlore_domain::ports::documents::{ReadCall, StoreResult};
 use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
 use reqlore_row_store::row::{RowKey, RowQuery, TableRow};
 use reqlore_row_store::tables::{
-    BODIES, CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, LINKS, PROJECTS, Table,
+    BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS, ITEM_FIELDS, LINKS, PROJECTS, Table,
 };
 use tokio::task_local;
 
 /// Tables with rows that change only with the row of their project.
 static CACHED_TABLES: [&Table; 7] =
-    [&DOCUMENTS, &BODIES, &LINKS, &FIELD_VALUES, &CHILDREN, &ITEM_COUNTS, &COUNTS];
+    [&DOCUMENTS, &BODIES, &LINKS, &FIELD_VALUES, &ITEM_FIELDS, &ITEM_COUNTS, &COUNTS];
 /// Maximum size of the cache. When it is full, it starts again.
 const CACHE_BYTES: usize = 32 << 20;
 /// Larger results are not kept: they belong to an export or a new search index.

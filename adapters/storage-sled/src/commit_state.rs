@@ -1,5 +1,6 @@
 //! The state that each commit writes: identity, number of commits, totals and issued numbers.
 
+use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId, IssuedNumbers};
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +8,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) const STATE_KEY: &[u8] = b"state";
 
 /// Postcard stores fields by position: their order must not change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommitState {
     pub(crate) database_id: [u8; 16],
     pub(crate) commits: u64,
     pub(crate) totals: Totals,
-    /// The highest numbers of items in any project, in the order of `ItemKind::ALL`.
     pub(crate) numbers: IssuedNumbers,
 }
 
@@ -21,9 +21,10 @@ impl CommitState {
         CommitCounter { database_id: DatabaseId(self.database_id), commits: self.commits }
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let content = postcard::to_allocvec(self).unwrap_or_default();
-        [&crc32fast::hash(&content).to_be_bytes(), &content[..]].concat()
+    pub(crate) fn encode(&self) -> StoreResult<Vec<u8>> {
+        let content = postcard::to_allocvec(self);
+        let content = content.map_err(|error| StoreError::Internal(error.to_string()))?;
+        Ok([&crc32fast::hash(&content).to_be_bytes(), &content[..]].concat())
     }
 
     /// Returns `None` if the value is damaged.

@@ -13,7 +13,7 @@ use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_ordered_rows::{Change, Changes, OrderedTree, find_damaged_rows, select};
 use reqlore_row_store::StoreRow;
 use reqlore_row_store::damage::KnownDamage;
-use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
+use reqlore_row_store::database::{Database, DatabaseHealth, ReadLimit, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::STORE;
 use sled::{Batch, IVec, Tree};
@@ -25,9 +25,6 @@ use crate::files::DatabaseFile;
 use crate::open::{INCOMPLETE, read_totals};
 use crate::session::SledSession;
 
-/// Maximum number of rows that are read on the caller's thread. For short reads that is faster than
-/// a switch to another thread.
-const INLINE_ROWS: usize = 200;
 /// Maximum number of damages that a search returns.
 const MAX_DAMAGES: usize = 100;
 
@@ -71,7 +68,7 @@ pub(crate) struct OpenDatabase {
     /// The value of [`STATE_KEY`].
     pub(crate) state: Mutex<CommitState>,
     /// Readers share it. A commit holds it exclusively until it is durable.
-    pub(crate) gate: Arc<RwLock<()>>,
+    pub(crate) commit_lock: Arc<RwLock<()>>,
     /// Copies share it, possibly for minutes. A transaction holds it exclusively.
     pub(crate) copy_lock: Arc<RwLock<()>>,
     /// How long a transaction waits for the end of a copy.
@@ -93,7 +90,7 @@ impl OpenDatabase {
 
     pub(crate) fn store_row(&self) -> StoreResult<StoreRow> {
         let query = RowQuery::keys(&STORE, vec![StoreRow::key()]);
-        let rows = catch_sled_panic(|| select(self.tree(), &[query], usize::MAX))?;
+        let rows = catch_sled_panic(|| select(self.tree(), &[query], ReadLimit::NONE))?;
         StoreRow::decode(&rows.unwrap_or_default().concat())
     }
 
@@ -107,8 +104,13 @@ impl OpenDatabase {
         if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
     }
 
-    /// Applies and syncs a transaction, while readers wait.
-    pub(crate) fn commit(&self, changes: Changes<IVec>, mut state: CommitState) -> StoreResult<()> {
+    /// Applies a transaction and syncs it if needed, while readers wait.
+    pub(crate) fn commit(
+        &self,
+        changes: Changes<IVec>,
+        mut state: CommitState,
+        needs_sync: bool,
+    ) -> StoreResult<()> {
         let mut batch = Batch::default();
         for (key, Change { before, after }) in changes {
             if before == after {
@@ -127,14 +129,17 @@ impl OpenDatabase {
         }
         state.commits += 1;
         // In the same batch, so that the state shows which commits a file contains.
-        batch.insert(STATE_KEY, state.encode());
+        batch.insert(STATE_KEY, state.encode()?);
         self.check_writable()?;
         let is_new_id = state.database_id != lock(&self.state).database_id;
-        self.make_durable(batch).map_err(|error| self.disable_writes(error))?;
-        *lock(&self.state) = state;
+        self.apply(batch, needs_sync).map_err(|error| self.disable_writes(error))?;
+        lock(&self.state).clone_from(&state);
+        if !needs_sync {
+            return Ok(());
+        }
         // After the sync, so that the counter is never ahead of the durable data.
         let counter = &self.file.counter;
-        let mut written = counter.write_with_numbers(state.counter(), state.numbers);
+        let mut written = counter.write_with_numbers(state.counter(), &state.numbers);
         if is_new_id {
             // After a crash before this line the counter has the old ID.
             written = written.and_then(|()| counter.sync());
@@ -143,14 +148,16 @@ impl OpenDatabase {
     }
 
     /// After an error it is unknown whether the batch is durable.
-    fn make_durable(&self, batch: Batch) -> StoreResult<()> {
+    fn apply(&self, batch: Batch, needs_sync: bool) -> StoreResult<()> {
         catch_sled_panic(|| {
             let tree = &self.tree().0;
             tree.apply_batch(batch).map_err(from_sled)?;
             // sled's flush only starts to write the pages.
             tree.flush().map_err(from_sled)
         })?;
-        self.file.sync().map_err(sync_failed)?;
+        if needs_sync {
+            self.file.sync().map_err(sync_failed)?;
+        }
         // A sync of a file that lost its name is worthless.
         if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
     }
@@ -172,7 +179,7 @@ impl OpenDatabase {
             damages.extend((!is_complete).then(|| INCOMPLETE.to_owned()));
         }
         if let Some(first) = damages.first() {
-            self.damage.report(first);
+            self.damage.report(first, first == INCOMPLETE);
         }
         Ok(damages)
     }
@@ -262,9 +269,9 @@ async fn run_blocking<T: Send + 'static>(
 #[async_trait]
 impl RowSource for SledDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
-        // The gate opens when the current commit is durable.
-        let guard = Arc::clone(&self.open.gate).read_owned().await;
-        let inline = catch_sled_panic(|| select(self.open.tree(), &queries, INLINE_ROWS))?;
+        // Waits until the current commit is durable.
+        let guard = Arc::clone(&self.open.commit_lock).read_owned().await;
+        let inline = catch_sled_panic(|| select(self.open.tree(), &queries, ReadLimit::INLINE))?;
         match inline {
             Some(rows) => Ok(rows),
             None => read_all(&self.open, guard, queries).await,
@@ -277,7 +284,7 @@ async fn read_all(
     guard: OwnedRwLockReadGuard<()>,
     queries: Vec<RowQuery>,
 ) -> StoreResult<QueriedRows> {
-    let read = move |database: &OpenDatabase| select(database.tree(), &queries, usize::MAX);
+    let read = move |database: &OpenDatabase| select(database.tree(), &queries, ReadLimit::NONE);
     Ok(run_blocking(database, guard, read).await?.unwrap_or_default())
 }
 
@@ -313,7 +320,7 @@ struct SledSnapshot {
 impl RowSource for SledSnapshot {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
         // Held by the thread that reads, even if the caller stops waiting and drops this.
-        let guard = Arc::clone(&self.open.gate).read_owned().await;
+        let guard = Arc::clone(&self.open.commit_lock).read_owned().await;
         read_all(&self.open, guard, queries).await
     }
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_row_store::error::{DATABASE_LABEL, damaged, damaged_object};
+use reqlore_row_store::error::{DATABASE_LABEL, damaged_object, damaged_structure};
 
 /// The next step after damage.
 pub(crate) const RESTORE_HINT: &str =
@@ -19,7 +19,7 @@ pub(crate) const PUT_BACK_HINT: &str =
 pub(crate) fn catch_sled_panic<T>(work: impl FnOnce() -> StoreResult<T>) -> StoreResult<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result,
-        Err(_) => Err(damaged("sled panicked")),
+        Err(_) => Err(damaged_structure("sled panicked")),
     }
 }
 
@@ -28,19 +28,21 @@ pub(crate) fn from_sled(error: sled::Error) -> StoreError {
         sled::Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
             let reason = "no space is left on the disk; free some and start the server again";
             StoreError::Unavailable {
-                place: DATABASE_LABEL.to_owned(),
+                subject: DATABASE_LABEL.to_owned(),
                 reason: reason.to_owned(),
                 source: Some(error),
             }
         }
         sled::Error::Io(error) => database_unavailable("the disk failed", Some(error)),
-        other => damaged(&other.to_string()),
+        // Its text has an offset in sled's notation.
+        sled::Error::Corruption { .. } => damaged_structure("a part of its log"),
+        other => damaged_structure(&other.to_string()),
     }
 }
 
 pub(crate) fn damaged_folder(folder: &Path, object: &str) -> StoreError {
     let reason = format!("is damaged ({object}); {RESTORE_HINT}");
-    StoreError::Unreadable { place: folder.display().to_string(), reason }
+    StoreError::Unreadable { subject: folder.display().to_string(), reason }
 }
 
 pub(crate) fn database_unavailable(problem: &str, source: Option<io::Error>) -> StoreError {
@@ -48,12 +50,12 @@ pub(crate) fn database_unavailable(problem: &str, source: Option<io::Error>) -> 
         Some(error) => format!("{problem}: {error}"),
         None => problem.to_owned(),
     };
-    StoreError::Unavailable { place: DATABASE_LABEL.to_owned(), reason, source }
+    StoreError::Unavailable { subject: DATABASE_LABEL.to_owned(), reason, source }
 }
 
 /// Error for a folder that is not opened. It names the path, because only the operator sees it.
 pub(crate) fn folder_refused(folder: &Path, reason: &str) -> StoreError {
-    StoreError::Refused { place: folder.display().to_string(), reason: reason.to_owned() }
+    StoreError::Refused { subject: folder.display().to_string(), reason: reason.to_owned() }
 }
 
 /// Error of the operating system while the folder was opened. `action` completes "could not …".
@@ -68,7 +70,7 @@ pub(crate) fn folder_error(folder: &Path, action: &str, error: io::Error) -> Sto
         _ => "fix that and start again",
     };
     let reason = format!("could not {action}: {error}; {next}");
-    StoreError::Unavailable { place: folder.display().to_string(), reason, source: Some(error) }
+    StoreError::Unavailable { subject: folder.display().to_string(), reason, source: Some(error) }
 }
 
 /// Names the folder in an error, because the operator sees it and no client does.
@@ -76,13 +78,13 @@ pub(crate) fn name_folder(folder: &Path, error: StoreError) -> StoreError {
     if let Some(object) = damaged_object(&error) {
         return damaged_folder(folder, object);
     }
-    let place = folder.display().to_string();
+    let subject = folder.display().to_string();
     match error {
         StoreError::Unavailable { reason, source, .. } => {
-            StoreError::Unavailable { place, reason, source }
+            StoreError::Unavailable { subject, reason, source }
         }
-        StoreError::Unreadable { reason, .. } => StoreError::Unreadable { place, reason },
-        StoreError::Refused { reason, .. } => StoreError::Refused { place, reason },
+        StoreError::Unreadable { reason, .. } => StoreError::Unreadable { subject, reason },
+        StoreError::Refused { reason, .. } => StoreError::Refused { subject, reason },
         other => other,
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn inspect_folder(folder: &Path) -> StoreResult<DatabaseState> {
 }
 
 /// State of the files before sled opens them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct FolderState {
     /// The content of the file `acknowledged`, `None` if the creation was not finished.
     pub(crate) counter: Option<(CommitCounter, IssuedNumbers)>,

@@ -15,7 +15,6 @@ mod session;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::documents::StoreResult;
@@ -23,12 +22,11 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_row_store::RowStore;
 
 pub use crate::database::has_failed_close;
-use crate::database::{OpenDatabase, SledDatabase};
-use crate::error::{catch_sled_panic, name_folder};
 pub use crate::files::DatabaseState;
 
-/// How long a commit waits for the end of a copy.
-const COPY_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::database::{OpenDatabase, SledDatabase};
+use crate::error::{catch_sled_panic, name_folder};
+use open::COPY_TIMEOUT;
 
 /// Location of a database.
 #[derive(Debug, Clone)]

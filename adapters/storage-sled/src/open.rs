@@ -27,11 +27,10 @@ use sled::{IVec, Tree};
 use crate::commit_state::{CommitState, STATE_KEY, Totals};
 use crate::database::{OpenDatabase, SledTree, lock};
 use crate::error::{
-    RESTORE_HINT, catch_sled_panic, damaged_folder, database_unavailable, folder_error,
-    folder_refused, from_sled, name_folder,
+    PUT_BACK_HINT, RESTORE_HINT, catch_sled_panic, damaged_folder, database_unavailable,
+    folder_error, folder_refused, from_sled, name_folder,
 };
 use crate::files::{self, DB, DatabaseFile, FolderState, SyncFn};
-use crate::loss::{CommitLoss, find_loss};
 
 /// Size of sled's page cache. The operating system caches the file too, so a larger cache would
 /// only use memory.
@@ -45,9 +44,10 @@ const DEFAULT_TREE: &[u8] = b"__sled__default";
 /// The tree of everything. Every version has one of this name, with its [`FORMAT`].
 const TREE_NAME: &str = "meta";
 /// The keys and values of the tree (hundreds) and the metadata in them.
-pub(crate) const FORMAT: u32 = 500 + DocumentMeta::FORMAT;
+pub(crate) const FORMAT: u32 = 600 + DocumentMeta::FORMAT;
 /// Key of the [`FORMAT`]: digits without a checksum, in every version.
 pub(crate) const FORMAT_KEY: &[u8] = b"schema";
+const COUNTER_FILE: &str = "file acknowledged";
 /// The damage that only the totals show.
 pub(crate) const INCOMPLETE: &str = "rows are missing or changed";
 const ALREADY_OPEN: &str =
@@ -64,7 +64,10 @@ pub(crate) fn open_database(
     let OpenedDatabase { database, is_new, state, loss } =
         open_unchecked(folder, sync, copy_timeout, false)?;
     if let Some(loss) = loss {
-        return Err(loss.into_error(folder));
+        let reason = format!(
+            "{loss}; {PUT_BACK_HINT}, or accept the loss with `reqlore check --accept-loss`"
+        );
+        return Err(folder_refused(folder, &reason));
     }
     catch_sled_panic(|| database.initialize(folder, is_new, state.is_unfinished, &created))
         .map_err(|error| name_folder(folder, error))?;
@@ -78,7 +81,8 @@ pub(crate) struct OpenedDatabase {
     pub(crate) database: OpenDatabase,
     is_new: bool,
     pub(crate) state: FolderState,
-    pub(crate) loss: Option<CommitLoss>,
+    /// Why it may lack commits.
+    pub(crate) loss: Option<String>,
 }
 
 /// Opens the files in a folder and checks all rows. The commit counter may be missing if
@@ -106,14 +110,14 @@ pub(crate) fn open_unchecked(
         tree: Some(SledTree(tree)),
         file: file.map_err(|error| folder_error(folder, "open its files", error))?,
         state: Mutex::default(),
-        gate: Arc::default(),
+        commit_lock: Arc::default(),
         copy_lock: Arc::default(),
         copy_timeout,
         damage: Arc::new(KnownDamage::new(DATABASE_LABEL.to_owned(), RESTORE_HINT)),
         has_failed: AtomicBool::new(false),
         _lock: lock,
     };
-    let checked = catch_sled_panic(|| database.check(totals, state));
+    let checked = catch_sled_panic(|| database.check(totals, &state));
     let (is_new, loss) = checked.map_err(|error| name_folder(folder, error))?;
     Ok(OpenedDatabase { database, is_new, state, loss })
 }
@@ -178,8 +182,8 @@ fn open_tree(folder: &Path) -> StoreResult<(Tree, Totals)> {
 fn open_error(folder: &Path, failure: OpenFailure) -> StoreError {
     match failure {
         OpenFailure::OtherFormat(found) => {
-            let place = folder.display().to_string();
-            StoreError::other_format(&place, found.escape_ascii(), FORMAT)
+            let subject = folder.display().to_string();
+            StoreError::other_format(&subject, found.escape_ascii(), FORMAT)
         }
         OpenFailure::UnknownTrees => {
             folder_refused(folder, "holds data of another program; name another folder")
@@ -240,8 +244,8 @@ impl OpenDatabase {
     fn check(
         &mut self,
         totals: Totals,
-        folder: FolderState,
-    ) -> StoreResult<(bool, Option<CommitLoss>)> {
+        folder: &FolderState,
+    ) -> StoreResult<(bool, Option<String>)> {
         let tree = &self.tree().0;
         let is_new = tree.get(FORMAT_KEY).map_err(from_sled)?.is_none();
         let state = match tree.get(STATE_KEY).map_err(from_sled)? {
@@ -253,7 +257,13 @@ impl OpenDatabase {
         if !is_new && state.totals != totals {
             return Err(damaged(INCOMPLETE));
         }
-        let loss = find_loss(state.counter(), folder);
+        let loss = match &folder.counter {
+            None if folder.is_unfinished => None,
+            counter => {
+                let counter = counter.as_ref().map(|(counter, _)| *counter);
+                state.counter().find_loss(counter, COUNTER_FILE)
+            }
+        };
         if is_new && loss.is_none() && !folder.is_unfinished {
             return Err(damaged("it has no format"));
         }
@@ -269,7 +279,7 @@ impl OpenDatabase {
         is_unfinished: bool,
         created: &[PathBuf],
     ) -> StoreResult<()> {
-        let state = *lock(&self.state);
+        let state = lock(&self.state).clone();
         let mut changes = Changes::default();
         if is_new {
             let row = StoreRow {
@@ -284,7 +294,7 @@ impl OpenDatabase {
         }
         if is_unfinished {
             // The contents must be durable before the marker of the creation is removed.
-            self.commit(changes, state)?;
+            self.commit(changes, state, true)?;
             let finished = files::finish_creation(folder, created);
             finished.map_err(|error| folder_error(folder, "sync it", error))?;
         }
@@ -293,8 +303,8 @@ impl OpenDatabase {
 }
 
 /// The state of a database without one.
-fn new_state(folder: FolderState) -> StoreResult<CommitState> {
-    let database_id = match folder.counter {
+fn new_state(folder: &FolderState) -> StoreResult<CommitState> {
+    let database_id = match &folder.counter {
         Some((counter, _)) => counter.database_id,
         None => DatabaseId::random()
             .map_err(|error| database_unavailable("it has no identity", Some(error)))?,
@@ -316,3 +326,6 @@ pub(crate) fn wait_until_closed(folder: &Path) -> StoreResult<()> {
     }
     Ok(())
 }
+
+/// How long a commit waits for the end of a copy.
+pub(crate) const COPY_TIMEOUT: Duration = Duration::from_secs(5);

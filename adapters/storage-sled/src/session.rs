@@ -1,27 +1,33 @@
 //! Transactions of a writer. Their changes are in memory until the commit.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::commit_counter::DatabaseId;
 use reqlore_ordered_rows::{Changes, select};
-use reqlore_row_store::database::{BegunTransaction, CommitOutcome, SessionError, WriteSession};
+use reqlore_row_store::database::{
+    BegunTransaction, CommitOutcome, ReadLimit, SessionError, WriteSession,
+};
 use reqlore_row_store::loss::raise_issued_numbers;
 use reqlore_row_store::row::{RowChange, RowQuery};
 use reqlore_row_store::tables::Table;
 use sled::IVec;
-use tokio::runtime::Builder;
-use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
-use tokio::time::timeout;
+use tokio::sync::OwnedRwLockWriteGuard;
 
 use crate::commit_state::CommitState;
 use crate::database::{OpenDatabase, QueriedRows, lock};
-use crate::error::{catch_sled_panic, database_unavailable};
+use crate::error::catch_sled_panic;
+
+/// Pause between attempts while a copy reads.
+const COPY_PAUSE: Duration = Duration::from_millis(1);
 
 pub(crate) struct SledSession {
     database: Arc<OpenDatabase>,
     transaction: Option<Transaction>,
+    needs_sync: bool,
     /// The next ID of the database, if its loss is being accepted.
     pub(crate) new_id: Option<DatabaseId>,
 }
@@ -36,13 +42,13 @@ struct Transaction {
 
 impl SledSession {
     pub(crate) fn new(database: Arc<OpenDatabase>) -> Self {
-        Self { database, transaction: None, new_id: None }
+        Self { database, transaction: None, needs_sync: true, new_id: None }
     }
 
     fn begin_transaction(&mut self) -> StoreResult<()> {
         self.database.check_writable()?;
-        let copy_lock = lock_exclusively(&self.database.copy_lock, self.database.copy_timeout)?;
-        let mut state = *lock(&self.database.state);
+        let copy_lock = wait_for_copies(&self.database)?;
+        let mut state = lock(&self.database.state).clone();
         if let Some(DatabaseId(id)) = self.new_id {
             state.database_id = id;
         }
@@ -71,31 +77,36 @@ impl SledSession {
             return Ok(());
         }
         // Readers continue only after the sync.
-        let _gate = lock_exclusively(&self.database.gate, Duration::MAX)?;
-        self.database.commit(changes, state)?;
+        let commit_lock = &self.database.commit_lock;
+        // Without contention it may be called on any thread.
+        let _lock = commit_lock.try_write().unwrap_or_else(|_| commit_lock.blocking_write());
+        self.database.commit(changes, state, self.needs_sync)?;
         self.new_id = None;
         Ok(())
     }
 }
 
-/// Waits for a lock, which is asynchronous for readers.
-fn lock_exclusively(
-    lock: &Arc<RwLock<()>>,
-    time_limit: Duration,
-) -> StoreResult<OwnedRwLockWriteGuard<()>> {
-    if let Ok(guard) = Arc::clone(lock).try_write_owned() {
-        return Ok(guard);
+/// Waits until no copy reads.
+fn wait_for_copies(database: &OpenDatabase) -> StoreResult<OwnedRwLockWriteGuard<()>> {
+    let start = Instant::now();
+    let mut locking = pin!(Arc::clone(&database.copy_lock).write_owned());
+    loop {
+        if let Some(lock) = locking.as_mut().now_or_never() {
+            return Ok(lock);
+        }
+        if start.elapsed() > database.copy_timeout {
+            let reason = "the database is being copied; nothing was written, try again later";
+            return Err(StoreError::Busy { reason: reason.to_owned() });
+        }
+        std::thread::sleep(COPY_PAUSE);
     }
-    let runtime = Builder::new_current_thread().enable_time().build();
-    let runtime = runtime.map_err(|error| database_unavailable("it cannot wait", Some(error)))?;
-    let waiting = Arc::clone(lock).write_owned();
-    runtime.block_on(async { timeout(time_limit, waiting).await }).map_err(|_| {
-        let reason = "the database is being copied; nothing was written, try again later";
-        StoreError::Busy { reason: reason.to_owned() }
-    })
 }
 
 impl WriteSession for SledSession {
+    fn set_sync(&mut self, is_needed: bool) {
+        self.needs_sync = is_needed;
+    }
+
     fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         self.roll_back();
         self.begin_transaction().map_err(SessionError::Failed)?;
@@ -104,7 +115,7 @@ impl WriteSession for SledSession {
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<QueriedRows, SessionError> {
         let rows = self.run(|database, transaction| {
-            select(&transaction.changes.on(database.tree()), queries, usize::MAX)
+            select(&transaction.changes.on(database.tree()), queries, ReadLimit::NONE)
         });
         Ok(rows?.unwrap_or_default())
     }

@@ -20,13 +20,13 @@ use futures_util::future::{join, maybe_done};
 use reqlore_contract::{Storage, test_context};
 use reqlore_domain::audit_log::{AuditRow, ChainVerifier};
 use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, StoreError,
     StoreResult,
 };
-use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::RowStore;
@@ -34,8 +34,9 @@ use tempfile::{TempDir, tempdir};
 
 use crate::database::{OpenDatabase, SledDatabase};
 use crate::files::SyncFn;
+use crate::open::COPY_TIMEOUT;
 use crate::open::{open_database, wait_until_closed};
-use crate::{COPY_TIMEOUT, SledConfig, start};
+use crate::{SledConfig, start};
 use files::copy_files;
 
 fn config(folder: &Path) -> SledConfig {

@@ -3,40 +3,27 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile, DatabaseId, IssuedNumbers};
+use reqlore_durable_fs::commit_counter::{
+    CommitCounter, CounterFile, DatabaseId, IssuedNumbers, numbers_text, parse_numbers,
+};
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow, Value};
-use reqlore_row_store::tables::{Column, ColumnType, Table};
 use rusqlite::Connection;
 
-use crate::database_file::sibling_path;
 use crate::error::QueryError;
 use crate::rows;
+use crate::statements::COMMIT_COUNTER;
 
 /// Number of commits after which the side file is synced, because SQLite does not report its
 /// checkpoints.
 const SYNC_COMMITS: u64 = 1_000;
 
-/// One row: the random ID of this file (16 bytes), the number of its commits (8 bytes) and the
-/// highest issued numbers (4 bytes each), big endian. One value, so that it is found in a page of
-/// the log.
-pub(crate) static COMMIT_COUNTER: Table = Table {
-    name: "commit_counter",
-    key_width: 1,
-    indexes: &[],
-    columns: &[column("id", ColumnType::Integer), column("value", ColumnType::Binary)],
-};
-
-const fn column(name: &'static str, kind: ColumnType) -> Column {
-    Column { name, kind, is_nullable: false, is_wide: false }
-}
-
 /// The state of a database after a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitCount {
     pub(crate) counter: CommitCounter,
-    /// The highest number of each kind in any project, in the order of [`ItemKind::ALL`].
     pub(crate) numbers: IssuedNumbers,
 }
 
@@ -50,7 +37,7 @@ impl CommitCount {
     /// Returns the state in the database.
     pub(crate) fn read(connection: &Connection) -> Result<Self, QueryError> {
         let query = RowQuery::all(&COMMIT_COUNTER).limited_to(1);
-        let rows = rows::select(connection, &[query], 1)?.unwrap_or_default();
+        let rows = rows::select(connection, &[query], ReadLimit::NONE)?.unwrap_or_default();
         if let Some(row) = rows.first().and_then(|rows| rows.first())
             && let Value::Binary(value) = row.value(1)
             && let Some(count) = Self::decode(value)
@@ -63,24 +50,16 @@ impl CommitCount {
     fn decode(value: &[u8]) -> Option<Self> {
         let (id, rest) = value.split_first_chunk()?;
         let (commits, rest) = rest.split_first_chunk()?;
-        let mut numbers = IssuedNumbers::default();
-        if rest.len() != size_of_val(&numbers) {
-            return None;
-        }
-        for (number, bytes) in numbers.iter_mut().zip(rest.chunks_exact(4)) {
-            *number = u32::from_be_bytes(bytes.try_into().ok()?);
-        }
         let commits = u64::from_be_bytes(*commits);
-        Some(Self { counter: CommitCounter { database_id: DatabaseId(*id), commits }, numbers })
+        let counter = CommitCounter { database_id: DatabaseId(*id), commits };
+        Some(Self { counter, numbers: parse_numbers(rest)? })
     }
 
     /// Writes the state into the database.
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), QueryError> {
         let CommitCounter { database_id, commits } = self.counter;
-        let mut value = [&database_id.0[..], &commits.to_be_bytes()].concat();
-        for number in self.numbers {
-            value.extend(number.to_be_bytes());
-        }
+        let numbers = numbers_text(&self.numbers);
+        let value = [&database_id.0[..], &commits.to_be_bytes(), numbers.as_bytes()].concat();
         let row = TableRow::of(&[1.into(), value[..].into()]);
         rows::apply(connection, &COMMIT_COUNTER, &[RowChange::Insert(row)])
     }
@@ -92,8 +71,8 @@ impl CommitCount {
     }
 
     /// Writes the side file after the commit is durable.
-    pub(crate) fn write_file(self, file: &CounterFile) -> io::Result<()> {
-        file.write_with_numbers(self.counter, self.numbers)?;
+    pub(crate) fn write_file(&self, file: &CounterFile) -> io::Result<()> {
+        file.write_with_numbers(self.counter, &self.numbers)?;
         if self.counter.commits.is_multiple_of(SYNC_COMMITS) {
             file.sync()?;
         }
@@ -101,14 +80,21 @@ impl CommitCount {
     }
 
     /// Creates or replaces the side file durably, except for its name. The caller syncs the folder.
-    pub(crate) fn replace_file(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn replace_file(&self, path: &Path) -> io::Result<()> {
         let unfinished = sibling_path(path, ".new");
         // A killed process may have left one.
         match fs::remove_file(&unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        CounterFile::fill(&unfinished, self.counter, self.numbers)?;
+        CounterFile::fill(&unfinished, self.counter, &self.numbers)?;
         fs::rename(unfinished, path)
     }
+}
+
+/// Returns the path of a file next to the database.
+pub(crate) fn sibling_path(file: &Path, suffix: &str) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
 }

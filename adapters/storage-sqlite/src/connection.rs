@@ -7,14 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::RowQuery;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 
+use crate::blocking::run_blocking;
 use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error, is_busy};
-use crate::open_and_access;
 use crate::rows::{self, QueriedRows};
 use crate::schema::check_objects;
 use crate::settings::{configure, keep_log_on_close, wait_when_busy};
@@ -24,8 +26,6 @@ use crate::statements::QueryPlan;
 const MAX_IDLE_CONNECTIONS: usize = 4;
 /// Maximum number of large reads that run at the same time.
 const MAX_LARGE_READS: usize = 4;
-/// Maximum number of rows that are read on the caller's thread.
-pub(crate) const INLINE_ROWS: usize = 200;
 /// Estimated number of rows that begin with a key of a list.
 const ROWS_OF_LIST: usize = 5;
 /// One thread at a time uses a connection.
@@ -35,9 +35,9 @@ const NO_MUTEX: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionUse {
     Write,
-    /// A power cut may undo commits, a killed process cannot.
-    WriteUnsynced,
     Read,
+    /// Fails instead of waiting for locks.
+    InlineRead,
     /// Fails if another process has the database open.
     Exclusive,
 }
@@ -87,27 +87,32 @@ impl Connector {
                 Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_WRITE | NO_MUTEX)?
             }
         };
+        set_timeout(&mut connection, purpose)?;
         if purpose == ConnectionUse::Exclusive {
-            // The first access fails immediately if another process holds a lock.
-            connection.busy_timeout(Duration::ZERO)?;
             connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        } else {
-            wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
         }
         // The file may belong to another program, so closing it must not add or remove a file.
         keep_log_on_close(&connection, has_log)?;
         configure(&connection)?;
-        if purpose == ConnectionUse::WriteUnsynced {
-            connection.pragma_update(None, "synchronous", "NORMAL")?;
-        }
         if self.file.guard.is_some() {
             // A free page must not hold an old row with a valid checksum, such as a token before
             // its revocation.
             connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
         }
         // A reader of the log opens the file for writing, so this protects the data.
-        connection.pragma_update(None, "query_only", purpose == ConnectionUse::Read)?;
+        let is_read = matches!(purpose, ConnectionUse::Read | ConnectionUse::InlineRead);
+        connection.pragma_update(None, "query_only", is_read)?;
         Ok(connection)
+    }
+}
+
+fn set_timeout(connection: &mut Connection, purpose: ConnectionUse) -> rusqlite::Result<()> {
+    match purpose {
+        ConnectionUse::Write | ConnectionUse::Read => wait_when_busy(connection, BUSY_TIMEOUT),
+        // The first access fails immediately if another process holds a lock.
+        ConnectionUse::InlineRead | ConnectionUse::Exclusive => {
+            connection.busy_timeout(Duration::ZERO)
+        }
     }
 }
 
@@ -131,18 +136,8 @@ fn immutable_uri(file: &Path) -> String {
     uri + "?mode=ro&immutable=1"
 }
 
-/// Runs work on a thread that may block.
-pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send + 'static>(
-    work: impl FnOnce() -> Result<T, E> + Send + 'static,
-) -> StoreResult<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result.map_err(call_error),
-        Err(error) => Err(StoreError::Internal(error.to_string())),
-    }
-}
-
 /// Pool of read connections. A read on the caller's thread never waits: if the database is busy, it
-/// is repeated on a thread that may block.
+/// is repeated on a thread that may block. With a guard, that is the thread of the second poll.
 #[derive(Debug)]
 pub(crate) struct ReadPool {
     files: Arc<OpenFiles>,
@@ -165,23 +160,26 @@ impl ReadPool {
 
     /// Runs queries on one state: few rows on the caller's thread.
     pub(crate) async fn read(self: &Arc<Self>, queries: &[RowQuery]) -> StoreResult<QueriedRows> {
-        if self.files.connector.file.guard.is_some() {
-            return Ok(self.read_on_connection(true, queries, usize::MAX)?.unwrap_or_default());
-        }
         if is_small(queries) {
-            match self.read_on_connection(false, queries, INLINE_ROWS) {
+            match self.read_on_connection(ConnectionUse::InlineRead, queries, ReadLimit::INLINE) {
                 Ok(Some(rows)) => return Ok(rows),
                 // The caller's thread must not wait for locks.
                 Ok(None) | Err(StoreError::Busy { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
+        if self.files.connector.file.guard.is_some() {
+            // A caller that must not block polls only once.
+            yield_now().await;
+            let rows = self.read_on_connection(ConnectionUse::Read, queries, ReadLimit::NONE)?;
+            return Ok(rows.unwrap_or_default());
+        }
         let permit = Arc::clone(&self.large_reads).acquire_owned().await;
         let permit = permit.map_err(|error| StoreError::Internal(error.to_string()))?;
         let (pool, queries) = (Arc::clone(self), queries.to_vec());
         run_blocking(move || {
             let _permit = permit;
-            pool.read_on_connection(true, &queries, usize::MAX)
+            pool.read_on_connection(ConnectionUse::Read, &queries, ReadLimit::NONE)
         })
         .await
         .map(Option::unwrap_or_default)
@@ -189,26 +187,26 @@ impl ReadPool {
 
     fn read_on_connection(
         &self,
-        may_wait: bool,
+        purpose: ConnectionUse,
         queries: &[RowQuery],
-        max_rows: usize,
+        limit: ReadLimit,
     ) -> StoreResult<Option<QueriedRows>> {
         let OpenFiles { connector, damage } = &*self.files;
         // Also for reads: a deleted file would be read as if nothing had happened.
         connector.file.check_identity()?;
-        let connection = self.take_connection(may_wait);
-        let connection = connection.map_err(|error| damage.note(error))?;
-        let rows = match read_one_state(&connection, queries, max_rows) {
+        let connection = self.take_connection(purpose);
+        let connection = connection.map_err(|error| damage.record(error))?;
+        let rows = match read_one_state(&connection, queries, limit) {
             Ok(rows) => rows,
             // The connection is dropped after an error.
             Err(QueryError::Sql(error)) if is_busy(&error) => return Err(call_error(error)),
             Err(error) => {
                 // Explains the error better than SQLite's own message.
                 let format = connector.file.schema.format.check(&connection, DATABASE_NAME);
-                format.map_err(|error| damage.note(error))?;
-                let reason = damage.note(error);
+                format.map_err(|error| damage.record(error))?;
+                let reason = damage.record(error);
                 let schema = check_objects(&connector.file, &connection);
-                return Err(schema.map_err(|error| damage.note(error)).err().unwrap_or(reason));
+                return Err(schema.map_err(|error| damage.record(error)).err().unwrap_or(reason));
             }
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -218,18 +216,11 @@ impl ReadPool {
         Ok(rows)
     }
 
-    fn take_connection(&self, may_wait: bool) -> Result<Connection, QueryError> {
+    fn take_connection(&self, purpose: ConnectionUse) -> Result<Connection, QueryError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => self.files.connector.open_same(ConnectionUse::Read)?,
-        };
-        // A connection of the pool keeps the timeout of its last use.
-        if may_wait {
-            wait_when_busy(&mut connection, BUSY_TIMEOUT)?;
-        } else {
-            connection.busy_timeout(Duration::ZERO)?;
-        }
+        let Some(mut connection) = idle else { return self.files.connector.open_same(purpose) };
+        // It has the timeout of its last use.
+        set_timeout(&mut connection, purpose)?;
         Ok(connection)
     }
 }
@@ -241,29 +232,39 @@ fn is_small(queries: &[RowQuery]) -> bool {
         // Keys that miss more than the part of a text have several rows.
         let is_list = query.columns.len() + 1 < query.table.key_width;
         rows += query.tuples.len() * if is_list { ROWS_OF_LIST } else { 1 };
-        let is_short = query.limit.is_none_or(|limit| limit <= INLINE_ROWS);
+        let is_short = query.limit.is_none_or(|limit| limit <= ReadLimit::INLINE.rows);
         // Within a document, all rows are few.
         let is_local = query.columns.len() > 2;
         if !is_short || !(is_local || QueryPlan::of(query).is_exact) {
             return false;
         }
     }
-    rows <= INLINE_ROWS
+    rows <= ReadLimit::INLINE.rows
 }
 
 /// Several statements need a transaction to see one state.
 fn read_one_state(
     connection: &Connection,
     queries: &[RowQuery],
-    max_rows: usize,
+    limit: ReadLimit,
 ) -> Result<Option<QueriedRows>, QueryError> {
     if let [query] = queries
         && query.tuples.len() <= 1
     {
-        return rows::select(connection, queries, max_rows);
+        return rows::select(connection, queries, limit);
     }
     connection.prepare_cached("BEGIN")?.execute([])?;
-    let found = rows::select(connection, queries, max_rows)?;
+    let found = rows::select(connection, queries, limit)?;
     connection.prepare_cached("COMMIT")?.execute([])?;
     Ok(found)
+}
+
+/// Opens a connection and reads from the file: SQLite reports most errors only then.
+pub(crate) fn open_and_access(
+    connector: &Connector,
+    purpose: ConnectionUse,
+) -> rusqlite::Result<Connection> {
+    let connection = connector.open(purpose)?;
+    connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
+    Ok(connection)
 }

@@ -7,9 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::damage::KnownDamage;
-use rusqlite::ErrorCode;
+use tokio::task::yield_now;
 
-use crate::connection::run_blocking;
+use crate::blocking::run_blocking;
 use crate::error::{
     DATABASE_NAME, QueryError, RESTORE_HINT, call_error, damaged_object, unavailable,
 };
@@ -45,13 +45,13 @@ struct CheckState {
     passed: [Option<CheckStage>; 3],
     /// No later stage will pass.
     has_ended: bool,
-    /// Rows may be hidden, so a missing row no longer proves anything.
-    has_structural_damage: bool,
+    /// Why a worker waits for the next call that needs it: no damage.
+    failure: Option<StoreError>,
 }
 
 impl CheckState {
     fn has_passed(&self, stage: CheckStage) -> bool {
-        !self.has_structural_damage && self.passed.iter().all(|passed| *passed >= Some(stage))
+        self.passed.iter().all(|passed| *passed >= Some(stage))
     }
 }
 
@@ -82,11 +82,12 @@ impl DamageState {
     }
 
     pub(crate) fn pass(&self, worker: CheckWorker, stage: CheckStage) {
-        self.lock().passed[worker as usize] = Some(stage);
+        let passed = &mut self.lock().passed[worker as usize];
+        *passed = (*passed).max(Some(stage));
         self.changed.notify_all();
     }
 
-    /// Wakes all waiting callers: a worker of the check was stopped.
+    /// Wakes all waiting callers: no later stage will pass.
     pub(crate) fn end(&self) {
         self.lock().has_ended = true;
         self.changed.notify_all();
@@ -95,30 +96,37 @@ impl DamageState {
     /// After structural damage, all reads that wait for a stage fail.
     pub(crate) fn report(&self, damage: &str, of_structure: bool) {
         let mut state = self.lock();
-        self.known.report(damage);
-        if of_structure {
-            state.has_structural_damage = true;
-            state.has_ended = true;
-        }
-        drop(state);
+        self.known.report(damage, of_structure);
+        state.has_ended |= of_structure;
         self.changed.notify_all();
     }
 
+    /// Reports the damage that a worker found. Gives any other error to the waiting callers, and
+    /// returns true when a later one needs the check.
+    pub(crate) fn repeats_check(&self, error: QueryError) -> bool {
+        if error.is_damage() || error.is_structural() {
+            self.report(&damaged_object(&error), true);
+            return false;
+        }
+        let error = call_error(error);
+        tracing::warn!(%error, "the check of the database failed; the next call repeats it");
+        let mut state = self.lock();
+        state.failure = Some(error);
+        self.changed.notify_all();
+        while state.failure.is_some() && !state.has_ended {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.has_ended
+    }
+
     /// Converts an error of a call, and records it if it is a sign of damage.
-    pub(crate) fn note(&self, error: QueryError) -> StoreError {
-        let of_structure = match &error {
-            QueryError::Sql(error) => {
-                use ErrorCode::{DatabaseCorrupt, NotADatabase};
-                // The second one is a damaged header of the file that this process opened.
-                matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
-            }
-            _ => false,
-        };
+    pub(crate) fn record(&self, error: QueryError) -> StoreError {
+        let of_structure = error.is_structural();
         if !of_structure && !error.is_damage() {
             return call_error(error);
         }
         self.report(&damaged_object(&error), of_structure);
-        error.into_store_error(self.known.place())
+        error.into_store_error(self.known.subject())
     }
 
     /// `None` if the caller must wait.
@@ -129,8 +137,8 @@ impl DamageState {
         is_write: bool,
     ) -> Option<StoreResult<()>> {
         let has_passed = state.has_passed(needed);
-        match self.known.refusal() {
-            Some(refusal) if is_write || (!has_passed && state.has_ended) => Some(Err(refusal)),
+        match self.known.write_error() {
+            Some(error) if is_write || (!has_passed && state.has_ended) => Some(Err(error)),
             _ if has_passed => Some(Ok(())),
             _ if state.has_ended => {
                 let reason = "is being closed, so nothing was read or written; try again";
@@ -142,17 +150,18 @@ impl DamageState {
 
     pub(crate) fn wait(&self, needed: CheckStage, is_write: bool) -> StoreResult<()> {
         let mut state = self.lock();
+        if state.failure.take().is_some() {
+            self.changed.notify_all();
+        }
         loop {
             if let Some(outcome) = self.outcome(&state, needed, is_write) {
                 return outcome;
             }
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone_for_group());
+            }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    /// True if no call has to wait.
-    pub(crate) fn is_checked(&self) -> bool {
-        self.lock().has_passed(CheckStage::WholeFile)
     }
 
     /// Waits until the whole check has passed; an error after any sign of damage. Blocks.
@@ -160,11 +169,20 @@ impl DamageState {
         self.wait(CheckStage::WholeFile, true)
     }
 
-    /// Waits until this stage has passed. Only then is a missing row known not to exist.
-    pub(crate) async fn wait_for_stage(self: &Arc<Self>, needed: CheckStage) -> StoreResult<()> {
+    /// Waits until this stage has passed. Only then is a missing row known not to exist. The second
+    /// poll may block its thread, if allowed.
+    pub(crate) async fn wait_for_stage(
+        self: &Arc<Self>,
+        needed: CheckStage,
+        may_block: bool,
+    ) -> StoreResult<()> {
         let known = self.outcome(&self.lock(), needed, false);
         if let Some(outcome) = known {
             return outcome;
+        }
+        if may_block {
+            yield_now().await;
+            return self.wait(needed, false);
         }
         let waiting = Arc::clone(self);
         run_blocking(move || waiting.wait(needed, false)).await

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_row_store::damage::KnownDamage;
-use reqlore_row_store::database::{Database, DatabaseHealth, RowSource, WriteSession};
+use reqlore_row_store::database::{Database, DatabaseHealth, ReadLimit, RowSource, WriteSession};
 use reqlore_row_store::row::{RowQuery, TableRow};
-use reqlore_row_store::tables::BODIES;
 use rusqlite::Connection;
 
-use crate::connection::{ConnectionUse, OpenFiles, ReadPool, run_blocking};
+use crate::blocking::run_blocking;
+use crate::connection::{ConnectionUse, OpenFiles, ReadPool};
 use crate::damage::CheckStage;
 use crate::error::{DATABASE_NAME, QueryError, unavailable};
 use crate::integrity_check::{IntegrityCheck, find_file_damage, stage_of};
@@ -20,13 +20,11 @@ use crate::session::SqliteSession;
 
 /// An open database.
 pub(crate) struct SqliteDatabase {
-    _check: Option<IntegrityCheck>,
+    _check: IntegrityCheck,
     pool: Arc<ReadPool>,
     files: Arc<OpenFiles>,
     /// The connection that opened the database, for the first session.
     first_connection: Mutex<Option<Connection>>,
-    /// The purpose of the connections of sessions.
-    writes: ConnectionUse,
 }
 
 impl fmt::Debug for SqliteDatabase {
@@ -43,22 +41,11 @@ impl SqliteDatabase {
     ) -> Self {
         let pool = Arc::new(ReadPool::new(Arc::clone(&files)));
         let first_connection = Mutex::new(Some(connection));
-        Self { _check: Some(check), pool, files, first_connection, writes: ConnectionUse::Write }
+        Self { _check: check, pool, files, first_connection }
     }
 
     pub(crate) fn files(&self) -> Arc<OpenFiles> {
         Arc::clone(&self.files)
-    }
-
-    /// The same database, whose commits are not synced.
-    pub(crate) fn without_sync(&self) -> Self {
-        Self {
-            _check: None,
-            pool: Arc::clone(&self.pool),
-            files: Arc::clone(&self.files),
-            first_connection: Mutex::default(),
-            writes: ConnectionUse::WriteUnsynced,
-        }
     }
 
     pub(crate) fn known_damage(&self) -> Arc<KnownDamage> {
@@ -71,10 +58,7 @@ impl SqliteDatabase {
 fn needed_stage(queries: &[RowQuery], results: &[Vec<TableRow>]) -> Option<CheckStage> {
     let mut needed = None;
     for (query, rows) in queries.iter().zip(results) {
-        let is_key = query.columns.len() == query.table.key_width;
-        let is_complete = is_key && rows.len() >= query.tuples.len();
-        // A missing part of a text fails its comparison with the version.
-        if !is_complete && *query.table != BODIES {
+        if !query.is_complete(rows) {
             needed = needed.max(Some(stage_of(query.table)));
         }
     }
@@ -86,11 +70,8 @@ impl RowSource for SqliteDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
         let results = self.pool.read(&queries).await?;
         if let Some(stage) = needed_stage(&queries, &results) {
-            if self.files.connector.file.guard.is_some() {
-                self.files.damage.wait(stage, false)?;
-            } else {
-                self.files.damage.wait_for_stage(stage).await?;
-            }
+            let is_guarded = self.files.connector.file.guard.is_some();
+            self.files.damage.wait_for_stage(stage, is_guarded).await?;
         }
         Ok(results)
     }
@@ -99,7 +80,7 @@ impl RowSource for SqliteDatabase {
 #[async_trait]
 impl Database for SqliteDatabase {
     async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
-        self.files.damage.wait_for_stage(CheckStage::WholeFile).await?;
+        self.files.damage.wait_for_stage(CheckStage::WholeFile, false).await?;
         let files = Arc::clone(&self.files);
         let connection = run_blocking(move || {
             let OpenFiles { connector, damage } = &*files;
@@ -111,7 +92,7 @@ impl Database for SqliteDatabase {
                 connection.query_one("SELECT count(*) FROM store", [], |_| Ok(()))?;
                 Ok(connection)
             };
-            begin().map_err(|error: rusqlite::Error| damage.note(error.into()))
+            begin().map_err(|error: rusqlite::Error| damage.record(error.into()))
         });
         let connection = Mutex::new(Some(connection.await?));
         Ok(Box::new(SqliteSnapshot { connection, files: Arc::clone(&self.files) }))
@@ -140,7 +121,7 @@ impl Database for SqliteDatabase {
 
     fn open_session(&self) -> Box<dyn WriteSession> {
         let mut first = self.first_connection.lock().unwrap_or_else(PoisonError::into_inner);
-        Box::new(SqliteSession::new(Arc::clone(&self.files), first.take(), self.writes))
+        Box::new(SqliteSession::new(Arc::clone(&self.files), first.take()))
     }
 }
 
@@ -185,8 +166,8 @@ impl RowSource for SqliteSnapshot {
         };
         let files = Arc::clone(&self.files);
         let read = run_blocking(move || {
-            let rows = rows::select(&connection, &queries, usize::MAX);
-            let rows = rows.map_err(|error| files.damage.note(error))?;
+            let rows = rows::select(&connection, &queries, ReadLimit::NONE);
+            let rows = rows.map_err(|error| files.damage.record(error))?;
             Ok::<_, QueryError>((connection, rows.unwrap_or_default()))
         });
         let (connection, rows) = read.await?;

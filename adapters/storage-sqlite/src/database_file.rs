@@ -15,6 +15,7 @@ use reqlore_durable_fs as durable_fs;
 use reqlore_durable_fs::commit_counter::CounterFile;
 
 use crate::commit_count::CommitCount;
+use crate::commit_count::sibling_path;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, RESTORE_HINT, io_error, refused, unavailable};
 use crate::schema::{Schema, WHOLE_SCHEMA};
 use crate::settings::BUSY_PAUSE;
@@ -57,13 +58,6 @@ pub(crate) fn create_empty(path: &Path) -> io::Result<()> {
 
 /// Device and inode.
 type FileIdentity = (u64, u64);
-
-/// Returns the path of a file next to the database.
-pub(crate) fn sibling_path(file: &Path, suffix: &str) -> PathBuf {
-    let mut path = file.as_os_str().to_owned();
-    path.push(suffix);
-    path.into()
-}
 
 impl DatabaseFile {
     pub(crate) fn new(
@@ -198,7 +192,7 @@ impl DatabaseFile {
     }
 
     /// Creates or replaces the side file. The caller syncs the folder.
-    pub(crate) fn replace_commits(&self, count: CommitCount) -> StoreResult<()> {
+    pub(crate) fn replace_commits(&self, count: &CommitCount) -> StoreResult<()> {
         count.replace_file(&self.commits_path).map_err(|error| self.commits_error(error))
     }
 
@@ -215,7 +209,7 @@ impl DatabaseFile {
     }
 
     /// Records a durable commit in the side file.
-    pub(crate) fn record_commit(&self, count: CommitCount) {
+    pub(crate) fn record_commit(&self, count: &CommitCount) {
         if let Some(file) = self.commits.get()
             && let Err(error) = count.write_file(file)
         {
@@ -243,7 +237,7 @@ impl DatabaseFile {
         match error {
             StoreError::Refused { reason, .. } => refused(&self.shown_path, reason),
             StoreError::Unreadable { reason, .. } => {
-                StoreError::Unreadable { place: self.shown_path.clone(), reason }
+                StoreError::Unreadable { subject: self.shown_path.clone(), reason }
             }
             error => error,
         }
@@ -327,4 +321,10 @@ fn create_folder(folder: &Path) -> io::Result<()> {
 fn file_identity(path: &Path, min_size: u64) -> Option<FileIdentity> {
     let metadata = fs::metadata(path).ok()?;
     (metadata.len() >= min_size).then(|| durable_fs::file_id(&metadata))
+}
+
+#[derive(Debug, Clone)]
+pub struct SqliteConfig {
+    /// The database. Its log is in the same folder.
+    pub file: PathBuf,
 }

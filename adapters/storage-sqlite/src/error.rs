@@ -52,12 +52,20 @@ impl QueryError {
         }
     }
 
-    /// Converts to the port's error. `place` names the database in the message.
-    pub(crate) fn into_store_error(self, place: &str) -> StoreError {
+    /// True if SQLite found the structure of the file damaged, so that rows may be hidden.
+    pub(crate) fn is_structural(&self) -> bool {
+        use ErrorCode::{DatabaseCorrupt, NotADatabase};
+        let Self::Sql(error) = self else { return false };
+        // The second one is a damaged header of the file that this process opened.
+        matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+    }
+
+    /// Converts to the port's error. `subject` names the database in the message.
+    pub(crate) fn into_store_error(self, subject: &str) -> StoreError {
         match self {
-            Self::Sql(error) => from_sql(place, &error),
+            Self::Sql(error) => from_sql(subject, &error),
             Self::Damaged(object) => StoreError::Unreadable {
-                place: place.to_owned(),
+                subject: subject.to_owned(),
                 reason: format!("{object} is damaged; {RESTORE_HINT}"),
             },
             Self::Store(error) => error,
@@ -65,12 +73,12 @@ impl QueryError {
     }
 }
 
-pub(crate) fn refused(place: &str, reason: impl Into<String>) -> StoreError {
-    StoreError::Refused { place: place.to_owned(), reason: reason.into() }
+pub(crate) fn refused(subject: &str, reason: impl Into<String>) -> StoreError {
+    StoreError::Refused { subject: subject.to_owned(), reason: reason.into() }
 }
 
-pub(crate) fn unavailable(place: &str, reason: impl Into<String>) -> StoreError {
-    StoreError::Unavailable { place: place.to_owned(), reason: reason.into(), source: None }
+pub(crate) fn unavailable(subject: &str, reason: impl Into<String>) -> StoreError {
+    StoreError::Unavailable { subject: subject.to_owned(), reason: reason.into(), source: None }
 }
 
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
@@ -106,27 +114,27 @@ fn has_unexpected_schema(error: &rusqlite::Error) -> bool {
     }
 }
 
-fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
+fn from_sql(subject: &str, error: &rusqlite::Error) -> StoreError {
     tracing::debug!(?error, "SQLite failed");
-    let owned = place.to_owned();
+    let owned = subject.to_owned();
     match error.sqlite_error_code() {
         _ if is_damage(error) => {
             let reason = format!("is damaged; {RESTORE_HINT}");
-            StoreError::Unreadable { place: owned, reason }
+            StoreError::Unreadable { subject: owned, reason }
         }
         _ if is_busy(error) => StoreError::Busy {
             reason: format!(
-                "Another process kept writing {place}. Nothing was written; try again."
+                "Another process kept writing {subject}. Nothing was written; try again."
             ),
         },
         Some(ErrorCode::DiskFull) => {
-            unavailable(place, "no space is left, so nothing was written; free some space")
+            unavailable(subject, "no space is left, so nothing was written; free some space")
         }
         Some(ErrorCode::ReadOnly) => {
-            unavailable(place, "can only be read, so nothing was written; make it writable")
+            unavailable(subject, "can only be read, so nothing was written; make it writable")
         }
         Some(ErrorCode::NotADatabase) => refused(
-            place,
+            subject,
             format!(
                 "is not an SQLite database, or its first page is damaged; name another file, \
                      or {RESTORE_HINT}"
@@ -134,19 +142,19 @@ fn from_sql(place: &str, error: &rusqlite::Error) -> StoreError {
         ),
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             unavailable(
-                place,
+                subject,
                 format!("cannot be read or written ({error}); check its disk and its permissions"),
             )
         }
-        Some(ErrorCode::TooBig) => refused(place, "cannot store a text of this size; shorten it"),
-        _ => StoreError::Internal(format!("{place}: {error}")),
+        Some(ErrorCode::TooBig) => refused(subject, "cannot store a text of this size; shorten it"),
+        _ => StoreError::Internal(format!("{subject}: {error}")),
     }
 }
 
 /// Error of the operating system on a database file. `action` completes "could not …".
-pub(crate) fn io_error(place: &str, action: &str, source: io::Error) -> StoreError {
+pub(crate) fn io_error(subject: &str, action: &str, source: io::Error) -> StoreError {
     let reason = format!("could not {action}: {source}; fix that and try again");
-    StoreError::Unavailable { place: place.to_owned(), reason, source: Some(source) }
+    StoreError::Unavailable { subject: subject.to_owned(), reason, source: Some(source) }
 }
 
 /// The object of an error that reports damage, for a list or for a sentence around it.

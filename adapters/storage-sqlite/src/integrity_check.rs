@@ -5,25 +5,25 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use reqlore_group_commit::catch_panic;
 use reqlore_row_store::tables::{
-    AUDIT, BODIES, CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS,
+    AUDIT, BODIES, COUNTS, DOCUMENTS, FIELD_VALUES, HISTORY, IDEMPOTENCY, ITEM_COUNTS, ITEM_FIELDS,
     LINKS, PENDING, PROJECTS, SEQUENCES, SERVER_GROUPS, STORE, TEXTS, TOKENS, Table, USERS,
     WRITERS,
 };
 use rusqlite::{Connection, InterruptHandle};
 
-use crate::commit_count::COMMIT_COUNTER;
 use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::database_file::DatabaseFile;
-use crate::error::{QueryError, damaged_object, is_busy};
+use crate::error::{QueryError, damaged_object};
 use crate::rows::find_damaged_rows;
 use crate::schema::check_objects;
 use crate::settings::{BUSY_PAUSE, sqlite_findings};
+use crate::statements::COMMIT_COUNTER;
 
 /// Maximum number of damaged objects in a report.
 const MAX_DAMAGE: usize = 100;
@@ -36,7 +36,7 @@ const STAGES: [(CheckStage, &[&Table]); 5] = [
     ),
     (CheckStage::Documents, &[&DOCUMENTS, &WRITERS]),
     (CheckStage::Links, &[&LINKS]),
-    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES, &CHILDREN]),
+    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES, &ITEM_FIELDS]),
     (CheckStage::WholeFile, &[&HISTORY, &BODIES, &TEXTS, &AUDIT, &IDEMPOTENCY, &SERVER_GROUPS]),
 ];
 
@@ -59,11 +59,15 @@ pub(crate) fn stage_of(table: &Table) -> CheckStage {
 /// A running check. Dropping it stops the check.
 pub(crate) struct IntegrityCheck {
     is_stopped: Arc<AtomicBool>,
+    damage: Arc<DamageState>,
     workers: Vec<RunningWorker>,
 }
 
+/// Stops the statement of the present connection.
+type SharedInterrupt = Mutex<Option<InterruptHandle>>;
+
 struct RunningWorker {
-    interrupt: Arc<OnceLock<InterruptHandle>>,
+    interrupt: Arc<SharedInterrupt>,
     thread: JoinHandle<()>,
 }
 
@@ -74,27 +78,22 @@ impl IntegrityCheck {
         for worker in
             [CheckWorker::DocumentStructure, CheckWorker::OtherStructure, CheckWorker::Checksums]
         {
-            let interrupt = Arc::new(OnceLock::new());
+            let interrupt = Arc::<SharedInterrupt>::default();
             let (handle, stopped) = (Arc::clone(&interrupt), Arc::clone(&is_stopped));
             let (connector, damage) = (connector.clone(), Arc::clone(damage));
             let thread = std::thread::Builder::new().name("sqlite-check".to_owned());
             let thread = thread.spawn(move || {
                 // After a panic the callers would wait forever.
-                let outcome =
-                    catch_panic(|| run_worker(worker, &connector, &handle, &stopped, &damage));
-                if stopped.load(Ordering::Relaxed) {
-                    return damage.end();
-                }
-                let found = match outcome {
-                    Ok(None) => return,
-                    Ok(Some(found)) => found,
-                    Err(error) => damaged_object(&error),
-                };
-                damage.report(&found, true);
+                let run =
+                    || catch_panic(|| run_worker(worker, &connector, &handle, &stopped, &damage));
+                while let Err(error) = run()
+                    && !stopped.load(Ordering::Relaxed)
+                    && damage.repeats_check(error)
+                {}
             })?;
             workers.push(RunningWorker { interrupt, thread });
         }
-        Ok(Self { is_stopped, workers })
+        Ok(Self { is_stopped, damage: Arc::clone(damage), workers })
     }
 }
 
@@ -107,28 +106,32 @@ impl fmt::Debug for IntegrityCheck {
 impl Drop for IntegrityCheck {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::Relaxed);
+        self.damage.end();
         for worker in &self.workers {
             // An interrupt between two statements has no effect, so it is repeated.
             while !worker.thread.is_finished() {
-                if let Some(interrupt) = worker.interrupt.get() {
+                let interrupt = worker.interrupt.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(interrupt) = &*interrupt {
                     interrupt.interrupt();
                 }
+                drop(interrupt);
                 std::thread::sleep(BUSY_PAUSE);
             }
         }
     }
 }
 
-/// Returns the first damage. Each stage that passes is recorded at once.
+/// Fails with the first damage. Each stage that passes is recorded at once.
 fn run_worker(
     worker: CheckWorker,
     connector: &Connector,
-    handle: &OnceLock<InterruptHandle>,
+    handle: &SharedInterrupt,
     is_stopped: &AtomicBool,
     damage: &DamageState,
-) -> Result<Option<String>, QueryError> {
+) -> Result<(), QueryError> {
     let connection = connector.open(ConnectionUse::Read)?;
-    let _ = handle.set(connection.get_interrupt_handle());
+    *handle.lock().unwrap_or_else(PoisonError::into_inner) =
+        Some(connection.get_interrupt_handle());
     for (stage, tables) in STAGES {
         let is_checked = match worker {
             CheckWorker::DocumentStructure => stage == CheckStage::Documents,
@@ -137,27 +140,22 @@ fn run_worker(
         };
         let tables = if is_checked { tables } else { &[] };
         for table in existing(tables, connector) {
-            let found = loop {
-                match check_table(worker, &connector.file, &connection, table) {
-                    // Another process recovers the log, or holds the database alone.
-                    Err(QueryError::Sql(error))
-                        if is_busy(&error) && !is_stopped.load(Ordering::Relaxed) => {}
-                    found => break found?.pop(),
-                }
-            };
-            if found.is_some() || is_stopped.load(Ordering::Relaxed) {
-                return Ok(found);
+            fail_on(check_table(worker, &connector.file, &connection, table)?)?;
+            if is_stopped.load(Ordering::Relaxed) {
+                return Ok(());
             }
         }
         // The pages that belong to no table are part of the last stage.
-        if (worker, stage) == (CheckWorker::OtherStructure, CheckStage::WholeFile)
-            && let Some(found) = sqlite_findings(&connection, "quick_check(1)")?.pop()
-        {
-            return Ok(Some(found));
+        if (worker, stage) == (CheckWorker::OtherStructure, CheckStage::WholeFile) {
+            fail_on(sqlite_findings(&connection, "quick_check(1)")?)?;
         }
         damage.pass(worker, stage);
     }
-    Ok(None)
+    Ok(())
+}
+
+fn fail_on(mut findings: Vec<String>) -> Result<(), QueryError> {
+    findings.pop().map_or(Ok(()), |found| Err(QueryError::Damaged(found)))
 }
 
 fn check_table(

@@ -3,6 +3,7 @@
 //!
 //! Only SQLite may open the files: closing another descriptor would drop its locks.
 
+mod blocking;
 mod commit_count;
 mod connection;
 mod damage;
@@ -19,29 +20,26 @@ mod statements;
 pub mod team;
 mod torn_copy;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_row_store::{RowStore, StoreRow};
 use rusqlite::Connection;
 
+pub use database_file::SqliteConfig;
+pub use error::RESTORE_HINT;
+pub use loss::accept_loss;
+
+use connection::open_and_access;
 use connection::{ConnectionUse, Connector, OpenFiles, OpenMode, needs_immutable_mode};
 use damage::DamageState;
 use database::SqliteDatabase;
 use database_file::DatabaseFile;
-pub use error::RESTORE_HINT;
 use error::{QueryError, io_error, refused};
 use integrity_check::IntegrityCheck;
-use loss::CommitLoss;
-pub use loss::accept_loss;
+use loss::{MISSING_LOG, loss_error};
 use settings::is_too_old;
-
-#[derive(Debug, Clone)]
-pub struct SqliteConfig {
-    /// The database. Its log is in the same folder.
-    pub file: PathBuf,
-}
 
 /// The outcome of a read-only open.
 #[derive(Debug)]
@@ -151,7 +149,7 @@ fn connect(connector: &mut Connector) -> Result<Connection, QueryError> {
         return Err(refused(&file.shown_path, reason).into());
     }
     if loss::is_log_missing(&file)? {
-        return Err(CommitLoss::MissingLog.into_error(&file).into());
+        return Err(loss_error(&file, MISSING_LOG).into());
     }
     if file.has_pending_log() {
         torn_copy::check_log(&file)?;
@@ -170,21 +168,14 @@ fn connect(connector: &mut Connector) -> Result<Connection, QueryError> {
 fn open_existing(connector: &Connector) -> Result<Connection, QueryError> {
     let file = &connector.file;
     if loss::is_log_missing(file)? {
-        return Err(CommitLoss::MissingLog.into_error(file).into());
+        return Err(loss_error(file, MISSING_LOG).into());
     }
     let connection = connector.open(ConnectionUse::Read)?;
     // Before the tables are read, which another schema may not have.
     file.schema.format.check(&connection, &file.shown_path)?;
     if let Some(loss) = loss::find_loss(file, &connection)? {
-        return Err(loss.into_error(file).into());
+        return Err(loss_error(file, &loss).into());
     }
-    Ok(connection)
-}
-
-/// Opens a connection and reads from the file: SQLite reports most errors only then.
-fn open_and_access(connector: &Connector, purpose: ConnectionUse) -> rusqlite::Result<Connection> {
-    let connection = connector.open(purpose)?;
-    connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
     Ok(connection)
 }
 

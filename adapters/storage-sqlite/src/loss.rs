@@ -3,71 +3,35 @@
 //! The database, its log and its side file belong together: without one of them, or with an older
 //! one, acknowledged commits may be missing, and references would be issued again.
 
-use std::fmt;
 use std::sync::Arc;
 
 use reqlore_domain::ports::accepted_loss::{AcceptedLoss, nothing_to_accept};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::write_context::WriteContext;
-use reqlore_durable_fs::commit_counter::CommitCounter;
 use reqlore_row_store::loss::{accept_team_loss, issued_references};
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
+use crate::connection::open_and_access;
 use crate::connection::{ConnectionUse, Connector, OpenMode};
 use crate::database_file::DatabaseFile;
+use crate::database_file::SqliteConfig;
 use crate::error::{QueryError, RESTORE_HINT, is_busy, refused};
 use crate::integrity_check::refuse_damage;
 use crate::schema::{enable_wal, read_store_row};
 use crate::session::SqliteSession;
 use crate::settings::keep_log_on_close;
-use crate::{SqliteConfig, open_and_access, torn_copy};
+use crate::torn_copy;
 
-/// Why a database may lack commits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CommitLoss {
-    MissingLog,
-    /// The side file is missing or damaged.
-    MissingCounter,
-    /// The side file belongs to another database.
-    ForeignCounter,
-    /// The database has fewer commits than its side file.
-    OlderDatabase {
-        commits: u64,
-        recorded: u64,
-    },
-}
+pub(crate) const MISSING_LOG: &str = "its -wal file is missing, so commits may be missing";
 
-impl fmt::Display for CommitLoss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MissingLog => write!(f, "its -wal file is missing, so commits may be missing"),
-            Self::MissingCounter => {
-                write!(f, "its -commits file is missing or damaged, so commits may be missing")
-            }
-            Self::ForeignCounter => {
-                write!(
-                    f,
-                    "its -commits file belongs to another database, so commits may be missing"
-                )
-            }
-            Self::OlderDatabase { commits, recorded } => write!(
-                f,
-                "it has {commits} of {recorded} commits: it is older than its -commits file, or \
-                 its -wal file was replaced"
-            ),
-        }
-    }
-}
-
-impl CommitLoss {
-    pub(crate) fn into_error(self, file: &DatabaseFile) -> StoreError {
-        let reason = format!(
-            "{self}; put all its files back, accept the loss with `reqlore check --accept-loss`, \
-             or {RESTORE_HINT}"
-        );
-        refused(&file.shown_path, reason)
-    }
+/// The error for a database that may lack commits for this reason.
+pub(crate) fn loss_error(file: &DatabaseFile, loss: &str) -> StoreError {
+    let reason = format!(
+        "{loss}; put all its files back, accept the loss with `reqlore check --accept-loss`, \
+         or {RESTORE_HINT}"
+    );
+    refused(&file.shown_path, reason)
 }
 
 /// True if a database lost its log. Must be called before the first connection, which creates one.
@@ -83,22 +47,22 @@ pub(crate) fn is_log_missing(file: &Arc<DatabaseFile>) -> Result<bool, QueryErro
     Ok(!file.has_log())
 }
 
-/// Compares a database with its side file.
+/// Compares a database with its side file. Returns why it may lack commits.
 pub(crate) fn find_loss(
     file: &DatabaseFile,
     connection: &Connection,
-) -> Result<Option<CommitLoss>, QueryError> {
+) -> Result<Option<String>, QueryError> {
     // The side file is read first, because other processes commit meanwhile.
     let recorded = file.read_commits()?;
-    let CommitCounter { database_id, commits } = CommitCount::read(connection)?.counter;
-    Ok(match recorded.map(|recorded| recorded.counter) {
-        None => Some(CommitLoss::MissingCounter),
-        Some(recorded) if recorded.database_id != database_id => Some(CommitLoss::ForeignCounter),
-        Some(CommitCounter { commits: recorded, .. }) if commits < recorded => {
-            Some(CommitLoss::OlderDatabase { commits, recorded })
-        }
-        Some(_) => None,
-    })
+    compare_commits(connection, recorded.as_ref())
+}
+
+fn compare_commits(
+    connection: &Connection,
+    recorded: Option<&CommitCount>,
+) -> Result<Option<String>, QueryError> {
+    let recorded = recorded.map(|recorded| recorded.counter);
+    Ok(CommitCount::read(connection)?.counter.find_loss(recorded, "-commits file"))
 }
 
 /// Accepts that the database lost commits: raises its sequences, appends an audit row with the
@@ -131,14 +95,17 @@ pub(crate) fn accept(
         connection => connection?,
     };
     file.schema.format.check(&connection, &file.shown_path)?;
-    let loss =
-        if is_log_missing { Some(CommitLoss::MissingLog) } else { find_loss(file, &connection)? };
+    let recorded = file.read_commits()?;
+    let loss = if is_log_missing {
+        Some(MISSING_LOG.to_owned())
+    } else {
+        compare_commits(&connection, recorded.as_ref())?
+    };
     // A torn copy mixes two states, so its loss cannot be accepted.
     if file.has_pending_log() {
         torn_copy::check_log(file)?;
     }
-    let recorded = file.read_commits()?;
-    let Some(mut text) = recreate()?.or_else(|| loss.map(|loss| loss.to_string())) else {
+    let Some(mut text) = recreate()?.or(loss) else {
         return Err(nothing_to_accept(&file.shown_path).into());
     };
     // A file without its log may have been copied in the middle of a checkpoint.

@@ -1,6 +1,7 @@
 //! Runs queries and changes on a connection.
 
 use reqlore_domain::ports::documents::StoreError;
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{Column, Table};
 use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_ROWID};
@@ -41,19 +42,18 @@ fn bind<'a>(
     Ok(number)
 }
 
-/// Runs queries. Returns `None` if they have more rows than this in all.
+/// Runs queries. Returns `None` if their rows exceed the limit in all.
 pub(crate) fn select(
     connection: &Connection,
     queries: &[RowQuery],
-    mut max_rows: usize,
+    mut limit: ReadLimit,
 ) -> Result<Option<QueriedRows>, QueryError> {
     let mut results = Vec::with_capacity(queries.len());
     for query in queries {
         let mut rows = Vec::new();
-        if !select_into(&mut rows, connection, query, max_rows)? {
+        if !select_into(&mut rows, connection, query, &mut limit)? {
             return Ok(None);
         }
-        max_rows -= rows.len();
         results.push(rows);
     }
     Ok(Some(results))
@@ -64,7 +64,7 @@ fn select_into(
     found: &mut Vec<TableRow>,
     connection: &Connection,
     query: &RowQuery,
-    max_rows: usize,
+    read_limit: &mut ReadLimit,
 ) -> Result<bool, QueryError> {
     let Some(tuples) = distinct(&query.tuples) else { return Ok(true) };
     let text = select_text(query, QueryPlan::of(query));
@@ -85,10 +85,11 @@ fn select_into(
         }
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
-            if found.len() == max_rows {
+            let row = decode(query.table, query.wanted, row, &mut buffer)?;
+            if !read_limit.count(&row) {
                 return Ok(false);
             }
-            found.push(decode(query.table, query.wanted, row, &mut buffer)?);
+            found.push(row);
         }
     }
     #[cfg(test)]

@@ -9,15 +9,18 @@ use std::time::Instant;
 
 use reqlore_domain::audit_log::ChainHead;
 use reqlore_domain::document::DocumentMeta;
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowChange, RowQuery};
 use reqlore_row_store::tables::{STORE, TABLES, TEAM_TABLES, Table};
 use reqlore_row_store::{METADATA_FORMAT, StoreRow};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::commit_count::{COMMIT_COUNTER, CommitCount};
-use crate::database_file::{DatabaseFile, create_empty, sibling_path};
+use crate::commit_count::CommitCount;
+use crate::commit_count::sibling_path;
+use crate::database_file::{DatabaseFile, create_empty};
 use crate::error::{BUSY_TIMEOUT, QueryError, io_error, is_busy, refused};
 use crate::settings::{BUSY_PAUSE, FileFormat, configure, keep_log_on_close};
+use crate::statements::COMMIT_COUNTER;
 use crate::statements::create_text;
 use crate::{loss, rows};
 
@@ -30,12 +33,12 @@ pub(crate) struct Schema {
 
 /// The version: the tables (hundreds) and the metadata in them.
 pub(crate) static WHOLE_SCHEMA: Schema = Schema {
-    format: FileFormat { application_id: *b"Rqlr", version: 800 + DocumentMeta::FORMAT },
+    format: FileFormat { application_id: *b"Rqlr", version: 900 + DocumentMeta::FORMAT },
     tables: &TABLES,
 };
 
 pub(crate) static TEAM_SCHEMA: Schema =
-    Schema { format: FileFormat { application_id: *b"Rqlt", version: 3 }, tables: &TEAM_TABLES };
+    Schema { format: FileFormat { application_id: *b"Rqlt", version: 4 }, tables: &TEAM_TABLES };
 
 const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
                              BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END";
@@ -61,7 +64,7 @@ pub(crate) fn create_database(file: &DatabaseFile) -> Result<(), QueryError> {
     let count = fill_database(file, &unfinished)?;
     fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(io_failed)?;
     // Before the database, which is refused without it.
-    file.replace_commits(count)?;
+    file.replace_commits(&count)?;
     fs::rename(&unfinished, &file.path).map_err(io_failed)?;
     Ok(file.sync_folder()?)
 }
@@ -103,7 +106,7 @@ pub(crate) fn prepare_database(
 ) -> Result<(), QueryError> {
     file.schema.format.check(connection, &file.shown_path)?;
     if let Some(loss) = loss::find_loss(file, connection)? {
-        return Err(loss.into_error(file).into());
+        return Err(loss::loss_error(file, &loss).into());
     }
     if !connection.is_readonly("main")? {
         // A database without its log is refused, so closing it must not remove the log.
@@ -141,7 +144,7 @@ pub(crate) fn check_objects(
 /// Reads what is in the database.
 pub(crate) fn read_store_row(connection: &Connection) -> Result<StoreRow, QueryError> {
     let query = RowQuery::keys(&STORE, vec![StoreRow::key()]);
-    let rows = rows::select(connection, &[query], 1)?.unwrap_or_default();
+    let rows = rows::select(connection, &[query], ReadLimit::NONE)?.unwrap_or_default();
     Ok(StoreRow::decode(rows.first().map(Vec::as_slice).unwrap_or_default())?)
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_durable_fs::commit_counter::{DatabaseId, IssuedNumbers};
-use reqlore_row_store::database::{BegunTransaction, CommitOutcome, SessionError, WriteSession};
+use reqlore_row_store::database::{
+    BegunTransaction, CommitOutcome, ReadLimit, SessionError, WriteSession,
+};
 use reqlore_row_store::loss::raise_issued_numbers;
 use reqlore_row_store::row::{RowChange, RowQuery};
 use reqlore_row_store::tables::Table;
@@ -27,7 +29,10 @@ pub(crate) struct SqliteSession {
     files: Arc<OpenFiles>,
     /// `None` before the first transaction.
     connection: Option<Connection>,
-    purpose: ConnectionUse,
+    /// The next transactions are not synced.
+    is_unsynced: bool,
+    /// The present setting of the connection.
+    is_connection_unsynced: bool,
     /// The highest numbers that the open transaction wrote.
     numbers: IssuedNumbers,
     /// The next ID of the database, if its loss is being accepted.
@@ -35,12 +40,15 @@ pub(crate) struct SqliteSession {
 }
 
 impl SqliteSession {
-    pub(crate) fn new(
-        files: Arc<OpenFiles>,
-        connection: Option<Connection>,
-        purpose: ConnectionUse,
-    ) -> Self {
-        Self { files, connection, purpose, numbers: IssuedNumbers::default(), new_id: None }
+    pub(crate) fn new(files: Arc<OpenFiles>, connection: Option<Connection>) -> Self {
+        Self {
+            files,
+            connection,
+            is_unsynced: false,
+            is_connection_unsynced: false,
+            numbers: IssuedNumbers::default(),
+            new_id: None,
+        }
     }
 
     /// For a database that this process has alone. Its next commit gives it a new ID.
@@ -49,7 +57,7 @@ impl SqliteSession {
             .map_err(|error| io_error(&connector.file.shown_path, "name it", error))?;
         let damage = Arc::new(DamageState::passed(&connector.file.name()));
         let files = Arc::new(OpenFiles { connector, damage });
-        let mut session = Self::new(files, Some(connection), ConnectionUse::Exclusive);
+        let mut session = Self::new(files, Some(connection));
         session.new_id = Some(new_id);
         Ok(session)
     }
@@ -63,7 +71,7 @@ impl SqliteSession {
             Some(connection) if !connection.is_autocommit() => work(connection),
             _ => Err(StoreError::Internal("no transaction is open".to_owned()).into()),
         };
-        outcome.map_err(|error| SessionError::Failed(self.files.damage.note(error)))
+        outcome.map_err(|error| SessionError::Failed(self.files.damage.record(error)))
     }
 
     fn begin_transaction(&mut self) -> StoreResult<()> {
@@ -72,24 +80,33 @@ impl SqliteSession {
         connector.file.check_all_identities()?;
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connector.open_same(self.purpose).map_err(|error| damage.note(error))?,
+            None => {
+                connector.open_same(ConnectionUse::Write).map_err(|error| damage.record(error))?
+            }
         };
         let connection = self.connection.insert(connection);
+        if self.is_unsynced != self.is_connection_unsynced {
+            let level = if self.is_unsynced { "NORMAL" } else { "FULL" };
+            let set = connection.pragma_update(None, "synchronous", level);
+            set.map_err(|error| damage.record(error.into()))?;
+            self.is_connection_unsynced = self.is_unsynced;
+        }
         // IMMEDIATE takes the write lock now; a later upgrade of a read lock could fail as busy.
-        execute(connection, "BEGIN IMMEDIATE").map_err(|error| damage.note(error.into()))?;
+        execute(connection, "BEGIN IMMEDIATE").map_err(|error| damage.record(error.into()))?;
         self.numbers = IssuedNumbers::default();
         // Another process may have updated it.
         let format = &connector.file.schema.format;
-        format.check(connection, DATABASE_NAME).map_err(|error| damage.note(error))
+        format.check(connection, DATABASE_NAME).map_err(|error| damage.record(error))
     }
 
     fn commit_transaction(&mut self) -> StoreResult<()> {
-        let (numbers, new_id) = (self.numbers, self.new_id);
+        let (numbers, new_id) = (std::mem::take(&mut self.numbers), self.new_id);
         let count = self.run(|connection| {
             let mut count = CommitCount::read(connection)?;
             count.counter.commits += 1;
             count.counter.database_id = new_id.unwrap_or(count.counter.database_id);
-            for (highest, number) in count.numbers.iter_mut().zip(numbers) {
+            for (kind, number) in numbers {
+                let highest = count.numbers.entry(kind).or_default();
                 *highest = number.max(*highest);
             }
             count.write(connection)?;
@@ -110,10 +127,10 @@ impl SqliteSession {
         // After the sync of the commit, so that the side file is never ahead of the database.
         if self.new_id.take().is_some() {
             // A crash before this leaves the side file of the old ID.
-            file.replace_commits(count)?;
+            file.replace_commits(&count)?;
             file.sync_folder()?;
-        } else if self.purpose != ConnectionUse::WriteUnsynced {
-            file.record_commit(count);
+        } else if !self.is_connection_unsynced {
+            file.record_commit(&count);
         }
         Ok(())
     }
@@ -124,6 +141,10 @@ fn execute(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
 }
 
 impl WriteSession for SqliteSession {
+    fn set_sync(&mut self, is_needed: bool) {
+        self.is_unsynced = !is_needed;
+    }
+
     fn begin(&mut self, queries: &[RowQuery]) -> Result<BegunTransaction, SessionError> {
         self.roll_back();
         let begun = self.begin_transaction().map_err(SessionError::Failed);
@@ -132,7 +153,7 @@ impl WriteSession for SqliteSession {
     }
 
     fn read(&mut self, queries: &[RowQuery]) -> Result<QueriedRows, SessionError> {
-        let rows = self.run(|connection| rows::select(connection, queries, usize::MAX));
+        let rows = self.run(|connection| rows::select(connection, queries, ReadLimit::NONE));
         Ok(rows?.unwrap_or_default())
     }
 

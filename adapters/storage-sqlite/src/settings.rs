@@ -40,7 +40,7 @@ impl FileFormat {
     }
 
     /// Refuses a database of another program or of another version of this one.
-    pub(crate) fn check(&self, connection: &Connection, place: &str) -> Result<(), QueryError> {
+    pub(crate) fn check(&self, connection: &Connection, subject: &str) -> Result<(), QueryError> {
         // Each write transaction checks it, so the statements are cached.
         let pragma = |name| -> rusqlite::Result<i64> {
             connection.prepare_cached(name)?.query_one([], |row| row.get(0))
@@ -51,13 +51,13 @@ impl FileFormat {
                 "is a database of another program, or its header is damaged; name another file, \
                  or {RESTORE_HINT}"
             );
-            return Err(refused(place, reason).into());
+            return Err(refused(subject, reason).into());
         }
         let version = pragma("PRAGMA user_version")?;
         if version == i64::from(self.version) {
             return Ok(());
         }
-        Err(StoreError::other_format(place, version, self.version).into())
+        Err(StoreError::other_format(subject, version, self.version).into())
     }
 }
 
@@ -104,6 +104,8 @@ pub(crate) fn wait_when_busy(
         if attempts == 0 {
             start = Instant::now();
         }
+        #[cfg(test)]
+        crate::tests::sharing::count_wait();
         std::thread::sleep(BUSY_PAUSE);
         start.elapsed() < timeout
     }))
@@ -119,9 +121,9 @@ pub(crate) fn sqlite_findings(
     let mut findings = Vec::new();
     while let Some(row) = rows.next()? {
         let finding: String = row.get(0)?;
-        if finding != "ok" {
-            findings.push(finding);
-        }
+        // Findings in the structure are lines after a heading.
+        let lines = finding.lines().filter(|line| *line != "ok" && !line.starts_with("***"));
+        findings.extend(lines.map(str::to_owned));
     }
     Ok(findings)
 }

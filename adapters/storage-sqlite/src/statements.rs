@@ -9,8 +9,6 @@ use reqlore_row_store::tables::{
     AUDIT, BODIES, Column, ColumnType, DOCUMENTS, Index, PENDING, TABLES, TEXTS, Table,
 };
 
-use crate::commit_count::COMMIT_COUNTER;
-
 /// How a query finds its rows. Chosen here, because SQLite has no statistics and would prefer an
 /// index in the order of the result to one with all compared columns.
 #[derive(Debug, Clone, Copy)]
@@ -196,4 +194,17 @@ fn is_clustered(table: &Table) -> bool {
     let has_row_id = table.key_width == 1 && table.columns[0].kind == ColumnType::Integer;
     let is_large = [&DOCUMENTS, &BODIES, &TEXTS].contains(&table);
     !has_row_id && !is_large
+}
+
+/// One row: the random ID of this file (16 bytes), the number of its commits (8 bytes) and the
+/// highest issued numbers (text). One value, so that it is found in a page of the log.
+pub(crate) static COMMIT_COUNTER: Table = Table {
+    name: "commit_counter",
+    key_width: 1,
+    indexes: &[],
+    columns: &[column("id", ColumnType::Integer), column("value", ColumnType::Binary)],
+};
+
+const fn column(name: &'static str, kind: ColumnType) -> Column {
+    Column { name, kind, is_nullable: false, is_wide: false }
 }

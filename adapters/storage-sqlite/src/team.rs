@@ -1,5 +1,5 @@
 //! A database of users, tokens, audit rows and intents for documents in files. All calls run on the
-//! threads of their callers, which may block.
+//! threads of their callers. A read may block only after its first poll.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,27 +21,25 @@ use crate::{connect_for_writing, loss, open_existing, start_database, store_row}
 #[derive(Debug)]
 pub struct TeamDatabase {
     pub store: RowStore,
-    /// Commits are not synced: a power cut may undo them, a killed process cannot.
-    pub unsynced: RowStore,
     files: Arc<OpenFiles>,
 }
 
 impl TeamDatabase {
     /// Makes an empty file a database without rows, and returns the content of its side file. Does
-    /// not sync. `place` names the database in messages.
-    pub fn create(path: &Path, place: &str) -> StoreResult<CommitCounter> {
-        let file = DatabaseFile::new(path.to_owned(), place.to_owned(), &TEAM_SCHEMA, None);
-        let count = fill_database(&file, path).map_err(|error| error.into_store_error(place))?;
+    /// not sync. `subject` names the database in messages.
+    pub fn create(path: &Path, subject: &str) -> StoreResult<CommitCounter> {
+        let file = DatabaseFile::new(path.to_owned(), subject.to_owned(), &TEAM_SCHEMA, None);
+        let count = fill_database(&file, path).map_err(|error| error.into_store_error(subject))?;
         Ok(count.counter)
     }
 
     pub fn open(
         path: &Path,
-        place: &str,
+        subject: &str,
         is_read_only: bool,
         guard: Arc<dyn FileGuard>,
     ) -> StoreResult<Self> {
-        let file = guarded_file(path, place, guard)?;
+        let file = guarded_file(path, subject, guard)?;
         let mode = if is_read_only { OpenMode::ReadOnly } else { OpenMode::Shared };
         let mut connector = Connector { file: Arc::clone(&file), mode };
         let connection = if is_read_only {
@@ -49,21 +47,13 @@ impl TeamDatabase {
         } else {
             connect_for_writing(&mut connector)
         };
-        let connection = connection.map_err(|error| error.into_store_error(place))?;
+        let connection = connection.map_err(|error| error.into_store_error(subject))?;
         // The files may have been replaced while they were opened.
         file.check_all_identities()?;
         store_row(&file, &connection)?;
         let database = start_database(connector, connection)?;
-        let (files, unsynced) = (database.files(), Arc::new(database.without_sync()));
-        let damage = &files.damage.known;
-        let store = RowStore::without_thread(Arc::new(database), Arc::clone(damage))?;
-        let unsynced = RowStore::without_thread(unsynced, Arc::clone(damage))?;
-        Ok(Self { store, unsynced, files })
-    }
-
-    /// True if reads of single rows do not wait.
-    pub fn is_checked(&self) -> bool {
-        self.files.damage.is_checked()
+        let (files, damage) = (database.files(), database.known_damage());
+        Ok(Self { store: RowStore::without_thread(Arc::new(database), damage)?, files })
     }
 
     pub fn find_damage(&self) -> StoreResult<Vec<String>> {
@@ -75,21 +65,21 @@ impl TeamDatabase {
 /// database open. It names lost files, which it creates again.
 pub fn accept_team_loss(
     path: &Path,
-    place: &str,
+    subject: &str,
     guard: Arc<dyn FileGuard>,
     recreate: impl FnOnce() -> StoreResult<Option<String>>,
     context: WriteContext,
 ) -> StoreResult<AcceptedLoss> {
-    let file = guarded_file(path, place, guard)?;
-    loss::accept(&file, recreate, context).map_err(|error| error.into_store_error(place))
+    let file = guarded_file(path, subject, guard)?;
+    loss::accept(&file, recreate, context).map_err(|error| error.into_store_error(subject))
 }
 
 fn guarded_file(
     path: &Path,
-    place: &str,
+    subject: &str,
     guard: Arc<dyn FileGuard>,
 ) -> StoreResult<Arc<DatabaseFile>> {
     guard.check(true)?;
-    let (path, place) = (path.to_owned(), place.to_owned());
-    Ok(Arc::new(DatabaseFile::new(path, place, &TEAM_SCHEMA, Some(guard))))
+    let (path, subject) = (path.to_owned(), subject.to_owned());
+    Ok(Arc::new(DatabaseFile::new(path, subject, &TEAM_SCHEMA, Some(guard))))
 }

@@ -8,7 +8,7 @@ mod earlier_texts;
 mod loss;
 mod opening;
 pub(crate) mod plans;
-mod sharing;
+pub(crate) mod sharing;
 mod team;
 pub(crate) mod visits;
 
@@ -21,15 +21,16 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::documents::{DocumentChange, StoreError, StoreResult};
 use reqlore_row_store::RowStore;
-use reqlore_row_store::database::Database;
+use reqlore_row_store::database::{Database, ReadLimit};
 use reqlore_row_store::row::{RowChange, RowQuery, TableRow};
 use reqlore_row_store::tables::Table;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::database_file::SqliteConfig;
 use crate::rows;
 use crate::settings::keep_log_on_close;
-use crate::{SqliteConfig, open, open_for_writing, start_database};
+use crate::{open, open_for_writing, start_database};
 
 fn open_file(file: &Path) -> StoreResult<RowStore> {
     open(&SqliteConfig { file: file.to_owned() })
@@ -95,7 +96,8 @@ fn run_sql(file: &Path, statements: &str) {
 /// Changes all rows of a table, with valid checksums.
 fn change_rows(file: &Path, table: &'static Table, change: impl Fn(&TableRow) -> TableRow) {
     let connection = connect(file);
-    let found = rows::select(&connection, &[RowQuery::all(table)], usize::MAX).unwrap().unwrap();
+    let found =
+        rows::select(&connection, &[RowQuery::all(table)], ReadLimit::NONE).unwrap().unwrap();
     for before in found.concat() {
         let (key, row) = (before.prefix(table.key_width), change(&before));
         let delete = RowChange::Delete { key, before: None };

@@ -17,9 +17,9 @@ use reqlore_domain::identity::{Caller, PresentedToken, TokenError, token};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use tokio::time::{sleep, timeout};
 
-use crate::ServerState;
 use crate::error_response::{ErrorResponse, NOT_FOUND, RATE_LIMITED, UNAUTHENTICATED, UNAVAILABLE};
 use crate::rate_limit::TokenLimit;
+use crate::state::ServerState;
 
 /// Contains the key of the project.
 const PROJECT_HEADER: &str = "reqlore-project";

@@ -9,9 +9,9 @@ use http_body_util::BodyExt;
 use reqlore_mcp::jsonrpc;
 use serde_json::Value;
 
-use crate::ServerState;
 use crate::error_response::{ErrorResponse, JSON_CONTENT_TYPE, json_response};
 use crate::handler::{MessageSender, VERSION_HEADER, malformed_response, respond_to_message};
+use crate::state::ServerState;
 
 /// The only version of the protocol with batches. Its clients send no version, as plain ones.
 const BATCH_VERSION: &str = "2025-03-26";

@@ -23,11 +23,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use crate::ServerState;
 use crate::error_response::ErrorResponse;
 use crate::handler::{count_response, request_id};
 use crate::open_connections::OpenConnection;
 use crate::rate_limit::address_network;
+use crate::state::ServerState;
 use crate::timeout_stream::TimeoutStream;
 
 /// Interval between removals of unused limits.

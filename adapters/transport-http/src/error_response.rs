@@ -1,23 +1,20 @@
 //! Responses to requests that the application does not receive: HTTP status and JSON-RPC error.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
-use axum::http::header::{CONNECTION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
-use axum::http::request::Parts;
+use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode};
-use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Caller, redact_secrets};
 use reqlore_domain::ports::service::UNKNOWN_METHOD;
-use reqlore_mcp::convert::{error_code, log_failure};
+use reqlore_mcp::convert::error_code;
+use reqlore_mcp::failure_log::log_failure;
 use reqlore_mcp::jsonrpc;
+use reqlore_mcp::message_id;
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
-
-use crate::ServerState;
 
 pub(crate) const JSON_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT_CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -36,7 +33,7 @@ pub(crate) const INTERNAL: i32 = error_code(ErrorKind::Internal);
 pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
     code: i32,
-    message: Cow<'static, str>,
+    pub(crate) message: Cow<'static, str>,
     /// Set if the log has details.
     correlation_id: Option<std::sync::Arc<str>>,
     header: Option<Box<(HeaderName, HeaderValue)>>,
@@ -118,7 +115,7 @@ impl ErrorResponse {
 
     /// Names the rejected request: its id in the response, its method and tool in the log.
     pub(crate) fn for_message(self, message: &Value) -> Self {
-        let mut error = self.with_jsonrpc_id(jsonrpc::request_id(message.get("id")));
+        let mut error = self.with_jsonrpc_id(message_id::request_id(message.get("id")));
         if let Some(method) = message["method"].as_str() {
             let tool = match method {
                 "tools/call" => message["params"]["name"].as_str().map(str::to_owned),
@@ -173,65 +170,6 @@ fn add_headers(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
-}
-
-impl ServerState {
-    /// Logs a request that was refused before authentication, with the values that an operator can
-    /// add to the settings.
-    pub(crate) fn log_anonymous(
-        &self,
-        error: &ErrorResponse,
-        parts: &Parts,
-        peer: SocketAddr,
-        request_id: &str,
-    ) {
-        // Clients without a token must not fill the log.
-        if !self.anonymous_lines.allows_line() {
-            return;
-        }
-        let header = |name| {
-            let value: &HeaderValue = parts.headers.get(name)?;
-            // It may contain a secret, such as a user and a password.
-            let text = redact_secrets(value.to_str().unwrap_or("unreadable"));
-            Some(truncate_echo(&text).to_owned())
-        };
-        tracing::info!(
-            id = request_id,
-            address = %self.client_address(&parts.headers, peer),
-            status = error.status.as_u16(),
-            method = truncate_echo(parts.method.as_str()),
-            path = truncate_echo(&redact_secrets(parts.uri.path())),
-            host = header(HOST),
-            origin = header(ORIGIN),
-            error = &*error.message,
-            "request refused"
-        );
-    }
-
-    /// Logs the error of a call. Calls over the rate of their token have a limit of lines, because
-    /// they cost their client nothing.
-    pub(crate) fn log_error(
-        &self,
-        error: &ErrorResponse,
-        request_id: &str,
-        caller: Option<&Caller>,
-    ) {
-        if error.status != StatusCode::TOO_MANY_REQUESTS || self.rate_lines.allows_line() {
-            error.log(request_id, caller);
-        }
-    }
-
-    /// Logs how many requests got no line. Call it once a minute.
-    pub(crate) fn log_further_lines(&self) {
-        if let Some(further) = self.anonymous_lines.take_further() {
-            tracing::info!(further, "more requests refused before authentication");
-        }
-        if let Some(further) = self.rate_lines.take_further() {
-            tracing::info!(further, "more requests over the rate of their token");
-        }
-        // The counter of refused connections has their number.
-        let _ = self.connections.limit_lines.take_further();
-    }
 }
 
 /// Counts log lines of one cause; only the first `MAX_LINES` of each minute are written.

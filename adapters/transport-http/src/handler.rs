@@ -17,33 +17,33 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use axum::{BoxError, Extension};
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
 use http_body::Frame;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
 use reqlore_domain::identity::{Access, Caller, redact_secrets};
-use reqlore_domain::ports::service::{ApplicationService, UNKNOWN_METHOD};
+use reqlore_domain::ports::service::UNKNOWN_METHOD;
 use reqlore_domain::ports::transport::TrafficCounters;
-use reqlore_mcp::convert::{self, log_failure};
+use reqlore_mcp::convert;
+use reqlore_mcp::failure_log::log_failure;
 use reqlore_mcp::jsonrpc::{self, MalformedMessage, ToolCallMessage};
+use reqlore_mcp::message_id;
 use reqlore_mcp::request_context::{ClientDialect, RequestContext, ResponseStatus, correlation_id};
-use reqlore_mcp::server::McpServer;
-use rmcp::ServerHandler;
 use rmcp::model::ProtocolVersion;
-use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
-use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
 
 use crate::authentication::{AuthenticatedCaller, StreamCredentials};
+use crate::batch;
 use crate::error_response::{ErrorResponse, FORBIDDEN, JSON_CONTENT_TYPE, json_response};
+use crate::guards::{DetachOnDrop, GaugeGuard};
 use crate::open_connections::StreamGuard;
 use crate::origin_check::{check_method, check_target};
-use crate::rate_limit::{PermitPair, RunPermit, SubscriptionPermit, TokenLimit};
+use crate::permits::PermitPair;
+use crate::protocol_handler::ProtocolResponse;
+use crate::rate_limit::{RunPermit, SubscriptionPermit, TokenLimit};
 use crate::request_body::{check_content, discard_body};
-use crate::{DetachOnDrop, GaugeGuard, HttpConfig, HttpLimits, ServerState, batch};
+use crate::state::ServerState;
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID_BYTES: usize = 64;
@@ -58,88 +58,6 @@ const SESSION_HEADER: &str = "mcp-session-id";
 const LISTEN_METHOD: &str = "subscriptions/listen";
 /// Versions whose tool calls need no further headers.
 const LEGACY_VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
-
-pub(crate) struct ProtocolHandler {
-    rmcp: RmcpService,
-    /// Handles tool calls without rmcp; `None` for a handler of the conformance tests.
-    server: Option<McpServer>,
-    /// Ends all streams and calls.
-    pub(crate) cancelled: CancellationToken,
-}
-
-/// rmcp's service with any handler.
-type RmcpService =
-    Box<dyn Fn(Request<Full<Bytes>>) -> BoxFuture<'static, ProtocolResponse> + Send + Sync>;
-
-type ProtocolResponse = Response<BoxBody<Bytes, Infallible>>;
-
-impl ProtocolHandler {
-    pub(crate) fn new(service: Arc<dyn ApplicationService>, config: &HttpConfig) -> Self {
-        let server = McpServer::for_requests(service).with_answers(config.answers);
-        Self { server: Some(server.clone()), ..Self::with_handler(server, &config.limits) }
-    }
-
-    pub(crate) fn with_handler(handler: impl ServerHandler + Clone, limits: &HttpLimits) -> Self {
-        let cancelled = CancellationToken::new();
-        // `OriginCheck` is stricter than rmcp's lists.
-        let config = StreamableHttpServerConfig::default()
-            .with_legacy_session_mode(false)
-            .with_json_response(true)
-            .with_max_request_body_bytes(limits.body_bytes)
-            .disable_allowed_hosts()
-            .disable_allowed_origins()
-            .with_cancellation_token(cancelled.clone());
-        let sessions = Arc::new(NeverSessionManager::default());
-        let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
-        let service = Arc::new(service);
-        let rmcp = Box::new(move |request| {
-            let service = Arc::clone(&service);
-            async move { service.handle(request).await }.boxed()
-        });
-        Self { rmcp, server: None, cancelled }
-    }
-
-    /// Sends each subscription its last response.
-    pub(crate) fn end_subscriptions(&self) {
-        if let Some(server) = &self.server {
-            server.end_subscriptions();
-        }
-    }
-
-    /// Handles a request. A `call` bypasses rmcp; `is_listen` prepares a stream for rmcp.
-    async fn handle_request(
-        &self,
-        mut parts: Parts,
-        body: Bytes,
-        call: Option<ToolCallMessage>,
-        is_listen: bool,
-        context: RequestContext,
-    ) -> ProtocolResponse {
-        let handling = async {
-            let server = self.server.as_ref().filter(|_| is_listen || call.is_some())?;
-            let Some(call) = call else {
-                let (context, extensions) = (context.clone(), &mut parts.extensions);
-                return server.prepare_listen(&body, context, extensions).await.err();
-            };
-            Some(server.call_directly(call, context.clone()).await)
-        };
-        let mut response = Response::new(BoxBody::default());
-        match self.cancelled.run_until_cancelled(handling).await {
-            Some(None) => {
-                parts.extensions.insert(context);
-                return (self.rmcp)(Request::from_parts(parts, Full::new(body))).await;
-            }
-            // The status stays 200 here; `finish_response` sets the one that the call requests.
-            Some(Some(body)) => {
-                *response.body_mut() = Full::from(body).boxed();
-                response.headers_mut().insert(CONTENT_TYPE, JSON_CONTENT_TYPE);
-            }
-            // Cancelled by the shutdown: `finish_response` turns it into a 503.
-            None => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
-        }
-        response
-    }
-}
 
 /// Returns a tool call that needs no feature of rmcp's service.
 fn take_direct_call(headers: &HeaderMap, message: &mut Value) -> Option<ToolCallMessage> {
@@ -552,7 +470,7 @@ async fn rejected_by_rmcp(
     }
     error["message"] = reason.into();
     let request = parse_request(body).unwrap_or_default();
-    message.entry("id").or_insert_with(|| jsonrpc::request_id(request.get("id")));
+    message.entry("id").or_insert_with(|| message_id::request_id(request.get("id")));
     json_response(status, Value::Object(message).to_string().into_bytes())
 }
 

@@ -13,23 +13,15 @@ use reqlore_domain::identity::{Access, Caller, UserRole};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::config::PATH;
 use crate::error_response::{ErrorResponse, FORBIDDEN, json_response};
 use crate::handler::{catch_panic, complete_response, request_id};
 use crate::origin_check::check_target;
-use crate::{PATH, ServerState};
+use crate::readiness::Readiness;
+use crate::state::ServerState;
 
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-
-/// The state of a server's storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Readiness {
-    Ready,
-    /// It does not respond.
-    Unavailable,
-    /// Some reads may succeed, but every write is refused.
-    Damaged,
-}
 
 /// Probes do not check the Host header, because orchestrators call by address.
 pub(crate) async fn serve_liveness() -> &'static str {

@@ -11,8 +11,9 @@ use axum::http::Extensions;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::HttpConfig;
 use crate::error_response::{ErrorResponse, LineLimit};
-use crate::{GaugeGuard, HttpConfig};
+use crate::guards::GaugeGuard;
 
 /// Seconds after which a client may open a stream again.
 const STREAM_RETRY_SECONDS: u64 = 10;
@@ -134,7 +135,7 @@ impl OpenConnections {
     }
 }
 
-/// A place among the open connections, until it is dropped.
+/// The entry of an open connection in the list, until it is dropped.
 pub(crate) struct ConnectionGuard {
     pub(crate) connection: Arc<OpenConnection>,
     connections: Arc<OpenConnections>,

@@ -20,12 +20,14 @@ use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
 use crate::error_response::ErrorResponse;
+use crate::guards::{DetachOnDrop, GaugeGuard};
 use crate::handler::{
     EVENT_STREAM, body_with_permits, catch_panic, complete_response, discard_unread, names_type,
     request_id,
 };
+use crate::health;
 use crate::origin_check::has_user;
-use crate::{DetachOnDrop, GaugeGuard, ServerState, health};
+use crate::state::ServerState;
 
 pub(crate) async fn serve_page(
     State(shared): State<Arc<ServerState>>,

@@ -15,11 +15,12 @@ use std::time::Duration;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, NotUntil, Quota, RateLimiter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use crate::config::{HttpLimits, RateLimit};
 use crate::error_response::ErrorResponse;
+use crate::permits::{PermitPair, acquire_both};
 use crate::request_body::token_budget;
-use crate::{HttpLimits, RateLimit};
 
 /// Maximum tokens with separate limits. Further tokens share one limit until unused ones are
 /// removed.
@@ -50,31 +51,12 @@ pub(crate) struct TokenLimit {
     was_used: AtomicBool,
 }
 
-/// Permits of one token's limit and of the limit of all tokens.
-pub(crate) type PermitPair = (OwnedSemaphorePermit, OwnedSemaphorePermit);
-
 /// Permits to run until they are dropped. They hold the token's limit, so that
 /// [`TokenLimits::remove_unused`] keeps it and its counts.
 pub(crate) type RunPermit = (PermitPair, Arc<TokenLimit>);
 
 /// Permit of an open subscription.
 pub(crate) type SubscriptionPermit = (OwnedSemaphorePermit, Arc<TokenLimit>);
-
-/// Waits until `due` for `count` permits of both semaphores.
-pub(crate) async fn acquire_both(
-    of_token: &Arc<Semaphore>,
-    of_all: &Arc<Semaphore>,
-    count: u32,
-    due: Instant,
-) -> Option<PermitPair> {
-    let acquiring = async {
-        // The token's permits first, so that a token at its limit does not delay other tokens.
-        let token_permit = of_token.clone().acquire_many_owned(count).await.ok()?;
-        let shared_permit = of_all.clone().acquire_many_owned(count).await.ok()?;
-        Some((token_permit, shared_permit))
-    };
-    timeout_at(due, acquiring).await.unwrap_or(None)
-}
 
 impl TokenLimits {
     pub(crate) fn new(limits: &HttpLimits) -> Self {
@@ -156,7 +138,7 @@ impl TokenLimits {
         limit: &Arc<TokenLimit>,
         due: Instant,
     ) -> Result<RunPermit, ErrorResponse> {
-        // The usual case, which needs no place in the queue.
+        // The usual case, which needs no position in the queue.
         if let Ok(of_token) = limit.running.clone().try_acquire_owned()
             && let Ok(of_all) = self.running.clone().try_acquire_owned()
         {

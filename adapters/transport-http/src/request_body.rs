@@ -13,9 +13,9 @@ use reqlore_mcp::jsonrpc;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::HttpLimits;
+use crate::config::HttpLimits;
 use crate::error_response::{ErrorResponse, JSON_CONTENT_TYPE};
-use crate::rate_limit::{PermitPair, acquire_both};
+use crate::permits::{PermitPair, acquire_both};
 
 /// Bodies up to this many bytes need no budget: the number of connections limits them.
 const UNBUDGETED_BYTES: u64 = 16 * 1024;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::HttpLimits;
+use crate::config::HttpLimits;
 use crate::open_connections::OpenConnection;
 
 pub(crate) struct TimeoutStream<S> {

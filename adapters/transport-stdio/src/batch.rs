@@ -13,7 +13,7 @@ struct Batch {
     remaining: usize,
 }
 
-/// The place of one member's response.
+/// The position of one member's response.
 #[derive(Debug)]
 pub(crate) struct BatchSlot {
     batch: Arc<Mutex<Batch>>,

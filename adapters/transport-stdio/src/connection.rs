@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::ports::service::UNKNOWN_METHOD;
-use reqlore_mcp::convert::{error_code, log_failure};
+use reqlore_mcp::convert::error_code;
+use reqlore_mcp::failure_log::log_failure;
 use reqlore_mcp::jsonrpc::{self, MalformedMessage};
 use reqlore_mcp::request_context::correlation_id;
 use reqlore_mcp::server::McpServer;
@@ -26,8 +27,8 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::StdioLimits;
 use crate::batch::{BatchSlot, RunningMembers};
+use crate::limits::StdioLimits;
 use crate::line_reader::{LineReader, ReadStep};
 use crate::scheduler::{InFlight, NextStep, RequestQueue, RunMode};
 

@@ -5,13 +5,13 @@
 
 mod batch;
 mod connection;
+mod limits;
 mod line_reader;
 mod scheduler;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_domain::identity::Caller;
@@ -22,44 +22,12 @@ use reqlore_mcp::shutdown::Shutdown;
 use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, ProtocolVersion};
 use rmcp::service::serve_directly_with_ct;
 use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use limits::StdioLimits;
 #[cfg(target_os = "linux")]
 use tokio::{io::Interest, net::unix::pipe};
 
 use connection::StdioConnection;
-
-/// Limits of one connection.
-#[derive(Debug, Clone, Copy)]
-pub struct StdioLimits {
-    /// Maximum bytes of a line.
-    pub line_bytes: usize,
-    /// Maximum waiting messages. At the limit standard input is not read.
-    pub queue: usize,
-    /// Maximum bytes of waiting messages.
-    pub queue_bytes: usize,
-    /// Maximum requests that run in parallel.
-    pub in_flight: usize,
-    /// Maximum malformed lines in a row, after which the connection closes.
-    pub malformed_lines: usize,
-    /// Time that a read waits for earlier requests before it runs in parallel.
-    pub read_grace_time: Duration,
-    /// Time for accepted requests after the end of input. rmcp adds two seconds and closing adds
-    /// one: ten in total.
-    pub drain_timeout: Duration,
-}
-
-impl Default for StdioLimits {
-    fn default() -> Self {
-        Self {
-            line_bytes: 4 * 1024 * 1024,
-            queue: 256,
-            queue_bytes: 1024 * 1024,
-            in_flight: 32,
-            malformed_lines: 100,
-            read_grace_time: Duration::from_millis(25),
-            drain_timeout: Duration::from_secs(7),
-        }
-    }
-}
 
 /// Transport for one client over standard input and output.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::StdioLimits;
 use crate::batch::BatchSlot;
+use crate::limits::StdioLimits;
 
 /// Running requests without a response; shared with the writer of responses.
 #[derive(Debug, Default)]

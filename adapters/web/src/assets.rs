@@ -1,21 +1,13 @@
 //! Files of the pages, embedded in the program and addressed by the hash of their content.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use axum::Router;
-use axum::extract::Path;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use sha2::{Digest, Sha256};
-
-use crate::WebConfig;
-use crate::page::PageError;
 
 /// A file with its name in URLs, such as `style.0123456789abcdef.css`.
 pub(crate) struct AssetFile {
     pub(crate) name: String,
-    content_type: &'static str,
+    pub(crate) content_type: &'static str,
     pub(crate) content: &'static str,
 }
 
@@ -43,19 +35,4 @@ impl AssetFile {
         let name = format!("{name}.{}.{extension}", &hash[..16]);
         Self { name, content_type, content }
     }
-}
-
-pub(crate) fn routes() -> Router<Arc<WebConfig>> {
-    Router::new().route("/assets/{name}", get(serve))
-}
-
-async fn serve(Path(name): Path<String>) -> Response {
-    for asset in [&STYLE, &SCRIPT, &FAVICON] {
-        if asset.name == name {
-            let caching = "public, max-age=31536000, immutable";
-            let headers = [(CONTENT_TYPE, asset.content_type), (CACHE_CONTROL, caching)];
-            return (headers, asset.content).into_response();
-        }
-    }
-    PageError::NotFound.into_response()
 }

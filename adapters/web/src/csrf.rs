@@ -4,21 +4,15 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, RawForm, Request};
 use reqlore_domain::error::{Error, ErrorKind};
-use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::form_fields::FormFields;
-use crate::page::PageError;
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 /// The name of the hidden field in every form.
 const FIELD: &str = "csrf";
-
-/// Returns the token of the forms of a session.
-pub(crate) fn form_token(session_secret: &str) -> String {
-    hex::encode(Sha256::digest(format!("csrf{session_secret}")))
-}
 
 /// A form that a page of the caller's session has sent. The only way to handle a POST request with
 /// a session, because [`PageSession`] alone rejects it.

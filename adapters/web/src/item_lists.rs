@@ -7,7 +7,7 @@ use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use serde_json::{Map, Value, json};
 
 use crate::form_fields::FormFields;
-use crate::page::priority_name;
+use crate::page::{capitalize, priority_name};
 use crate::session::PageSession;
 
 /// Epics that a filter offers; others are reached by their page.
@@ -18,34 +18,26 @@ pub(crate) fn priority_choices() -> [(String, &'static str); 4] {
     [1, 2, 3, 4].map(|number: u8| (number.to_string(), priority_name(&number)))
 }
 
-/// The words of a kind on pages.
-pub(crate) struct KindLabel {
-    pub(crate) kind: ItemKind,
-    pub(crate) name: &'static str,
-    pub(crate) plural: &'static str,
-    /// The tool that creates an item of this kind.
-    pub(crate) command: &'static str,
+/// The kinds with a status, which the board shows.
+pub(crate) const BOARD_KINDS: [ItemKind; 3] =
+    [ItemKind::Epic, ItemKind::UserStory, ItemKind::Requirement];
+
+/// Several items of a kind, at the start of a sentence.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
+pub(crate) fn plural(kind: &ItemKind) -> String {
+    capitalize(kind.row().words[1])
 }
 
-/// The kinds with a status, which the board shows.
-pub(crate) const BOARD_KINDS: [KindLabel; 3] = [
-    label(ItemKind::Epic, "epic", "Epics", "epic"),
-    label(ItemKind::UserStory, "user story", "User stories", "story"),
-    label(ItemKind::Requirement, "requirement", "Requirements", "requirement"),
-];
-
-const fn label(
-    kind: ItemKind,
-    name: &'static str,
-    plural: &'static str,
-    command: &'static str,
-) -> KindLabel {
-    KindLabel { kind, name, plural, command }
+/// The name of a kind in commands.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
+pub(crate) fn command_name(kind: &ItemKind) -> &'static str {
+    let row = kind.row();
+    row.synonyms.first().unwrap_or(&row.name)
 }
 
 /// The filters in a page's URL.
 pub(crate) struct ItemFilters {
-    pub(crate) label: &'static KindLabel,
+    pub(crate) kind: ItemKind,
     pub(crate) epic: String,
     pub(crate) status: String,
     pub(crate) priority: String,
@@ -59,16 +51,15 @@ impl ItemFilters {
     pub(crate) fn parse(query: &FormFields) -> Result<Self> {
         let field = |name| query.filled(name).unwrap_or_default().to_owned();
         let kind = query.filled("kind").unwrap_or(ItemKind::UserStory.name());
-        let label =
-            BOARD_KINDS.iter().find(|label| label.kind.name() == kind).ok_or_else(|| {
-                let shown = truncate_echo(kind);
-                let message = format!(
-                    "kind: {shown:?} has no board and no table; use epic, user_story or requirement"
-                );
-                Error::new(ErrorKind::InvalidArgument, message).field("kind")
-            })?;
+        let kind = BOARD_KINDS.into_iter().find(|board| board.name() == kind).ok_or_else(|| {
+            let shown = truncate_echo(kind);
+            let message = format!(
+                "kind: {shown:?} has no board and no table; use epic, user_story or requirement"
+            );
+            Error::new(ErrorKind::InvalidArgument, message).field("kind")
+        })?;
         Ok(Self {
-            label,
+            kind,
             epic: field("epic"),
             status: field("status"),
             priority: field("priority"),
@@ -76,10 +67,6 @@ impl ItemFilters {
             tag: field("tag"),
             text: field("q"),
         })
-    }
-
-    pub(crate) fn is_kind(&self, label: &KindLabel) -> bool {
-        self.label.kind == label.kind
     }
 
     /// True if the filters may hide items.
@@ -90,21 +77,21 @@ impl ItemFilters {
 
     /// True if items of the kind have an epic.
     pub(crate) fn has_epic(&self) -> bool {
-        self.label.kind != ItemKind::Epic
+        self.kind != ItemKind::Epic
     }
 
     /// True if items of the kind have children with a status.
     pub(crate) fn has_progress(&self) -> bool {
-        self.label.kind != ItemKind::Requirement
+        self.kind != ItemKind::Requirement
     }
 
     pub(crate) fn statuses(&self) -> Vec<&'static str> {
-        self.label.kind.statuses().iter().map(Status::name).collect()
+        self.kind.statuses().iter().map(Status::name).collect()
     }
 
     /// The arguments of `list_items`.
     pub(crate) fn arguments(&self) -> Map<String, Value> {
-        let mut arguments = Map::from_iter([("kind".to_owned(), json!(self.label.kind.name()))]);
+        let mut arguments = Map::from_iter([("kind".to_owned(), json!(self.kind.name()))]);
         for (name, value) in
             [("status", &self.status), ("assignee", &self.assignee), ("text", &self.text)]
         {

@@ -1,18 +1,17 @@
 //! The frame of all pages, their headers, and the pages of errors.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use askama::Template;
 use askama::filters::Escaper;
 use axum::Extension;
 use axum::extract::Request;
+use axum::http::HeaderValue;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
-use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::response::{Html, IntoResponse, Response};
 use reqlore_domain::backlog::Priority;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::timestamp::Timestamp;
@@ -20,6 +19,7 @@ use reqlore_domain::untrusted_text::encode_lines;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::form_fields::encode_component;
+use crate::page_error::{ErrorTexts, PageError};
 use crate::session::{PageSession, ThemeChoice, theme_choice};
 
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -244,6 +244,12 @@ pub(crate) fn status_tone(status: &str) -> &'static str {
     }
 }
 
+pub(crate) fn capitalize(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}
+
 /// The name of a priority from 1 to 4; empty for other numbers.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
 pub(crate) fn priority_name(number: &u8) -> &'static str {
@@ -268,74 +274,12 @@ pub(crate) fn render(template: &impl Template) -> Result<Response, PageError> {
     Ok(Html(html).into_response())
 }
 
-/// The reason why a request has no page.
-#[derive(Debug)]
-pub(crate) enum PageError {
-    /// No such page, or none that the caller may see.
-    NotFound,
-    /// The caller must sign in at this URL.
-    SignIn(String),
-    Failed(Box<Error>),
-}
-
-impl From<Error> for PageError {
-    fn from(error: Error) -> Self {
-        if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownTool) {
-            return Self::NotFound;
-        }
-        Self::Failed(Box::new(error))
-    }
-}
-
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage<'a> {
     frame: PageFrame,
     message: &'a str,
     hint: &'a str,
-}
-
-impl IntoResponse for PageError {
-    fn into_response(self) -> Response {
-        match self {
-            Self::SignIn(target) => Redirect::to(&target).into_response(),
-            Self::NotFound => error_page(
-                StatusCode::NOT_FOUND,
-                "Page not found",
-                "This page does not exist, or you may not see it.",
-                "Check the address, or find the item on the board or with the search.",
-            ),
-            Self::Failed(error) => {
-                if error.kind == ErrorKind::Internal {
-                    tracing::error!(error = ?error, "a page failed");
-                }
-                let (status, title) = error_status(error.kind);
-                let hint = error.hint.as_deref().unwrap_or_default();
-                error_page(status, title, &public_message(&error), hint)
-            }
-        }
-    }
-}
-
-/// The message of an error for a page. Only the log has the details of an internal error.
-pub(crate) fn public_message(error: &Error) -> Cow<'_, str> {
-    if error.kind == ErrorKind::Internal {
-        return "The server has a bug here. Its log has the details.".into();
-    }
-    error.message.as_str().into()
-}
-
-/// The texts of the page of an error, which [`render_errors`] renders.
-#[derive(Clone)]
-pub(crate) struct ErrorTexts {
-    title: String,
-    pub(crate) message: String,
-    hint: String,
-}
-
-fn error_page(status: StatusCode, title: &str, message: &str, hint: &str) -> Response {
-    let [title, message, hint] = [title, message, hint].map(str::to_owned);
-    (status, Extension(ErrorTexts { title, message, hint })).into_response()
 }
 
 /// Renders the pages of errors, in the theme of the request.
@@ -349,23 +293,6 @@ pub(crate) async fn render_errors(request: Request, next: Next) -> Response {
     match (ErrorPage { frame, message: &texts.message, hint: &texts.hint }).render() {
         Ok(html) => (response.status(), Extension(texts), Html(html)).into_response(),
         Err(_) => response,
-    }
-}
-
-/// The status and title of the page of an error.
-pub(crate) fn error_status(kind: ErrorKind) -> (StatusCode, &'static str) {
-    match kind {
-        ErrorKind::InvalidArgument => (StatusCode::BAD_REQUEST, "Invalid input"),
-        ErrorKind::UnknownTool | ErrorKind::NotFound => (StatusCode::NOT_FOUND, "Page not found"),
-        ErrorKind::Conflict => (StatusCode::CONFLICT, "Changed in the meantime"),
-        ErrorKind::Refused => (StatusCode::UNPROCESSABLE_ENTITY, "Not possible"),
-        ErrorKind::Forbidden => (StatusCode::FORBIDDEN, "Not allowed"),
-        ErrorKind::Busy | ErrorKind::Cancelled => {
-            (StatusCode::SERVICE_UNAVAILABLE, "Busy at the moment")
-        }
-        ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "Storage unavailable"),
-        ErrorKind::Unreadable => (StatusCode::UNPROCESSABLE_ENTITY, "Content can't be read"),
-        ErrorKind::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "Server error"),
     }
 }
 

@@ -12,12 +12,11 @@ use reqlore_domain::ports::administration::{AdminRequest, AdministrationService}
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use reqlore_domain::ports::transport::PageOrigin;
 use reqlore_domain::project_key::ProjectKey;
+use sha2::{Digest, Sha256};
 
-use crate::WebConfig;
-use crate::csrf::form_token;
+use crate::config::WebConfig;
 use crate::form_fields::{FormFields, encode_component};
-use crate::page::PageError;
-use crate::site::StaticCaller;
+use crate::page_error::PageError;
 
 /// The theme's cookie. Scripts may change it; it holds no secret.
 pub(crate) const THEME_COOKIE: &str = "reqlore-theme";
@@ -281,6 +280,15 @@ fn sign_in_first(method: &Method, address: &str) -> PageError {
     let message = "Your session has ended; sign in again in another tab, then send the form again";
     PageError::from(Error::new(ErrorKind::Forbidden, message))
 }
+
+/// Returns the token of the forms of a session.
+pub(crate) fn form_token(session_secret: &str) -> String {
+    hex::encode(Sha256::digest(format!("csrf{session_secret}")))
+}
+
+/// The caller of a request for a page of a site, instead of a session.
+#[derive(Debug, Clone)]
+pub(crate) struct StaticCaller(pub(crate) Arc<Caller>);
 
 #[cfg(test)]
 mod tests {

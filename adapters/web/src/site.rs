@@ -15,8 +15,10 @@ use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use tower_service::Service;
 
 use crate::assets::{FAVICON, SCRIPT, STYLE};
-use crate::page::ErrorTexts;
-use crate::{Router, WebConfig, router};
+use crate::config::WebConfig;
+use crate::page_error::ErrorTexts;
+use crate::session::StaticCaller;
+use crate::{Router, router};
 
 mod html;
 
@@ -39,10 +41,6 @@ pub struct SiteFile {
     /// The error that the page shows instead of its content.
     pub error: Option<String>,
 }
-
-/// The caller of a request for a page of a site, instead of a session.
-#[derive(Debug, Clone)]
-pub(crate) struct StaticCaller(pub(crate) Arc<Caller>);
 
 /// Renders all pages of the caller's project that are linked from its board, tree, table, sections,
 /// knowledge and docsets. Equal for equal content. The caller must have read access only: other

@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, TokenError};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::test_support::StubService;
@@ -18,8 +18,9 @@ use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 use tower_service::Service;
 
-use crate::csrf::form_token;
-use crate::{WebConfig, router};
+use crate::config::WebConfig;
+use crate::router;
+use crate::session::form_token;
 
 /// The secret of the session that exists.
 pub(crate) const SECRET: &str = "session-secret";
@@ -91,7 +92,9 @@ impl PageClient {
     ) -> Self {
         let service = StubService::default().with_tools(tools).on_call(move |call| {
             let data = on_call(&call.name, &call.arguments).map(complete);
-            Box::pin(async move { Ok(ToolReply { text: String::new(), data: Arc::new(data?) }) })
+            Box::pin(
+                async move { Ok(RenderedAnswer { text: String::new(), data: Arc::new(data?) }) },
+            )
         });
         let sessions = Arc::new(StubSessions(Access::Write));
         let service = Arc::new(service);

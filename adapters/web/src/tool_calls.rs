@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply};
+use reqlore_domain::ports::service::{AnswerFormat, NoProgress, RenderedAnswer, ToolCall};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ impl PageSession {
         name: &str,
         arguments: Value,
     ) -> Result<Answer> {
-        let reply = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
-        reply.answer()
+        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
+        answer.answer()
     }
 
     /// As [`Self::call_tool`], without the right to write. Some tools that read create a missing
@@ -30,8 +30,8 @@ impl PageSession {
         arguments: Value,
     ) -> Result<Answer> {
         let caller = Caller { access: Access::Read, ..(*self.caller).clone() };
-        let reply = self.run_tool(name, arguments, Arc::new(caller)).await?;
-        reply.answer()
+        let answer = self.run_tool(name, arguments, Arc::new(caller)).await?;
+        answer.answer()
     }
 
     async fn run_tool(
@@ -39,7 +39,7 @@ impl PageSession {
         name: &str,
         arguments: Value,
         caller: Arc<Caller>,
-    ) -> Result<ToolReply> {
+    ) -> Result<RenderedAnswer> {
         let Value::Object(mut arguments) = arguments else {
             return Err(Error::new(ErrorKind::Internal, "arguments: not an object"));
         };

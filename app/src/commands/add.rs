@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::{ItemKind, Priority, RequirementType};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::EntityKind;
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::sections::SectionDetails;
 use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Map, Value, json};
@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use super::draft::{DraftError, edit_draft};
 use super::edit_form::{parse_form, render_form};
 use super::item_fields::{WritableKind, field_value};
-use super::print;
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions};
+use crate::commands::output::print;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -69,7 +69,7 @@ pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, Comman
     let document = options.new_document()?;
     let open = || ToolClient::open(config, &options.write.project, ClientPurpose::Add);
     if !options.edit {
-        return options.write.print_reply(&document.create(&open()?)?);
+        return options.write.print_answer(&document.create(&open()?)?);
     }
     let kind = document.kind;
     let subject = format!("New {}", kind.noun());
@@ -81,7 +81,7 @@ pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, Comman
         Ok(document.create(&open()?)?)
     });
     match stored? {
-        Some(reply) => options.write.print_reply(&reply),
+        Some(answer) => options.write.print_answer(&answer),
         None => print("The text is empty or unchanged; nothing was added.\n"),
     }
 }
@@ -140,7 +140,7 @@ impl AddOptions {
 }
 
 impl NewDocument {
-    fn create(self, client: &ToolClient) -> Result<ToolReply> {
+    fn create(self, client: &ToolClient) -> Result<RenderedAnswer> {
         let mut request = match self.kind {
             WritableKind::Item(kind) => ToolRequest::new(format!("create_{}", kind.name())),
             WritableKind::Entity(kind) => {
@@ -170,7 +170,7 @@ fn section_request(client: &ToolClient, id: &str) -> Result<ToolRequest> {
     let request = ToolRequest::of_section("reqlix_set_requirements", "add", id);
     let section = json!({ "section": request.arguments["section"] });
     let section: SectionDetails = client.call("reqlix_get_requirements", section)?;
-    match client.call_for_reply("get_item", json!({ "reference": format!("section:{id}") })) {
+    match client.call_for_answer("get_item", json!({ "reference": format!("section:{id}") })) {
         Ok(_) => {
             let id = encode_id(id);
             let message = format!("{id} exists; change it with `reqlore set {id} text=…`");

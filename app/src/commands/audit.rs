@@ -6,7 +6,7 @@ use reqlore_domain::document::Version;
 use reqlore_domain::ports::administration::AuditFilter;
 use serde_json::{Value, json};
 
-use super::{format_table, print, print_json};
+use crate::commands::output::{format_table, print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::{CommandError, EXIT_FAILED};

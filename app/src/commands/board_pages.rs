@@ -28,11 +28,12 @@ use reqlore_web::{Router, WebConfig};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::print;
 use crate::background::BackgroundTasks;
 use crate::client_environment::open_in_browser;
+use crate::commands::output::print;
 use crate::composition;
-use crate::config::{AppConfig, env_variable};
+use crate::config::AppConfig;
+use crate::config::paths::env_variable;
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_OK};
 use crate::system::{RandomIds, SystemClock};

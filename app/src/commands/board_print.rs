@@ -8,8 +8,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::list::{FilterOptions, ListKind, priority_name, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, pad, truncate};
-use super::terminal_markdown::wrap_line;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient, configured_project};
+use crate::commands::output::wrap_line;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

@@ -1,7 +1,7 @@
 //! `reqlore check`: reports problems in documents, one line each; CI uses its exit code.
 
 use reqlore_application::backlog::repair::{RenumberedItem, RepairReport, RepairedLink};
-use reqlore_application::check::CheckFinding;
+use reqlore_application::check::finding::CheckFinding;
 use reqlore_application::check::{check_documents, find_damage, repair_references};
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::Error;
@@ -12,7 +12,7 @@ use reqlore_storage_fs::FoundRoot;
 use serde_json::{Value, json};
 
 use super::nested_projects::{NESTED_NEXT, NESTED_PROBLEM, find_nested_projects};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};

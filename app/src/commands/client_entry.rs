@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
 
-use super::{Cli, Command, ConfiguredCommand};
 use crate::client_environment::NAME;
 use crate::settings::{self, FILE_VARIABLE, SettingFlags};
 
@@ -127,7 +126,7 @@ impl CommandEntry {
         let mut words = vec![NAME.to_owned()];
         words.extend(arguments.iter().cloned());
         words.extend(self.variables_as_flags(arguments));
-        let cli = Cli::try_parse_from(words).map_err(|error| {
+        let cli = ServerCommandLine::try_parse_from(words).map_err(|error| {
             let text = error.to_string();
             // The other lines show the usage of the command line.
             text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
@@ -135,7 +134,7 @@ impl CommandEntry {
         if cli.print_config {
             return Err("--print-config starts no server".to_owned());
         }
-        if !matches!(cli.command, None | Some(Command::Configured(ConfiguredCommand::Serve))) {
+        if !matches!(cli.command, None | Some(ServerCommand::Serve)) {
             return Err("another command than `serve`".to_owned());
         }
         // The client talks to the server over its standard streams.
@@ -254,6 +253,26 @@ fn text_of(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
+}
+
+/// The command line of an entry. Other commands than `serve` are parsed, because they get an error
+/// of their own.
+#[derive(Parser)]
+#[command(name = NAME, version)]
+struct ServerCommandLine {
+    #[command(subcommand)]
+    command: Option<ServerCommand>,
+    #[command(flatten)]
+    settings: SettingFlags,
+    #[arg(long, global = true)]
+    print_config: bool,
+}
+
+#[derive(Subcommand)]
+enum ServerCommand {
+    Serve,
+    #[command(external_subcommand)]
+    Other(#[expect(dead_code, reason = "clap fills it")] Vec<String>),
 }
 
 #[cfg(test)]

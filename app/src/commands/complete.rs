@@ -4,16 +4,16 @@
 
 use std::ffi::OsStr;
 
-use clap::{CommandFactory, ValueHint};
+use clap::ValueHint;
 use clap_complete::Shell;
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::{CompleteEnv, Shells};
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use serde_json::json;
 
-use super::Cli;
 use super::output::{clean_line, write_stdout};
 use super::tool_client::{ProjectOptions, ToolClient};
 use super::untrusted_text::is_shell_plain;
@@ -25,17 +25,10 @@ use crate::settings::SettingFlags;
 const VARIABLE: &str = "REQLORE_COMPLETE";
 const PROGRAM: &str = "reqlore";
 const MAX_CANDIDATES: u32 = 1_000;
-/// First letters of an ID in lower case, and its kind.
-const KINDS: [(&str, &str); 4] = [
-    ("ep-", "epic"),
-    ("us-", "user_story"),
-    ("req-", "requirement"),
-    ("ac-", "acceptance_criteria"),
-];
 
 /// Answers the script of a shell. False if this is an ordinary run.
-pub(crate) fn answer_shell() -> bool {
-    let env = CompleteEnv::with_factory(|| complete_plain_paths(Cli::command()))
+pub(crate) fn answer_shell(command_line: fn() -> clap::Command) -> bool {
+    let env = CompleteEnv::with_factory(move || complete_plain_paths(command_line()))
         .var(VARIABLE)
         .bin(PROGRAM);
     let folder = std::env::current_dir().ok();
@@ -74,9 +67,10 @@ pub(crate) fn all_ids() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let begun = current.to_string_lossy().to_lowercase();
         let mut found = Vec::new();
-        for (prefix, kind) in KINDS {
-            if prefix.starts_with(&begun) || begun.starts_with(prefix) {
-                found.extend(complete_ids(kind, &begun));
+        for kind in ItemKind::ALL {
+            let prefix = format!("{}-", kind.prefix().to_lowercase());
+            if prefix.starts_with(&begun) || begun.starts_with(&prefix) {
+                found.extend(complete_ids(kind.name(), &begun));
             }
         }
         // The IDs of entities begin with the first letters of any kind.

@@ -5,9 +5,9 @@ use reqlore_domain::records::answers::deletion::PlannedDeletion;
 use serde_json::json;
 
 use super::item_fields::WritableKind;
-use super::print;
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions, WriteTarget, ask_yes, can_ask};
+use crate::commands::output::print;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -41,8 +41,8 @@ pub(crate) fn run(config: &AppConfig, options: &DeleteOptions) -> Result<u8, Com
             return print("Nothing was deleted.\n");
         }
     }
-    let reply = options.request(&target).send(&client)?;
-    options.write.print_reply(&reply)
+    let answer = options.request(&target).send(&client)?;
+    options.write.print_answer(&answer)
 }
 
 impl DeleteOptions {
@@ -54,7 +54,7 @@ impl DeleteOptions {
         }
         let entry = json!({ "delete": target.id, "cascade": self.cascade });
         let planned = json!({ "changes": [entry], "dry_run": true });
-        let reply = client.call_for_reply("apply_changes", planned).map_err(|mut error| {
+        let answer = client.call_for_answer("apply_changes", planned).map_err(|mut error| {
             // The only change, such as `Entry 1 (delete US-001): `.
             if let Some((entry, message)) = error.message.split_once("): ")
                 && entry.starts_with("Entry 1 (")
@@ -64,7 +64,7 @@ impl DeleteOptions {
             error
         })?;
         let mut lines = vec![would_delete];
-        lines.extend(reply.answer::<PlannedDeletion>()?.lines());
+        lines.extend(answer.answer::<PlannedDeletion>()?.lines());
         Ok(lines.join("\n"))
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use reqlore_probe::{ProbeError, StdioClient};
 use serde_json::{Value, json};
 
-use super::print;
 use crate::client_environment::isolated_server;
+use crate::commands::output::print;
 use crate::exit::{CommandError, EXIT_OK};
 
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -38,11 +38,11 @@ pub(crate) fn run(config: &AppConfig, options: &DiffOptions) -> Result<u8, Comma
     if let Some(to) = &options.to {
         arguments["version"] = json!(to);
     }
-    let reply = client.call_for_reply("get_history", arguments)?;
+    let answer = client.call_for_answer("get_history", arguments)?;
     if options.json {
-        return print_json(&*reply.data);
+        return print_json(&*answer.data);
     }
-    print(&format!("{}\n", reply.text.trim_end()))
+    print(&format!("{}\n", answer.text.trim_end()))
 }
 
 /// The version before `newer`, or before the newest one.

@@ -7,7 +7,7 @@ use reqlore_domain::document::MAX_DOCUMENT_BYTES;
 use serde_json::json;
 
 use super::untrusted_text::read_file;
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;

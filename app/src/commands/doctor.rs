@@ -16,8 +16,8 @@ use reqlore_client_config::{Client, edit::block};
 use super::untrusted_text::{
     AGENTS_MD, MAX_AGENTS_MD_BYTES, agents_md_ignored_by_claude, read_file,
 };
-use super::{print, print_json};
 use crate::client_environment::{NAME, VERSION, client_environment, own_program, program_on_path};
+use crate::commands::output::{print, print_json};
 use crate::config::AppConfig;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
 use crate::settings::{FILE, SettingFlags};

@@ -10,7 +10,7 @@ use reqlore_domain::error::{Error, ErrorKind};
 use tempfile::TempDir;
 
 use super::write_target::{ask_yes, can_ask};
-use crate::config::env_variable;
+use crate::config::paths::env_variable;
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_FAILED};
 

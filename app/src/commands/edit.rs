@@ -2,7 +2,7 @@
 
 use reqlore_application::history::word_diff;
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::draft::{DraftError, edit_draft};
 use super::edit_form::{changed_values, parse_form, render_fields, render_form};
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{WriteOptions, WriteTarget};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(config: &AppConfig, options: &EditOptions) -> Result<u8, Comma
         if changed.is_empty() { Ok(None) } else { store_changes(&open()?, &target, &changed) }
     });
     match stored?.flatten() {
-        Some(reply) => options.write.print_reply(&reply),
+        Some(answer) => options.write.print_answer(&answer),
         None if options.write.json => print_json(&json!({ "changed": false })),
         None => print(&format!("No change in {}; nothing was stored.\n", target.subject())),
     }
@@ -51,12 +51,12 @@ fn store_changes(
     client: &ToolClient,
     target: &WriteTarget,
     changed: &Map<String, Value>,
-) -> Result<Option<ToolReply>, DraftError> {
+) -> Result<Option<RenderedAnswer>, DraftError> {
     let mut version = target.version.clone();
     for _ in 0..MAX_ATTEMPTS {
         let request = target.update_request(changed.clone()).with("if_version", version);
         let current = match request.send(client) {
-            Ok(reply) => return Ok(Some(reply)),
+            Ok(answer) => return Ok(Some(answer)),
             Err(error) if error.kind != ErrorKind::Conflict => return Err(error.into()),
             Err(_) => WriteTarget::read(client, &target.id)?,
         };

@@ -37,7 +37,7 @@ fn form_comments(kind: WritableKind, subject: &str) -> String {
         format!("# {}. Save and close the editor to store it.\n", encode_line(subject));
     comments += "# An unchanged or empty file stores nothing.\n";
     if let WritableKind::Item(item) = kind
-        && item.has_priority()
+        && !item.statuses().is_empty()
     {
         let statuses: Vec<&str> = item.statuses().iter().map(Status::name).collect();
         let priorities =
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn edited_form_changes_only_what_differs() {
         let form = render_form(KIND, "REQ-001", &requirement());
-        let form = form.replace("priority: High", "prio: 1").replace("assignee:", "Owner: ann");
+        let form = form.replace("priority: High", "prio: 1").replace("assignee:", "Assigned: ann");
         let form = form.replace("user_story: US-001\n", "") + "\nend\n";
         let edited = parse_form(KIND, &form).unwrap();
         let changed = json!({

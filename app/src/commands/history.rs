@@ -8,7 +8,7 @@ use reqlore_domain::document::VersionPrefix;
 use serde_json::json;
 
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -84,13 +84,13 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
         }
     }
     let client = ToolClient::open(config, project, ClientPurpose::Read)?;
-    let reply = client.call_for_reply("get_history", arguments)?;
-    if *json { print_json(&*reply.data) } else { print(&format!("{}\n", reply.text.trim_end())) }
+    let answer = client.call_for_answer("get_history", arguments)?;
+    if *json { print_json(&*answer.data) } else { print(&format!("{}\n", answer.text.trim_end())) }
 }
 
 /// The storage must exist: a misspelt one would be created, without anything to erase.
 fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8, CommandError> {
-    super::warn_of_unselected_database(config);
+    crate::commands::output::warn_of_unselected_database(config);
     let store = composition::open_existing_store(config)?;
     let ports = composition::ports_over(config, &store, false)?;
     let caller = Arc::new(composition::local_caller(config));

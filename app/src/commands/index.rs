@@ -11,7 +11,7 @@ use reqlore_search::inspect::inspect_cache;
 use reqlore_search::rebuild::set_index_aside;
 use serde_json::json;
 
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;

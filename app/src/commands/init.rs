@@ -3,6 +3,8 @@
 //! It edits other programs' files. So each change is shown, confirmed and logged, and `--remove`
 //! restores the bytes.
 
+mod file_change;
+pub(crate) mod options;
 mod plan;
 mod remove;
 mod report;
@@ -13,84 +15,27 @@ use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 use reqlore_storage_fs::is_system_folder;
 
+use self::options::ChangeMode;
+use self::options::{Options, client_names};
 use super::demo::SNIPPET;
-use super::{print, print_json};
 use crate::client_environment::client_environment;
+use crate::commands::init::file_change::ChangeKind;
+use crate::commands::init::file_change::{ChangeOutcome, FileChange};
+use crate::commands::output::{print, print_json};
 use crate::config::state_folder;
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
 use crate::settings::SettingFlags;
-use plan::{ChangeOutcome, ChangePlan, FileChange, Scaffold};
+use plan::ChangePlan;
 use report::Confirmation;
 use server_entry::ServerEntry;
-use undo_log::{ChangeKind, LogFile, UndoLog};
+use undo_log::{LogFile, UndoLog};
 
 /// The undo log, in the state folder.
 const LOG_FILE: &str = "init.json";
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    /// Configure this client; can be repeated [default: all clients found on this machine]
-    #[arg(long, value_name = "NAME", value_parser = parse_client)]
-    client: Vec<Client>,
-    /// Edit the project's files, shared with the team, or your own, for all projects
-    /// [default: project if the client supports it]
-    #[arg(long, value_name = "SCOPE", value_parser = scope_parser())]
-    scope: Option<ConfigScope>,
-    /// Address of the HTTP server, for --transport http
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
-    /// Environment variable of the client that holds the token, for --transport http
-    #[arg(long, value_name = "VARIABLE", default_value = "REQLORE_TOKEN", requires = "url")]
-    token_variable: String,
-    /// Create the first files of these kinds, if there are none
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    create: Vec<Scaffold>,
-    /// Do not edit AGENTS.md
-    #[arg(long)]
-    no_agents_md: bool,
-    #[command(flatten)]
-    mode: ChangeMode,
-    /// Print clients and changes as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Handling of the changes. Without a flag, init asks before each one.
-#[expect(clippy::struct_excessive_bools, reason = "mutually exclusive flags")]
-#[derive(Debug, clap::Args)]
-#[group(multiple = false)]
-pub(crate) struct ChangeMode {
-    /// Write without asking
-    #[arg(long)]
-    yes: bool,
-    /// Show the changes without writing them
-    #[arg(long)]
-    dry_run: bool,
-    /// Exit with code 1 if anything would change
-    #[arg(long)]
-    check: bool,
-    /// Remove everything that init wrote, without asking
-    #[arg(long)]
-    remove: bool,
-}
-
-fn parse_client(name: &str) -> Result<Client, String> {
-    Client::from_name(name).ok_or_else(|| format!("expected one of {}", client_names()))
-}
-
-fn client_names() -> String {
-    Client::ALL.map(Client::name).join(", ")
-}
-
-fn scope_parser() -> impl TypedValueParser<Value = ConfigScope> {
-    let names = PossibleValuesParser::new(ConfigScope::ALL.map(ConfigScope::name));
-    names.try_map(|name| ConfigScope::from_name(&name).ok_or("expected project or user"))
-}
 
 pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, CommandError> {
     let environment = client_environment(flags)?;

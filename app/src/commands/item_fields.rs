@@ -6,6 +6,8 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::details::ItemView;
+use reqlore_domain::records::fields::{FieldType, RecordField, fields_of, find_field};
+use reqlore_domain::records::kinds::{RecordKind, find_kind};
 use serde_json::{Map, Value, json};
 
 use crate::exit::CommandError;
@@ -25,52 +27,45 @@ pub(crate) enum WritableKind {
 impl WritableKind {
     /// Parses the kind of a new document, in singular or plural.
     pub(crate) fn parse_new(text: &str) -> Result<Self, CommandError> {
-        let kind = match &*normalize_word(text) {
-            "epic" | "epics" | "ep" => Self::Item(ItemKind::Epic),
-            "story" | "stories" | "userstory" | "userstories" | "us" => {
-                Self::Item(ItemKind::UserStory)
-            }
-            "requirement" | "requirements" | "req" => Self::Item(ItemKind::Requirement),
-            "criterion" | "criteria" | "acceptancecriterion" | "acceptancecriteria" | "ac" => {
-                Self::Item(ItemKind::AcceptanceCriteria)
-            }
-            word => match EntityKind::parse(word) {
-                Some(kind) => Self::Entity(Some(kind)),
-                None => {
-                    return Err(CommandError::usage_error(format!(
-                        "{:?} is not a kind; the kinds are epic, story, requirement, criterion, {}",
-                        truncate_echo(text),
-                        EntityKind::ALL.map(EntityKind::name).join(", ")
-                    )));
-                }
-            },
-        };
-        Ok(kind)
+        let found = find_kind(text).map(|kind| kind.name);
+        let item = found.and_then(ItemKind::from_name).map(Self::Item);
+        let entity = || EntityKind::parse(found?).map(|kind| Self::Entity(Some(kind)));
+        item.or_else(entity).ok_or_else(|| {
+            CommandError::usage_error(format!(
+                "{:?} is not a kind; the kinds are epic, story, requirement, criterion, {}",
+                truncate_echo(text),
+                EntityKind::ALL.map(EntityKind::name).join(", ")
+            ))
+        })
+    }
+
+    /// The row of the kind, or that of any entity; `None` for a requirement of a section.
+    pub(crate) fn row(self) -> Option<&'static RecordKind> {
+        match self {
+            Self::Item(kind) => Some(kind.row()),
+            Self::Entity(kind) => Some(kind.unwrap_or(EntityKind::Decision).row()),
+            Self::SectionRequirement => None,
+        }
     }
 
     /// The name in sentences.
     pub(crate) fn noun(self) -> String {
         match self {
-            Self::Item(ItemKind::AcceptanceCriteria) => "acceptance criterion".to_owned(),
-            Self::Item(kind) => kind.noun().to_lowercase(),
-            Self::Entity(kind) => kind.map_or("entity", EntityKind::name).to_owned(),
-            Self::SectionRequirement => "section requirement".to_owned(),
+            Self::Entity(None) => "entity",
+            kind => kind.row().map_or("section requirement", |row| row.words[0]),
         }
+        .to_owned()
+    }
+
+    fn editable_fields(self) -> impl Iterator<Item = &'static RecordField> {
+        let fields = self.row().into_iter().flat_map(fields_of);
+        fields.filter(|field| field.is_editable && field.field_type != FieldType::Links)
     }
 
     /// The fields of the editable form, except the text.
-    pub(crate) fn fields(self) -> &'static [&'static str] {
-        match self {
-            Self::Item(ItemKind::Epic) => &["title", "status", "priority", "assignee", "tags"],
-            Self::Item(ItemKind::UserStory) => {
-                &["title", "status", "priority", "epic", "assignee", "tags"]
-            }
-            Self::Item(ItemKind::Requirement) => {
-                &["title", "status", "priority", "type", "user_story", "assignee", "tags"]
-            }
-            Self::Item(ItemKind::AcceptanceCriteria) | Self::SectionRequirement => &[],
-            Self::Entity(_) => &["title", "status", "tags"],
-        }
+    pub(crate) fn fields(self) -> Vec<&'static str> {
+        let fields = self.editable_fields().filter(|field| field.field_type != FieldType::Body);
+        fields.map(|field| field.name).collect()
     }
 
     /// The field of the Markdown text.
@@ -97,22 +92,17 @@ impl WritableKind {
 
     /// Finds a field by its name or a synonym, in any case.
     pub(crate) fn find_field(self, name: &str) -> Result<&'static str, String> {
-        let word = normalize_word(name);
-        let wanted = match &*word {
-            "name" => "title",
-            "state" => "status",
-            "prio" => "priority",
-            "typename" => "type",
-            "owner" | "assigned" | "assignedto" | "assigneeusername" => "assignee",
-            "tag" | "label" | "labels" => "tags",
-            "story" | "userstory" | "us" => "user_story",
-            "parent" | "in" => self.parent_field().unwrap_or("parent"),
-            "description" | "desc" | "body" | "text" => self.text_field(),
-            word => word,
+        let found = match self.row() {
+            Some(_) => {
+                self.editable_fields().find(|field| field.is_called(name)).map(|field| field.name)
+            }
+            None => find_field(ItemKind::AcceptanceCriteria.row(), name)
+                .filter(|field| field.field_type == FieldType::Body)
+                .map(|_| self.text_field()),
         };
-        let mut fields = self.fields().to_vec();
+        let mut fields = self.fields();
         fields.push(self.text_field());
-        fields.iter().copied().find(|field| *field == wanted).ok_or_else(|| {
+        found.ok_or_else(|| {
             let (shown, noun) = (truncate_echo(name), self.noun());
             format!("{shown:?} is not a field of this {noun}; it has {}", fields.join(", "))
         })
@@ -142,25 +132,15 @@ pub(crate) fn split_tags(text: &str) -> Vec<&str> {
 /// The fields of an item of `get_item`, under the names of arguments.
 pub(crate) fn record_fields(kind: WritableKind, item: &ItemView) -> Map<String, Value> {
     let mut fields = Map::new();
-    for field in kind.fields() {
-        let value = match *field {
-            "title" => json!(item.title()),
-            "status" => json!(item.status()),
-            "tags" => json!(item.tags()),
-            "priority" => json!(item.priority()),
-            "type" => json!(item.type_name()),
-            "assignee" => json!(item.assignee()),
-            _ => json!(item.parent()),
+    let record = json!(item);
+    for RecordField { name, answer_key, .. } in kind.editable_fields() {
+        let value = match &record[answer_key] {
+            Value::Null if *name == "tags" => json!([]),
+            Value::Null => json!(""),
+            value => value.clone(),
         };
-        let value = if value.is_null() { json!("") } else { value };
-        fields.insert((*field).to_owned(), value);
+        fields.insert((*name).to_owned(), value);
     }
     fields.insert(kind.text_field().to_owned(), json!(item.text()));
     fields
-}
-
-/// Lower case, without separators.
-fn normalize_word(word: &str) -> String {
-    let letters = word.trim().chars().filter(|c| !matches!(c, ' ' | '-' | '_'));
-    letters.flat_map(char::to_lowercase).collect()
 }

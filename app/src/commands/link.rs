@@ -3,7 +3,7 @@
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::Error;
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::links::{EntityGraph, RelationLinks};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, json};
@@ -37,7 +37,7 @@ pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8, 
     let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let source = WriteTarget::read(&client, &options.source)?;
     let (relation, target) = (&*options.relation, &*options.target);
-    let reply = if let Some(parent) = parent_field(&source, relation) {
+    let answer = if let Some(parent) = parent_field(&source, relation) {
         source.update_request(Map::new()).with(parent, target).send(&client)?
     } else if let WritableKind::Entity(_) = source.kind {
         let mut links = EntityLinks::read(&client, &source, relation)?;
@@ -46,7 +46,7 @@ pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8, 
     } else {
         relationship_request("create_relationship", &source, relation, target)?.send(&client)?
     };
-    options.write.print_reply(&reply)
+    options.write.print_answer(&answer)
 }
 
 pub(crate) fn run_unlink(config: &AppConfig, options: &LinkOptions) -> Result<u8, CommandError> {
@@ -59,7 +59,7 @@ pub(crate) fn run_unlink(config: &AppConfig, options: &LinkOptions) -> Result<u8
             "{id}: a {noun} always has a parent; move it with `reqlore link {id} {parent} ID`"
         )));
     }
-    let reply = if let WritableKind::Entity(_) = source.kind {
+    let answer = if let WritableKind::Entity(_) = source.kind {
         let mut links = EntityLinks::read(&client, &source, relation)?;
         let count = links.targets.len();
         links.targets.retain(|linked| link_key(linked) != link_key(target));
@@ -74,7 +74,7 @@ pub(crate) fn run_unlink(config: &AppConfig, options: &LinkOptions) -> Result<u8
     } else {
         relationship_request("delete_relationship", &source, relation, target)?.send(&client)?
     };
-    options.write.print_reply(&reply)
+    options.write.print_answer(&answer)
 }
 
 /// The field of the source's parent, if the relation names it.
@@ -127,7 +127,7 @@ impl EntityLinks {
     }
 
     /// Replaces the relation, unless the entity has changed since it was read.
-    fn store(self, client: &ToolClient, source: &WriteTarget) -> Result<ToolReply, Error> {
+    fn store(self, client: &ToolClient, source: &WriteTarget) -> Result<RenderedAnswer, Error> {
         let request = source.update_request(Map::new()).with("if_version", &*source.version);
         request.with("links", json!({ self.relation: self.targets })).send(client)
     }

@@ -4,13 +4,14 @@ use clap::ValueEnum;
 use reqlore_domain::backlog::Priority;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::records::answers::sections::Instructions;
+use reqlore_domain::records::kinds::find_kind;
 use reqlore_domain::sections::instructions;
 use reqlore_web::csv::{BYTE_ORDER_MARK, items_csv};
 use serde_json::{Value, json};
 
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line, write_stdout};
-use super::print_json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::commands::output::print_json;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -73,26 +74,12 @@ impl ListKind {
     }
 
     fn noun(self, count: usize) -> &'static str {
-        match (self, count) {
-            (Self::Epics, 1) => "epic",
-            (Self::Epics, _) => "epics",
-            (Self::Stories, 1) => "user story",
-            (Self::Stories, _) => "user stories",
-            (Self::Requirements, 1) => "requirement",
-            (Self::Requirements, _) => "requirements",
-            (Self::Criteria, 1) => "acceptance criterion",
-            (Self::Criteria, _) => "acceptance criteria",
-            (Self::Entities, 1) => "entity",
-            (Self::Entities, _) => "entities",
-            (_, 1) => self.name(),
-            (Self::Decisions, _) => "decisions",
-            (Self::Issues, _) => "issues",
-            (Self::Ideas, _) => "ideas",
-            (Self::Reports, _) => "reports",
-            (Self::Sources, _) => "sources",
-            (Self::Citations, _) => "citations",
-            (Self::Sections, _) => "sections",
-        }
+        let words = match self {
+            Self::Entities => ["entity", "entities"],
+            Self::Sections => ["section", "sections"],
+            kind => find_kind(kind.name()).map_or([kind.name(); 2], |kind| kind.words),
+        };
+        words[usize::from(count != 1)]
     }
 }
 

@@ -3,7 +3,7 @@
 use reqlore_storage_postgres::{PostgresConfig, SchemaStatus};
 use serde_json::json;
 
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;

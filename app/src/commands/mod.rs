@@ -26,7 +26,7 @@ pub(crate) mod migrate;
 #[cfg(feature = "semantic")]
 pub(crate) mod model;
 mod nested_projects;
-mod output;
+pub(crate) mod output;
 pub(crate) mod picture;
 pub(crate) mod search;
 pub(crate) mod serve;
@@ -43,17 +43,10 @@ mod untrusted_text;
 pub(crate) mod user;
 mod write_target;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
-use serde::Serialize;
 
-use crate::config::AppConfig;
-use crate::console::{encode_console, encode_console_json, eprint_line};
-use crate::exit::CommandError;
 use crate::settings::SettingFlags;
-use output::{OutputScreen, TextTable, write_stdout};
 
 /// An MCP server for a project's backlog, rules and decisions.
 ///
@@ -80,7 +73,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Configure the AI assistants on this machine (shows each change first)
-    Init(init::Options),
+    Init(crate::commands::init::options::Options),
     /// Check everything an assistant needs, and show the next step for each problem
     Doctor(doctor::Options),
     #[command(flatten)]
@@ -205,49 +198,9 @@ impl ConfiguredCommand {
     }
 }
 
-/// Warns if a command uses the project's files while a database at its default place exists. Once,
-/// because `edit` opens the project twice.
-pub(crate) fn warn_of_unselected_database(config: &AppConfig) {
-    static WARNED: AtomicBool = AtomicBool::new(false);
-    if let Some(other) = config.unselected_database()
-        && !WARNED.swap(true, Ordering::Relaxed)
-    {
-        let name = other.name();
-        eprint_line(&format!(
-            "warning: using the project's files, but a database exists; pass --storage {name} \
-             or set REQLORE_STORAGE={name} to use it"
-        ));
-    }
-}
-
-/// Prints a command's result, encoded for terminals and CI logs. A closed or full standard output
-/// is an error, because a script would continue without the result.
-pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
-    write_stdout(&encode_console(text))
-}
-
-fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
-    match serde_json::to_string_pretty(value) {
-        Ok(json) => write_stdout(&encode_console_json(json + "\n")),
-        Err(error) => Err(CommandError::failure(error)),
-    }
-}
-
-/// Formats a table for standard output. Cells may contain text of clients.
-fn format_table<const COLUMNS: usize>(
-    headings: [&'static str; COLUMNS],
-    rows: Vec<[String; COLUMNS]>,
-) -> String {
-    let mut table = TextTable::new(&headings);
-    for row in rows {
-        table.push(row);
-    }
-    table.format(&OutputScreen::of_stdout().without_colors())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::output::format_table;
 
     #[test]
     fn table_keeps_each_row_on_one_line() {

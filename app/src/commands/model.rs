@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use reqlore_models::{DownloadProgress, InstallState, ModelSource};
 use serde_json::json;
 
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -61,11 +61,11 @@ fn install_model(config: &AppConfig, name: &str, from: Option<&str>) -> Result<u
         eprintln!();
     }
     let installed = installed.map_err(CommandError::failure)?;
-    let place = installed.path.display();
+    let path = installed.path.display();
     print(&if installed.was_installed {
-        format!("{name} is already installed in {place}.\n")
+        format!("{name} is already installed in {path}.\n")
     } else {
-        format!("{name} is installed in {place}. Servers use it after a restart.\n")
+        format!("{name} is installed in {path}. Servers use it after a restart.\n")
     })
 }
 

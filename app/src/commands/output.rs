@@ -2,14 +2,16 @@
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use reqlore_domain::untrusted_text::encode_line;
+use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::terminal_markdown::wrap_line;
 use crate::client_environment::program_on_path;
-use crate::config::env_variable;
-use crate::console::encode_console;
+use crate::config::AppConfig;
+use crate::config::paths::env_variable;
+use crate::console::{encode_console, encode_console_json, eprint_line};
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
 
 /// Text of narrower terminals would be unreadable, so lines are longer than the terminal.
@@ -303,6 +305,81 @@ impl TextTable {
         }
         text
     }
+}
+
+/// Warns if a command uses the project's files while a database at its default place exists. Once,
+/// because `edit` opens the project twice.
+pub(crate) fn warn_of_unselected_database(config: &AppConfig) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if let Some(other) = config.unselected_database()
+        && !WARNED.swap(true, Ordering::Relaxed)
+    {
+        let name = other.name();
+        eprint_line(&format!(
+            "warning: using the project's files, but a database exists; pass --storage {name} \
+             or set REQLORE_STORAGE={name} to use it"
+        ));
+    }
+}
+
+/// Prints a command's result, encoded for terminals and CI logs. A closed or full standard output
+/// is an error, because a script would continue without the result.
+pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
+    write_stdout(&encode_console(text))
+}
+
+pub(crate) fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
+    match serde_json::to_string_pretty(value) {
+        Ok(json) => write_stdout(&encode_console_json(json + "\n")),
+        Err(error) => Err(CommandError::failure(error)),
+    }
+}
+
+/// Formats a table for standard output. Cells may contain text of clients.
+pub(crate) fn format_table<const COLUMNS: usize>(
+    headings: [&'static str; COLUMNS],
+    rows: Vec<[String; COLUMNS]>,
+) -> String {
+    let mut table = TextTable::new(&headings);
+    for row in rows {
+        table.push(row);
+    }
+    table.format(&OutputScreen::of_stdout().without_colors())
+}
+
+/// A line as lines of at most `width` columns. Continuations of a list item are indented as its
+/// text.
+pub(crate) fn wrap_line(line: &str, width: usize) -> Vec<String> {
+    let content = line.trim_start();
+    let indent = line.width() - content.width() + marker_width(content);
+    let indent = " ".repeat(indent.min(width / 2));
+    let mut lines = Vec::new();
+    // The beginning keeps its own indentation.
+    let mut current = line[..line.len() - content.len()].to_owned();
+    let mut is_empty = true;
+    for word in content.split(' ') {
+        if !is_empty && current.width() + 1 + word.width() > width {
+            lines.push(std::mem::replace(&mut current, indent.clone()));
+            is_empty = true;
+        }
+        if !is_empty {
+            current.push(' ');
+        }
+        current += word;
+        is_empty = false;
+    }
+    lines.push(current);
+    lines
+}
+
+/// Columns of a list marker and the space after it; 0 without a marker.
+pub(crate) fn marker_width(content: &str) -> usize {
+    if ["- ", "* ", "+ ", "> "].iter().any(|marker| content.starts_with(marker)) {
+        return 2;
+    }
+    let digits = content.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &content[digits..];
+    if digits > 0 && (rest.starts_with(". ") || rest.starts_with(") ")) { digits + 2 } else { 0 }
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use reqlore_web::svg::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::print;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::commands::output::print;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

@@ -1,11 +1,11 @@
 //! `reqlore search`: searches items, sections and entities by words and meaning.
 
-use reqlore_domain::records::answers::search::SearchResponse;
+use reqlore_domain::records::answers::search::SearchAnswer;
 use serde_json::json;
 
 use super::output::{OutputScreen, TextStyle, clean_line, truncate};
-use super::print_json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::commands::output::print_json;
 use crate::config::AppConfig;
 use crate::exit::{CommandError, EXIT_FAILED};
 
@@ -32,11 +32,11 @@ pub(crate) struct SearchOptions {
 pub(crate) fn run(config: &AppConfig, options: &SearchOptions) -> Result<u8, CommandError> {
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let arguments = json!({ "query": options.words.join(" "), "limit": options.limit });
-    let reply = client.call_for_reply("search_global", arguments)?;
+    let answer = client.call_for_answer("search_global", arguments)?;
     drop(client);
-    let found: SearchResponse = reply.answer()?;
+    let found: SearchAnswer = answer.answer()?;
     let printed = if options.json {
-        print_json(&*reply.data)
+        print_json(&*answer.data)
     } else {
         let screen = OutputScreen::of_stdout();
         screen.print(&results_text(&found, &screen))
@@ -46,7 +46,7 @@ pub(crate) fn run(config: &AppConfig, options: &SearchOptions) -> Result<u8, Com
     if is_unknown { Ok(EXIT_FAILED) } else { printed }
 }
 
-fn results_text(found: &SearchResponse, screen: &OutputScreen) -> String {
+fn results_text(found: &SearchAnswer, screen: &OutputScreen) -> String {
     let width = screen.width.unwrap_or(usize::MAX);
     let mut text = String::new();
     let mut uncertain = 0;

@@ -9,7 +9,7 @@ use crate::config::AppConfig;
 use crate::exit::CommandError;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  reqlore set REQ-001 status=active prio=high owner=ann")]
+#[command(after_help = "Example:\n  reqlore set REQ-001 status=active prio=high assignee=ann")]
 pub(crate) struct SetOptions {
     /// A backlog item, entity or section requirement: REQ-001, dec-1d2c8f, general:2.1
     #[arg(value_name = "ID", add = super::complete::all_ids())]
@@ -39,5 +39,5 @@ pub(crate) fn run(config: &AppConfig, options: &SetOptions) -> Result<u8, Comman
             return Err(CommandError::usage_error(format!("{field} is given twice; remove one")));
         }
     }
-    options.write.print_reply(&target.update_request(changed).send(&client)?)
+    options.write.print_answer(&target.update_request(changed).send(&client)?)
 }

@@ -6,9 +6,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::list::priority_name;
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line};
-use super::print_json;
-use super::terminal_markdown::{render, wrap_line};
+use super::terminal_markdown::render;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::commands::output::print_json;
+use crate::commands::output::wrap_line;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 
@@ -27,13 +28,13 @@ pub(crate) struct ShowOptions {
 pub(crate) fn run(config: &AppConfig, options: &ShowOptions) -> Result<u8, CommandError> {
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let arguments = json!({ "reference": options.reference });
-    let reply = client.call_for_reply("get_item", arguments)?;
+    let answer = client.call_for_answer("get_item", arguments)?;
     drop(client);
     if options.json {
-        return print_json(&*reply.data);
+        return print_json(&*answer.data);
     }
     let screen = OutputScreen::of_stdout();
-    screen.print(&details_text(&reply.answer()?, &screen))
+    screen.print(&details_text(&answer.answer()?, &screen))
 }
 
 fn details_text(details: &ItemDetails, screen: &OutputScreen) -> String {
@@ -48,16 +49,16 @@ fn details_text(details: &ItemDetails, screen: &OutputScreen) -> String {
     for line in field_lines(item) {
         text += &screen.wrapped(&clean_line(&line), TextStyle::Dim);
     }
-    if let Some(fault) = &details.fault {
-        let fault = format!("Problem in the file: {}", clean_line(fault));
-        text += &screen.wrapped(&fault, TextStyle::Red);
+    if let Some(problem) = &details.diagnostic {
+        let problem = format!("Problem in the file: {}", clean_line(problem));
+        text += &screen.wrapped(&problem, TextStyle::Red);
     }
     if !item.text().trim().is_empty() {
         text += &format!("\n{}", render(item.text(), screen));
     }
     text += &children_text(details, screen);
     text += &links_text(details, screen);
-    let others = details.also.join(", ");
+    let others = details.other_ids.join(", ");
     if !others.is_empty() {
         let others = format!("The same ID also names {}.", clean_line(&others));
         text += &format!("\n{}", screen.wrapped(&others, TextStyle::Plain));

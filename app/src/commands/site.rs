@@ -11,10 +11,11 @@ use reqlore_domain::identity::Access;
 use reqlore_domain::untrusted_text::encode_line;
 use reqlore_web::site::{SiteFile, render_site};
 
-use super::print;
 use super::tool_client::{URL_VARIABLE, configured_project};
+use crate::commands::output::print;
 use crate::composition;
-use crate::config::{AppConfig, env_variable};
+use crate::config::AppConfig;
+use crate::config::paths::env_variable;
 use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
 

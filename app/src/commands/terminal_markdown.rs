@@ -1,7 +1,7 @@
 //! Shows Markdown on a terminal: wraps long lines and highlights headings and code.
 
-use unicode_width::UnicodeWidthStr;
-
+use super::output::marker_width;
+use super::output::wrap_line;
 use super::output::{OutputScreen, TextStyle};
 use crate::console::encode_console;
 
@@ -42,41 +42,6 @@ pub(crate) fn render(markdown: &str, screen: &OutputScreen) -> String {
         }
     }
     text
-}
-
-/// A line as lines of at most `width` columns. Continuations of a list item are indented as its
-/// text.
-pub(crate) fn wrap_line(line: &str, width: usize) -> Vec<String> {
-    let content = line.trim_start();
-    let indent = line.width() - content.width() + marker_width(content);
-    let indent = " ".repeat(indent.min(width / 2));
-    let mut lines = Vec::new();
-    // The beginning keeps its own indentation.
-    let mut current = line[..line.len() - content.len()].to_owned();
-    let mut is_empty = true;
-    for word in content.split(' ') {
-        if !is_empty && current.width() + 1 + word.width() > width {
-            lines.push(std::mem::replace(&mut current, indent.clone()));
-            is_empty = true;
-        }
-        if !is_empty {
-            current.push(' ');
-        }
-        current += word;
-        is_empty = false;
-    }
-    lines.push(current);
-    lines
-}
-
-/// Columns of a list marker and the space after it; 0 without a marker.
-fn marker_width(content: &str) -> usize {
-    if ["- ", "* ", "+ ", "> "].iter().any(|marker| content.starts_with(marker)) {
-        return 2;
-    }
-    let digits = content.bytes().take_while(u8::is_ascii_digit).count();
-    let rest = &content[digits..];
-    if digits > 0 && (rest.starts_with(". ") || rest.starts_with(") ")) { digits + 2 } else { 0 }
 }
 
 /// Highlights `code` and **strong** text within a line.

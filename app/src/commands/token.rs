@@ -12,7 +12,7 @@ use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::output::write_stdout;
-use super::{format_table, print, print_json};
+use crate::commands::output::{format_table, print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::console::eprint_line;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use reqlore_application::{Application, Maintenance};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, redact_echo, redact_secrets, token};
-use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply, ToolService};
+use reqlore_domain::ports::service::{
+    AnswerFormat, NoProgress, RenderedAnswer, ToolCall, ToolService,
+};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::check_replaced;
 use reqlore_probe::{ENDPOINT_PATH, HttpClient, endpoint_url, is_encrypted, is_loopback};
@@ -16,7 +18,8 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::composition;
-use crate::config::{AppConfig, env_variable};
+use crate::config::AppConfig;
+use crate::config::paths::env_variable;
 use crate::exit::CommandError;
 use crate::progress::ProgressDisplay;
 
@@ -59,7 +62,7 @@ pub(crate) enum ClientPurpose {
     Read,
     /// Changes what exists.
     Change,
-    /// May add the first content, which creates a database at its default place.
+    /// May add the first content, which creates a database at its default path.
     Add,
 }
 
@@ -93,7 +96,7 @@ impl ToolClient {
         purpose: ClientPurpose,
     ) -> Result<Self, CommandError> {
         if options.server_url().is_none() {
-            super::warn_of_unselected_database(config);
+            crate::commands::output::warn_of_unselected_database(config);
         }
         Self::connect(config, options, purpose, CALL_TIMEOUT)
     }
@@ -127,11 +130,15 @@ impl ToolClient {
         tool: &str,
         arguments: Value,
     ) -> Result<Answer, Error> {
-        self.call_for_reply(tool, arguments)?.answer()
+        self.call_for_answer(tool, arguments)?.answer()
     }
 
     /// Calls a tool and returns its data and its texts.
-    pub(crate) fn call_for_reply(&self, tool: &str, arguments: Value) -> Result<ToolReply, Error> {
+    pub(crate) fn call_for_answer(
+        &self,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<RenderedAnswer, Error> {
         let mut arguments = match arguments {
             Value::Object(arguments) => arguments,
             _ => Map::new(),
@@ -143,7 +150,7 @@ impl ToolClient {
                 arguments.entry(name).or_insert_with(|| json!(value));
             }
         }
-        let reply = match &self.connection {
+        let answer = match &self.connection {
             Connection::Local(local) => local.call(tool, arguments),
             Connection::Remote { client, url } => {
                 let response = client.call_tool(tool, &Value::Object(arguments));
@@ -153,7 +160,7 @@ impl ToolClient {
                 read_response(response)
             }
         };
-        reply.map_err(name_commands)
+        answer.map_err(name_commands)
     }
 }
 
@@ -170,7 +177,7 @@ fn name_commands(mut error: Error) -> Error {
 }
 
 impl LocalConnection {
-    fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<ToolReply, Error> {
+    fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<RenderedAnswer, Error> {
         let Some(runtime) = &self.runtime else {
             return Err(Error::new(ErrorKind::Internal, "the client is closed"));
         };
@@ -306,8 +313,8 @@ fn check_url(url: &str) -> Result<(String, String), CommandError> {
     Ok((url, shown))
 }
 
-/// The reply in a JSON-RPC response of a server, or its error.
-fn read_response(mut response: Value) -> Result<ToolReply, Error> {
+/// The answer in a JSON-RPC response of a server, or its error.
+fn read_response(mut response: Value) -> Result<RenderedAnswer, Error> {
     if let Some(message) = response["error"]["message"].as_str() {
         return Err(tool_error(&response["error"]["data"], message));
     }
@@ -318,7 +325,7 @@ fn read_response(mut response: Value) -> Result<ToolReply, Error> {
         let message = detail["message"].as_str().unwrap_or(&text);
         return Err(tool_error(detail, message));
     }
-    Ok(ToolReply { text, data: Arc::new(result["structuredContent"].take()) })
+    Ok(RenderedAnswer { text, data: Arc::new(result["structuredContent"].take()) })
 }
 
 fn tool_error(detail: &Value, message: &str) -> Error {

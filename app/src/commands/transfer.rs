@@ -13,7 +13,7 @@ use reqlore_domain::ports::archive::{Archive, RecordReader};
 use reqlore_dump::DumpFile;
 use serde::Serialize;
 
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::{CommandError, EXIT_FAILED};
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(sentence, "Copied 1 document (1.50 kB) from fs:/a to sled:/b.\n");
         report.copied.users = 1;
         report.copied.rows = 2_000;
-        let what = vec![DifferenceKind::OtherTime, DifferenceKind::OtherPlace];
+        let what = vec![DifferenceKind::OtherTime, DifferenceKind::OtherPath];
         let differences = vec![TransferDifference { document: "section a".to_owned(), what }];
         report.verified = Some(VerifyReport { same: 0, different: 1234, differences });
         assert_eq!(

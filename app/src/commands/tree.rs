@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::list::{fetch_items, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, truncate};
-use super::print_json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
+use crate::commands::output::print_json;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 

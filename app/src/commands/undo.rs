@@ -39,7 +39,7 @@ pub(crate) fn run(config: &AppConfig, options: &UndoOptions) -> Result<u8, Comma
         request = request.with("reference", &**id);
     }
     let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
-    options.write.print_reply(&request.send(&client)?)
+    options.write.print_answer(&request.send(&client)?)
 }
 
 pub(crate) fn restore(
@@ -49,5 +49,5 @@ pub(crate) fn restore(
     check_exact_id(&options.reference)?;
     let request = ToolRequest::new("undo").with("reference", &*options.reference);
     let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
-    options.write.print_reply(&request.with("version", &*options.version).send(&client)?)
+    options.write.print_answer(&request.with("version", &*options.version).send(&client)?)
 }

@@ -5,7 +5,7 @@ use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use super::{format_table, print, print_json};
+use crate::commands::output::{format_table, print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::exit::CommandError;

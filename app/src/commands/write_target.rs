@@ -5,14 +5,14 @@ use std::io::{self, IsTerminal, Write};
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, Value, json};
 
 use super::item_fields::{WritableKind, record_fields};
 use super::tool_client::{ProjectOptions, ToolClient};
-use super::{print, print_json};
+use crate::commands::output::{print, print_json};
 use crate::console::encode_console;
 use crate::exit::CommandError;
 
@@ -28,11 +28,11 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Prints the outcome of a write.
-    pub(crate) fn print_reply(&self, reply: &ToolReply) -> Result<u8, CommandError> {
+    pub(crate) fn print_answer(&self, answer: &RenderedAnswer) -> Result<u8, CommandError> {
         if self.json {
-            print_json(&*reply.data)
+            print_json(&*answer.data)
         } else {
-            print(&format!("{}\n", reply.text.trim_end()))
+            print(&format!("{}\n", answer.text.trim_end()))
         }
     }
 }
@@ -62,8 +62,8 @@ impl ToolRequest {
         request.with("section", section).with("index", index)
     }
 
-    pub(crate) fn send(self, client: &ToolClient) -> Result<ToolReply> {
-        client.call_for_reply(&self.tool, Value::Object(self.arguments))
+    pub(crate) fn send(self, client: &ToolClient) -> Result<RenderedAnswer> {
+        client.call_for_answer(&self.tool, Value::Object(self.arguments))
     }
 }
 

@@ -11,10 +11,10 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::is_private;
 use serde::Deserialize;
 
-use super::{check_path, env_variable, is_inside};
+use crate::config::paths::resolve_links;
+use crate::config::paths::{check_path, env_variable, is_inside};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE, FILE_VARIABLE, SettingFlags};
-use crate::storage_spec::resolve_links;
 
 pub(super) const PROJECTS: &str = "projects";
 const MAX_FILE_BYTES: u64 = 1 << 20;

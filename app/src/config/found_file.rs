@@ -3,17 +3,18 @@
 //! It may have come with a cloned repository, so it must neither lead the server out of the project
 //! nor extend the access to it. The table of settings holds the rule of each setting.
 
-use std::path::{Component, Path};
+use std::path::Path;
 
 use reqlore_domain::identity::redact_echo;
-use reqlore_domain::untrusted_text::check_replaced;
 
 use super::file::{ConfigFile, PROJECTS};
 use super::http::TRANSPORTS;
-use super::{SettingValue, SettingValues};
+use super::paths::is_inside;
+use crate::config::paths::resolve_links;
+use crate::config::values::{SettingValue, SettingValues};
 use crate::exit::CommandError;
 use crate::settings::FoundFileRule;
-use crate::storage_spec::{StorageSpec, resolve_links};
+use crate::storage_spec::StorageSpec;
 
 /// Rejects each value that a found file may not set. A file that the user named is the user's own.
 /// A relative `root` is relative to `base`.
@@ -45,24 +46,24 @@ pub(super) fn check_values(
         if is_http && is_operators {
             return Err(value.refused_in_found_file(" over http"));
         }
-        let names_place = matches!(rule, FoundFileRule::Inside | FoundFileRule::InsideOnStdio);
-        if names_place && !names_inside(value, base, &project) {
+        let names_path = matches!(rule, FoundFileRule::Inside | FoundFileRule::InsideOnStdio);
+        if names_path && !names_inside(value, base, &project) {
             return Err(value.outside_project());
         }
     }
     check_projects(file, &project, is_http)
 }
 
-/// True if all places of a value are inside the project.
+/// True if all paths of a value are inside the project.
 fn names_inside(value: &SettingValue, base: &Path, project: &Path) -> bool {
     for text in value.text.lines() {
-        let place = match value.setting.key {
-            // A storage without a path is at its default place, which is checked for all sources.
-            "storage" => text.split_once(':').map_or("", |(_, place)| place),
+        let path = match value.setting.key {
+            // A storage without a path is at its default path, which is checked for all sources.
+            "storage" => text.split_once(':').map_or("", |(_, path)| path),
             _ => text,
         };
         // A URL would send the project to another machine.
-        if text.contains("://") || !is_inside(&base.join(place), project) {
+        if text.contains("://") || !is_inside(&base.join(path), project) {
             return false;
         }
     }
@@ -105,36 +106,6 @@ pub(super) fn check_storage_settings(
         }
     }
     Ok(())
-}
-
-/// Rejects a variable that was not replaced, and a URL where a path is expected. As a path a URL
-/// would lose a slash, and messages mask a password only in a URL.
-pub(crate) fn check_path(name: &str, text: &str) -> Result<(), CommandError> {
-    check_replaced(text).map_err(|error| CommandError::usage_error(format!("{name}: {error}")))?;
-    if !text.contains("://") {
-        return Ok(());
-    }
-    let shown = redact_echo(text);
-    Err(CommandError::usage_error(format!("{name}: {shown:?} is a URL; pass a path")))
-}
-
-/// True if a path stays in the resolved folder, also after all its links.
-pub(crate) fn is_inside(path: &Path, folder: &Path) -> bool {
-    let mut has_parent = false;
-    for part in path.components() {
-        has_parent |= part == Component::ParentDir;
-    }
-    // A missing folder before `..` can't be resolved. Its target is not known yet.
-    if has_parent {
-        return path.canonicalize().is_ok_and(|path| path.starts_with(folder));
-    }
-    for part in path.ancestors() {
-        // The file that it leads to would be created there.
-        if part.is_symlink() && part.canonicalize().is_err() {
-            return false;
-        }
-    }
-    resolve_links(path).starts_with(folder)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqlore_transport_http::{ForwardedBy, HttpLimits, ProxyTrust, RateLimit};
 
-use super::SettingValues;
+use crate::config::values::SettingValues;
 use crate::exit::CommandError;
 
 const LIMITS: &str = "http.limits.";
@@ -118,7 +118,7 @@ fn behind_proxy(values: &SettingValues) -> Result<Option<ProxyTrust>, CommandErr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SettingValue;
+    use crate::config::values::SettingValue;
     use crate::settings;
 
     #[test]

@@ -15,30 +15,33 @@ use reqlore_domain::document::{
 };
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::{is_entity_id, parse_deletion};
+use reqlore_domain::knowledge::is_entity_id;
 use reqlore_domain::name_form::compose;
-use reqlore_domain::ports::documents::UnreadFile;
-use reqlore_domain::ports::entity_list::SimilarEntities;
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::ports::record_list::{
+    MAX_PAGE_ITEMS, RecordPage, RecordQuery, RecordSelection, UnreadFile,
+};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::tombstone::parse_deletion;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::ToolContext;
 use crate::addresses::links;
+use crate::addresses::links::SECTION_PREFIX;
 use crate::answers::empty_answer::missing_reason;
 use crate::backlog::arguments::not_found_error;
 use crate::backlog::item_lookup::{BacklogReader, deletion_hint, deletion_text};
+use crate::context::ToolContext;
 use crate::docsets::LoadedConfig;
+use crate::documents::get_one;
 use crate::sections::stored_section;
-use crate::writes::change::PlanContext;
-use crate::writes::transaction::get_one;
-use crate::writes::write_guard::{SINCE_SHOWN, name_change};
+use crate::writes::write_guard::FieldValue;
 
-/// Before the key of a section, or of a section and a requirement, in an exact ID.
-pub(crate) const SECTION_PREFIX: &str = "section:";
+/// Maximum number of IDs that an error suggests, and of entities that are read for them, because
+/// several may have one ID.
+const MAX_SIMILAR_IDS: usize = 3;
+const MAX_SIMILAR_ENTITIES: usize = 10;
 const DOCSET_PREFIX: &str = "docset:";
 /// The folder of entities, as in the paths that answers show.
 const ENTITY_FOLDER: &str = ".ixchel/";
@@ -136,6 +139,18 @@ impl AddressTarget {
         }
     }
 
+    /// The links of an entity as fields; none of another document.
+    pub(crate) fn shown_links(&self, project: &str) -> Vec<FieldValue> {
+        match self {
+            Self::Entity(meta) => meta
+                .entity
+                .iter()
+                .flat_map(|entity| FieldValue::of_links(project, &entity.id, &entity.links))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The document that holds the target.
     pub(crate) fn document_id(&self) -> DocumentId {
         match self {
@@ -150,15 +165,10 @@ impl AddressTarget {
         let subject = format!("{} is {}", self.id(), with_article(self.kind()));
         let tool = match self {
             Self::Item(_) | Self::Entity(_) if is_deletion => "delete_item deletes it",
-            Self::Entity(_) => "ixchel_update changes it",
-            Self::Item(meta) => match meta.id.kind {
-                DocumentKind::Item(ItemKind::Epic) => "update_epic changes it",
-                DocumentKind::Item(ItemKind::UserStory) => "update_user_story changes it",
-                DocumentKind::Item(ItemKind::AcceptanceCriteria) => {
-                    "update_acceptance_criteria changes it"
-                }
-                _ => "update_requirement changes it",
-            },
+            Self::Item(meta) | Self::Entity(meta) => {
+                let tool = meta.item.as_ref().map(|item| item.kind.row().update_tool);
+                return format!("{subject}; {} changes it", tool.unwrap_or("ixchel_update"));
+            }
             Self::Requirement { .. } if is_deletion => "reqlix_delete_requirements deletes it",
             Self::Section(_) if is_deletion => {
                 "reqlix_delete_requirements deletes its rules one by one"
@@ -170,7 +180,7 @@ impl AddressTarget {
     }
 }
 
-fn with_article(kind: &str) -> String {
+pub(super) fn with_article(kind: &str) -> String {
     let noun = kind.replace('_', " ");
     match noun.chars().next() {
         // A plural.
@@ -178,46 +188,6 @@ fn with_article(kind: &str) -> String {
         Some('a' | 'e' | 'i' | 'o' | 'u') if noun != "user story" => format!("an {noun}"),
         _ => format!("a {noun}"),
     }
-}
-
-/// Completes the error for a malformed reference or unknown docset that is an ID of another kind or
-/// toolset: it names the tool that takes the ID.
-pub(crate) async fn name_right_tool(
-    context: &ToolContext,
-    caller: &Caller,
-    spec: &ToolSpec,
-    mut error: Error,
-) -> Error {
-    let (Some(field), Some(reference)) = (&error.field, &error.reference) else { return error };
-    let is_unseen = error.message.contains(SINCE_SHOWN);
-    // An unknown docset is "not found", as its name has no form of its own.
-    if error.kind != ErrorKind::InvalidArgument && field != "docset" && !is_unseen {
-        return error;
-    }
-    // A failure here must not replace the error of the call itself.
-    let Ok(space) = AddressSpace::of_caller(context, caller).await else { return error };
-    let Ok(Some(address)) = space.find(reference).await else { return error };
-    if is_unseen {
-        name_change(&context.ports, &address, &mut error).await;
-        return error;
-    }
-    let Address { target, .. } = address;
-    // `apply_changes` names the item of an entry by `changes[0].update`.
-    let (is_updated, is_deleted) = (field.ends_with("].update"), field.ends_with("].delete"));
-    let is_own_item = is_updated
-        || is_deleted
-        || field == "reference"
-        || spec.name.strip_prefix("update_") == Some(field);
-    let sentence = if !spec.may_change {
-        format!("{} is {}; get_item reads it", target.id(), with_article(target.kind()))
-    } else if is_own_item {
-        target.right_tool(is_deleted || (spec.is_destructive && !is_updated))
-    } else {
-        format!("{} is {}", target.id(), with_article(target.kind()))
-    };
-    error.message = format!("{}. {sentence}", error.message);
-    error.hint = Some(sentence);
-    error
 }
 
 /// The documents that the IDs of one call may name.
@@ -247,11 +217,6 @@ impl<'a> AddressSpace<'a> {
         project: ProjectKey,
     ) -> Self {
         Self { context, caller, entity_project: project.clone(), project }
-    }
-
-    /// The project of a commit.
-    pub(crate) fn of_plan(context: PlanContext<'a>) -> Self {
-        Self::of_project(context.tools, &context.write.caller, context.project.clone())
     }
 
     fn is_enabled(&self, toolset: Toolset) -> bool {
@@ -432,9 +397,10 @@ impl<'a> AddressSpace<'a> {
             return Ok(None);
         }
         if self.is_enabled(Toolset::Knowledge) {
-            let similar = self.similar_entities(text).await?;
-            if !similar.same.is_empty() {
-                return choose_entity(text, &similar.same).map(Some);
+            let spelled = RecordSelection::Spelled(text.to_owned());
+            let same = self.select_entities(spelled, MAX_PAGE_ITEMS).await?.metadata;
+            if !same.is_empty() {
+                return choose_entity(text, &same).map(Some);
             }
         }
         if self.is_enabled(Toolset::Backlog) {
@@ -447,8 +413,13 @@ impl<'a> AddressSpace<'a> {
         Ok(None)
     }
 
-    async fn similar_entities(&self, text: &str) -> Result<SimilarEntities> {
-        Ok(self.context.ports.documents.similar_entities(&self.entity_project, text).await?)
+    async fn select_entities(
+        &self,
+        selection: RecordSelection,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        let query = RecordQuery::select(DocumentKind::Entity, selection, limit);
+        Ok(self.context.ports.documents.list(&self.entity_project, &query).await?)
     }
 
     async fn lookup(
@@ -494,16 +465,22 @@ impl<'a> AddressSpace<'a> {
         {
             message = format!("{message}; did you mean {}", meant.target.id());
         } else if self.is_enabled(Toolset::Knowledge) {
-            let (documents, words) = (&self.context.ports.documents, entity_words(text));
-            let found =
-                documents.diagnostics(&self.entity_project, DocumentKind::Entity, 0).await?;
+            let words = entity_words(text);
+            let similar = RecordSelection::Similar(text.to_owned());
+            let found = self.select_entities(similar, MAX_SIMILAR_ENTITIES).await?;
             let is_of_entity = |file: &&UnreadFile| words.iter().any(|word| file.may_contain(word));
             if let Some(file) = found.unread.iter().find(is_of_entity) {
                 let hint = format!("{} {}", file.path, file.reason);
                 let message = format!("{shown:?} cannot be read: {hint}");
                 return Ok(Error::new(ErrorKind::Unreadable, message).reference(shown).hint(hint));
             }
-            let similar = self.similar_entities(text).await?.ids.join(" or ");
+            let mut similar: Vec<&str> = Vec::new();
+            for entity in found.metadata.iter().filter_map(|meta| meta.entity.as_deref()) {
+                if similar.len() < MAX_SIMILAR_IDS && !similar.contains(&&*entity.id) {
+                    similar.push(&entity.id);
+                }
+            }
+            let similar = similar.join(" or ");
             reason = self.missing_entity(text).await?;
             if reason.is_none() && !similar.is_empty() {
                 message = format!("{message}; did you mean {similar}");

@@ -9,10 +9,10 @@ use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::sections::Section;
 use reqlore_domain::untrusted_text::encode_line;
 
-use crate::ToolContext;
-use crate::addresses::address::{Address, AddressTarget, SECTION_PREFIX};
-use crate::addresses::links::{IncomingLink, LinkReader, OutgoingLink};
-use crate::writes::transaction::get_one;
+use crate::addresses::address::{Address, AddressTarget};
+use crate::addresses::links::{IncomingLink, LinkReader, OutgoingLink, SECTION_PREFIX};
+use crate::context::ToolContext;
+use crate::documents::get_one;
 
 /// A document, or one requirement of a section.
 #[derive(Debug)]

@@ -15,10 +15,11 @@ use reqlore_domain::records::answers::links::LinkEntry;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::{MentionSource, requirement_title};
 
-use crate::ApplicationPorts;
-use crate::addresses::address::SECTION_PREFIX;
-use crate::writes::transaction::get_one;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 
+/// Before the key of a section, or of a section and a requirement, in an exact ID.
+pub(crate) const SECTION_PREFIX: &str = "section:";
 /// Each takes a lookup of links.
 const MAX_SUCCESSOR_LOOKUPS: usize = 500;
 

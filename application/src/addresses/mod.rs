@@ -3,3 +3,4 @@
 pub(crate) mod address;
 pub(crate) mod addressed_text;
 pub(crate) mod links;
+pub(crate) mod right_tool;

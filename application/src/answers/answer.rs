@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use reqlore_domain::bounded_types::BoundedInt;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{AnswerFormat, ToolCall, ToolReply, ToolSpec};
+use reqlore_domain::ports::service::{AnswerFormat, RenderedAnswer, ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::{encode_json, encode_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::answers::shortened_text::text_borders;
 use crate::writes::write_guard::{CallGuard, FieldValue};
 
 /// A value that a tool answers with.
@@ -34,13 +35,13 @@ pub(crate) trait Answer: Send {
         Ok(())
     }
 
-    /// The place of notes in the text.
+    /// The position of notes in the text.
     fn note_style(&self) -> NoteStyle {
         NoteStyle::Lines
     }
 }
 
-/// The place of notes in the text of an answer. The data has them as `notes`.
+/// The position of notes in the text of an answer. The data has them as `notes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteStyle {
     /// After a blank line, each on a line that begins with `Note: `.
@@ -101,12 +102,12 @@ impl ToolAnswer {
     }
 
     /// Text and data, to be stored for retries in any format.
-    pub(crate) fn render_stored(&self, limit: SizeLimit) -> Result<ToolReply> {
+    pub(crate) fn render_stored(&self, limit: SizeLimit) -> Result<RenderedAnswer> {
         let text = self.render(AnswerFormat::Text, limit)?.text;
-        Ok(ToolReply { text, ..self.render(AnswerFormat::Both, limit)? })
+        Ok(RenderedAnswer { text, ..self.render(AnswerFormat::Both, limit)? })
     }
 
-    pub(crate) fn render(&self, format: AnswerFormat, limit: SizeLimit) -> Result<ToolReply> {
+    pub(crate) fn render(&self, format: AnswerFormat, limit: SizeLimit) -> Result<RenderedAnswer> {
         self.render_shown(format, limit, None)
     }
 
@@ -117,7 +118,7 @@ impl ToolAnswer {
         format: AnswerFormat,
         limit: SizeLimit,
         shown_to: Option<(&CallGuard, &ToolSpec)>,
-    ) -> Result<ToolReply> {
+    ) -> Result<RenderedAnswer> {
         let all = self.answer.part_count();
         let (max_text, max_data) = match (limit, format) {
             (SizeLimit::Text(bytes), AnswerFormat::Text) => (bytes, usize::MAX),
@@ -162,7 +163,7 @@ impl ToolAnswer {
                 guard.note_values(&self.shown);
             }
         }
-        Ok(ToolReply { text, data: Arc::new(data) })
+        Ok(RenderedAnswer { text, data: Arc::new(data) })
     }
 
     fn text(&self, parts: usize) -> Result<String> {
@@ -194,11 +195,11 @@ impl ToolAnswer {
     }
 }
 
-/// Removes the data of a stored reply from a caller who did not ask for it.
-pub(crate) fn in_format(reply: ToolReply, format: AnswerFormat) -> ToolReply {
+/// Removes the data of a stored answer from a caller who did not ask for it.
+pub(crate) fn in_format(answer: RenderedAnswer, format: AnswerFormat) -> RenderedAnswer {
     match format {
-        AnswerFormat::Text => ToolReply { data: Arc::default(), ..reply },
-        AnswerFormat::Both => reply,
+        AnswerFormat::Text => RenderedAnswer { data: Arc::default(), ..answer },
+        AnswerFormat::Both => answer,
     }
 }
 
@@ -272,44 +273,24 @@ pub(crate) fn tokens_for_all(answer: &impl Answer) -> usize {
     tokens_for(answer.text(all).len().max(data))
 }
 
-/// The positions after each sentence and line of a text.
-pub(crate) fn text_borders(text: &str) -> Vec<usize> {
-    let mut borders = Vec::new();
-    let mut ends_sentence = false;
-    for (position, character) in text.char_indices() {
-        if character == '\n' || (ends_sentence && character == ' ') {
-            borders.push(position + 1);
-        }
-        // With the full stops of Devanagari, Arabic, Chinese and Japanese.
-        ends_sentence = matches!(character, '.' | '!' | '?' | '।' | '؟' | '。' | '！' | '？');
-        if matches!(character, '。' | '！' | '？') {
-            borders.push(position + character.len_utf8());
-        }
-    }
-    if borders.last() != Some(&text.len()) {
-        borders.push(text.len());
-    }
-    borders
-}
-
 /// An answer with a text and data. Hidden characters in the text are encoded.
 ///
 /// The caller encodes names that may contain line ends, with `encode_line`.
-pub(crate) fn reply(text: String, data: &impl Serialize) -> Result<ToolAnswer> {
+pub(crate) fn text_answer(text: String, data: &impl Serialize) -> Result<ToolAnswer> {
     let text = match encode_lines(&text) {
         Cow::Owned(encoded) => encoded,
         Cow::Borrowed(_) => text,
     };
-    reply_with_body(text, data)
+    body_answer(text, data)
 }
 
 /// An answer whose text contains text of documents, unchanged. The caller encodes everything else.
-pub(crate) fn reply_with_body(text: String, data: &impl Serialize) -> Result<ToolAnswer> {
+pub(crate) fn body_answer(text: String, data: &impl Serialize) -> Result<ToolAnswer> {
     fixed_answer(text, data, NoteStyle::Lines).map(ToolAnswer::new)
 }
 
 /// An answer whose text is its data as JSON.
-pub(crate) fn json_reply(data: &impl Serialize) -> Result<ToolAnswer> {
+pub(crate) fn json_answer(data: &impl Serialize) -> Result<ToolAnswer> {
     fixed_answer(compact_json(data)?, data, NoteStyle::Json).map(ToolAnswer::new)
 }
 
@@ -329,7 +310,7 @@ pub(crate) fn compact_json(value: &impl Serialize) -> Result<String> {
 }
 
 pub(crate) fn serialization_error(error: serde_json::Error) -> Error {
-    Error::new(ErrorKind::Internal, "The response could not be serialized.").caused_by(error)
+    Error::new(ErrorKind::Internal, "The answer could not be serialized.").caused_by(error)
 }
 
 /// Takes `max_tokens` out of the arguments of a tool that has it.
@@ -357,17 +338,17 @@ mod tests {
     use super::*;
 
     fn fixed(text: &str) -> ToolAnswer {
-        reply(text.to_owned(), &json!({ "text": text })).unwrap()
+        text_answer(text.to_owned(), &json!({ "text": text })).unwrap()
     }
 
     #[test]
     fn limited_answer_ends_at_a_sentence_and_names_the_rest() {
         let text = "One sentence. ".repeat(700);
-        let reply = fixed(&text).render(AnswerFormat::Text, SizeLimit::Text(400)).unwrap();
-        assert!(reply.text.len() <= 400, "{}", reply.text.len());
-        assert!(reply.text.contains("One sentence.\n\nNote: cut after "), "{}", reply.text);
-        assert!(reply.text.ends_with("of 9800 characters; pass max_tokens: 2650 for all"));
-        assert_eq!(*reply.data, Value::Null);
+        let answer = fixed(&text).render(AnswerFormat::Text, SizeLimit::Text(400)).unwrap();
+        assert!(answer.text.len() <= 400, "{}", answer.text.len());
+        assert!(answer.text.contains("One sentence.\n\nNote: cut after "), "{}", answer.text);
+        assert!(answer.text.ends_with("of 9800 characters; pass max_tokens: 2650 for all"));
+        assert_eq!(*answer.data, Value::Null);
     }
 
     #[test]
@@ -388,12 +369,12 @@ mod tests {
     fn notes_follow_the_text_after_a_blank_line() {
         let mut answer = fixed("Body.");
         answer.add_notes(["one".to_owned(), "two".to_owned()]);
-        let reply = answer.render(AnswerFormat::Both, SizeLimit::Whole).unwrap();
-        assert_eq!(reply.text, "Body.\n\nNote: one\nNote: two");
-        assert_eq!(reply.data["notes"], json!(["one", "two"]));
-        let mut answer = json_reply(&json!({ "total": 0 })).unwrap();
+        let rendered = answer.render(AnswerFormat::Both, SizeLimit::Whole).unwrap();
+        assert_eq!(rendered.text, "Body.\n\nNote: one\nNote: two");
+        assert_eq!(rendered.data["notes"], json!(["one", "two"]));
+        let mut answer = json_answer(&json!({ "total": 0 })).unwrap();
         answer.add_notes(["empty".to_owned()]);
-        let reply = answer.render(AnswerFormat::Text, SizeLimit::Whole).unwrap();
-        assert_eq!(reply.text, r#"{"total":0,"notes":["empty"]}"#);
+        let rendered = answer.render(AnswerFormat::Text, SizeLimit::Whole).unwrap();
+        assert_eq!(rendered.text, r#"{"total":0,"notes":["empty"]}"#);
     }
 }

@@ -9,8 +9,8 @@ use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{SearchHits, SearchQuery};
 
-use crate::ApplicationPorts;
 use crate::answers::answer::ToolAnswer;
+use crate::ports::ApplicationPorts;
 
 /// With fewer hits than this, an answer mentions pending texts.
 const FEW_HITS: usize = 10;
@@ -51,7 +51,7 @@ impl HitCounts {
 /// Adds an explanation to a search answer with few or no hits. `excluded` is the reason if the
 /// query or a filter excludes all documents.
 pub(crate) async fn explain_hits(
-    reply: &mut ToolAnswer,
+    answer: &mut ToolAnswer,
     ports: &ApplicationPorts,
     caller: &Caller,
     project: &ProjectKey,
@@ -67,11 +67,11 @@ pub(crate) async fn explain_hits(
             }
             pending => pending.unwrap_or(excluded),
         };
-        return add_reason(reply, ports, caller, project, kinds, excluded).await;
+        return add_reason(answer, ports, caller, project, kinds, excluded).await;
     }
-    reply.add_notes(pending);
+    answer.add_notes(pending);
     if found.total < FEW_HITS {
-        note_unimported(reply, ports, project, kinds).await?;
+        note_unimported(answer, ports, project, kinds).await?;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ pub(crate) async fn explain_hits(
 /// of these kinds, so that the query or a filter excludes all of them. Files that a database has
 /// not imported are named in any case.
 pub(crate) async fn add_reason(
-    reply: &mut ToolAnswer,
+    answer: &mut ToolAnswer,
     ports: &ApplicationPorts,
     caller: &Caller,
     project: &ProjectKey,
@@ -88,13 +88,13 @@ pub(crate) async fn add_reason(
     excluded: &str,
 ) -> Result<()> {
     let reason = missing_reason(ports, caller, project, kinds).await?;
-    reply.add_notes([reason.unwrap_or_else(|| excluded.to_owned())]);
-    note_unimported(reply, ports, project, kinds).await
+    answer.add_notes([reason.unwrap_or_else(|| excluded.to_owned())]);
+    note_unimported(answer, ports, project, kinds).await
 }
 
 /// Adds a note about files of these kinds in the project's folder that a database has not imported.
 pub(crate) async fn note_unimported(
-    reply: &mut ToolAnswer,
+    answer: &mut ToolAnswer,
     ports: &ApplicationPorts,
     project: &ProjectKey,
     kinds: &[DocumentKind],
@@ -118,7 +118,7 @@ pub(crate) async fn note_unimported(
         "`reqlore copy` imports all documents"
     };
     let word = if count == 1 { "file" } else { "files" };
-    reply.add_notes([format!(
+    answer.add_notes([format!(
         "The project's folder has {count} {word} that the database has not imported; {import}."
     )]);
     Ok(())
@@ -133,11 +133,11 @@ pub(crate) async fn missing_reason(
 ) -> Result<Option<String>> {
     for kind in kinds {
         let filter = DocumentFilter { limit: 1, ..DocumentFilter::of_kind(*kind) };
-        if !ports.documents.find(project, &filter).await?.metadata.is_empty() {
+        let page = ports.documents.find(project, &filter).await?;
+        if !page.metadata.is_empty() {
             return Ok(None);
         }
-        let unread = ports.documents.diagnostics(project, *kind, 0).await?.unread;
-        if let Some(file) = unread.first() {
+        if let Some(file) = page.unread.first() {
             return Ok(Some(format!("{}: {}", file.path, file.reason)));
         }
     }
@@ -184,10 +184,8 @@ fn plural_noun(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Section => "sections",
         DocumentKind::Entity => "entities",
-        DocumentKind::Item(ItemKind::Epic) => "epics",
-        DocumentKind::Item(ItemKind::UserStory) => "user stories",
         DocumentKind::Item(ItemKind::Requirement) => "backlog requirements",
-        DocumentKind::Item(ItemKind::AcceptanceCriteria) => "acceptance criteria",
+        DocumentKind::Item(kind) => kind.row().words[1],
         _ => "documents",
     }
 }

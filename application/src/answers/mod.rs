@@ -2,4 +2,5 @@
 
 pub(crate) mod answer;
 pub(crate) mod empty_answer;
+pub(crate) mod shortened_text;
 pub(crate) mod show_keys;

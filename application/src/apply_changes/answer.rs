@@ -12,11 +12,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::change_noun;
 use crate::answers::answer::{Answer, serialization_error};
-use crate::sections::rule_change::RenumberedRule;
-use crate::writes::change::batch::CommittedBatch;
+use crate::writes::batch::CommittedBatch;
 use crate::writes::change::{Action, ChangeOutcome};
+use crate::writes::written_rule::RenumberedRule;
 
 #[derive(Clone, Serialize, JsonSchema)]
 pub(super) struct AppliedChanges {
@@ -298,4 +297,8 @@ impl Answer for AppliedChanges {
         shown.omitted = self.results.len() - shown.results.len();
         serde_json::to_value(shown).map_err(serialization_error)
     }
+}
+
+pub(super) fn change_noun(count: usize) -> &'static str {
+    if count == 1 { "change" } else { "changes" }
 }

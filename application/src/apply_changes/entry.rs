@@ -11,10 +11,12 @@ use reqlore_domain::ports::service::ToolCall;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Map, Value};
 
-use crate::ToolContext;
+use crate::context::ToolContext;
 use crate::sections::rule_change::{self, RuleOperation};
 use crate::tools::synonyms;
-use crate::writes::change::{Change, LocalItem, LocalNames};
+use crate::tools::tool::ListedTool;
+use crate::writes::change::Change;
+use crate::writes::local_names::{LocalItem, LocalNames};
 
 /// The kind of a new document.
 #[derive(Clone, Copy)]
@@ -76,17 +78,9 @@ impl Operation {
     /// The tool that does the same for one item.
     fn tool(self) -> &'static str {
         match self {
-            Self::Create(NewKind::Item(ItemKind::Epic)) => "create_epic",
-            Self::Create(NewKind::Item(ItemKind::UserStory)) => "create_user_story",
-            Self::Create(NewKind::Item(ItemKind::Requirement)) => "create_requirement",
-            Self::Create(NewKind::Item(ItemKind::AcceptanceCriteria)) => {
-                "create_acceptance_criteria"
-            }
+            Self::Create(NewKind::Item(kind)) => kind.row().create_tool,
             Self::Create(NewKind::Entity) => "ixchel_create",
-            Self::UpdateItem(ItemKind::Epic) => "update_epic",
-            Self::UpdateItem(ItemKind::UserStory) => "update_user_story",
-            Self::UpdateItem(ItemKind::Requirement) => "update_requirement",
-            Self::UpdateItem(ItemKind::AcceptanceCriteria) => "update_acceptance_criteria",
+            Self::UpdateItem(kind) => kind.row().update_tool,
             Self::UpdateEntity => "ixchel_update",
             Self::Delete => "delete_item",
             Self::Relate => "create_relationship",
@@ -220,11 +214,12 @@ impl Entry {
     pub(super) fn decode(
         self,
         context: &ToolContext,
+        tools: &[ListedTool],
         call: &ToolCall,
         position: usize,
         names: &mut LocalNames,
     ) -> Result<Box<dyn Change>> {
-        let change = self.decode_change(context, call, names);
+        let change = self.decode_change(context, tools, call, names);
         if let (Some(name), Operation::Create(kind)) = (&self.name, self.operation) {
             // After decoding, so that an entry cannot refer to itself. Also after an error, so that
             // later entries do not repeat it.
@@ -238,11 +233,12 @@ impl Entry {
     fn decode_change(
         &self,
         context: &ToolContext,
+        tools: &[ListedTool],
         call: &ToolCall,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
         let tool = self.operation.tool();
-        let Some((spec, handler)) = context.find_tool(tool) else {
+        let Some((spec, handler)) = tools.iter().find(|(spec, _)| spec.name == tool) else {
             return Err(disabled_tool_error(tool));
         };
         // Each entry needs the access of its own tool.
@@ -340,6 +336,11 @@ pub(super) fn own_item_error(id: &str, key: &str) -> Error {
         truncate_echo(id)
     );
     Error::new(ErrorKind::Refused, message).field(key)
+}
+
+pub(super) fn local_name(entry: &Value) -> Option<String> {
+    let name = entry.get("name")?.as_str()?;
+    Some(name.trim_start_matches('$').to_owned())
 }
 
 /// The operation and the item of an entry as sent, for errors; empty if it has none.

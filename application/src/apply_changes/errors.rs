@@ -6,11 +6,10 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use serde_json::Value;
 
-use super::describe;
-use super::entry::{Operation, own_item_error};
-use crate::ToolContext;
-use crate::addresses::address;
-use crate::writes::change::LocalNames;
+use super::entry::{Operation, describe, local_name, own_item_error};
+use crate::addresses::right_tool;
+use crate::context::ToolContext;
+use crate::writes::local_names::LocalNames;
 
 /// Within the limit of all clients.
 const MAX_MESSAGE_BYTES: usize = 7_000;
@@ -47,7 +46,7 @@ impl<'a> EntryErrors<'a> {
 
     /// Remembers the name of an invalid entry.
     pub(super) fn add_unknown_name(&mut self, entry: &Value) {
-        self.unknown_names.extend(super::local_name(entry).map(|name| format!("${name}")));
+        self.unknown_names.extend(local_name(entry).map(|name| format!("${name}")));
     }
 
     /// True for an entry that cannot be decoded, because it uses the name of an invalid one.
@@ -80,7 +79,7 @@ impl<'a> EntryErrors<'a> {
             error = name_own_item(error, position, names);
             // The service does it for a single error.
             if count > 1 {
-                error = address::name_right_tool(context, &call.caller, spec, error).await;
+                error = right_tool::name_right_tool(context, &call.caller, spec, error).await;
             }
             labelled.push(error);
         }

@@ -17,26 +17,27 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::answer::AppliedChanges;
-use self::entry::{Entry, NewKind, describe};
+use self::answer::{AppliedChanges, change_noun};
+use self::entry::{Entry, NewKind, local_name};
 use self::errors::EntryErrors;
 use self::same_titles::NewTitles;
-use self::schema::EntryList;
+use self::schema::{EntryList, MAX_ENTRIES};
 use self::stored_plans::StoredPlan;
-use crate::ToolContext;
 use crate::answers::answer::ToolAnswer;
-use crate::sections::rule_change::RenumberedRule;
-use crate::tools::tool::{Tool, decode_arguments, write_tool};
-use crate::writes::change::batch::{BatchError, ChangeBatch, CommittedBatch};
-use crate::writes::change::{Change, LocalNames};
+use crate::context::ToolContext;
+use crate::tools::tool::{ListedTool, Tool, decode_arguments, write_tool};
+use crate::writes::batch::{BatchError, ChangeBatch, CommittedBatch};
+use crate::writes::change::Change;
+use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
+use crate::writes::written_rule::RenumberedRule;
 
 pub(crate) struct ApplyChanges {
     /// The toolsets whose items it creates.
     pub(crate) toolsets: Vec<Toolset>,
+    /// The tools that decode its entries.
+    pub(crate) tools: Vec<ListedTool>,
 }
-
-const MAX_ENTRIES: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,14 +94,15 @@ impl Tool for ApplyChanges {
                     return Err(argument_error("changes", message));
                 }
                 let dry_run = arguments.dry_run;
-                apply(context, spec, &call, &entries, dry_run, None).await
+                self.apply(context, spec, &call, &entries, dry_run, None).await
             }
             (None, Some(_)) if arguments.dry_run => {
                 let message = "dry_run: not allowed with plan; omit dry_run";
                 Err(argument_error("dry_run", message))
             }
             (None, Some(plan)) => {
-                apply_plan(context, spec, &call, &plan.as_str().trim().to_lowercase()).await
+                let plan = plan.as_str().trim().to_lowercase();
+                self.apply_plan(context, spec, &call, &plan).await
             }
             (Some(_), Some(_)) => {
                 Err(argument_error("plan", "plan: send either changes or a plan, not both"))
@@ -114,91 +116,93 @@ fn argument_error(field: &str, message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).field(field)
 }
 
-fn change_noun(count: usize) -> &'static str {
-    if count == 1 { "change" } else { "changes" }
-}
-
-async fn apply_plan(
-    context: &ToolContext,
-    spec: &ToolSpec,
-    call: &ToolCall,
-    id: &str,
-) -> Result<ToolAnswer> {
-    let now = context.ports.clock.now();
-    let plan = context.plans.take(id, &call.caller, now)?;
-    let entries: Vec<Value> = serde_json::from_str(&plan.entries)
-        .map_err(|error| Error::new(ErrorKind::Internal, "A plan is invalid.").caused_by(error))?;
-    let applied = apply(context, spec, call, &entries, false, Some(plan.reads.clone())).await;
-    applied.map_err(|mut error| {
-        match &error.field {
-            // Nothing was written, so the same call may be repeated.
-            _ if matches!(error.kind, ErrorKind::Busy | ErrorKind::Unavailable) => {
-                context.plans.insert(plan, now);
+impl ApplyChanges {
+    async fn apply_plan(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        call: &ToolCall,
+        id: &str,
+    ) -> Result<ToolAnswer> {
+        let now = context.ports.clock.now();
+        let plan = context.plans.take(id, &call.caller, now)?;
+        let entries: Vec<Value> = serde_json::from_str(&plan.entries).map_err(|error| {
+            Error::new(ErrorKind::Internal, "A plan is invalid.").caused_by(error)
+        })?;
+        let applied =
+            self.apply(context, spec, call, &entries, false, Some(plan.reads.clone())).await;
+        applied.map_err(|mut error| {
+            match &error.field {
+                // Nothing was written, so the same call may be repeated.
+                _ if matches!(error.kind, ErrorKind::Busy | ErrorKind::Unavailable) => {
+                    context.plans.insert(plan, now);
+                }
+                Some(field) if field.starts_with("changes") => {
+                    let problem = "plan: it no longer applies; send the changes again";
+                    error.message = format!("{problem}.\n{}", error.message);
+                }
+                _ => {}
             }
-            Some(field) if field.starts_with("changes") => {
-                let problem = "plan: it no longer applies; send the changes again";
-                error.message = format!("{problem}.\n{}", error.message);
-            }
-            _ => {}
-        }
-        error
-    })
-}
-
-/// Applies entries. `expected` is what the dry run of their plan read.
-async fn apply(
-    context: &ToolContext,
-    spec: &ToolSpec,
-    call: &ToolCall,
-    entries: &[Value],
-    dry_run: bool,
-    expected: Option<ReadVersions>,
-) -> Result<ToolAnswer> {
-    let mut names = LocalNames::of_call();
-    let mut errors = EntryErrors::new(entries);
-    let mut positions = Vec::with_capacity(entries.len());
-    let mut changes: Vec<Box<dyn Change>> = Vec::with_capacity(entries.len());
-    for (position, entry) in entries.iter().enumerate() {
-        if errors.uses_unknown_name(entry) {
-            continue;
-        }
-        let decoded = match Entry::parse(entry.clone()) {
-            Ok(entry) => {
-                errors.set_operation(position, entry.operation);
-                entry.decode(context, call, position, &mut names)
-            }
-            Err(error) => {
-                errors.add_unknown_name(entry);
-                Err(error)
-            }
-        };
-        match decoded {
-            Ok(change) => {
-                positions.push(position);
-                changes.push(change);
-            }
-            Err(error) => errors.push(position, error),
-        }
+            error
+        })
     }
-    let count = entries.len();
-    let reason = format!("apply {count} {}", change_noun(count));
-    // With an error nothing will be written, but the other entries may have errors too.
-    let is_dry_run = dry_run || !errors.is_empty();
-    let batch = ChangeBatch { reason, changes, positions, is_dry_run, expected };
-    match batch.commit(context, call, spec).await {
-        Err(BatchError::Whole(error)) if errors.is_empty() => return Err(error),
-        Err(BatchError::Changes(found)) => {
-            for (position, error) in found {
-                errors.push(position, error);
+
+    /// Applies entries. `expected` is what the dry run of their plan read.
+    async fn apply(
+        &self,
+        context: &ToolContext,
+        spec: &ToolSpec,
+        call: &ToolCall,
+        entries: &[Value],
+        dry_run: bool,
+        expected: Option<ReadVersions>,
+    ) -> Result<ToolAnswer> {
+        let mut names = LocalNames::of_call();
+        let mut errors = EntryErrors::new(entries);
+        let mut positions = Vec::with_capacity(entries.len());
+        let mut changes: Vec<Box<dyn Change>> = Vec::with_capacity(entries.len());
+        for (position, entry) in entries.iter().enumerate() {
+            if errors.uses_unknown_name(entry) {
+                continue;
+            }
+            let decoded = match Entry::parse(entry.clone()) {
+                Ok(entry) => {
+                    errors.set_operation(position, entry.operation);
+                    entry.decode(context, &self.tools, call, position, &mut names)
+                }
+                Err(error) => {
+                    errors.add_unknown_name(entry);
+                    Err(error)
+                }
+            };
+            match decoded {
+                Ok(change) => {
+                    positions.push(position);
+                    changes.push(change);
+                }
+                Err(error) => errors.push(position, error),
             }
         }
-        Ok(batch) if errors.is_empty() => {
-            return render(context, call, entries, batch, dry_run).await;
+        let count = entries.len();
+        let reason = format!("apply {count} {}", change_noun(count));
+        // With an error nothing will be written, but the other entries may have errors too.
+        let is_dry_run = dry_run || !errors.is_empty();
+        let batch = ChangeBatch { reason, changes, positions, is_dry_run, expected };
+        match batch.commit(context, call, spec).await {
+            Err(BatchError::Whole(error)) if errors.is_empty() => return Err(error),
+            Err(BatchError::Changes(found)) => {
+                for (position, error) in found {
+                    errors.push(position, error);
+                }
+            }
+            Ok(batch) if errors.is_empty() => {
+                return render(context, call, entries, batch, dry_run).await;
+            }
+            // The errors of the entries are more useful.
+            Err(BatchError::Whole(_)) | Ok(_) => {}
         }
-        // The errors of the entries are more useful.
-        Err(BatchError::Whole(_)) | Ok(_) => {}
+        Err(errors.merge(context, call, spec, &names).await)
     }
-    Err(errors.merge(context, call, spec, &names).await)
 }
 
 async fn render(
@@ -228,11 +232,6 @@ async fn render(
     answer.add_notes(list_notes(notes));
     answer.add_notes(describe_renumbered(&renumbered));
     Ok(answer)
-}
-
-fn local_name(entry: &Value) -> Option<String> {
-    let name = entry.get("name")?.as_str()?;
-    Some(name.trim_start_matches('$').to_owned())
 }
 
 /// Stores the plan of a valid dry run. Returns its ID, or the reason against it.

@@ -9,9 +9,9 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_id;
 
-use crate::ToolContext;
+use crate::context::ToolContext;
+use crate::writes::batch::CommittedBatch;
 use crate::writes::change::Action;
-use crate::writes::change::batch::CommittedBatch;
 
 /// Pages of metadata that are read for each kind.
 const MAX_PAGES: usize = 5;

@@ -8,8 +8,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::MAX_ENTRIES;
 use super::entry::NewKind;
+
+pub(super) const MAX_ENTRIES: usize = 100;
 
 /// The entries as sent: the tool of each entry decodes its keys.
 #[derive(Deserialize)]

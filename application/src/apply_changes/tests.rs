@@ -6,7 +6,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller, UserRole};
 use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::ports::service::ToolReply;
+use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::project_key::ProjectKey;
 use serde_json::{Value, json};
 
@@ -42,15 +42,15 @@ impl Session {
         session
     }
 
-    async fn call(&self, arguments: Value) -> Result<ToolReply, Error> {
+    async fn call(&self, arguments: Value) -> Result<RenderedAnswer, Error> {
         self.testing.call_on(&self.application, TOOL, arguments).await
     }
 
-    async fn apply(&self, changes: Value) -> ToolReply {
+    async fn apply(&self, changes: Value) -> RenderedAnswer {
         self.call(json!({ "changes": changes })).await.unwrap()
     }
 
-    async fn dry_run(&self, changes: Value) -> ToolReply {
+    async fn dry_run(&self, changes: Value) -> RenderedAnswer {
         self.call(json!({ "changes": changes, "dry_run": true })).await.unwrap()
     }
 
@@ -97,25 +97,25 @@ async fn answer_maps_names_and_entries_to_ids_without_titles() {
         { "relate": { "source": "REQ-001", "target": "REQ-002", "type": "blocks" } },
         { "update": "EP-001", "title": "Shop" },
     ]);
-    let reply = session.apply(changes).await;
+    let answer = session.apply(changes).await;
     let text = "Applied 6 changes.\n\
                 $again = US-002 #\n\
                 2-3 create: REQ-003 #, REQ-004 #\n\
                 4 update: US-001 #\n\
                 5 relate: REQ-001 #\n\
                 6 keep: EP-001 #";
-    assert_eq!(without_versions(&reply.text), text);
-    let first = &reply.data["results"][0];
+    assert_eq!(without_versions(&answer.text), text);
+    let first = &answer.data["results"][0];
     assert_eq!((&first["name"], &first["id"]), (&json!("again"), &json!("US-002")));
-    assert!(reply.text.contains(&first["version"].as_str().unwrap()[..8]));
+    assert!(answer.text.contains(&first["version"].as_str().unwrap()[..8]));
     let deletions =
         json!([{ "delete": "REQ-002", "cascade": true }, { "delete": "US-002", "cascade": true }]);
-    let reply = session.apply(deletions).await;
+    let answer = session.apply(deletions).await;
     let text = "Applied 2 changes.\n\
                 1-2 delete: REQ-002 # (unlinked: REQ-001), US-002 # (deleted: REQ-003, REQ-004)";
-    assert_eq!(without_versions(&reply.text), text);
-    assert_eq!(reply.data["results"][1]["deleted"], json!(["REQ-003", "REQ-004"]));
-    assert_eq!(reply.data["results"][0]["unlinked"], json!(["REQ-001"]));
+    assert_eq!(without_versions(&answer.text), text);
+    assert_eq!(answer.data["results"][1]["deleted"], json!(["REQ-003", "REQ-004"]));
+    assert_eq!(answer.data["results"][0]["unlinked"], json!(["REQ-001"]));
 }
 
 #[tokio::test]
@@ -128,16 +128,16 @@ async fn dry_run_lists_planned_changes_and_returns_a_plan() {
         { "delete": "REQ-001" },
         { "create": "rule", "section": "checkout", "text": "One." },
     ]);
-    let reply = session.dry_run(changes).await;
-    let plan = reply.data["plan"].as_str().unwrap();
+    let answer = session.dry_run(changes).await;
+    let plan = answer.data["plan"].as_str().unwrap();
     let text = format!(
         "Dry run: 5 changes can be applied; nothing was written.\nplan: {plan}\n\
          create 2 requirement\nupdate 1 epic: EP-001\ndelete 1 requirement: REQ-001\n\
          create 1 rule"
     );
-    assert_eq!(reply.text, text);
+    assert_eq!(answer.text, text);
     assert_eq!(
-        reply.data["results"][1],
+        answer.data["results"][1],
         json!({ "entry": 2, "action": "create", "kind": "requirement" })
     );
     assert_eq!(session.section("checkout").await, None);
@@ -196,8 +196,8 @@ async fn plan_survives_changes_of_other_documents() {
     let session = Session::with_backlog().await;
     let plan = session.dry_run(json!([requirement("US-001", "A")])).await.data["plan"].clone();
     session.apply(json!([requirement("US-001", "B"), { "update": "EP-001", "title": "x" }])).await;
-    let reply = session.call(json!({ "plan": plan })).await.unwrap();
-    assert_eq!(reply.data["results"][0]["id"], "REQ-004");
+    let answer = session.call(json!({ "plan": plan })).await.unwrap();
+    assert_eq!(answer.data["results"][0]["id"], "REQ-004");
 }
 
 #[tokio::test]
@@ -227,8 +227,8 @@ async fn plan_belongs_to_one_caller_and_expires() {
     let changes = json!([{ "create": "epic", "title": "A", "priority": 1 }]);
     let dry_run = json!({ "changes": changes, "dry_run": true });
     let plan = async || {
-        let reply = team.call(&owner, TOOL, dry_run.clone(), None).await.unwrap();
-        json!({ "plan": reply.data["plan"] })
+        let rendered = team.call(&owner, TOOL, dry_run.clone(), None).await.unwrap();
+        json!({ "plan": rendered.data["plan"] })
     };
     let plans = [plan().await, plan().await];
     for caller in [&other, &elsewhere] {
@@ -357,9 +357,9 @@ async fn kinds_and_texts_are_accepted_in_other_words() {
     assert_eq!(error.message, "Entry 6: relate: send an object with source, target and type");
     let mut changes = changes.as_array().unwrap().clone();
     changes.pop();
-    let reply = session.apply(json!(changes)).await;
+    let answer = session.apply(json!(changes)).await;
     let kinds: Vec<_> =
-        reply.data["results"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
+        answer.data["results"].as_array().unwrap().iter().map(|one| &one["kind"]).collect();
     assert_eq!(kinds, ["epic", "user_story", "acceptance_criteria", "decision", "rule"]);
     let read = json!({ "reference": "EP-001" });
     assert_eq!(session.testing.data("get_item", read).await["item"]["description"], "Long.");
@@ -385,13 +385,13 @@ async fn rules_are_changed_in_the_commit_of_items() {
         { "create": "rule", "section": "checkout", "text": "Named.", "index": "R.7" },
         { "update": "general:2", "text": "Two." },
     ]);
-    let reply = session.apply(changes).await;
+    let answer = session.apply(changes).await;
     let text = "Applied 8 changes.\n1 create: EP-001 #\n2 delete: general:1 #\n$r = general:4\n\
                 4 update: general:3\n\
                 5-7 create: checkout:1 #, checkout:2, checkout:R.7\n8 keep: general:2\n\n\
                 Note: entry 4: replaced text of general:3, which was not shown to you; \
                 get_history returns whose change that was";
-    assert_eq!(without_versions(&reply.text), text);
+    assert_eq!(without_versions(&answer.text), text);
     let general = "# Mine\n\n**2.** Two.\n\n**3.** Drei.\n\n**4.** Four.\n";
     assert_eq!(session.section("general").await.as_deref(), Some(general));
     let checkout = "**1.** First.\n\n**2.** Second.\n\n**R.7.** Named.\n";
@@ -404,8 +404,8 @@ async fn rules_are_changed_in_the_commit_of_items() {
     let deletions = json!([
         { "delete": "checkout:1" }, { "delete": "checkout:2" }, { "delete": "checkout:R.7" }
     ]);
-    let reply = session.apply(deletions).await;
-    assert_eq!(reply.text, "Applied 3 changes.\n1-3 delete: checkout:1, checkout:2, checkout:R.7");
+    let answer = session.apply(deletions).await;
+    assert_eq!(answer.text, "Applied 3 changes.\n1-3 delete: checkout:1, checkout:2, checkout:R.7");
     assert_eq!(session.section("checkout").await, None);
     let agents = session.testing.body(DocumentId::instructions()).await.unwrap();
     assert!(!agents.contains("key: checkout"), "{agents}");
@@ -422,15 +422,15 @@ async fn rules_are_named_as_numbered_before_the_call() {
         { "delete": "g:7" },
         { "create": "rule", "section": "g", "text": "new" },
     ]);
-    let reply = session.apply(changes).await;
+    let answer = session.apply(changes).await;
     let text = "Applied 4 changes.\n1-2 update: g:1 #, g:4\n3 delete: g:7\n4 create: g:6\n\n\
                 Note: entry 1: replaced text of g:1, which was not shown to you; get_history \
                 returns whose change that was\nNote: entry 2: replaced text of g:2, which was not \
                 shown to you; get_history returns whose change that was\n\
                 Note: Rules were renumbered to keep the order: g:2 is now g:4, g:2 is now g:5.";
-    assert_eq!(without_versions(&reply.text), text);
+    assert_eq!(without_versions(&answer.text), text);
     let moves = json!([{ "from": "g:2", "to": "g:4" }, { "from": "g:2", "to": "g:5" }]);
-    assert_eq!(reply.data["renumbered"], moves);
+    assert_eq!(answer.data["renumbered"], moves);
     let body = "**1.** A\n\n**3.** b\n\n**4.** C\n\n**5.** d\n\n**6.** new\n";
     assert_eq!(session.section("g").await.as_deref(), Some(body));
 }
@@ -442,8 +442,8 @@ async fn rules_have_the_checks_of_the_single_tools() {
     let long = format!("Глагол {}", "ж".repeat(200));
     let rule =
         |section: &str, text: &str| json!({ "create": "rule", "section": section, "text": text });
-    let reply = session.dry_run(json!([rule("g", &long)])).await;
-    assert!(reply.text.contains("Note: entry 1: R.2: line 2"), "{}", reply.text);
+    let answer = session.dry_run(json!([rule("g", &long)])).await;
+    assert!(answer.text.contains("Note: entry 1: R.2: line 2"), "{}", answer.text);
     for (changes, message) in [
         (json!([rule("G", "x")]), "\"G\" differs only in case from the section \"g\""),
         (json!([rule("имя", "x")]), "its key is invalid"),
@@ -494,13 +494,13 @@ async fn likely_mistakes_are_noted() {
     ]);
     for dry_run in [true, false] {
         let arguments = json!({ "changes": changes, "dry_run": dry_run });
-        let reply = session.call(arguments).await.unwrap();
+        let answer = session.call(arguments).await.unwrap();
         let notes = "\n\nNote: entry 1: REQ-001 has the same title\n\
                      Note: entry 2: status: \"Accepted\" is stored as \"accepted\"\n\
                      Note: entry 2: links: \"superseeds\" is unknown; did you mean supersedes?\n\
                      Note: entry 3: US-001 is Done, but 2 requirements are Draft";
-        assert!(reply.text.ends_with(notes), "{}", reply.text);
-        assert_eq!(reply.data["notes"].as_array().unwrap().len(), 4);
+        assert!(answer.text.ends_with(notes), "{}", answer.text);
+        assert_eq!(answer.data["notes"].as_array().unwrap().len(), 4);
     }
     let single = json!({ "user_story": "US-001", "status": "Done" });
     let text = session.testing.text("update_user_story", single).await;
@@ -530,9 +530,9 @@ async fn plan_in_another_project_equals_the_call() {
         } else {
             json!({ "changes": changes })
         };
-        let reply = session.call(arguments).await.unwrap();
+        let answer = session.call(arguments).await.unwrap();
         sections.push(session.section("a").await);
-        answers.push(without_versions(&reply.text));
+        answers.push(without_versions(&answer.text));
     }
     assert_eq!(sections[0].as_deref(), Some("**1.** One.\n\n**2.** Two.\n"));
     assert_eq!((&sections[0], &answers[0]), (&sections[1], &answers[1]));

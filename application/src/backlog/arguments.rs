@@ -7,11 +7,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use reqlore_domain::backlog::fields::{Assignee, Description, Tags, Title};
 use reqlore_domain::backlog::reference::ParsedReference::{self, Malformed};
 use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::backlog::{
-    ItemEdit, ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
+    ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
 };
 use reqlore_domain::bounded_types::{deserialize_text, parse_whole_number, shorten, truncate_echo};
 use reqlore_domain::document::DocumentKind;
@@ -21,10 +20,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::tools::synonyms;
-use crate::writes::change::{LocalItem, LocalNames};
+use crate::writes::local_names::{LocalItem, LocalNames};
 
 /// An unvalidated reference to an item of one of the kinds `ItemKind::ALL[FIRST..END]`.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct ReferenceArgument<const FIRST: usize, const END: usize>(
     #[serde(deserialize_with = "deserialize_text")] String,
@@ -33,7 +32,8 @@ pub(crate) struct ReferenceArgument<const FIRST: usize, const END: usize>(
 pub(crate) type EpicRef = ReferenceArgument<0, 1>;
 pub(crate) type UserStoryRef = ReferenceArgument<1, 2>;
 pub(crate) type RequirementRef = ReferenceArgument<2, 3>;
-pub(crate) type AcceptanceCriteriaRef = ReferenceArgument<3, 4>;
+/// A reference of a kind that only the tool knows.
+pub(crate) type AnyItemRef = ReferenceArgument<0, 4>;
 
 impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
     /// `field` is the argument's name, for errors.
@@ -63,10 +63,28 @@ impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
     /// Like [`Self::parse`], but also accepts the local name of an item that an earlier entry
     /// creates.
     pub(crate) fn resolve(&self, field: &str, names: &LocalNames) -> Result<ItemTarget> {
+        self.resolve_of(&ItemKind::ALL[FIRST..END], field, names)
+    }
+
+    /// Like [`Self::parse`], for an argument that has the name of its only kind.
+    pub(crate) fn parse_kind(&self, kind: ItemKind) -> Result<Reference> {
+        parse_reference(&[kind], &self.0, kind.name())
+    }
+
+    /// Like [`Self::resolve`], for an argument that has the name of its only kind.
+    pub(crate) fn resolve_kind(&self, kind: ItemKind, names: &LocalNames) -> Result<ItemTarget> {
+        self.resolve_of(&[kind], kind.name(), names)
+    }
+
+    fn resolve_of(
+        &self,
+        kinds: &[ItemKind],
+        field: &str,
+        names: &LocalNames,
+    ) -> Result<ItemTarget> {
         let Some(item) = names.find(&self.0, field)? else {
-            return self.parse(field).map(ItemTarget::Stored);
+            return parse_reference(kinds, &self.0, field).map(ItemTarget::Stored);
         };
-        let kinds = &ItemKind::ALL[FIRST..END];
         if let Some(kind) = kinds.iter().find(|kind| item.kind == DocumentKind::Item(**kind)) {
             return Ok(ItemTarget::Created(*kind, item));
         }
@@ -178,6 +196,12 @@ macro_rules! enum_argument {
             }
         }
 
+        impl From<$argument> for $value {
+            fn from(argument: $argument) -> Self {
+                argument.0
+            }
+        }
+
         impl schemars::JsonSchema for $argument {
             fn inline_schema() -> bool {
                 true
@@ -242,31 +266,5 @@ impl JsonSchema for PriorityArgument {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "integer", "minimum": 1, "maximum": 4 })
-    }
-}
-
-#[derive(Default)]
-pub(super) struct ItemFields {
-    pub(super) title: Option<Title>,
-    pub(super) description: Option<Description>,
-    pub(super) status: Option<Status>,
-    pub(super) priority: Option<PriorityArgument>,
-    pub(super) requirement_type: Option<RequirementType>,
-    pub(super) assignee: Option<Assignee>,
-    pub(super) tags: Option<Tags>,
-}
-
-impl From<ItemFields> for ItemEdit {
-    fn from(given: ItemFields) -> Self {
-        Self {
-            title: given.title.map(|title| title.as_str().to_owned()),
-            description: given.description.map(|text| text.as_str().to_owned()),
-            status: given.status,
-            priority: given.priority.map(|priority| priority.0),
-            requirement_type: given.requirement_type,
-            assignee: given.assignee.map(|assignee| assignee.name().map(str::to_owned)),
-            tags: given.tags.map(Tags::into_vec),
-            ..Self::default()
-        }
     }
 }

@@ -7,18 +7,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::{ParsedReference, file_suffix};
-use reqlore_domain::backlog::{ItemMeta, LinkTarget, Reference, find_argument_keys};
+use reqlore_domain::backlog::{ItemMeta, Reference};
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::documents::{Refresh, UnreadFile, read_all};
+use reqlore_domain::ports::documents::{Refresh, read_all};
+use reqlore_domain::ports::record_list::UnreadFile;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::LinkTarget;
+use reqlore_domain::records::parse::find_argument_keys;
+use reqlore_domain::records::schema::RecordSchema;
 
 use super::item_lookup::{self, item_meta};
-use crate::ApplicationPorts;
-use crate::check::CheckFinding;
-use crate::writes::transaction::get_one;
+use crate::check::finding::CheckFinding;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 
 /// The problems of a project's backlog, sorted by kind, document and line.
 pub(crate) async fn check(
@@ -26,13 +30,19 @@ pub(crate) async fn check(
     project: &ProjectKey,
 ) -> Result<Vec<CheckFinding>> {
     let index = ReferenceIndex::read(ports, project).await?;
-    let mut findings = Vec::new();
+    let mut findings = check_schema(ports, project).await?;
+    let schema = ports.schemas.current(&*ports.documents, project).await?;
     let latest = ports.clock.now().seconds() + MAX_SECONDS_AHEAD;
     for meta in &index.items {
         // A failed read is no finding of its own: the metadata already has the file's diagnostic.
         let document = get_one(&*ports.documents, project, &meta.id).await.unwrap_or_default();
         let text = document.as_ref().and_then(|document| document.text().ok()).unwrap_or("");
         index.check_document(meta, text, &mut findings);
+        let problems = item_meta(meta).map(|item| schema.item_problems(item)).unwrap_or_default();
+        for (key, message) in problems {
+            let diagnostic = Diagnostic::new(line_of_key(text, key), message);
+            findings.push(CheckFinding::new(&meta.id, diagnostic));
+        }
         for diagnostic in future_times(meta, text, latest) {
             findings.push(CheckFinding::new(&meta.id, diagnostic));
         }
@@ -46,6 +56,21 @@ pub(crate) async fn check(
         index.check_document(tombstone, "", &mut findings);
     }
     Ok(findings)
+}
+
+/// The invalid entries of the record schema.
+async fn check_schema(ports: &ApplicationPorts, project: &ProjectKey) -> Result<Vec<CheckFinding>> {
+    let id = DocumentId::schema();
+    let Some(document) = get_one(&*ports.documents, project, &id).await? else {
+        return Ok(Vec::new());
+    };
+    Ok(match document.text() {
+        Ok(text) => {
+            let diagnostics = RecordSchema::parse(text).diagnostics.into_iter();
+            diagnostics.map(|diagnostic| CheckFinding::new(&id, diagnostic)).collect()
+        }
+        Err(problem) => vec![CheckFinding::for_document(&id, problem)],
+    })
 }
 
 /// Clocks of other machines may be ahead, and a date without a time means midnight in UTC.

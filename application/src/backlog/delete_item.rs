@@ -8,34 +8,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, tombstone_text};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference};
 use reqlore_domain::bounded_types::{BoundedString, truncate_echo};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
-use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::tombstone::tombstone_text;
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::item_lookup::{self, BacklogReader, backlink_query};
-use crate::ToolContext;
 use crate::addresses::address::{AddressSpace, AddressTarget};
-use crate::answers::answer::reply;
+use crate::answers::answer::text_answer;
+use crate::backlog::deletion::{
+    DeletedItem, added_link_error, depends_on, link_kinds, list_reasons,
+};
+use crate::context::ToolContext;
+use crate::documents::document_text;
 use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
 use crate::tools::tool::{decode_arguments, write_tool};
-use crate::writes::change::{
-    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalNames, PlanContext, WriteTool,
-};
+use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext, WriteTool};
+use crate::writes::commit_state::{Claim, CommitState};
+use crate::writes::local_names::LocalNames;
 use crate::writes::transaction::check_version;
 
 pub(crate) struct DeleteItem;
-
-const MAX_LISTED_DEPENDENTS: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -47,37 +49,6 @@ struct Arguments {
     cascade: bool,
     /// Current version.
     if_version: Option<VersionPrefix>,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct DeletedItem {
-    pub(crate) project: String,
-    pub(crate) reference_id: String,
-    pub(crate) title: String,
-    pub(crate) version: String,
-    /// All deleted items, this one first.
-    pub(crate) deleted: Vec<String>,
-    /// Items that lost a relationship.
-    pub(crate) unlinked: Vec<String>,
-}
-
-impl DeletedItem {
-    pub(crate) fn render_text(&self, noun: &str) -> String {
-        let Self { reference_id, title, version, deleted, unlinked, .. } = self;
-        let (id, title) = (encode_id(reference_id), encode_line(title));
-        let mut text = format!("Deleted {noun} {id}: {title} (version {})", &version[..8]);
-        // The first one is the item itself.
-        let descendants = deleted.get(1..).unwrap_or_default();
-        for (label, references) in
-            [("Also deleted", descendants), ("Relationships removed from", unlinked.as_slice())]
-        {
-            if !references.is_empty() {
-                let ids: Vec<_> = references.iter().map(|id| encode_id(id)).collect();
-                text = format!("{text}\n{label}: {}", ids.join(", "));
-            }
-        }
-        text
-    }
 }
 
 impl WriteTool for DeleteItem {
@@ -127,7 +98,7 @@ impl Change for ItemRemoval {
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
-        let space = AddressSpace::of_plan(context);
+        let space = context.address_space();
         let target = space.resolve(&self.reference, "reference").await?.target;
         let meta = match &target {
             AddressTarget::Item(meta) => Arc::clone(meta),
@@ -160,15 +131,6 @@ impl Change for ItemRemoval {
         }
         Ok(Box::new(deletion))
     }
-}
-
-/// The kinds of documents that may link to items. Disabled toolsets are not read.
-pub(crate) fn link_kinds(toolsets: &[Toolset]) -> Vec<DocumentKind> {
-    let mut kinds = DocumentKind::ITEMS.to_vec();
-    if toolsets.contains(&Toolset::Knowledge) {
-        kinds.push(DocumentKind::Entity);
-    }
-    kinds
 }
 
 struct AffectedItem {
@@ -223,7 +185,7 @@ impl ItemDeletion {
             }
             level = next_level;
         }
-        self.check_unambiguous(BacklogReader::for_plan(context)).await?;
+        self.check_unambiguous(context.backlog()).await?;
         // An item may relate to one deleted item and be a child of another.
         let deleted = self.deleted_ids();
         self.unlinked.retain(|item| !deleted.contains(&item.meta.id));
@@ -333,7 +295,7 @@ impl ChangePlan for ItemDeletion {
             let document = item_lookup::require_document(state.document(id), affected.reference)?;
             let document = &document.clone();
             state.check_shown(self.if_version, document, None, version)?;
-            let text = item_lookup::document_text(document)?;
+            let text = document_text(document)?;
             let item = item_lookup::parse_item(&affected.meta, document, text);
             let tombstone = tombstone_text(&item, text, self.at, &self.user);
             // In the same commit, so that the reference is never free in between.
@@ -363,7 +325,7 @@ impl ChangePlan for ItemDeletion {
         let reference = *reference;
         let render = move |tombstone: &Document| {
             let item = DeletedItem { version: tombstone.version.to_string(), ..item };
-            reply(item.render_text(&reference.kind.noun().to_lowercase()), &item)
+            text_answer(item.render_text(&reference.kind.noun().to_lowercase()), &item)
         };
         let id = meta.id.tombstone();
         Ok(Some(Decision { action: Action::Delete, id, render: Box::new(render) }))
@@ -371,19 +333,7 @@ impl ChangePlan for ItemDeletion {
 }
 
 fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> {
-    Ok(item_lookup::parse_item(meta, document, item_lookup::document_text(document)?))
-}
-
-/// True for a child of any of these items, and for a requirement or entity that relates to one.
-/// False for an item that only mentions one.
-pub(crate) fn depends_on(meta: &DocumentMeta, references: &BTreeSet<Reference>) -> bool {
-    if let Some(entity) = &meta.entity {
-        let mut targets = entity.links.iter().filter_map(|link| Reference::parse(&link.target));
-        return targets.any(|target| references.contains(&target));
-    }
-    let Some(item) = item_lookup::item_meta(meta) else { return false };
-    item.parent.is_some_and(|parent| references.contains(&parent))
-        || item.relationships.iter().any(|link| references.contains(&link.target))
+    Ok(item_lookup::parse_item(meta, document, document_text(document)?))
 }
 
 fn is_unnamed_item(meta: &DocumentMeta) -> bool {
@@ -396,15 +346,6 @@ fn unnamed_item_error(reference: Reference, id: &DocumentId) -> Error {
          rename that file, for example to REQ-012.md, with an unused number. Nothing was deleted."
     );
     Error::new(ErrorKind::Refused, message).reference(reference.to_string())
-}
-
-/// The error of a cascade that does not reach what an earlier entry of the same call adds.
-pub(crate) fn added_link_error(reference: &str) -> Error {
-    let message = format!(
-        "{reference} cannot be deleted: an earlier entry adds an item or relationship to it. \
-         Nothing was deleted."
-    );
-    Error::new(ErrorKind::Refused, message).reference(reference)
 }
 
 fn still_referenced_error(
@@ -436,14 +377,4 @@ fn still_referenced_error(
         list_reasons(reasons)
     );
     Error::new(ErrorKind::Refused, message).field("cascade").reference(reference.to_string())
-}
-
-/// Joins the first reasons against a deletion.
-pub(crate) fn list_reasons(mut reasons: Vec<String>) -> String {
-    let count = reasons.len();
-    reasons.truncate(MAX_LISTED_DEPENDENTS);
-    match count.saturating_sub(MAX_LISTED_DEPENDENTS) {
-        0 => reasons.join(", "),
-        more => format!("{} and {more} more", reasons.join(", ")),
-    }
 }

@@ -3,9 +3,11 @@
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 
-use super::relationship::{Arguments, RelationshipOutcome};
+use super::relationship::RelationshipOutcome;
+use super::relationship_arguments::Arguments;
 use crate::tools::tool::{decode_arguments, write_tool};
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct DeleteRelationship;
 

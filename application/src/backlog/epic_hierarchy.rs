@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use super::arguments::{EpicRef, not_found_error};
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, SummaryKeys};
-use crate::ToolContext;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
 use crate::answers::show_keys::ShowKeys;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct EpicHierarchy;
@@ -50,9 +50,9 @@ impl Tool for EpicHierarchy {
         let meta = backlog.find_argument(epic, "epic").await?;
         let (hierarchy, warnings) = read_hierarchy(backlog, epic, &meta).await?;
         let show = arguments.show.unwrap_or_default();
-        let mut reply = ToolAnswer::new(HierarchyAnswer::new(hierarchy, show));
-        reply.add_notes(warnings.into_list());
-        Ok(reply)
+        let mut answer = ToolAnswer::new(HierarchyAnswer::new(hierarchy, show));
+        answer.add_notes(warnings.into_list());
+        Ok(answer)
     }
 }
 

@@ -21,13 +21,12 @@ use serde_json::Value;
 
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, ItemRelations};
-use crate::ToolContext;
 use crate::addresses::address::{Address, AddressSpace, AddressTarget};
 use crate::addresses::addressed_text::AddressedText;
-use crate::answers::answer::{
-    Answer, ToolAnswer, serialization_error, text_borders, tokens_for_all,
-};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
+use crate::answers::shortened_text::text_borders;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 use crate::writes::write_guard::FieldValue;
 
@@ -118,7 +117,7 @@ impl Tool for GetItem {
 async fn item_details(
     backlog: BacklogReader<'_>,
     meta: &DocumentMeta,
-    also: Vec<String>,
+    other_ids: Vec<String>,
 ) -> Result<ItemDetails> {
     let relations = ItemRelations::read(backlog, meta).await?;
     Ok(ItemDetails {
@@ -126,8 +125,8 @@ async fn item_details(
         children: Some(item_view::read_summaries(backlog, &relations.children).await?),
         relationships: Some(relations.relationships.bounded()),
         links: relations.links,
-        fault: item_lookup::diagnostic_with_place(meta),
-        also,
+        diagnostic: item_lookup::diagnostic_with_path(meta),
+        other_ids,
         left_out: None,
     })
 }
@@ -154,8 +153,8 @@ async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemD
         children: None,
         relationships: None,
         links: address.read_links(context).await?,
-        fault: meta.and_then(|meta| item_lookup::diagnostic_with_place(meta)),
-        also: address.others.clone(),
+        diagnostic: meta.and_then(|meta| item_lookup::diagnostic_with_path(meta)),
+        other_ids: address.others.clone(),
         left_out: None,
     })
 }
@@ -215,9 +214,9 @@ fn tail_lines(details: &ItemDetails) -> Vec<String> {
         }
     }
     lines.extend(details.links.total_line());
-    lines.extend(details.fault.iter().map(|fault| diagnostic_text(fault)));
-    if !details.also.is_empty() {
-        let others: Vec<_> = details.also.iter().map(|id| encode_id(id)).collect();
+    lines.extend(details.diagnostic.iter().map(|text| diagnostic_text(text)));
+    if !details.other_ids.is_empty() {
+        let others: Vec<_> = details.other_ids.iter().map(|id| encode_id(id)).collect();
         lines.push(format!("The same ID also names {}", others.join(", ")));
     }
     lines
@@ -405,6 +404,6 @@ fn heading_line(id: &str, title: &str, version: &str, show: &ShowKeys<ItemKeys>)
     line
 }
 
-pub(super) fn diagnostic_text(fault: &str) -> String {
-    format!("Problem in the file: {}", encode_line(fault))
+pub(super) fn diagnostic_text(diagnostic: &str) -> String {
+    format!("Problem in the file: {}", encode_line(diagnostic))
 }

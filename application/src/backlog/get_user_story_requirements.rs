@@ -17,8 +17,8 @@ use super::arguments::UserStoryRef;
 use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view;
-use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::answers::answer::{ToolAnswer, body_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct GetUserStoryRequirements;
@@ -85,7 +85,7 @@ impl Tool for GetUserStoryRequirements {
         });
         let (mut requirements, mut diagnostics) = (Vec::new(), Vec::new());
         for (meta, record) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
-            diagnostics.extend(item_lookup::diagnostic_with_place(meta));
+            diagnostics.extend(item_lookup::diagnostic_with_path(meta));
             // A faulty file does not fail the call. A removed one is skipped.
             match record {
                 Some(Ok(record)) => requirements.push(record),
@@ -95,15 +95,13 @@ impl Tool for GetUserStoryRequirements {
         }
         let text = render_text(story, &requirements);
         let updated = updated_note(&requirements);
-        let mut reply = reply_with_body(
-            text,
-            &StoryRequirements { user_story: story.to_string(), requirements },
-        )?;
-        reply.add_notes(updated);
-        reply.add_notes(diagnostics.iter().map(|text| diagnostic_text(text)));
+        let mut answer =
+            body_answer(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
+        answer.add_notes(updated);
+        answer.add_notes(diagnostics.iter().map(|text| diagnostic_text(text)));
         warnings.add_unread(&backlog.unread_files(ItemKind::Requirement).await?);
-        reply.add_notes(warnings.into_list());
-        Ok(reply)
+        answer.add_notes(warnings.into_list());
+        Ok(answer)
     }
 }
 

@@ -4,19 +4,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{self, Deletion, ItemKind, ItemMeta, LinkTarget, Reference};
+use reqlore_domain::backlog::{Deletion, ItemKind, ItemMeta, Reference, sort_key};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::ports::documents::{BacklinkQuery, UnreadFile};
-use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
+use reqlore_domain::ports::documents::BacklinkQuery;
+use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection, UnreadFile};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::{ItemEdit, LinkTarget, edit_item};
+use reqlore_domain::records::parse::unknown_parent;
+use reqlore_domain::records::tombstone::is_erased;
+use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
-use crate::ApplicationPorts;
-use crate::writes::change::PlanContext;
-use crate::writes::transaction::get_one;
+use crate::documents::{document_text, get_one};
+use crate::ports::ApplicationPorts;
 
 /// Reads one project's backlog.
 #[derive(Clone, Copy)]
@@ -28,10 +31,6 @@ pub(crate) struct BacklogReader<'a> {
 impl<'a> BacklogReader<'a> {
     pub(crate) fn for_caller(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
         Self { ports, project: &caller.project }
-    }
-
-    pub(crate) fn for_plan(context: PlanContext<'a>) -> Self {
-        Self { ports: &context.tools.ports, project: context.project }
     }
 
     pub(crate) async fn find_item(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
@@ -133,7 +132,7 @@ impl<'a> BacklogReader<'a> {
         warnings: &mut FileWarnings,
     ) -> Result<Vec<Vec<Arc<DocumentMeta>>>> {
         let mut targets: Vec<String> = parents.iter().map(ToString::to_string).collect();
-        targets.extend(kind.parent().map(backlog::unknown_parent));
+        targets.extend(kind.parent().map(unknown_parent));
         let query = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
         let mut backlinks = self.ports.documents.backlinks(self.project, &query).await?;
         warnings.add_diagnostics(&backlinks.split_off(parents.len()).concat());
@@ -169,15 +168,19 @@ impl<'a> BacklogReader<'a> {
     }
 
     /// A page of items, and warnings about files that the list lacks or that have a problem.
-    pub(crate) async fn list_items(self, query: &ItemQuery) -> Result<(ItemPage, FileWarnings)> {
-        let page = self.ports.documents.items(self.project, query).await?;
-        Ok((page, self.list_warnings(DocumentKind::Item(query.kind)).await?))
+    pub(crate) async fn list_items(
+        self,
+        query: &RecordQuery,
+    ) -> Result<(RecordPage, FileWarnings)> {
+        let page = self.ports.documents.list(self.project, query).await?;
+        Ok((page, self.list_warnings(query.kind).await?))
     }
 
     /// Warnings about files that a list of documents lacks or that have a problem.
     pub(crate) async fn list_warnings(self, kind: DocumentKind) -> Result<FileWarnings> {
-        let limit = FileWarnings::MAX_LISTED;
-        let diagnostics = self.ports.documents.diagnostics(self.project, kind, limit).await?;
+        let (limit, selection) = (FileWarnings::MAX_LISTED, RecordSelection::WithDiagnostic);
+        let query = RecordQuery::select(kind, selection, limit);
+        let diagnostics = self.ports.documents.list(self.project, &query).await?;
         let mut warnings = FileWarnings::default();
         warnings.add_unread(&diagnostics.unread);
         warnings.add_diagnostics(&diagnostics.metadata);
@@ -187,8 +190,8 @@ impl<'a> BacklogReader<'a> {
 
     /// The files that look like items of this kind but are not read.
     pub(crate) async fn unread_files(self, kind: ItemKind) -> Result<Vec<UnreadFile>> {
-        let kind = DocumentKind::Item(kind);
-        Ok(self.ports.documents.diagnostics(self.project, kind, 0).await?.unread)
+        let query = RecordQuery::of_items(kind, 0);
+        Ok(self.ports.documents.list(self.project, &query).await?.unread)
     }
 }
 
@@ -214,7 +217,7 @@ impl FileWarnings {
         metas: impl IntoIterator<Item = &'a Arc<DocumentMeta>>,
     ) {
         for meta in metas {
-            self.lines.extend(diagnostic_with_place(meta));
+            self.lines.extend(diagnostic_with_path(meta));
         }
     }
 
@@ -244,7 +247,7 @@ pub(crate) fn deletion_text(deletion: &Deletion) -> String {
 
 /// `tombstone` is the text that the deletion left.
 pub(crate) fn deletion_hint(deletion: &Deletion, tombstone: &str) -> String {
-    let is_erased = reqlore_domain::tombstone::is_erased(tombstone);
+    let is_erased = is_erased(tombstone);
     let text = if is_erased { "was erased" } else { "is kept in the deleted items" };
     format!("it was {}; its text {text}", deletion_text(deletion))
 }
@@ -266,17 +269,10 @@ pub(crate) fn backlink_query(references: &[Reference]) -> BacklinkQuery {
     BacklinkQuery { kinds: DocumentKind::ITEMS.to_vec(), targets }
 }
 
-/// A document's text, or an error that names the document.
-pub(crate) fn document_text(document: &Document) -> Result<&str> {
-    document
-        .text()
-        .map_err(|problem| Error::new(ErrorKind::Unreadable, format!("{}: {problem}", document.id)))
-}
-
 /// Sorts items into the order of all lists.
 pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
     metas.sort_by(|a, b| {
-        let [one, other] = [a, b].map(|meta| item_meta(meta).map(backlog::sort_key));
+        let [one, other] = [a, b].map(|meta| item_meta(meta).map(sort_key));
         one.cmp(&other).then_with(|| a.id.name.cmp(&b.id.name))
     });
 }
@@ -316,8 +312,23 @@ pub(crate) fn item_meta(meta: &DocumentMeta) -> Option<&ItemMeta> {
 }
 
 /// The diagnostic of an item's file as `<file>:<line>: <message>`.
-pub(crate) fn diagnostic_with_place(meta: &DocumentMeta) -> Option<String> {
+pub(crate) fn diagnostic_with_path(meta: &DocumentMeta) -> Option<String> {
     let diagnostic = meta.diagnostic.as_ref()?;
     let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: {}", meta.id, diagnostic.message))
+}
+
+/// Returns the edited document; `None` if the edit has no effect.
+pub(crate) fn apply_edit(
+    item: &ItemMeta,
+    document: &Document,
+    item_edit: &ItemEdit,
+    at: Timestamp,
+) -> Result<Option<Document>> {
+    let text = document_text(document)?;
+    let edited = edit_item(item, text, item_edit, at).map_err(|problem| {
+        let message = format!("{}: {problem}. Nothing was changed.", document.id);
+        Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
+    })?;
+    Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }

@@ -16,7 +16,7 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use super::item_lookup::{self, BacklogReader};
 use crate::addresses::links::{IncomingLink, LinkReader};
 use crate::answers::show_keys::EntryKeys;
-use crate::writes::transaction::MAX_READ_DOCUMENTS;
+use crate::documents::{MAX_READ_DOCUMENTS, document_text};
 
 /// Parses the document only if its version differs from the metadata.
 fn document_record(
@@ -24,7 +24,7 @@ fn document_record(
     meta: &DocumentMeta,
     document: &Document,
 ) -> Result<ItemRecord> {
-    let text = item_lookup::document_text(document)?;
+    let text = document_text(document)?;
     let item = item_lookup::parse_item(meta, document, text);
     let name = &document.id.name;
     Ok(ItemRecord::new(project, &item, name, document.version, ItemMeta::description(text)))
@@ -71,7 +71,7 @@ pub(crate) fn written_record(
     at: Timestamp,
     parsed: Option<(Version, ItemMeta)>,
 ) -> Result<ItemRecord> {
-    let (name, text) = (&document.id.name, item_lookup::document_text(document)?);
+    let (name, text) = (&document.id.name, document_text(document)?);
     let item = match parsed {
         Some((version, item)) if version == document.version => item,
         // A later change of the commit may have added a relationship.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::item_list::{ItemPage, ItemQuery};
+use reqlore_domain::ports::record_list::{RecordQuery, list_position};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::items::ItemSummary;
 use schemars::JsonSchema;
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::arguments::WorkStatusArgument;
 use super::item_lookup::BacklogReader;
 use super::item_view::SummaryKeys;
-use crate::ToolContext;
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
 use crate::answers::show_keys::ShowKeys;
+use crate::context::ToolContext;
 use crate::tools::pagination::{
     PageAnswer, PageCursor, PageLimit, PageReader, page_limit, showing,
 };
@@ -64,7 +64,7 @@ impl Tool for ListEpics {
         let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let (cursor, limit) = (arguments.cursor.as_ref(), page_limit(arguments.limit));
-        let mut query = ItemQuery::of_kind(ItemKind::Epic, limit);
+        let mut query = RecordQuery::of_items(ItemKind::Epic, limit);
         query.filter.status = status;
         query.after = pages.position(cursor)?;
         let (page, warnings) = backlog.list_items(&query).await?;
@@ -77,7 +77,7 @@ impl Tool for ListEpics {
         let data = EpicPage { epics, total, next_cursor };
         let mut data = serde_json::to_value(&data).map_err(serialization_error)?;
         show.filter_list(&mut data["epics"]);
-        let mut reply = ToolAnswer::new(PageAnswer {
+        let mut answer = ToolAnswer::new(PageAnswer {
             heading: Box::new(move |shown| {
                 let epics = if total == 1 { "epic" } else { "epics" };
                 format!("{total} {epics}{}", showing(shown, total))
@@ -86,18 +86,18 @@ impl Tool for ListEpics {
             data,
             key: "epics",
             cursor_after: Box::new(move |shown| {
-                Some(pages.cursor(&ItemPage::position(page.metadata.get(shown - 1)?)?))
+                Some(pages.cursor(&list_position(page.metadata.get(shown - 1)?)?))
             }),
         });
-        reply.add_notes(warnings.into_list());
+        answer.add_notes(warnings.into_list());
         if total == 0 {
-            let all = ItemQuery::of_kind(ItemKind::Epic, 0);
+            let all = RecordQuery::of_items(ItemKind::Epic, 0);
             let all = backlog.list_items(&all).await?.0.total;
             let excluded = format!("No epic has this status; the total of all statuses is {all}.");
             let (ports, kinds) = (&context.ports, [DocumentKind::Item(ItemKind::Epic)]);
             let (caller, project) = (&call.caller, backlog.project);
-            add_reason(&mut reply, ports, caller, project, &kinds, &excluded).await?;
+            add_reason(&mut answer, ports, caller, project, &kinds, &excluded).await?;
         }
-        Ok(reply)
+        Ok(answer)
     }
 }

@@ -10,12 +10,11 @@ use reqlore_domain::bounded_types::{BoundedInt, BoundedString, truncate_echo};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::name_form::fold_name;
-use reqlore_domain::ports::documents::read_all;
-use reqlore_domain::ports::item_list::{
-    AssigneeFilter, ChildProgress, DetailFilter, ItemFilter, ItemOrder, ItemPosition, ItemQuery,
-    SortField,
-};
 use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::record_list::{
+    AssigneeFilter, ChildProgress, DetailFilter, OrderField, RecordCounts, RecordFilter,
+    RecordOrder, RecordPosition, RecordQuery, SortField,
+};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::entry_line::EntryLine;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
@@ -33,11 +32,11 @@ use super::item_lookup::{self, BacklogReader};
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
-use crate::knowledge::entity_page::{EntityPage, EntityQuery};
+use crate::context::ToolContext;
+use crate::knowledge;
 use crate::tools::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
 use crate::tools::synonyms;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::{ToolContext, knowledge};
 
 pub(crate) struct ListItems;
 
@@ -166,8 +165,8 @@ impl Arguments {
         })
     }
 
-    fn order(&self) -> Result<ItemOrder> {
-        let Some(sort) = &self.sort else { return Ok(ItemOrder::default()) };
+    fn order(&self) -> Result<RecordOrder> {
+        let Some(sort) = &self.sort else { return Ok(RecordOrder::default()) };
         let text = sort.as_str().trim();
         let (field, is_descending) = match text.strip_prefix('-') {
             Some(field) => (field, true),
@@ -177,7 +176,7 @@ impl Arguments {
             .map_err(|reason| invalid_argument("sort", format!("sort: {reason}")))?;
         // Stores list the last change first.
         let is_reversed = is_descending != (field == SortField::Updated);
-        Ok(ItemOrder { field, is_reversed })
+        Ok(RecordOrder { field: OrderField::Builtin(field), is_reversed })
     }
 }
 
@@ -205,7 +204,7 @@ async fn list_backlog(
         kind.name(),
         &[
             ("status", arguments.status.is_some() && kind.statuses().is_empty()),
-            ("priority", arguments.priority.is_some() && !kind.has_priority()),
+            ("priority", arguments.priority.is_some() && kind.statuses().is_empty()),
             ("type", arguments.requirement_type.is_some() && kind != ItemKind::Requirement),
             ("epic", arguments.epic.is_some() && kind == ItemKind::Epic),
             ("user_story", arguments.user_story.is_some() && !is_below_story),
@@ -230,55 +229,65 @@ async fn list_backlog(
         }
         _ => backlog.parent_stories(epic, story).await?,
     };
-    let filter = ItemFilter {
+    let filter = RecordFilter {
         status,
         priority: arguments.priority.map(|priority| priority.0),
         requirement_type: arguments.requirement_type.map(|argument| argument.0),
         parents,
         details: arguments.detail_filter()?,
+        ..RecordFilter::default()
     };
     let order = arguments.order()?;
     // The stories of an epic may change between two pages, so the epic stands for them.
     let list = (kind, status, filter.priority, filter.requirement_type, [epic, story]);
-    let pages = PageReader::new(backlog.project, &(spec.name, list, &filter.details, order));
-    let after: Option<ItemPosition> = pages.position(arguments.cursor.as_ref())?;
-    let query = ItemQuery { kind, filter, order, after, limit: page_limit(arguments.limit) };
+    let pages = PageReader::new(backlog.project, &(spec.name, list, &filter.details, &order));
+    let query = RecordQuery { filter, order, ..RecordQuery::of_items(kind, 0) };
+    list_records(backlog, call, arguments, query, pages, kind.row().words).await
+}
+
+/// Lists a page of the query's records.
+async fn list_records(
+    backlog: BacklogReader<'_>,
+    call: &ToolCall,
+    arguments: Arguments,
+    query: RecordQuery,
+    pages: PageReader,
+    nouns: [&'static str; 2],
+) -> Result<ToolAnswer> {
+    let after: Option<RecordPosition> = pages.position(arguments.cursor.as_ref())?;
+    let query = RecordQuery { after, limit: page_limit(arguments.limit), ..query };
     let (page, warnings) = backlog.list_items(&query).await?;
     let mut items: Vec<ListedItem> =
-        page.metadata.iter().filter_map(|meta| ListedItem::of_item(meta)).collect();
-    add_progress(backlog, kind, &page.metadata, &mut items).await?;
+        page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta)).collect();
+    if let DocumentKind::Item(kind) = query.kind {
+        add_progress(backlog, kind, &page.metadata, &mut items).await?;
+    }
     let mut by_status = Map::new();
     for (status, number) in page.by_status {
         by_status.insert(status.name().to_owned(), number.into());
     }
+    by_status.extend(page.by_text.into_iter().map(|(status, number)| (status, number.into())));
     let next_cursor = page.next.map(|next| pages.cursor(&next));
-    let (total, nouns) = (page.total, item_nouns(kind));
+    let (total, kind) = (page.total, query.kind);
+    let all = match kind {
+        DocumentKind::Item(kind) => RecordQuery::of_items(kind, 0),
+        _ => RecordQuery::of_entities(query.filter.entity_kind.clone(), 0)
+            .count_by(RecordCounts::Kind),
+    };
     let list = ListPage { items, total, by_status, next_cursor, notes: Vec::new() };
     let metadata = page.metadata;
     let cursor_after =
-        move |shown: usize| Some(pages.cursor(&order.position(metadata.get(shown - 1)?)?));
+        move |shown: usize| Some(pages.cursor(&query.position(metadata.get(shown - 1)?)?));
     let show = arguments.show.unwrap_or_default();
-    let mut reply = page_reply(list, nouns, &show, Box::new(cursor_after))?;
-    reply.add_notes(warnings.into_list());
+    let mut answer = page_answer(list, nouns, &show, Box::new(cursor_after))?;
+    answer.add_notes(warnings.into_list());
     if total == 0 {
-        let all = ItemQuery::of_kind(kind, 0);
-        let all = backlog.ports.documents.items(backlog.project, &all).await?.total;
+        let (ports, project) = (backlog.ports, backlog.project);
+        let all = ports.documents.list(project, &all).await?.total;
         let excluded = excluded_note(nouns, all);
-        let kinds = [DocumentKind::Item(kind)];
-        let (ports, project) = (&context.ports, backlog.project);
-        add_reason(&mut reply, ports, &call.caller, project, &kinds, &excluded).await?;
+        add_reason(&mut answer, ports, &call.caller, project, &[kind], &excluded).await?;
     }
-    Ok(reply)
-}
-
-/// One and several items of a kind in sentences.
-fn item_nouns(kind: ItemKind) -> [&'static str; 2] {
-    match kind {
-        ItemKind::Epic => ["epic", "epics"],
-        ItemKind::UserStory => ["user story", "user stories"],
-        ItemKind::Requirement => ["requirement", "requirements"],
-        ItemKind::AcceptanceCriteria => ["acceptance criterion", "acceptance criteria"],
-    }
+    Ok(answer)
 }
 
 fn excluded_note([one, several]: [&str; 2], total: usize) -> String {
@@ -301,10 +310,12 @@ async fn add_progress(
         // Lists show only items with a reference.
         parents.extend(item_lookup::item_meta(meta).and_then(|item| item.reference));
     }
-    let counts =
-        backlog.ports.documents.child_statuses(backlog.project, children, &parents).await?;
-    for (item, counts) in items.iter_mut().zip(counts) {
-        let progress = ChildProgress::of_counts(&counts, |status| {
+    let mut query = RecordQuery::of_items(children, 0).count_by(RecordCounts::ChildStatus);
+    query.filter.parents = Some(parents.iter().copied().collect());
+    let counts = backlog.ports.documents.list(backlog.project, &query).await?.by_parent;
+    for (item, parent) in items.iter_mut().zip(parents) {
+        let Some(counts) = counts.get(&parent) else { continue };
+        let progress = ChildProgress::of_counts(counts, |status| {
             status.category().unwrap_or(StatusCategory::Open)
         });
         item.progress = progress.map(|ChildProgress { done, total }| match kind {
@@ -331,7 +342,7 @@ async fn list_entities(
             ("assignee", arguments.assignee.is_some()),
         ],
     )?;
-    let (ports, documents) = (&context.ports, &*context.ports.documents);
+    let ports = &context.ports;
     let project = knowledge::resolve_project(context, &call.caller, None).await?;
     let given = arguments.kind.as_str().trim().to_lowercase();
     let kind = match given.as_str() {
@@ -345,32 +356,11 @@ async fn list_entities(
     };
     let status = arguments.status.as_ref().map(|status| fold_name(status.as_str().trim()));
     let (details, order) = (arguments.detail_filter()?, arguments.order()?);
-    let pages = PageReader::new(&project, &(spec.name, &kind, &status, &details, order));
-    let after = pages.position(arguments.cursor.as_ref())?;
-    let limit = page_limit(arguments.limit);
-    let (all, _) = read_all(documents, &project, DocumentKind::Entity).await?;
-    let query = EntityQuery { kind, status, details, order, after, limit };
-    let found = EntityPage::select(&all, &query);
-    let items = found.metadata.iter().filter_map(|meta| ListedItem::of_entity(meta)).collect();
-    let mut by_status = Map::new();
-    for (status, number) in found.by_status {
-        by_status.insert(status, number.into());
-    }
-    let (total, next_cursor) = (found.total, found.next.map(|next| pages.cursor(&next)));
-    let page = ListPage { items, total, by_status, next_cursor, notes: Vec::new() };
-    let nouns = ["entity", "entities"];
-    let positions = found.positions;
-    let cursor_after = move |shown: usize| Some(pages.cursor(positions.get(shown - 1)?));
-    let show = arguments.show.unwrap_or_default();
-    let mut reply = page_reply(page, nouns, &show, Box::new(cursor_after))?;
+    let pages = PageReader::new(&project, &(spec.name, &kind, &status, &details, &order));
+    let mut query = RecordQuery { order, ..RecordQuery::of_entities(kind, 0) };
+    (query.filter.entity_status, query.filter.details) = (status, details);
     let backlog = BacklogReader { ports, project: &project };
-    reply.add_notes(backlog.list_warnings(DocumentKind::Entity).await?.into_list());
-    if total == 0 {
-        let kinds = [DocumentKind::Entity];
-        let excluded = excluded_note(nouns, found.total_of_kind);
-        add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
-    }
-    Ok(reply)
+    list_records(backlog, call, arguments, query, pages, ["entity", "entities"]).await
 }
 
 fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> String {
@@ -402,7 +392,7 @@ fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> St
     line.keep(|key| show.has(key)).render()
 }
 
-fn page_reply(
+fn page_answer(
     page: ListPage,
     [one, several]: [&'static str; 2],
     show: &ShowKeys<ListKeys>,

@@ -3,22 +3,21 @@
 
 pub(crate) mod arguments;
 pub(crate) mod check;
-mod create_acceptance_criteria;
-mod create_epic;
 mod create_relationship;
-mod create_requirement;
-mod create_user_story;
 pub(crate) mod delete_item;
 mod delete_relationship;
+pub(crate) mod deletion;
 mod epic_hierarchy;
 mod get_item;
 mod get_user_story_requirements;
 pub(crate) mod item_lookup;
+mod item_tools;
 pub(crate) mod item_view;
 mod list_epics;
 pub(crate) mod list_items;
 pub(crate) mod prompts;
 mod relationship;
+mod relationship_arguments;
 pub mod repair;
 pub(crate) mod resources;
 mod search;
@@ -26,25 +25,24 @@ mod search_global;
 mod search_requirements;
 #[cfg(test)]
 mod tests;
-mod update_acceptance_criteria;
-mod update_epic;
-mod update_requirement;
-mod update_user_story;
 pub(crate) mod write_item;
 
+use reqlore_domain::backlog::ItemKind;
+
+use self::item_tools::{CreateItem, UpdateItem};
 use crate::tools::tool::Tool;
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
     vec![
-        Box::new(create_epic::CreateEpic),
-        Box::new(update_epic::UpdateEpic),
-        Box::new(create_user_story::CreateUserStory),
-        Box::new(update_user_story::UpdateUserStory),
+        Box::new(CreateItem(ItemKind::Epic)),
+        Box::new(UpdateItem(ItemKind::Epic)),
+        Box::new(CreateItem(ItemKind::UserStory)),
+        Box::new(UpdateItem(ItemKind::UserStory)),
         Box::new(get_user_story_requirements::GetUserStoryRequirements),
-        Box::new(create_requirement::CreateRequirement),
-        Box::new(update_requirement::UpdateRequirement),
-        Box::new(create_acceptance_criteria::CreateAcceptanceCriteria),
-        Box::new(update_acceptance_criteria::UpdateAcceptanceCriteria),
+        Box::new(CreateItem(ItemKind::Requirement)),
+        Box::new(UpdateItem(ItemKind::Requirement)),
+        Box::new(CreateItem(ItemKind::AcceptanceCriteria)),
+        Box::new(UpdateItem(ItemKind::AcceptanceCriteria)),
         Box::new(create_relationship::CreateRelationship),
         Box::new(delete_relationship::DeleteRelationship),
         Box::new(get_item::GetItem),

@@ -1,54 +1,17 @@
-//! Shared code of `create_relationship` and `delete_relationship`. Both change only the source's
-//! file.
+//! A relationship that a change adds or removes. Only the source's file changes.
 
 use std::fmt;
 
 use reqlore_domain::backlog::{ItemMeta, Reference, Relationship, RelationshipType};
-use reqlore_domain::document::{Document, VersionPrefix};
+use reqlore_domain::document::Document;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
-use super::item_lookup;
-use super::write_item::{ItemEffect, ItemUpdate};
-use crate::answers::answer::{ToolAnswer, reply};
-use crate::writes::change::LocalNames;
-
-// The arguments of both tools. (A doc comment would become part of the schema.)
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Arguments {
-    source: RequirementRef,
-    target: RequirementRef,
-    #[serde(rename = "type")]
-    kind: RelationshipTypeArgument,
-    /// Version of source.
-    if_version: Option<VersionPrefix>,
-}
-
-impl Arguments {
-    pub(super) fn into_addition(self, names: &LocalNames) -> Result<ItemUpdate> {
-        let source = self.source.resolve("source", names)?;
-        let target = self.target.resolve("target", names)?;
-        if source == target {
-            let message = format!("{source} cannot have a relationship with itself");
-            let error = Error::new(ErrorKind::Refused, message).field("target");
-            return Err(error.reference(source.to_string()));
-        }
-        let effect = ItemEffect::AddRelationship(self.kind.0, target);
-        Ok(ItemUpdate { item: source, effect, if_version: self.if_version })
-    }
-
-    pub(super) fn into_removal(self) -> Result<ItemUpdate> {
-        let item = ItemTarget::Stored(self.source.parse("source")?);
-        let target = self.target.parse("target")?;
-        let effect = ItemEffect::RemoveRelationship(self.kind.0, target);
-        Ok(ItemUpdate { item, effect, if_version: self.if_version })
-    }
-}
+use crate::answers::answer::{ToolAnswer, text_answer};
+use crate::documents::document_text;
 
 /// A relationship between two existing items.
 #[derive(Clone, Copy)]
@@ -85,7 +48,7 @@ impl RelationshipSpec {
     fn has_mirror(self, target: &Document) -> Result<bool> {
         // The metadata of the target may be older than the snapshot, so the document is parsed. An
         // unreadable target is an error for all types.
-        let (name, text) = (&target.id.name, item_lookup::document_text(target)?);
+        let (name, text) = (&target.id.name, document_text(target)?);
         let (target, _) = ItemMeta::parse(self.target.kind, name, text, Timestamp::default());
         let mirror = Relationship { kind: self.kind, target: self.source };
         Ok(self.kind.is_mutual() && target.relationships.contains(&mirror))
@@ -103,10 +66,10 @@ impl RelationshipSpec {
         Ok(relationships)
     }
 
-    pub(super) fn reply(self, outcome: &str, record: &ItemRecord) -> Result<ToolAnswer> {
+    pub(super) fn answer(self, outcome: &str, record: &ItemRecord) -> Result<ToolAnswer> {
         let text = format!("{outcome}: {self} (version {})", &record.version[..8]);
         let (source, target) = (self.source.to_string(), self.target.to_string());
-        reply(text, &RelatedRecord { record, source, kind: self.kind.name(), target })
+        text_answer(text, &RelatedRecord { record, source, kind: self.kind.name(), target })
     }
 }
 

@@ -8,18 +8,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference::{self, MAX_NUMBER};
-use reqlore_domain::backlog::{self, ItemMeta, LinkTarget, Reference};
+use reqlore_domain::backlog::{ItemMeta, Reference};
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::records::edit::LinkTarget;
+use reqlore_domain::records::item_links::replace_links;
 use reqlore_domain::timestamp::Timestamp;
 use serde::Serialize;
 
 use super::check::{LinkRepair, ReferenceIndex, TombstoneMatch};
 use super::item_lookup::{self, BacklogReader};
-use crate::check::CheckFinding;
-use crate::writes::transaction::{MAX_READ_DOCUMENTS, commit_decision};
+use crate::check::finding::CheckFinding;
+use crate::documents::MAX_READ_DOCUMENTS;
+use crate::documents::document_text;
+use crate::writes::transaction::commit_decision;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RepairReport {
@@ -93,14 +97,14 @@ fn decide_relink(
 ) -> Result<(Vec<DocumentChange>, Vec<RepairedLink>)> {
     let mut done = Vec::new();
     let Some(Some(document)) = snapshot.documents.first() else { return Ok((Vec::new(), done)) };
-    let mut text = item_lookup::document_text(document)?.to_owned();
+    let mut text = document_text(document)?.to_owned();
     let mut item = item_lookup::parse_item(meta, document, &text);
     let targets = snapshot.documents.iter().skip(1);
     for (LinkRepair { from, to, target_id }, target) in repairs.iter().zip(targets) {
         if target.is_none() {
             continue;
         }
-        let relinked = backlog::replace_links(&item, &text, from, to).map_err(|problem| {
+        let relinked = replace_links(&item, &text, from, to).map_err(|problem| {
             let message = format!("the link to {} cannot be changed: {problem}", from.reference);
             Error::new(ErrorKind::Refused, message)
         })?;
@@ -334,10 +338,10 @@ fn relinked_change(
     old_targets: &[LinkTarget],
     new_target: &LinkTarget,
 ) -> Result<Option<DocumentChange>> {
-    let text = item_lookup::document_text(document)?;
+    let text = document_text(document)?;
     let item = item_lookup::parse_item(meta, document, text);
     for old_target in old_targets {
-        let edited = backlog::replace_links(&item, text, old_target, new_target);
+        let edited = replace_links(&item, text, old_target, new_target);
         let edited = edited.map_err(|problem| {
             let message = format!("the link in {} cannot be changed: {problem}", document.id);
             Error::new(ErrorKind::Refused, message)

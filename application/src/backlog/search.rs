@@ -1,4 +1,4 @@
-//! The response of `search_global` and `search_requirements`.
+//! The answer of `search_global` and `search_requirements`.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::entry_line::{EntryLine, RULE};
 use reqlore_domain::records::answers::search::IncompleteReport;
-use reqlore_domain::records::answers::search::{SearchResponse, SearchResult};
+use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
 use reqlore_domain::untrusted_text::encode_line;
 use serde::{Deserialize, Serialize};
@@ -66,9 +66,9 @@ impl EntryKeys for ResultKeys {
         &["title", "type", "kind", "status", "superseded_by", "tags", "snippet", "score"];
 }
 
-/// A page of results, and the place of the page in all results.
+/// A page of results, and the position of the page in all results.
 pub(super) struct ResultPage {
-    pub(super) response: SearchResponse,
+    pub(super) found: SearchAnswer,
     /// Of the results, in their order.
     documents: Vec<DocumentId>,
     /// Number of results before the page.
@@ -93,39 +93,34 @@ impl ResultPage {
         let results = hits.into_iter().map(hit_result).collect();
         let incomplete = IncompleteReport::from_documents(&incomplete);
         let notes = Vec::new();
-        let response =
-            SearchResponse { total, results, next_cursor, signals, pending, incomplete, notes };
-        Ok(Self {
-            response,
-            documents,
-            offset: position.offset,
-            cursor_after: Box::new(cursor_after),
-        })
+        let found =
+            SearchAnswer { total, results, next_cursor, signals, pending, incomplete, notes };
+        Ok(Self { found, documents, offset: position.offset, cursor_after: Box::new(cursor_after) })
     }
 
     /// A page that was listed without a query.
     pub(super) fn listed(
-        response: SearchResponse,
+        found: SearchAnswer,
         offset: usize,
         cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
     ) -> Self {
-        Self { response, documents: Vec::new(), offset, cursor_after }
+        Self { found, documents: Vec::new(), offset, cursor_after }
     }
 
     /// Names the successors of superseded entities, by the ID of the document.
     pub(super) fn add_successors(&mut self, successors: &HashMap<DocumentId, String>) {
-        for (result, document) in self.response.results.iter_mut().zip(&self.documents) {
+        for (result, document) in self.found.results.iter_mut().zip(&self.documents) {
             result.superseded_by = successors.get(document).cloned();
         }
     }
 
     /// The text has a summary and a line for each result.
-    pub(super) fn reply(self, show: &ShowKeys<ResultKeys>) -> Result<ToolAnswer> {
-        let Self { response, offset, cursor_after, .. } = self;
-        let mut lines = Vec::with_capacity(response.results.len());
-        let has_snippets = response.results.len() <= MAX_SNIPPETS;
+    pub(super) fn answer(self, show: &ShowKeys<ResultKeys>) -> Result<ToolAnswer> {
+        let Self { found, offset, cursor_after, .. } = self;
+        let mut lines = Vec::with_capacity(found.results.len());
+        let has_snippets = found.results.len() <= MAX_SNIPPETS;
         let mut is_certain = true;
-        for result in &response.results {
+        for result in &found.results {
             let line = result_line(result, has_snippets, show);
             if is_certain && result.uncertain {
                 lines.push(format!("{UNCERTAIN_LINE}\n{line}"));
@@ -134,9 +129,9 @@ impl ResultPage {
             }
             is_certain = !result.uncertain;
         }
-        let mut data = serde_json::to_value(&response).map_err(serialization_error)?;
+        let mut data = serde_json::to_value(&found).map_err(serialization_error)?;
         show.filter_list(&mut data["results"]);
-        let total = response.total;
+        let total = found.total;
         let mut answer = ToolAnswer::new(PageAnswer {
             // The uncertain results of the last page are not in the total.
             heading: Box::new(move |shown| {
@@ -147,7 +142,7 @@ impl ResultPage {
             key: "results",
             cursor_after,
         });
-        answer.add_notes(response.incomplete.as_ref().map(IncompleteReport::text_line));
+        answer.add_notes(found.incomplete.as_ref().map(IncompleteReport::text_line));
         Ok(answer)
     }
 }
@@ -261,7 +256,7 @@ mod tests {
         let report = IncompleteReport { total: 1, documents: vec!["a\n::error::b".to_owned()] };
         assert!(report.text_line().contains("a\\n::error::b"), "{}", report.text_line());
         let mut warnings = crate::backlog::item_lookup::FileWarnings::default();
-        warnings.add_unread(&[reqlore_domain::ports::documents::UnreadFile {
+        warnings.add_unread(&[reqlore_domain::ports::record_list::UnreadFile {
             path: "a\n::error::b".to_owned(),
             reference: None,
             reason: "is not read".to_owned(),

@@ -7,17 +7,17 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::records::answers::search::SearchResponse;
+use reqlore_domain::records::answers::search::SearchAnswer;
 use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::enum_argument;
 use super::search::{ResultKeys, ResultPage, SearchPosition};
-use crate::ToolContext;
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, explain_hits};
 use crate::answers::show_keys::ShowKeys;
+use crate::context::ToolContext;
 use crate::knowledge::search::read_entities;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
@@ -102,7 +102,7 @@ impl EntityType {
 #[async_trait]
 impl Tool for SearchGlobal {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, SearchResponse>(
+        read_tool::<Arguments, SearchAnswer>(
             "search_global",
             "Search backlog, rules and decisions",
             "Searches the backlog, the rules, and decisions and other knowledge by meaning and \
@@ -154,10 +154,10 @@ impl Tool for SearchGlobal {
         let (_, successors) = read_entities(context, project, &page.hits).await?;
         let mut page = ResultPage::from_hits(page, position, pages)?;
         page.add_successors(&successors);
-        let mut reply = page.reply(&show)?;
+        let mut answer = page.answer(&show)?;
         let excluded = "No text matches the query.";
-        explain_hits(&mut reply, ports, &call.caller, project, &kinds, found, excluded).await?;
-        Ok(reply)
+        explain_hits(&mut answer, ports, &call.caller, project, &kinds, found, excluded).await?;
+        Ok(answer)
     }
 }
 
@@ -176,8 +176,8 @@ mod tests {
         let application = testing.application();
         let search = async |query: &str| {
             let arguments = json!({ "query": query, "entity_types": ["requirement"] });
-            let reply = testing.call_on(&application, "search_global", arguments).await.unwrap();
-            references(&reply.data["results"]).join(" ")
+            let answer = testing.call_on(&application, "search_global", arguments).await.unwrap();
+            references(&answer.data["results"]).join(" ")
         };
         assert_eq!(search("password").await, "REQ-001");
         testing.write_item("REQ-001", "---\ntitle: Passkey\n---\n").await;
@@ -203,7 +203,7 @@ mod tests {
         let cursor = &first.data["next_cursor"];
         let arguments = json!({ "query": "logging", "limit": 4, "cursor": cursor });
         let second = testing.call("search_global", arguments).await.unwrap();
-        let parts = [&first, &second].map(|reply| references(&reply.data["results"]));
+        let parts = [&first, &second].map(|answer| references(&answer.data["results"]));
         assert_eq!(parts.concat(), references(&all_results["results"]));
         assert!(first.text.starts_with("Found 6 items, showing 4\nUS-"), "{first:?}");
         assert!(second.text.starts_with("Found 6 items, showing 5 to 6\n"), "{second:?}");

@@ -5,9 +5,11 @@ use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::item_list::{ItemFilter, ItemPage, ItemPosition, ItemQuery};
+use reqlore_domain::ports::record_list::{
+    RecordFilter, RecordPage, RecordPosition, RecordQuery, list_position,
+};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::records::answers::search::{SearchResponse, SearchResult};
+use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
 use reqlore_domain::search::{SearchFacet, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,13 +19,13 @@ use super::arguments::{
 };
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::search::{ResultKeys, ResultPage, SearchPosition};
-use crate::ToolContext;
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, add_reason, explain_hits};
 use crate::answers::show_keys::ShowKeys;
+use crate::context::ToolContext;
+use crate::documents::MAX_READ_DOCUMENTS;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::transaction::MAX_READ_DOCUMENTS;
 
 pub(crate) struct SearchRequirements;
 
@@ -52,7 +54,7 @@ struct Arguments {
 #[async_trait]
 impl Tool for SearchRequirements {
     fn spec(&self) -> ToolSpec {
-        read_tool::<Arguments, SearchResponse>(
+        read_tool::<Arguments, SearchAnswer>(
             "search_requirements",
             "Search requirements",
             "Searches requirements of the backlog by meaning and words, filtered by status, \
@@ -77,15 +79,15 @@ impl Tool for SearchRequirements {
         let cursor = arguments.cursor.as_ref();
         let Some(text) = text else {
             let (page, warnings) = filters.read_page(backlog, pages, cursor, limit).await?;
-            let is_empty = page.response.total == 0;
-            let mut reply = page.reply(&show)?;
-            reply.add_notes(warnings.into_list());
+            let is_empty = page.found.total == 0;
+            let mut answer = page.answer(&show)?;
+            answer.add_notes(warnings.into_list());
             if is_empty {
                 let excluded = "No requirement matches these filters.";
                 let (caller, project) = (&call.caller, backlog.project);
-                add_reason(&mut reply, backlog.ports, caller, project, &kinds, excluded).await?;
+                add_reason(&mut answer, backlog.ports, caller, project, &kinds, excluded).await?;
             }
-            return Ok(reply);
+            return Ok(answer);
         };
         let position = SearchPosition::read(&pages, cursor)?;
         let query = SearchQuery {
@@ -103,16 +105,16 @@ impl Tool for SearchRequirements {
             .search(&context.server_ports, backlog.project, &query, observer)
             .await?;
         let found = HitCounts::of_page(&page, &query);
-        let mut reply = ResultPage::from_hits(page, position, pages)?.reply(&show)?;
+        let mut answer = ResultPage::from_hits(page, position, pages)?.answer(&show)?;
         let excluded = "No requirement matches the query and the filters.";
         let (caller, project) = (&call.caller, backlog.project);
-        explain_hits(&mut reply, backlog.ports, caller, project, &kinds, found, excluded).await?;
-        Ok(reply)
+        explain_hits(&mut answer, backlog.ports, caller, project, &kinds, found, excluded).await?;
+        Ok(answer)
     }
 }
 
 struct RequirementFilters {
-    filter: ItemFilter,
+    filter: RecordFilter,
     user_story: Option<Reference>,
     epic: Option<Reference>,
 }
@@ -122,12 +124,12 @@ impl RequirementFilters {
         let story = arguments.user_story.as_ref().map(|story| story.parse_folded("user_story"));
         let epic = arguments.epic.as_ref().map(|epic| epic.parse_folded("epic"));
         let (user_story, epic) = (story.transpose()?, epic.transpose()?);
-        let filter = ItemFilter {
+        let filter = RecordFilter {
             status: arguments.status.map(|status| status.0),
             priority: arguments.priority.map(|priority| priority.0),
             requirement_type: arguments.requirement_type.map(|argument| argument.0),
             parents: backlog.parent_stories(epic, user_story).await?,
-            ..ItemFilter::default()
+            ..RecordFilter::default()
         };
         Ok(Self { filter, user_story, epic })
     }
@@ -135,13 +137,13 @@ impl RequirementFilters {
     /// Identifies the list of results for its cursor. Omits the stories of the epic, which may
     /// change between two pages.
     fn fingerprint(&self) -> impl Serialize {
-        let ItemFilter { status, priority, requirement_type, .. } = self.filter;
+        let RecordFilter { status, priority, requirement_type, .. } = self.filter;
         (status, priority, requirement_type, [self.user_story, self.epic])
     }
 
     /// A hit must have one facet of each group.
     fn search_facets(&self) -> Vec<Vec<SearchFacet>> {
-        let ItemFilter { status, priority, requirement_type, parents, .. } = &self.filter;
+        let RecordFilter { status, priority, requirement_type, parents, .. } = &self.filter;
         let mut groups = Vec::new();
         if let Some(status) = status {
             groups.push(vec![SearchFacet::new(SearchFacet::STATUS, status.name())]);
@@ -167,13 +169,14 @@ impl RequirementFilters {
         cursor: Option<&PageCursor>,
         limit: usize,
     ) -> Result<(ResultPage, FileWarnings)> {
-        let position: Option<(ItemPosition, usize)> = pages.position(cursor)?;
+        let position: Option<(RecordPosition, usize)> = pages.position(cursor)?;
         let (after, offset) = position.unzip();
         let offset = offset.unwrap_or_default();
         let kind = ItemKind::Requirement;
-        let query = ItemQuery { filter: self.filter, after, ..ItemQuery::of_kind(kind, limit) };
+        let query =
+            RecordQuery { filter: self.filter, after, ..RecordQuery::of_items(kind, limit) };
         let (page, warnings) = backlog.list_items(&query).await?;
-        let ItemPage { metadata, total, next, .. } = page;
+        let RecordPage { metadata, total, next, .. } = page;
         let mut results = Vec::with_capacity(metadata.len());
         // A page of large documents must not be in memory at once, as only excerpts are shown.
         for metas in metadata.chunks(MAX_READ_DOCUMENTS) {
@@ -188,13 +191,13 @@ impl RequirementFilters {
         let next_cursor = next.map(|next| pages.cursor(&(next, offset + metadata.len())));
         let pending = 0;
         let (signals, incomplete, notes) = (Vec::new(), None, Vec::new());
-        let response =
-            SearchResponse { total, results, next_cursor, signals, pending, incomplete, notes };
+        let answer =
+            SearchAnswer { total, results, next_cursor, signals, pending, incomplete, notes };
         let cursor_after = move |shown: usize| {
-            let position = ItemPage::position(metadata.get(shown - 1)?)?;
+            let position = list_position(metadata.get(shown - 1)?)?;
             Some(pages.cursor(&(position, offset + shown)))
         };
-        Ok((ResultPage::listed(response, offset, Box::new(cursor_after)), warnings))
+        Ok((ResultPage::listed(answer, offset, Box::new(cursor_after)), warnings))
     }
 }
 

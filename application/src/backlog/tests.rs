@@ -74,9 +74,9 @@ async fn relationship_duplicate_or_to_itself_is_refused() {
         let error = testing.error("create_relationship", arguments).await;
         assert!(error.message.contains(message), "{error}");
     }
-    let reply = testing.call("get_item", json!({ "reference": "REQ-001" })).await.unwrap();
+    let answer = testing.call("get_item", json!({ "reference": "REQ-001" })).await.unwrap();
     let kinds = |direction: &str| -> Vec<String> {
-        let related = reply.data["relationships"][direction].as_array().unwrap();
+        let related = answer.data["relationships"][direction].as_array().unwrap();
         related.iter().map(|to| format!("{} {}", to["type"], to["reference_id"])).collect()
     };
     assert_eq!(kinds("outgoing"), ["\"depends_on\" \"REQ-002\"", "\"relates_to\" \"REQ-002\""]);
@@ -103,11 +103,11 @@ async fn requirement_types_match_the_types_resource() {
             json!({ "user_story": "US-001", "title": name, "priority": 1, "type": name });
         testing.data("create_requirement", arguments).await;
     }
-    let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
-    let mut returned = texts(&reply.data["requirements"], "type_name");
+    let answer = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
+    let mut returned = texts(&answer.data["requirements"], "type_name");
     returned.reverse();
     assert_eq!(returned, names);
-    assert!(names.iter().all(|name| reply.text.contains(&format!("Type: {name},"))));
+    assert!(names.iter().all(|name| answer.text.contains(&format!("Type: {name},"))));
 }
 
 #[tokio::test]

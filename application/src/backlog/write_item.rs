@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::reference::SUFFIX_CHARS;
-use reqlore_domain::backlog::{
-    ItemEdit, ItemKind, ItemMeta, LinkTarget, NewItem, Reference, RelationshipType, Status,
-};
+use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference, RelationshipType, Status};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -14,19 +12,20 @@ use reqlore_domain::identity::User;
 use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::{ItemEdit, LinkTarget, NewItem};
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 
 use super::arguments::ItemTarget;
-use super::item_lookup::{self, BacklogReader};
+use super::item_lookup::{self};
 use super::item_view;
 use super::relationship::RelationshipSpec;
-use crate::answers::answer::reply;
-use crate::tools::tool::{nothing_to_change_error, write_tool};
-use crate::writes::change::{
-    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, PlanContext,
-    requirements_query,
-};
+use crate::answers::answer::text_answer;
+use crate::documents::document_text;
+use crate::tools::tool::nothing_to_change_error;
+use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
+use crate::writes::commit_state::{Claim, CommitState, requirements_query};
+use crate::writes::local_names::LocalItem;
 use crate::writes::transaction::check_version;
 
 // The guaranteed part of a write tool's result, which is the whole record. A schema with every key
@@ -37,17 +36,6 @@ pub(super) struct WriteOutcome {
     project: String,
     reference_id: String,
     version: String,
-}
-
-pub(super) fn update_tool<Arguments: JsonSchema>(
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-) -> ToolSpec {
-    ToolSpec {
-        is_idempotent: true,
-        ..write_tool::<Arguments, WriteOutcome>(name, title, description)
-    }
 }
 
 /// An item of a plan: one whose metadata was looked up, or one that the same commit creates.
@@ -62,7 +50,7 @@ impl PlanItem {
     async fn find(context: PlanContext<'_>, target: ItemTarget, field: &str) -> Result<Self> {
         match target {
             ItemTarget::Stored(reference) => {
-                let backlog = BacklogReader::for_plan(context);
+                let backlog = context.backlog();
                 let meta = backlog.find_argument(reference, field).await?;
                 Ok(Self::Stored(reference, meta))
             }
@@ -97,7 +85,7 @@ impl PlanItem {
     }
 
     fn parse(&self, document: &Document, at: Timestamp) -> Result<ItemMeta> {
-        let text = item_lookup::document_text(document)?;
+        let text = document_text(document)?;
         match (self, Reference::from_document(&document.id)) {
             (Self::Created(_), Some(reference)) => {
                 Ok(ItemMeta::parse(reference.kind, &document.id.name, text, at).0)
@@ -231,7 +219,7 @@ impl ChangePlan for CreationPlan {
     }
 }
 
-/// The decision on an item whose reply is its record.
+/// The decision on an item whose answer is its record.
 fn item_decision(
     action: Action,
     id: DocumentId,
@@ -248,7 +236,7 @@ fn item_decision(
     };
     let render = move |document: &Document| {
         let record = item_view::written_record(&project, document, kind, at, parsed)?;
-        reply(item_view::outcome_line(outcome, kind, &record), &record)
+        text_answer(item_view::outcome_line(outcome, kind, &record), &record)
     };
     Decision { action, id, render: Box::new(render) }
 }
@@ -355,7 +343,7 @@ impl UpdatePlan {
 }
 
 impl UpdatePlan {
-    /// Stages the edited item. Returns it parsed, because both the guard and the reply need that.
+    /// Stages the edited item. Returns it parsed, because both the guard and the answer need that.
     fn put(
         &self,
         state: &mut CommitState<'_>,
@@ -363,7 +351,7 @@ impl UpdatePlan {
         edited: Document,
     ) -> Result<(Version, ItemMeta)> {
         let (kind, name) = (item.kind, &*edited.id.name);
-        let (new, _) = ItemMeta::parse(kind, name, item_lookup::document_text(&edited)?, self.at);
+        let (new, _) = ItemMeta::parse(kind, name, document_text(&edited)?, self.at);
         state.guard.add_parsed(current, item);
         state.guard.add_parsed(&edited, &new);
         state.check_shown(self.if_version, current, Some(&edited), current.version)?;
@@ -416,7 +404,7 @@ impl ChangePlan for UpdatePlan {
             }
             (ItemEffect::AddRelationship(..), None) => ItemEdit::default(),
         };
-        let edited = apply_edit(&item, document, &item_edit, self.at)?;
+        let edited = item_lookup::apply_edit(&item, document, &item_edit, self.at)?;
         let action = match (&edited, relationship) {
             // An edit without effect writes nothing, even if it names a relationship.
             (None, _) => Action::Keep,
@@ -447,24 +435,8 @@ impl ChangePlan for UpdatePlan {
         };
         let render = move |document: &Document| {
             let record = item_view::written_record(&project, document, reference.kind, at, parsed)?;
-            relationship.reply(outcome, &record)
+            relationship.answer(outcome, &record)
         };
         Ok(Some(Decision { action, id, render: Box::new(render) }))
     }
-}
-
-/// Returns the edited document; `None` if the edit has no effect.
-pub(crate) fn apply_edit(
-    item: &ItemMeta,
-    document: &Document,
-    item_edit: &ItemEdit,
-    at: Timestamp,
-) -> Result<Option<Document>> {
-    let text = item_lookup::document_text(document)?;
-    let edited =
-        reqlore_domain::backlog::edit_item(item, text, item_edit, at).map_err(|problem| {
-            let message = format!("{}: {problem}. Nothing was changed.", document.id);
-            Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
-        })?;
-    Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }

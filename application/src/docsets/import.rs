@@ -11,7 +11,7 @@ use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::ApplicationPorts;
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::commit_decision;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +44,8 @@ pub async fn import(
     let configuration =
         DocsetConfig::parse(&text, &folder).map_err(|problems| refusal(&problems))?;
     // A user who imports a file can correct it first.
-    if !configuration.faults.is_empty() {
-        return Err(refusal(&configuration.faults));
+    if !configuration.docset_errors.is_empty() {
+        return Err(refusal(&configuration.docset_errors));
     }
     let id = DocumentId::docsets();
     let reads = ReadSet::of_documents(vec![id.clone()]);

@@ -1,13 +1,13 @@
 //! Docsets: two tools and the cached configuration that both use.
 
+mod docset_list;
 pub mod import;
 pub(crate) mod list_docsets;
 pub(crate) mod search_docs;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::docsets::{CONFIG_PATH, DocsetConfig, format_diagnostic};
@@ -18,24 +18,20 @@ use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::ports::project_resolver::{DocumentsFolder, Toolset};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::ApplicationPorts;
 use crate::answers::answer::TextAnswer;
-use crate::writes::transaction::get_one;
-use list_docsets::render_list;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
+use crate::record_schemas::VersionCache;
+use docset_list::render_list;
 
-/// Maximum number of cached projects.
-const MAX_PROJECTS: usize = 1_000;
 /// How an edited file takes effect; part of each error about it.
 const RELOAD_HINT: &str = "the next call reads it (if it is stored in a database, run `reqlore \
                            docsets import FILE`)";
 const MAX_DIAGNOSTICS: usize = 5;
 
-/// Caches the configuration of each project while its version is unchanged.
-#[derive(Debug)]
-pub(crate) struct ConfigCache {
-    id: DocumentId,
-    cached: Mutex<HashMap<ProjectKey, (Version, ConfigOutcome)>>,
-}
+/// Caches the configuration of each project.
+#[derive(Debug, Default)]
+pub(crate) struct ConfigCache(VersionCache<ConfigOutcome>);
 
 /// A configuration or its error. Errors are cached too, so an invalid file never gets old answers.
 type ConfigOutcome = std::result::Result<Arc<LoadedConfig>, Arc<str>>;
@@ -48,12 +44,6 @@ pub(crate) struct LoadedConfig {
     list: TextAnswer,
 }
 
-impl Default for ConfigCache {
-    fn default() -> Self {
-        Self { id: DocumentId::docsets(), cached: Mutex::default() }
-    }
-}
-
 impl ConfigCache {
     /// Returns the current configuration. Each call reads its version; the file is read only after
     /// a change.
@@ -63,17 +53,11 @@ impl ConfigCache {
         caller: &Caller,
     ) -> Result<Arc<LoadedConfig>> {
         let source = ConfigSource::find(ports, caller).await?;
-        // Cloned, because the lock must not be held while the file is read.
-        let cached = self.lock_cache().get(&source.project).cloned();
-        let outcome = match cached {
-            Some((version, outcome)) if version == source.version => outcome,
-            _ => self.read_config(ports, caller, &source).await?,
+        let outcome = match self.0.find(&source.project, source.version) {
+            Some(outcome) => outcome,
+            None => self.read_config(ports, caller, &source).await?,
         };
         outcome.map_err(|message| unusable_config(&message))
-    }
-
-    fn lock_cache(&self) -> MutexGuard<'_, HashMap<ProjectKey, (Version, ConfigOutcome)>> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn read_config(
@@ -84,29 +68,22 @@ impl ConfigCache {
     ) -> Result<ConfigOutcome> {
         let project = source.project.clone();
         let folder = ports.projects.folder(&project).await?;
-        let Some(document) = get_one(source.documents, &project, &self.id).await? else {
+        let Some(document) = get_one(source.documents, &project, &DocumentId::docsets()).await?
+        else {
             return Err(not_configured(&folder, caller));
         };
         let outcome: ConfigOutcome = match document.text() {
             Err(problem) => Err(format!("{CONFIG_PATH}: {problem}; {RELOAD_HINT}.").into()),
             Ok(text) => match DocsetConfig::parse(text, &folder) {
-                Err(diagnostics) => Err(faults_message(&diagnostics).into()),
+                Err(diagnostics) => Err(errors_message(&diagnostics).into()),
                 Ok(configuration) => {
-                    render_list(configuration, document.version).map(Arc::new).map(Ok)?
+                    let (version, list) = (document.version, render_list(&configuration)?);
+                    Ok(Arc::new(LoadedConfig { configuration, version, list }))
                 }
             },
         };
-        let mut cache = self.lock_cache();
-        // Any project may make room, because it costs one more read.
-        if cache.len() >= MAX_PROJECTS
-            && !cache.contains_key(&project)
-            && let Some(other) = cache.keys().next().cloned()
-        {
-            cache.remove(&other);
-        }
         // With the version of the text that was read, which may be newer than the one polled.
-        cache.insert(project, (document.version, outcome.clone()));
-        drop(cache);
+        self.0.insert(project, document.version, outcome.clone());
         Ok(outcome)
     }
 }
@@ -152,13 +129,13 @@ fn first_diagnostics(diagnostics: &[Diagnostic]) -> String {
     lines.join("\n")
 }
 
-fn faults_message(diagnostics: &[Diagnostic]) -> String {
+fn errors_message(diagnostics: &[Diagnostic]) -> String {
     format!("{}\nFix the file; {RELOAD_HINT}.", first_diagnostics(diagnostics))
 }
 
-/// The error for a docset with faults.
-fn faulty_config(faults: &[Diagnostic]) -> Error {
-    unusable_config(&faults_message(faults))
+/// The error for a docset with errors.
+fn invalid_config(errors: &[Diagnostic]) -> Error {
+    unusable_config(&errors_message(errors))
 }
 
 fn unusable_config(message: &str) -> Error {
@@ -168,7 +145,7 @@ fn unusable_config(message: &str) -> Error {
 /// The error for a project without a configuration. Remote callers do not see its folder's path.
 fn not_configured(folder: &str, caller: &Caller) -> Error {
     // A path of the server's machine is of no use to a remote caller.
-    let (place, file) = match caller.scope {
+    let (folders, file) = match caller.scope {
         ProjectScope::Anywhere => {
             (format!("{folder} or a folder above it"), format!("{folder}/{CONFIG_PATH}"))
         }
@@ -177,7 +154,7 @@ fn not_configured(folder: &str, caller: &Caller) -> Error {
         }
     };
     let message = format!(
-        "No docsets are configured: there is no {CONFIG_PATH} in {place}.\nCreate {file}, for \
+        "No docsets are configured: there is no {CONFIG_PATH} in {folders}.\nCreate {file}, for \
          example with `docsets: {{react: {{version: \"18.2\"}}}}`, and copy the documentation to \
          .knowledge/docs/react-18.2/; the next call reads it."
     );

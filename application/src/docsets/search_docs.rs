@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::faulty_config;
-use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, reply};
+use super::invalid_config;
+use crate::answers::answer::{ToolAnswer, text_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 /// Docsets that the error for an unknown name lists.
@@ -69,8 +69,8 @@ impl Tool for SearchDocs {
         let configuration = &loaded.configuration;
         let name = arguments.docset.as_str();
         let Some(docset) = configuration.find(name) else {
-            return Err(match configuration.faults_of(name) {
-                Some(faults) => faulty_config(faults).field("docset"),
+            return Err(match configuration.errors_of(name) {
+                Some(errors) => invalid_config(errors).field("docset"),
                 None => unknown_docset(configuration, name),
             });
         };
@@ -89,7 +89,7 @@ impl Tool for SearchDocs {
         data.insert("generalized_keywords".to_owned(), keyword_values(generalized.into_vec()));
         data.insert("exists".to_owned(), exists.into());
         data.insert("text".to_owned(), text.as_str().into());
-        let mut answer = reply(text, &data)?;
+        let mut answer = text_answer(text, &data)?;
         if !exists {
             let path = &docset.local_path;
             let note = format!("The folder {path} does not exist; copy the documentation there.");

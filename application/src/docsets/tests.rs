@@ -39,8 +39,8 @@ async fn invalid_edit_reports_line_until_fixed() {
     let testing = TestApplication::new();
     let application = testing.application();
     let list = async || {
-        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
-        reply.map_err(|error| (error.kind, error.message)).map(|reply| reply.text)
+        let answer = testing.call_on(&application, "list_docsets", json!({})).await;
+        answer.map_err(|error| (error.kind, error.message)).map(|answer| answer.text)
     };
     testing.write(DocumentId::docsets(), REACT).await;
     assert!(list().await.unwrap().contains("react"));
@@ -120,8 +120,8 @@ async fn docset_list_is_rendered_once_and_shared() {
 #[tokio::test]
 async fn list_without_docsets_is_an_empty_array() {
     let testing = configured("docsets:\n").await;
-    let reply = testing.call("list_docsets", json!({})).await.unwrap();
-    assert_eq!((&*reply.text, &*reply.data), ("[]", &json!({ "docsets": [] })));
+    let answer = testing.call("list_docsets", json!({})).await.unwrap();
+    assert_eq!((&*answer.text, &*answer.data), ("[]", &json!({ "docsets": [] })));
 }
 
 // S3: REQ-3.4
@@ -137,8 +137,9 @@ async fn missing_config_is_an_error_of_two_lines() {
 async fn unreadable_config_error_names_file_and_reason() {
     let mut store = MockDocumentRepository::new();
     store.expect_versions().returning(|_, _| {
-        let (place, reason) = (".knowledge/config.yaml".to_owned(), "permission denied".to_owned());
-        Err(StoreError::Unavailable { place, reason, source: None })
+        let (subject, reason) =
+            (".knowledge/config.yaml".to_owned(), "permission denied".to_owned());
+        Err(StoreError::Unavailable { subject, reason, source: None })
     });
     let error = TestApplication::on(store).error("list_docsets", json!({})).await;
     assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -206,8 +207,8 @@ async fn file_on_this_machine_wins_over_a_stored_config() {
     };
     let application = testing.application();
     let first = async || {
-        let reply = testing.call_on(&application, "list_docsets", json!({})).await;
-        reply.map(|reply| reply.data["docsets"][0]["name"].clone()).map_err(|error| error.kind)
+        let answer = testing.call_on(&application, "list_docsets", json!({})).await;
+        answer.map(|answer| answer.data["docsets"][0]["name"].clone()).map_err(|error| error.kind)
     };
     assert_eq!(first().await, Ok(json!("stored")));
     for (text, expected) in [

@@ -3,20 +3,28 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use reqlore_domain::backlog;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge;
 use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery, RecentChange};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::history::VersionRecord;
+use reqlore_domain::records::tombstone::{RecordRef, tombstone_text};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_id;
 
 use super::FIRST_PAGE;
-use crate::ApplicationPorts;
-use crate::backlog::item_lookup::document_text;
+use crate::documents::document_text;
+use crate::ports::ApplicationPorts;
+
+/// The documents that a commit restores to their state before a change.
+pub(super) struct Restoration {
+    pub(super) project: ProjectKey,
+    /// The change to undo; `None` to restore a version.
+    pub(super) undone: Option<HistoryEntry>,
+    pub(super) documents: Vec<ChangedDocument>,
+    pub(super) note: Option<String>,
+}
 
 /// A document and its states before and after the change to undo.
 pub(super) struct ChangedDocument {
@@ -142,12 +150,8 @@ pub(super) fn document_names(meta: &DocumentMeta) -> Vec<String> {
 pub(super) fn tombstone_of(document: &Document, write: &WriteContext) -> Result<Option<Document>> {
     let (at, by) = (write.at.whole_seconds(), &*write.caller.name);
     let (meta, text) = (metadata(document), document_text(document)?);
-    let body = match (&meta.item, &meta.entity) {
-        (Some(item), _) => backlog::tombstone_text(item, text, at, by),
-        (_, Some(entity)) => knowledge::tombstone_text(entity, text, at, by),
-        _ => return Ok(None),
-    };
-    Ok(Some(Document::new(document.id.tombstone(), body.into())))
+    let body = RecordRef::of_meta(&meta).map(|record| tombstone_text(record, text, at, by));
+    Ok(body.map(|body| Document::new(document.id.tombstone(), body.into())))
 }
 
 /// Keeps the first document, and those that its deletion or restoration took along: children,

@@ -12,13 +12,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{HistoryTarget, VersionText, find_target, find_version, note_text, word_diff};
-use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, reply_with_body, serialization_error};
+use crate::answers::answer::{ToolAnswer, body_answer, serialization_error};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
-use crate::backlog::item_lookup::document_text;
+use crate::context::ToolContext;
+use crate::documents::document_text;
 use crate::tools::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::write_guard::CallGuard;
 
 pub(crate) struct GetHistory;
 
@@ -62,7 +61,7 @@ impl Tool for GetHistory {
             (None, None) => list_versions(context, spec, target, &arguments).await,
             (Some(version), None) => {
                 let found = find_version(&context.ports, &target, Some(version), "version").await?;
-                let guard = CallGuard::new(context, &call.caller, &target.project);
+                let guard = context.call_guard(&call.caller, &target.project);
                 let mut answer = show_version(target, &found)?;
                 if found.is_present {
                     answer.add_shown(guard.values(&found.document).to_vec());
@@ -181,7 +180,7 @@ impl HistoryPosition {
     fn shown_entries(&self, versions: &[VersionRecord]) -> Result<usize> {
         let Some(ShownEntry { index, version, at }) = &self.last else { return Ok(0) };
         let is_last = |entry: &VersionRecord| entry.version == *version && entry.at == *at;
-        // New entries are in front, so the search begins at the old place.
+        // New entries are in front, so the search begins at the old position.
         let found = versions.iter().skip(*index).position(is_last).map(|found| index + found);
         found.map(|found| found + 1).ok_or_else(|| {
             let message = "cursor: the history has changed since the previous page; list it again \
@@ -209,7 +208,7 @@ fn show_version(target: HistoryTarget, found: &VersionText) -> Result<ToolAnswer
     };
     let name = encode_id(&answer.reference);
     let text = format!("{name} at version {}:\n\n{body}", found.version);
-    reply_with_notes(text, &answer, target.notes)
+    answer_with_notes(text, &answer, target.notes)
 }
 
 fn compare_versions(
@@ -232,17 +231,13 @@ fn compare_versions(
         difference: Some(difference),
         ..HistoryAnswer::default()
     };
-    reply_with_notes(text, &answer, target.notes)
+    answer_with_notes(text, &answer, target.notes)
 }
 
-fn reply_with_notes(
-    text: String,
-    answer: &HistoryAnswer,
-    notes: Vec<String>,
-) -> Result<ToolAnswer> {
-    let mut reply = reply_with_body(text, answer)?;
-    reply.add_notes(notes);
-    Ok(reply)
+fn answer_with_notes(text: String, data: &HistoryAnswer, notes: Vec<String>) -> Result<ToolAnswer> {
+    let mut answer = body_answer(text, data)?;
+    answer.add_notes(notes);
+    Ok(answer)
 }
 
 /// The records of texts that the history lists.

@@ -22,8 +22,10 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::word_diff::{TIME_LIMIT, compare_texts, difference_text};
 
-use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX, entity_words};
-use crate::{ApplicationPorts, ToolContext};
+use crate::addresses::address::{AddressSpace, AddressTarget, entity_words};
+use crate::addresses::links::SECTION_PREFIX;
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 
 /// Entries that a search for a version reads at first, then at once, and altogether. Git walks all
 /// commits for each page, so later pages are long.

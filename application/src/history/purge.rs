@@ -10,11 +10,12 @@ use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::tombstone;
+use reqlore_domain::records::tombstone;
 
 use super::{HistoryTarget, SEARCH_PAGE, find_target};
+use crate::Application;
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::commit_decision;
-use crate::{Application, ApplicationPorts};
 
 /// The texts to erase.
 #[derive(Debug)]

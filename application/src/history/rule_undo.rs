@@ -7,12 +7,11 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::sections::requirement_index::RequirementIndex;
 use reqlore_domain::untrusted_text::encode_id;
 
-use super::changed_document::{ChangedDocument, read_text};
-use super::undo::Restoration;
+use super::changed_document::{ChangedDocument, Restoration, read_text};
 use super::{FIRST_PAGE, HistoryTarget, find_version};
-use crate::ApplicationPorts;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 use crate::sections::editable_text;
-use crate::writes::transaction::get_one;
 
 /// Restores a rule in the present text of its section: to a version, or to its state before its
 /// last change. `None` if the whole section is to be restored, because its newest change is that

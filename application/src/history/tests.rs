@@ -12,8 +12,9 @@ use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 use super::purge::{PurgeRequest, purge_history};
+use crate::Application;
+use crate::ports::ApplicationPorts;
 use crate::test_support::{TestApplication, write_context};
-use crate::{Application, ApplicationPorts};
 
 /// A project with an epic that was changed twice with its tool.
 async fn project() -> TestApplication {
@@ -179,8 +180,9 @@ async fn history_of_a_requirement_is_that_of_its_section() {
         (answer["versions"].as_array().unwrap().len(), &answer["notes"]),
         (1, &json!([note]))
     );
-    let reply = testing.call("get_history", json!({ "reference": "general:2.1" })).await.unwrap();
-    assert!(reply.text.ends_with(&format!("\n\nNote: {note}")), "{}", reply.text);
+    let rendered =
+        testing.call("get_history", json!({ "reference": "general:2.1" })).await.unwrap();
+    assert!(rendered.text.ends_with(&format!("\n\nNote: {note}")), "{}", rendered.text);
     // A set that is turned off is not read.
     let mut ports: ApplicationPorts = testing.ports();
     ports.settings.toolsets = vec![Toolset::Backlog];

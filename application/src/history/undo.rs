@@ -24,20 +24,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::changed_document::{
-    ChangedDocument, document_names, is_list, keep_related, metadata, newer_change_error,
-    tombstone_of, unknown_version_error, version_of,
+    ChangedDocument, Restoration, document_names, is_list, keep_related, metadata,
+    newer_change_error, tombstone_of, unknown_version_error, version_of,
 };
 use super::rule_undo::restore_rule;
 use super::{HistoryTarget, find_target, find_version};
-use crate::answers::answer::{ToolAnswer, reply};
-use crate::backlog::delete_item::{depends_on, link_kinds, list_reasons};
+use crate::answers::answer::{ToolAnswer, text_answer};
+use crate::backlog::deletion::{depends_on, link_kinds, list_reasons};
+use crate::context::ToolContext;
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
 use crate::sections::{rule_change, section_list_change};
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
-use crate::writes::transaction::{
-    check_merged, check_text_merged, commit_decision, get_one, write_context,
-};
+use crate::writes::transaction::{check_merged, check_text_merged, commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
-use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct UndoTool;
 
@@ -110,18 +110,9 @@ impl Tool for UndoTool {
             }
         };
         restoration.add_tombstones(&context.ports, &write).await?;
-        let guard = CallGuard::new(context, &call.caller, &restoration.project);
+        let guard = context.call_guard(&call.caller, &restoration.project);
         restoration.commit(&context.ports, &guard, write, dry_run).await
     }
-}
-
-/// The documents that a commit restores to their state before a change.
-pub(super) struct Restoration {
-    pub(super) project: ProjectKey,
-    /// The change to undo; `None` to restore a version.
-    pub(super) undone: Option<HistoryEntry>,
-    pub(super) documents: Vec<ChangedDocument>,
-    pub(super) note: Option<String>,
 }
 
 impl Restoration {
@@ -451,7 +442,7 @@ impl Restoration {
         }
         let project = self.project.to_string();
         let answer = UndoAnswer { project, dry_run: is_dry_run, undone, documents };
-        let mut answer = reply(lines.join("\n"), &answer)?;
+        let mut answer = text_answer(lines.join("\n"), &answer)?;
         answer.add_notes(self.note.clone());
         Ok(answer)
     }

@@ -14,14 +14,14 @@ use serde_json::{Map, Value};
 
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
-use crate::ToolContext;
 use crate::addresses::links::{LinkNode, OutgoingLink};
-use crate::answers::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
+use crate::answers::shortened_text::text_borders;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
-use crate::backlog::item_lookup::document_text;
+use crate::context::ToolContext;
+use crate::documents::document_text;
+use crate::documents::get_one;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::transaction::get_one;
-use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct ContextTool;
 
@@ -127,7 +127,7 @@ impl Tool for ContextTool {
         }
         let is_complete = bytes <= MAX_BODY_BYTES;
         let mut answer = ToolAnswer::new(ContextAnswer::new(id, entries, total, show, is_complete));
-        answer.add_shown(FieldValue::links_of(call.caller.project.as_str(), &address.target));
+        answer.add_shown(address.target.shown_links(call.caller.project.as_str()));
         Ok(answer)
     }
 }

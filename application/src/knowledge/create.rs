@@ -5,15 +5,17 @@ use std::borrow::Cow;
 use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
 use reqlore_domain::bounded_types::{deserialize_text, truncate_echo};
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::{EntityEdit, EntityKind};
+use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::edit::EntityEdit;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use super::Repo;
 use super::write_entity::{EntityCreation, EntityOutcome, LinkArguments};
 use crate::tools::tool::{decode_arguments, write_tool};
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct CreateEntity;
 

@@ -7,16 +7,18 @@ use std::sync::Arc;
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::{self, Entity};
+use reqlore_domain::knowledge::Entity;
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::tombstone::tombstone_text;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
-use crate::answers::answer::reply;
-use crate::backlog::delete_item::{DeletedItem, added_link_error, list_reasons};
-use crate::backlog::item_lookup::document_text;
-use crate::writes::change::{Action, ChangePlan, Claim, CommitState, Decision, PlanContext};
+use crate::answers::answer::text_answer;
+use crate::backlog::deletion::{DeletedItem, added_link_error, list_reasons};
+use crate::documents::document_text;
+use crate::writes::change::{Action, ChangePlan, Decision, PlanContext};
+use crate::writes::commit_state::{Claim, CommitState};
 use crate::writes::transaction::check_version;
 
 /// An entity and the entities that link to it.
@@ -112,7 +114,7 @@ impl ChangePlan for EntityDeletion {
         state.check_shown(self.if_version, &document, None, document.version)?;
         let text = document_text(&document)?;
         let (entity, _) = Entity::parse(&id.name, text);
-        let tombstone = knowledge::tombstone_text(&entity, text, self.at, &self.user);
+        let tombstone = tombstone_text(&entity, text, self.at, &self.user);
         let mut sources = state.backlinks(&self.backlink_query());
         sources.retain(|meta| meta.id != *id && !self.unlinks(&meta.id));
         // A source that links by id and by path is in the list twice.
@@ -144,7 +146,7 @@ impl ChangePlan for EntityDeletion {
         let kind = entity.kind;
         let render = move |tombstone: &Document| {
             let item = DeletedItem { version: tombstone.version.to_string(), ..item };
-            reply(item.render_text(&kind), &item)
+            text_answer(item.render_text(&kind), &item)
         };
         let id = id.tombstone();
         Ok(Some(Decision { action: Action::Delete, id, render: Box::new(render) }))

@@ -7,8 +7,8 @@ use reqlore_domain::error::Result;
 use reqlore_domain::identity::Caller;
 
 use super::Repo;
-use crate::ToolContext;
 use crate::addresses::address::{Address, AddressSpace};
+use crate::context::ToolContext;
 
 pub(super) type EntityId = BoundedString<1_000>;
 

@@ -15,10 +15,12 @@ use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 
-use super::sync::SYNC_NAME;
-use crate::ApplicationPorts;
-use crate::writes::transaction::{commit_decision, get_one};
+use crate::documents::get_one;
+use crate::ports::ApplicationPorts;
+use crate::writes::transaction::commit_decision;
 
+/// have it as their origin.
+pub(super) const SYNC_NAME: &str = "ixchel_sync";
 /// Limits of one commit. A call can be cancelled between two commits.
 const BATCH_DOCUMENTS: usize = 256;
 const BATCH_BYTES: usize = 4 * 1024 * 1024;

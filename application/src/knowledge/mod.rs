@@ -3,7 +3,6 @@
 pub(crate) mod context;
 pub(crate) mod create;
 pub(crate) mod delete_entity;
-pub(crate) mod entity_page;
 mod entity_request;
 mod import_files;
 pub(crate) mod search;
@@ -19,12 +18,14 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::knowledge;
 use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{ApplicationPorts, ToolContext};
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 
 pub(crate) type Repo = BoundedString<1_000>;
 
@@ -43,7 +44,8 @@ pub(crate) async fn find_kind(
     project: &ProjectKey,
     kind: &str,
 ) -> Result<String> {
-    let stored = ports.documents.entity_kinds(project).await?;
+    let kinds = RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind);
+    let stored = ports.documents.list(project, &kinds).await?.by_text;
     knowledge::find_kind(&stored, kind)
         .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason).field("kind"))
 }
@@ -52,7 +54,7 @@ pub(crate) async fn find_kind(
 // schema.)
 #[derive(Serialize, JsonSchema)]
 struct CutReport {
-    /// True if parts of the response were cut.
+    /// True if parts of the answer were cut.
     truncated: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]

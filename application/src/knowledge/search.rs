@@ -24,8 +24,9 @@ use crate::addresses::links::LinkReader;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error};
 use crate::answers::empty_answer::{HitCounts, explain_hits};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct SearchTool;
 
@@ -164,12 +165,12 @@ impl Tool for SearchTool {
         let incomplete = IncompleteReport::from_documents(&found.incomplete);
         let counts = HitCounts::of_page(&found, &query);
         let SearchHits { total, signals, pending, .. } = found;
-        let answer = SearchAnswer { hits, offset, total, signals, pending, incomplete, show };
-        let mut reply = ToolAnswer::new(answer);
+        let found = SearchAnswer { hits, offset, total, signals, pending, incomplete, show };
+        let mut answer = ToolAnswer::new(found);
         let excluded = "No text matches the query, the kind and the status.";
         let caller = &call.caller;
-        explain_hits(&mut reply, ports, caller, &project, &documents, counts, excluded).await?;
-        Ok(reply)
+        explain_hits(&mut answer, ports, caller, &project, &documents, counts, excluded).await?;
+        Ok(answer)
     }
 }
 

@@ -12,9 +12,10 @@ use serde_json::Value;
 
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
-use crate::ToolContext;
 use crate::addresses::addressed_text::AddressedText;
-use crate::answers::answer::{Answer, ToolAnswer, serialization_error, text_borders, whole_advice};
+use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
+use crate::answers::shortened_text::text_borders;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
 pub(crate) struct ShowTool;

@@ -11,14 +11,13 @@ use serde_json::{Map, Value};
 
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
-use crate::ToolContext;
 use crate::addresses::address::AddressTarget;
 use crate::addresses::links::IncomingLink;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::backlog::item_lookup::FileWarnings;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct GraphTool;
 
@@ -117,13 +116,13 @@ impl Tool for GraphTool {
         }
         let label = address.read_label(context).await?;
         let has_links = !outgoing.is_empty() || !incoming.is_empty();
-        let mut reply = ToolAnswer::new(GraphAnswer { label, outgoing, incoming, show });
+        let mut answer = ToolAnswer::new(GraphAnswer { label, outgoing, incoming, show });
         if !has_links {
-            reply.add_notes(["It has no links.".to_owned()]);
+            answer.add_notes(["It has no links.".to_owned()]);
         }
-        reply.add_shown(FieldValue::links_of(call.caller.project.as_str(), &address.target));
-        reply.add_notes(warnings.into_list());
-        Ok(reply)
+        answer.add_shown(address.target.shown_links(call.caller.project.as_str()));
+        answer.add_notes(warnings.into_list());
+        Ok(answer)
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! In a database, it first imports the files of the workspace root.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::documents::{DocumentRepository, Refresh};
+use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, Refresh};
+use reqlore_domain::ports::record_list::{RecordQuery, RecordSelection};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -17,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Repo;
-use super::import_files::{FileImport, ImportReport, entity_versions};
-use crate::ToolContext;
+use super::import_files::{FileImport, ImportReport, SYNC_NAME, entity_versions};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::empty_answer::add_reason;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 use crate::writes::transaction::write_context;
 
@@ -30,8 +33,6 @@ pub(crate) struct SyncTool {
 }
 
 /// Name of the tool. Changes are counted from the checkpoint of this name, and imported versions
-/// have it as their origin.
-pub(super) const SYNC_NAME: &str = "ixchel_sync";
 const MAX_WARNINGS: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
@@ -104,12 +105,12 @@ impl Tool for SyncTool {
             unchanged: difference.unchanged,
             warnings: list_warnings(&*ports.documents, &project, import.warnings).await?,
         };
-        let mut reply = ToolAnswer::new(report);
+        let mut answer = ToolAnswer::new(report);
         if scanned == 0 {
             let (kinds, excluded) = ([DocumentKind::Entity], "There are no entities.");
-            add_reason(&mut reply, ports, &call.caller, &project, &kinds, excluded).await?;
+            add_reason(&mut answer, ports, &call.caller, &project, &kinds, excluded).await?;
         }
-        Ok(reply)
+        Ok(answer)
     }
 }
 
@@ -157,9 +158,12 @@ async fn list_warnings(
     project: &ProjectKey,
     mut warnings: Vec<String>,
 ) -> Result<Vec<String>> {
-    let diagnostics = documents.diagnostics(project, DocumentKind::Entity, MAX_WARNINGS).await?;
-    let duplicates = documents.duplicate_ids(project, MAX_WARNINGS).await?;
-    let all = warnings.len() + diagnostics.total + duplicates.total;
+    let (kind, selection) = (DocumentKind::Entity, RecordSelection::WithDiagnostic);
+    let with_diagnostic = RecordQuery::select(kind, selection, MAX_WARNINGS);
+    let diagnostics = documents.list(project, &with_diagnostic).await?;
+    let mut duplicates = duplicate_ids(documents, project).await?;
+    let all = warnings.len() + diagnostics.total + duplicates.len();
+    duplicates.truncate(MAX_WARNINGS);
     for meta in &diagnostics.metadata {
         let Some(Diagnostic { line, message, .. }) = &meta.diagnostic else { continue };
         warnings.push(match line {
@@ -167,8 +171,8 @@ async fn list_warnings(
             None => format!("{}: {message}", meta.id),
         });
     }
-    let found = documents.lookup(project, DocumentKind::Entity, &duplicates.ids).await?;
-    for (id, metas) in duplicates.ids.iter().zip(found) {
+    let found = documents.lookup(project, DocumentKind::Entity, &duplicates).await?;
+    for (id, metas) in duplicates.iter().zip(found) {
         let mut files = Vec::new();
         for meta in metas {
             // A document may also have this name.
@@ -184,4 +188,25 @@ async fn list_warnings(
         warnings.push(format!("and {} more; `reqlore check` lists all", all - MAX_WARNINGS));
     }
     Ok(warnings)
+}
+
+/// The IDs that several entities have, sorted.
+async fn duplicate_ids(
+    documents: &dyn DocumentRepository,
+    project: &ProjectKey,
+) -> Result<Vec<String>> {
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+    // In pages, so that not all metadata is in memory.
+    let mut filter = DocumentFilter::of_kind(DocumentKind::Entity);
+    loop {
+        let page = documents.find(project, &filter).await?;
+        for entity in page.metadata.iter().filter_map(|meta| meta.entity.as_deref()) {
+            *numbers.entry(entity.id.clone()).or_default() += 1;
+        }
+        filter.after_name = page.next_name;
+        if filter.after_name.is_none() {
+            numbers.retain(|_, number| *number > 1);
+            return Ok(numbers.into_keys().collect());
+        }
+    }
 }

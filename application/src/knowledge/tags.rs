@@ -5,17 +5,18 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::sort_tags;
-use reqlore_domain::ports::entity_list::UntaggedList;
-use reqlore_domain::ports::item_list::MAX_PAGE_ITEMS;
+use reqlore_domain::ports::record_list::{
+    MAX_PAGE_ITEMS, RecordCounts, RecordPage, RecordQuery, RecordSelection,
+};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::tags::{TagCount, TagReport, UntaggedItem};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Repo;
-use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, json_reply};
+use crate::answers::answer::{ToolAnswer, json_answer};
 use crate::answers::empty_answer::{add_reason, note_unimported};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 
 pub(crate) struct TagsTool;
@@ -58,33 +59,36 @@ impl Tool for TagsTool {
             None => None,
         };
         let of_kind = kind.as_ref().map(|kind| format!(" of kind {kind}")).unwrap_or_default();
+        let mut query = RecordQuery::of_entities(kind, MAX_PAGE_ITEMS);
         if arguments.untagged {
-            let untagged = ports.documents.untagged(&project, kind, MAX_PAGE_ITEMS).await?;
-            let mut reply = untagged_reply(&untagged)?;
+            query.selection = RecordSelection::Untagged;
+            let untagged = ports.documents.list(&project, &query).await?;
+            let mut answer = untagged_answer(&untagged)?;
             if untagged.total == 0 {
                 let excluded = format!("Every entity{of_kind} has a tag.");
-                add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+                add_reason(&mut answer, ports, &call.caller, &project, &kinds, &excluded).await?;
             }
-            return Ok(reply);
+            return Ok(answer);
         }
-        let counts = sort_tags(ports.documents.tag_counts(&project, kind).await?);
+        let query = query.count_by(RecordCounts::Tag);
+        let counts = sort_tags(ports.documents.list(&project, &query).await?.by_text);
         let mut tags = Vec::with_capacity(counts.len());
         for (tag, count) in &counts {
             tags.push(TagCount { tag: tag.to_owned(), count: *count });
         }
         let report = TagReport { total: tags.len(), tags: Some(tags), items: None };
-        let mut reply = json_reply(&report)?;
+        let mut answer = json_answer(&report)?;
         if counts.is_empty() {
             let excluded = format!("No entity{of_kind} has a tag.");
-            add_reason(&mut reply, ports, &call.caller, &project, &kinds, &excluded).await?;
+            add_reason(&mut answer, ports, &call.caller, &project, &kinds, &excluded).await?;
         } else {
-            note_unimported(&mut reply, ports, &project, &kinds).await?;
+            note_unimported(&mut answer, ports, &project, &kinds).await?;
         }
-        Ok(reply)
+        Ok(answer)
     }
 }
 
-fn untagged_reply(untagged: &UntaggedList) -> Result<ToolAnswer> {
+fn untagged_answer(untagged: &RecordPage) -> Result<ToolAnswer> {
     let mut items = Vec::with_capacity(untagged.metadata.len());
     for meta in &untagged.metadata {
         let Some(entity) = &meta.entity else { continue };
@@ -97,10 +101,10 @@ fn untagged_reply(untagged: &UntaggedList) -> Result<ToolAnswer> {
         });
     }
     let (listed, total) = (items.len(), untagged.total);
-    let mut reply = json_reply(&TagReport { total, tags: None, items: Some(items) })?;
+    let mut answer = json_answer(&TagReport { total, tags: None, items: Some(items) })?;
     if listed < total {
         let note = format!("Showing the first {listed} of {total}; tag these to see the rest.");
-        reply.add_notes(vec![note]);
+        answer.add_notes(vec![note]);
     }
-    Ok(reply)
+    Ok(answer)
 }

@@ -3,12 +3,12 @@
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::Access;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    CommitResult, MetadataPage, MockDocumentRepository, Revision, Snapshot, StoreError,
+    CommitResult, MetadataPage, MockDocumentRepository, Snapshot, StoreError,
 };
-use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts};
-use reqlore_domain::ports::item_list::{DiagnosticList, ItemPage};
+use reqlore_domain::ports::record_list::RecordPage;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::DocumentProjection;
 use serde_json::{Value, json};
@@ -65,8 +65,8 @@ async fn limited_context_has_all_lines_before_the_bodies() {
     testing.write_item("REQ-048", "---\ntitle: Keep bytes\n---\nAll of them.\n").await;
     for tokens in [1_000, 2_000] {
         let arguments = json!({ "id": "dec-1d2c8f", "max_tokens": tokens });
-        let reply = testing.call("ixchel_context", arguments).await.unwrap();
-        let (text, data) = (&reply.text, &reply.data);
+        let answer = testing.call("ixchel_context", arguments).await.unwrap();
+        let (text, data) = (&answer.text, &answer.data);
         assert!(text.len() <= tokens * 4 && data.to_string().len() <= tokens * 4, "{text}");
         let own = "=== dec-1d2c8f (decision, accepted): Files first [storage]\n# Files first\n";
         assert!(text.starts_with(own), "{text}");
@@ -163,26 +163,26 @@ async fn search_pages_by_offset_return_all_hits_under_a_limit() {
     while let Some(start) = offset {
         let arguments =
             json!({ "query": "quokka", "limit": 20, "offset": start, "max_tokens": 400 });
-        let reply = testing.call("ixchel_search", arguments).await.unwrap();
-        assert!(reply.text.len() <= 1_600);
-        for hit in reply.data["hits"].as_array().unwrap() {
+        let answer = testing.call("ixchel_search", arguments).await.unwrap();
+        assert!(answer.text.len() <= 1_600);
+        for hit in answer.data["hits"].as_array().unwrap() {
             ids.push(hit["id"].as_str().unwrap().to_owned());
         }
-        offset = reply.data["next_offset"].as_u64();
+        offset = answer.data["next_offset"].as_u64();
         let next = offset.map(|offset| format!("Next page: offset {offset}"));
-        assert_eq!(reply.text.contains("Next page: "), next.is_some());
-        assert!(next.is_none_or(|next| reply.text.contains(&next)), "{}", reply.text);
+        assert_eq!(answer.text.contains("Next page: "), next.is_some());
+        assert!(next.is_none_or(|next| answer.text.contains(&next)), "{}", answer.text);
     }
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 30);
     let arguments = json!({ "query": "quokka", "limit": 1, "offset": 1, "show": ["title"] });
-    let reply = testing.call("ixchel_search", arguments).await.unwrap();
-    let hit = &reply.data["hits"][0];
+    let answer = testing.call("ixchel_search", arguments).await.unwrap();
+    let hit = &answer.data["hits"][0];
     let (id, title) = (hit["id"].as_str().unwrap(), hit["title"].as_str().unwrap());
     assert_eq!(hit.as_object().unwrap().len(), 2, "{hit}");
     let text = format!("30 hits, showing 2 to 2\n{id}: {title}\nNext page: offset 2");
-    assert_eq!(reply.text, text);
+    assert_eq!(answer.text, text);
     let error = testing.error("ixchel_search", json!({ "query": "x", "show": ["titel"] })).await;
     assert!(error.message.contains("use some of kind, title, status"), "{}", error.message);
 }
@@ -256,10 +256,10 @@ async fn graph_shows_the_type_of_a_link_as_its_attribute() {
 async fn sync_text_counts_changes_and_lists_warnings() {
     let testing = project().await;
     testing.write_entity("issues/iss-cccccc", "---\nid: [\n---\n").await;
-    let reply = testing.call("ixchel_sync", json!({})).await.unwrap();
-    let warning = reply.data["warnings"][0].as_str().unwrap();
+    let answer = testing.call("ixchel_sync", json!({})).await.unwrap();
+    let warning = answer.data["warnings"][0].as_str().unwrap();
     let counts = "Scanned 4: added 4, modified 0, deleted 0, unchanged 0";
-    assert_eq!(reply.text, format!("{counts}\n- {warning}"));
+    assert_eq!(answer.text, format!("{counts}\n- {warning}"));
 }
 
 #[tokio::test]
@@ -338,18 +338,15 @@ async fn sync_reports_rejected_files_and_imports_the_rest() {
     let mut store = MockDocumentRepository::new();
     let mut committed = Vec::new();
     store.expect_find().returning(|_, filter| Ok(MetadataPage::select(Vec::new(), filter)));
-    store.expect_items().returning(|_, _| Ok(ItemPage::default()));
-    store.expect_entity_kinds().returning(|_| Ok(EntityCounts::new()));
-    store.expect_diagnostics().returning(|_, _, _| Ok(DiagnosticList::default()));
-    store.expect_duplicate_ids().returning(|_, _| Ok(DuplicateIds::default()));
+    store.expect_list().returning(|_, _| Ok(RecordPage::default()));
     store.expect_lookup().returning(|_, _, words| Ok(vec![Vec::new(); words.len()]));
     let reset = ChangePage::Reset { position: ChangePosition::default() };
     store.expect_changes_since().returning(move |_, _, _, _| Ok(reset.clone()));
     store.expect_commit().returning(move |project, mut commit| {
         let changes = commit.decide(project, &Snapshot::default()).unwrap().changes;
         if changes.iter().any(|change| change.id().name == "bad") {
-            let (place, reason) = ("bad".to_owned(), "is refused".to_owned());
-            return Err(StoreError::Refused { place, reason });
+            let (subject, reason) = ("bad".to_owned(), "is refused".to_owned());
+            return Err(StoreError::Refused { subject, reason });
         }
         committed.extend(changes.iter().map(|change| change.id().name.clone()));
         assert_eq!(committed, ["good"]);

@@ -4,15 +4,16 @@ use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::EntityEdit;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::edit::EntityEdit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Repo;
 use super::write_entity::{EntityOutcome, EntityUpdate, LinkArguments};
 use crate::tools::tool::{decode_arguments, nothing_to_change_error, write_tool};
-use crate::writes::change::{Change, LocalNames, WriteTool};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
 
 pub(crate) struct UpdateEntity;
 

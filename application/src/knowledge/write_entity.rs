@@ -9,24 +9,26 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge::{
-    self, Entity, EntityEdit, EntityKind, ID_DIGITS, NewEntity, RelationTargets,
-};
+use reqlore_domain::knowledge::{self, Entity, EntityKind};
 use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::edit::{
+    EntityEdit, ID_DIGITS, NewEntity, RelationTargets, check_relation, edit_entity,
+};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Repo;
-use crate::ToolContext;
-use crate::addresses::address::{AddressSpace, AddressTarget, SECTION_PREFIX};
-use crate::answers::answer::{ToolAnswer, reply};
-use crate::backlog::item_lookup::document_text;
-use crate::writes::change::{
-    Action, Change, ChangePlan, Claim, CommitState, Decision, LocalItem, LocalNames, PlanContext,
-};
+use crate::addresses::address::AddressTarget;
+use crate::addresses::links::SECTION_PREFIX;
+use crate::answers::answer::{ToolAnswer, text_answer};
+use crate::context::ToolContext;
+use crate::documents::document_text;
+use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
+use crate::writes::commit_state::{Claim, CommitState};
+use crate::writes::local_names::{LocalItem, LocalNames};
 use crate::writes::transaction::check_version;
 
 /// Relation names and their targets.
@@ -48,7 +50,7 @@ impl LinkArguments {
         }
         let mut relations = Vec::new();
         for (relation, ids) in self.0 {
-            knowledge::check_relation(&relation).map_err(|problem| {
+            check_relation(&relation).map_err(|problem| {
                 let shown = truncate_echo(&relation);
                 Error::new(ErrorKind::InvalidArgument, format!("links: {shown:?} {problem}"))
                     .field("links")
@@ -98,7 +100,7 @@ struct EntityRecord<'a> {
     version: String,
 }
 
-/// The decision on an entity whose reply is a sentence and its record.
+/// The decision on an entity whose answer is a sentence and its record.
 fn entity_decision(action: Action, id: DocumentId, project: &ProjectKey) -> Decision {
     let project = project.clone();
     let done = match action {
@@ -122,7 +124,7 @@ fn render_written(done: &str, project: &ProjectKey, document: &Document) -> Resu
     };
     let EntityRecord { kind, id, version, .. } = &record;
     let (kind, id) = (encode_line(kind), encode_id(id));
-    reply(format!("{done} {kind} {id} (version {})", &version[..8]), &record)
+    text_answer(format!("{done} {kind} {id} (version {})", &version[..8]), &record)
 }
 
 /// Warnings about a status and relations that are probably misspelled.
@@ -241,7 +243,7 @@ fn created_id(document: &Document) -> Result<String> {
 
 /// Returns the id or reference of a link target as links spell it, and its document.
 async fn find_target(context: PlanContext<'_>, id: &str) -> Result<(String, DocumentId)> {
-    let target = AddressSpace::of_plan(context).resolve(id, "links").await?.target;
+    let target = context.address_space().resolve(id, "links").await?.target;
     // Links to a section are exact, because any text of a front matter may equal its key.
     let id = match &target {
         AddressTarget::Section(_) => format!("{SECTION_PREFIX}{}", target.id()),
@@ -379,7 +381,7 @@ impl Change for EntityUpdate {
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
-        let target = AddressSpace::of_plan(context).resolve(&self.id, "id").await?.target;
+        let target = context.address_space().resolve(&self.id, "id").await?.target;
         let AddressTarget::Entity(meta) = &target else {
             let message = format!("{}. Nothing was changed.", target.right_tool(false));
             return Err(Error::new(ErrorKind::InvalidArgument, message).field("id"));
@@ -426,7 +428,7 @@ impl ChangePlan for UpdatePlan {
         // A diagnostic is ignored: `edit_entity` rejects front matter that it cannot edit.
         let (entity, _) = Entity::parse(&id.name, text);
         let edit = EntityEdit { links: self.links.decide(state, &id)?, ..self.fields.clone() };
-        let edited = knowledge::edit_entity(&entity, text, &edit, self.at);
+        let edited = edit_entity(&entity, text, &edit, self.at);
         let edited = edited.map_err(|problem| {
             let message = format!("{id}: {problem}. Nothing was changed.");
             Error::new(ErrorKind::Refused, message).reference(reference)

@@ -5,7 +5,7 @@ use reqlore_domain::ports::documents::Refresh;
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::ApplicationPorts;
+use crate::ports::ApplicationPorts;
 use crate::project_index::ProjectIndexes;
 
 /// Indexes all documents with an outdated or missing version in the index. Returns when the index

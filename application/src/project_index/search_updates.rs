@@ -16,7 +16,7 @@ use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     DocumentFilter, DocumentRepository, Refresh, count_documents,
 };
-use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
 use reqlore_domain::ports::service::ProgressSink;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{SearchHits, SearchQuery};
@@ -24,8 +24,8 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::ApplicationPorts;
-use crate::project_index::{PAGE_SIZE, read_projections};
+use crate::ports::ApplicationPorts;
+use crate::project_index::projections::{PAGE_SIZE, read_projections};
 
 /// Kinds in the search index, in their order.
 pub(crate) const SEARCHED_KINDS: [DocumentKind; 6] = {
@@ -444,10 +444,10 @@ impl BuildTask<'_> {
 async fn count_searched(documents: &dyn DocumentRepository, project: &ProjectKey) -> Result<usize> {
     let mut total = count_documents(documents, project, DocumentKind::Section).await?;
     for kind in ItemKind::ALL {
-        total += documents.items(project, &ItemQuery::of_kind(kind, 0)).await?.total;
+        total += documents.list(project, &RecordQuery::of_items(kind, 0)).await?.total;
     }
-    total += documents.entity_kinds(project).await?.values().sum::<usize>();
-    Ok(total)
+    let entities = RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind);
+    Ok(total + documents.list(project, &entities).await?.total)
 }
 
 /// Versions in the storage and in the index, page by page in one order.

@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
-use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::answers::answer::{ToolAnswer, body_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
 use crate::writes::transaction::{commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
@@ -79,7 +79,7 @@ Returns the deleted requirement text, or an error if not found.",
         // Creates a missing AGENTS.md, even if there is nothing to delete.
         super::read_documents(ports, &project, None, write_context.clone()).await?;
         let read_set = super::write_read_set(&key);
-        let guard = CallGuard::new(context, &call.caller, &project);
+        let guard = context.call_guard(&call.caller, &project);
         let shown = guard.clone();
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, &shown);
         let ((deleted, version, note), _) =
@@ -92,7 +92,7 @@ Returns the deleted requirement text, or an error if not found.",
             text: deleted.text,
             version: version.map(|version| version.to_string()),
         };
-        let mut answer = reply_with_body(deleted.requirement, &details)?;
+        let mut answer = body_answer(deleted.requirement, &details)?;
         let label = super::section_label(&project, key.as_str());
         let index = &details.index;
         answer.add_notes([if let Some(version) = &details.version {

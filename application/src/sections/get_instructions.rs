@@ -13,10 +13,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{OperationDescription, ProjectRoot};
-use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::answers::answer::{ToolAnswer, body_answer};
+use crate::context::ToolContext;
+use crate::ports::ApplicationPorts;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 use crate::writes::transaction::write_context;
-use crate::{ApplicationPorts, ToolContext};
 
 pub(crate) struct GetInstructions;
 
@@ -61,7 +62,7 @@ This MCP server is the single source of truth for everything related to requirem
             version: agents.version.to_string(),
             text: super::into_document_text(agents)?,
         };
-        let mut answer = reply_with_body(details.text.clone(), &details)?;
+        let mut answer = body_answer(details.text.clone(), &details)?;
         let version = super::short_version(&details.version);
         let label = super::project_label(&project);
         answer.add_notes([format!("AGENTS.md{label} at version {version}.")]);
@@ -121,9 +122,9 @@ mod tests {
             Ok(MetadataPage { metadata: Vec::new(), next_name: None, unread: Vec::new() })
         });
         let testing = TestApplication { access: Access::Read, ..TestApplication::on(store) };
-        let reply = testing.call(TOOL, json!({})).await.unwrap();
-        assert_eq!(reply.data["text"], NEW_INSTRUCTIONS);
-        let note = reply.text.strip_prefix(NEW_INSTRUCTIONS).unwrap();
+        let answer = testing.call(TOOL, json!({})).await.unwrap();
+        assert_eq!(answer.data["text"], NEW_INSTRUCTIONS);
+        let note = answer.text.strip_prefix(NEW_INSTRUCTIONS).unwrap();
         assert!(note.starts_with("\n\nNote: AGENTS.md at version "), "{note}");
     }
 
@@ -151,8 +152,8 @@ mod tests {
         let mut store = MockDocumentRepository::new();
         store.expect_get().returning(|_, ids| Ok(vec![None; ids.len()]));
         store.expect_commit().returning(|_, _| {
-            let (place, reason) = ("docs/AGENTS.md".to_owned(), "the disk is full".to_owned());
-            Err(StoreError::Unavailable { place, reason, source: None })
+            let (subject, reason) = ("docs/AGENTS.md".to_owned(), "the disk is full".to_owned());
+            Err(StoreError::Unavailable { subject, reason, source: None })
         });
         let error = TestApplication::on(store).error(TOOL, json!({})).await;
         assert_eq!(error.kind, ErrorKind::Unavailable);

@@ -20,11 +20,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{OperationDescription, ProjectRoot};
-use crate::ToolContext;
 use crate::addresses::address::AddressSpace;
 use crate::addresses::addressed_text::AddressedText;
-use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::answers::answer::{ToolAnswer, body_answer};
 use crate::answers::empty_answer::add_reason;
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
 use crate::writes::transaction::write_context;
 
@@ -128,7 +128,7 @@ impl Tool for GetRequirements {
             Some(indices) => select_rules(&mut details, indices)?,
             None => details.count = self.counts.requirement_count(version, &details.text),
         }
-        let mut answer = reply_with_body(details.text.clone(), &details)?;
+        let mut answer = body_answer(details.text.clone(), &details)?;
         answer.add_notes(section_notes(&details, &project));
         Ok(answer)
     }
@@ -180,13 +180,13 @@ async fn missing_section(
     }
     if let Some(other) = read_other_id(context, caller, project, &details.section).await? {
         details.text = other.body;
-        let mut answer = reply_with_body(details.text.clone(), &details)?;
+        let mut answer = body_answer(details.text.clone(), &details)?;
         let (id, version) = (encode_id(&other.id), super::short_version(&other.version));
         answer.add_notes([format!("text of {id} at version {version}.")]);
         return Ok(answer);
     }
     NO_REQUIREMENTS.clone_into(&mut details.text);
-    let mut answer = reply_with_body(details.text.clone(), &details)?;
+    let mut answer = body_answer(details.text.clone(), &details)?;
     let ports = &context.ports;
     let kinds = [DocumentKind::Section];
     let page = ports.documents.find(project, &DocumentFilter::of_kind(kinds[0])).await?;
@@ -246,11 +246,11 @@ mod tests {
         let testing = TestApplication::new();
         let body = "\u{feff}# Title\r\n\r\nprose\r\n\r\n**1.** one";
         testing.write(DocumentId::section("my notes"), body).await;
-        let reply = testing.call(TOOL, json!({ "section": "my notes" })).await.unwrap();
-        assert_eq!((&reply.data["text"], &reply.data["count"]), (&json!(body), &json!(1)));
-        let version = &reply.data["version"].as_str().unwrap()[..8];
+        let answer = testing.call(TOOL, json!({ "section": "my notes" })).await.unwrap();
+        assert_eq!((&answer.data["text"], &answer.data["count"]), (&json!(body), &json!(1)));
+        let version = &answer.data["version"].as_str().unwrap()[..8];
         let note = format!("Note: section \"my notes\" at version {version}, 1 rule.");
-        assert_eq!(reply.text, format!("{body}\n\n{note}"));
+        assert_eq!(answer.text, format!("{body}\n\n{note}"));
     }
 
     // S1: G.3.3
@@ -260,13 +260,13 @@ mod tests {
         let body = "# Checkout\n\n**1.** a\n\n**2.** b\n\n**3.** c\n\n**R.1.** r\n";
         testing.write(DocumentId::section("checkout"), body).await;
         let get = |indices: Value| json!({ "section": "checkout", "indices": indices });
-        let reply = testing.call(TOOL, get(json!("R.1, 2..9, 12"))).await.unwrap();
+        let answer = testing.call(TOOL, get(json!("R.1, 2..9, 12"))).await.unwrap();
         let text = "**2.** b\n\n**3.** c\n\n**R.1.** r";
-        assert_eq!((&reply.data["text"], &reply.data["count"]), (&json!(text), &json!(3)));
-        assert_eq!((&reply.data["total"], &reply.data["missing"]), (&json!(4), &json!(["12"])));
-        assert!(reply.text.starts_with(&format!("{text}\n\nNote: section checkout at version ")));
+        assert_eq!((&answer.data["text"], &answer.data["count"]), (&json!(text), &json!(3)));
+        assert_eq!((&answer.data["total"], &answer.data["missing"]), (&json!(4), &json!(["12"])));
+        assert!(answer.text.starts_with(&format!("{text}\n\nNote: section checkout at version ")));
         let note = ", 3 of 4 rules.\nNote: no rule has these indices: 12.";
-        assert!(reply.text.ends_with(note), "{}", reply.text);
+        assert!(answer.text.ends_with(note), "{}", answer.text);
         assert_eq!(testing.data(TOOL, get(json!([1]))).await["text"], "**1.** a");
 
         let error = testing.error(TOOL, get(json!("7, 8"))).await;
@@ -292,10 +292,10 @@ mod tests {
     #[tokio::test]
     async fn get_missing_section_says_so_and_creates_agents_md() {
         let testing = TestApplication::new();
-        let reply = testing.call(TOOL, json!({ "section": "general" })).await.unwrap();
-        assert_eq!(reply.data["text"], "No requirements in this section.");
+        let answer = testing.call(TOOL, json!({ "section": "general" })).await.unwrap();
+        assert_eq!(answer.data["text"], "No requirements in this section.");
         let text = "No requirements in this section.\n\nNote: This project has no sections yet.";
-        assert_eq!(reply.text, text);
+        assert_eq!(answer.text, text);
         assert!(testing.body(DocumentId::instructions()).await.is_some());
     }
 
@@ -304,9 +304,9 @@ mod tests {
     async fn get_missing_section_with_an_odd_name_reads_as_missing() {
         let testing = TestApplication::new();
         for section in ["имя", "a.b", "con", "my notes", "-x", "agents", "AGENTS", ".x", " x"] {
-            let reply = testing.call(TOOL, json!({ "section": section })).await.unwrap();
-            assert_eq!(reply.data["text"], "No requirements in this section.", "{section}");
-            assert_eq!(reply.data["version"], json!(null), "{section}");
+            let answer = testing.call(TOOL, json!({ "section": section })).await.unwrap();
+            assert_eq!(answer.data["text"], "No requirements in this section.", "{section}");
+            assert_eq!(answer.data["version"], json!(null), "{section}");
         }
         for section in ["a/b", "a\\b", "..", "a..b", "../a", "a\n"] {
             let error = testing.error(TOOL, json!({ "section": section })).await;

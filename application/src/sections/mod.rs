@@ -24,8 +24,8 @@ use reqlore_domain::sections::instructions::{
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
-use crate::ApplicationPorts;
-use crate::answers::answer::text_borders;
+use crate::answers::shortened_text::text_borders;
+use crate::ports::ApplicationPorts;
 use crate::writes::transaction::{check_text_merged, commit_decision};
 
 pub(crate) type ProjectRoot = BoundedString<1_000>;
@@ -168,7 +168,12 @@ fn short_version(version: &str) -> &str {
 
 /// Says that a section or an index does not exist, and lists the existing ones.
 /// `existing` may be the first ones of `count`.
-fn existing_values(value: &str, plural_noun: &str, existing: &[&str], count: usize) -> String {
+pub(crate) fn existing_values(
+    value: &str,
+    plural_noun: &str,
+    existing: &[&str],
+    count: usize,
+) -> String {
     const MAX_LISTED: usize = 50;
     let list = existing[..existing.len().min(MAX_LISTED)].join(", ");
     match count {

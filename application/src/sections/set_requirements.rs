@@ -14,13 +14,13 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::rule_change::RenumberedRule;
 use super::{OperationDescription, ProjectRoot};
-use crate::ToolContext;
-use crate::answers::answer::{ToolAnswer, reply_with_body};
+use crate::answers::answer::{ToolAnswer, body_answer};
+use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, write_tool};
 use crate::writes::transaction::{commit_decision, write_context};
 use crate::writes::write_guard::CallGuard;
+use crate::writes::written_rule::RenumberedRule;
 
 pub(crate) struct SetRequirements;
 
@@ -122,7 +122,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
         let read_set = super::write_read_set(&key);
-        let guard = CallGuard::new(context, &call.caller, &project);
+        let guard = context.call_guard(&call.caller, &project);
         let shown = guard.clone();
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns, &shown);
         let ((set, version, note, replaced), committed) =
@@ -151,13 +151,13 @@ Returns the added/modified requirement (text or index may be adjusted according 
             reindexed,
             warnings: set.warnings,
         };
-        let mut reply = reply_with_body(set.requirement, &result)?;
-        reply.add_notes([change_note]);
-        reply.add_notes(render_index_changes(&result.reindexed));
-        reply.add_notes(result.warnings);
-        reply.add_notes(note);
-        reply.add_notes(replaced);
-        Ok(reply)
+        let mut answer = body_answer(set.requirement, &result)?;
+        answer.add_notes([change_note]);
+        answer.add_notes(render_index_changes(&result.reindexed));
+        answer.add_notes(result.warnings);
+        answer.add_notes(note);
+        answer.add_notes(replaced);
+        Ok(answer)
     }
 }
 
@@ -274,14 +274,14 @@ mod tests {
         let testing = TestApplication::new();
         let body = "**1.** a\n\n**3.** b\n\n**2.** c\n\n**2.** d\n\n**7.** e\n\n**8.** f\n";
         testing.write(DocumentId::section("general"), body).await;
-        let reply = testing.call(TOOL, set("general", "8", "F")).await.unwrap();
-        let version = &reply.data["version"].as_str().unwrap()[..8];
+        let answer = testing.call(TOOL, set("general", "8", "F")).await.unwrap();
+        let version = &answer.data["version"].as_str().unwrap()[..8];
         let replaced =
             format!("replaced rule 8, which was: \"f\"; section general is at version {version}.");
         let words = "Indices were renumbered to keep the order: 2 is now 4, 2 is now 5.";
-        assert!(reply.text.starts_with(&format!("**8.** F\n\nNote: {replaced}\nNote: {words}")));
+        assert!(answer.text.starts_with(&format!("**8.** F\n\nNote: {replaced}\nNote: {words}")));
         let moves = json!([{ "from": "2", "to": "4" }, { "from": "2", "to": "5" }]);
-        assert_eq!(reply.data["reindexed"], moves);
+        assert_eq!(answer.data["reindexed"], moves);
     }
 
     // S1: R.1, R.2
@@ -289,12 +289,12 @@ mod tests {
     async fn set_warnings_are_in_the_text_as_well() {
         let testing = TestApplication::new();
         let long = format!("Глагол {}", "ж".repeat(200));
-        let reply = testing.call(TOOL, set("general", "1", &long)).await.unwrap();
-        let warnings = reply.data["warnings"].as_array().unwrap();
+        let answer = testing.call(TOOL, set("general", "1", &long)).await.unwrap();
+        let warnings = answer.data["warnings"].as_array().unwrap();
         assert_eq!(warnings.len(), 2);
-        assert!(reply.text.contains("\n\nNote: added rule 1 to section general, version "));
-        assert!(reply.text.contains("\nNote: R.2: line 2"), "{:?}", reply.text);
-        assert!(reply.text.contains("\nNote: R.1: "), "{:?}", reply.text);
+        assert!(answer.text.contains("\n\nNote: added rule 1 to section general, version "));
+        assert!(answer.text.contains("\nNote: R.2: line 2"), "{:?}", answer.text);
+        assert!(answer.text.contains("\nNote: R.1: "), "{:?}", answer.text);
     }
 
     // S1: S.3.2, C.3
@@ -304,20 +304,20 @@ mod tests {
         let body = "**1.** One.\n\n**1.09.** Nine.\n";
         testing.write(DocumentId::section("general"), body).await;
         for (given, replaced) in [("01", "1"), ("1.9", "1.09")] {
-            let reply = testing.call(TOOL, set("general", given, "New.")).await.unwrap();
+            let answer = testing.call(TOOL, set("general", given, "New.")).await.unwrap();
             let warning = format!(
                 "index: {given} names rule {replaced}, which this text replaced; use another index \
                  for a new rule"
             );
-            assert_eq!(reply.data["warnings"], json!([warning]));
-            assert_eq!(reply.data["index"], replaced);
-            assert!(reply.text.contains(&format!("\nNote: {warning}")), "{}", reply.text);
+            assert_eq!(answer.data["warnings"], json!([warning]));
+            assert_eq!(answer.data["index"], replaced);
+            assert!(answer.text.contains(&format!("\nNote: {warning}")), "{}", answer.text);
         }
-        let reply = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
-        assert_eq!(reply.data["warnings"], json!([]));
+        let answer = testing.call(TOOL, set("general", "1", "One.")).await.unwrap();
+        assert_eq!(answer.data["warnings"], json!([]));
         let expected =
             "**1.** One.\n\nNote: replaced rule 1, which was: \"New.\"; section general is at ";
-        assert!(reply.text.starts_with(expected), "{}", reply.text);
+        assert!(answer.text.starts_with(expected), "{}", answer.text);
         let text = testing.text(TOOL, set("general", "1", "One.")).await;
         assert!(
             text.contains("\nNote: rule 1 of section general already has this text, "),
@@ -368,7 +368,7 @@ mod tests {
         let corrected = "## Sections\n\n- My own title (key: general)\n";
         assert_eq!(testing.body(DocumentId::instructions()).await.as_deref(), Some(corrected));
         let version =
-            |reply: reqlore_domain::ports::service::ToolReply| reply.data["version"].clone();
+            |answer: reqlore_domain::ports::service::RenderedAnswer| answer.data["version"].clone();
         let read = || testing.call("reqlix_get_instructions", json!({}));
         let before = version(read().await.unwrap());
         testing.call(TOOL, set("general", "2", "Two.")).await.unwrap();

@@ -1,13 +1,15 @@
-//! Idempotency keys: a retried write runs once, and the retry gets the stored response.
+//! Idempotency keys: a retried write runs once, and the retry gets the stored answer.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::idempotency::IdempotencyKey;
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Caller, ProjectScope};
-use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencyStore};
-use reqlore_domain::ports::service::{ToolCall, ToolReply};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
+use reqlore_domain::ports::service::{RenderedAnswer, ToolCall};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,12 +39,12 @@ impl KeyLocks {
     }
 }
 
-/// A call without a stored response is assumed to be running for this long. After that, its server
+/// A call without a stored answer is assumed to be running for this long. After that, its server
 /// was probably killed.
 const IN_FLIGHT_SECONDS: i64 = 20;
 
 #[derive(Serialize, Deserialize)]
-struct StoredResponse {
+struct StoredAnswer {
     text: String,
     data: Arc<Value>,
 }
@@ -51,7 +53,7 @@ struct StoredResponse {
 pub(crate) fn request_key(call: &ToolCall) -> Option<IdempotencyKey> {
     let key = call.idempotency_key.as_deref()?;
     let Caller { name, scope, project, .. } = &*call.caller;
-    // The key includes the scope: another token of this user must not see responses from projects
+    // The key includes the scope: another token of this user must not see answers from projects
     // outside its own scope.
     let scope = match scope {
         ProjectScope::Anywhere | ProjectScope::Configured => String::new(),
@@ -65,15 +67,15 @@ pub(crate) fn request_key(call: &ToolCall) -> Option<IdempotencyKey> {
     Some(IdempotencyKey::new(&[name, &scope, key], &[project.as_str(), &call.name, &arguments]))
 }
 
-/// Returns the stored response of an earlier call with this key; `None` if the call must run.
+/// Returns the stored answer of an earlier call with this key; `None` if the call must run.
 ///
-/// Errors: `Conflict` if the key belongs to a different request or its response is lost, `Busy` if
+/// Errors: `Conflict` if the key belongs to a different request or its answer is lost, `Busy` if
 /// the first call may still be running.
 pub(crate) async fn replay_response(
     store: &dyn IdempotencyStore,
     key: &IdempotencyKey,
     now: Timestamp,
-) -> Result<Option<ToolReply>> {
+) -> Result<Option<RenderedAnswer>> {
     match store.find_record(&key.key).await? {
         Some(record) => replay_record(&record, key, now),
         None => Ok(None),
@@ -85,7 +87,7 @@ pub(crate) fn replay_record(
     record: &IdempotencyRecord,
     key: &IdempotencyKey,
     now: Timestamp,
-) -> Result<Option<ToolReply>> {
+) -> Result<Option<RenderedAnswer>> {
     // Expired records are removed only hourly, so one may still be stored.
     if !record.is_valid_at(now) {
         return Ok(None);
@@ -95,12 +97,12 @@ pub(crate) fn replay_record(
                        use a new key for each write.";
         return Err(Error::new(ErrorKind::Conflict, message));
     }
-    if let Some(response) = &record.answer
-        && let Ok(StoredResponse { text, data }) = serde_json::from_str(response)
+    if let Some(answer) = &record.answer
+        && let Ok(StoredAnswer { text, data }) = serde_json::from_str(answer)
     {
-        return Ok(Some(ToolReply { text, data }));
+        return Ok(Some(RenderedAnswer { text, data }));
     }
-    // The commit stores the record, the response follows. Between them the call is running.
+    // The commit stores the record, the answer follows. Between them the call is running.
     if now.seconds() - record.at.seconds() < IN_FLIGHT_SECONDS {
         let message = "A request with this idempotency key is still running. Retry in a moment \
                        with the same key.";
@@ -109,7 +111,7 @@ pub(crate) fn replay_record(
     let names: Vec<String> = record.targets.iter().map(|target| name_of(&target.name)).collect();
     let names = names.join(", ");
     let message = format!(
-        "A request with this idempotency key already succeeded; its response is no longer stored. \
+        "A request with this idempotency key already succeeded; its answer is no longer stored. \
          It changed {names}. Read {names} instead of retrying."
     );
     Err(Error::new(ErrorKind::Conflict, message))
@@ -124,16 +126,16 @@ fn name_of(target: &str) -> String {
     }
 }
 
-/// Stores the response of a write. The write is committed, so a failure is only logged.
-pub(crate) async fn save_response(
+/// Stores the answer of a write. The write is committed, so a failure is only logged.
+pub(crate) async fn save_answer(
     store: &dyn IdempotencyStore,
     key: &IdempotencyKey,
-    reply: &ToolReply,
+    answer: &RenderedAnswer,
 ) {
     // A failure to serialize is not possible in practice.
-    let stored = StoredResponse { text: reply.text.clone(), data: Arc::clone(&reply.data) };
+    let stored = StoredAnswer { text: answer.text.clone(), data: Arc::clone(&answer.data) };
     let Ok(stored) = serde_json::to_string(&stored) else { return };
-    if let Err(error) = store.save_response(&key.key, stored).await {
-        tracing::warn!(%error, "response of a write was not stored; a retry will not get it");
+    if let Err(error) = store.save_answer(&key.key, stored).await {
+        tracing::warn!(%error, "answer of a write was not stored; a retry will not get it");
     }
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::history::DocumentHistory;
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::ApplicationPorts;
 use crate::identity::token_authenticator::TokenAuthenticator;
+use crate::ports::ApplicationPorts;
 use crate::service::audit_recorder::AuditRecorder;
 
 const MINUTE: i64 = 60;

@@ -10,23 +10,23 @@ use async_trait::async_trait;
 use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
+use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
-    PromptSpec, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolReply,
-    ToolService, ToolSpec, UNKNOWN_METHOD,
+    PromptSpec, RenderedAnswer, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec,
+    ToolCall, ToolService, ToolSpec, UNKNOWN_METHOD,
 };
 use tracing::Instrument;
 
 use self::audit_recorder::AccessRecord;
-use crate::addresses::address;
+use crate::Application;
+use crate::addresses::right_tool;
 use crate::answers::answer::{self, ToolAnswer};
 use crate::backlog::{prompts, resources};
+use crate::context::ToolContext;
 use crate::tools::arguments;
-use crate::tools::tool::{self, Tool};
-use crate::writes::write_guard::CallGuard;
-use crate::{Application, SharedContext, ToolContext};
+use crate::tools::tool::{self, ListedTool, Tool};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -35,61 +35,12 @@ const PROMPT_METHOD: &str = "prompts/get";
 
 const MAX_SIMILAR_TOOLS: usize = 3;
 
-impl SharedContext {
+impl Application {
     /// Finds an enabled tool by its name.
-    pub(crate) fn find_tool(&self, name: &str) -> Option<&(ToolSpec, Box<dyn Tool>)> {
+    fn find_tool(&self, name: &str) -> Option<&ListedTool> {
         self.tools.iter().find(|(spec, _)| spec.name == name)
     }
-}
 
-impl ToolContext {
-    /// Returns a `Forbidden` error if the caller may not perform `operation`, which needs `access`.
-    ///
-    /// A caller whose token has no project on this server is rejected too. Each tool checks the
-    /// project of its own call.
-    pub(crate) fn check_access(
-        &self,
-        caller: &Caller,
-        access: Access,
-        operation: &str,
-    ) -> Result<()> {
-        if !caller.is_allowed(access) {
-            let cause = match (&caller.token, caller.role) {
-                (None, _) => "the server is read-only",
-                (Some(_), UserRole::Commenter) => "the role commenter is read-only",
-                (Some(_), _) => "the token has read scope or the server is read-only",
-            };
-            let message = format!(
-                "{operation} is a write operation; {} has read access only: {cause}.",
-                caller.name
-            );
-            return Err(Error::new(ErrorKind::Forbidden, message));
-        }
-        // A local caller names folders, which are not in the configuration.
-        if caller.scope == ProjectScope::Anywhere {
-            return Ok(());
-        }
-        let project = &caller.project;
-        if caller.scope.includes(project) && self.ports.projects.is_configured(project) {
-            return Ok(());
-        }
-        let message = "None of this token's projects exists on this server; ask an administrator \
-                       for a new token.";
-        Err(Error::new(ErrorKind::Forbidden, message))
-    }
-
-    /// Runs a call that only reads.
-    async fn in_read_scope<T: Send>(
-        &self,
-        call: impl Future<Output = Result<T>> + Send,
-    ) -> Result<T> {
-        let mut outcome = Err(Error::new(ErrorKind::Internal, "the call did not run; try again"));
-        (self.ports.read_scope)(Box::pin(async { outcome = call.await })).await;
-        outcome
-    }
-}
-
-impl Application {
     fn unknown_tool(&self, caller: &Caller, name: &str) -> Error {
         let name = truncate_echo(name);
         // Only tools that the caller may use: the error must not reveal the others.
@@ -109,17 +60,21 @@ impl Application {
     }
 
     /// Finds the tool, authorizes the caller and calls it.
-    async fn dispatch(&self, context: &mut ToolContext, mut call: ToolCall) -> Result<ToolReply> {
-        let Some((spec, handler)) = self.context.find_tool(&call.name) else {
+    async fn dispatch(
+        &self,
+        context: &mut ToolContext,
+        mut call: ToolCall,
+    ) -> Result<RenderedAnswer> {
+        let Some((spec, handler)) = self.find_tool(&call.name) else {
             return Err(self.unknown_tool(&call.caller, &call.name));
         };
         let ports = &self.context.ports;
         self.context.check_access(&call.caller, spec.access, spec.name)?;
         let span = tracing::error_span!("call", tool = spec.name, id = %call.correlation_id);
-        // A read may run twice, so its response need not be stored.
+        // A read may run twice, so its answer need not be stored.
         let key = if spec.access == Access::Write { idempotency::request_key(&call) } else { None };
         let format = call.answer_format;
-        let guard = CallGuard::new(context, &call.caller, &call.caller.project);
+        let guard = context.call_guard(&call.caller, &call.caller.project);
         let Some(key) = key else {
             let notes = tool::correct_arguments(&mut call, spec);
             let limit = answer::take_size_limit(&mut call, spec)?;
@@ -133,18 +88,18 @@ impl Application {
             return answer.render_shown(format, limit, guard.is_on().then_some((&guard, spec)));
         };
         let store = &*ports.idempotency;
-        // A retry waits for the first attempt, so that it finds the stored response.
+        // A retry waits for the first attempt, so that it finds the stored answer.
         let _key_guard = self.context.key_locks.lock_key(&key.key).await;
         let audit = context.audit.clone();
-        let mark_replayed = |reply: ToolReply| {
+        let mark_replayed = |rendered: RenderedAnswer| {
             if let Some(audit) = &audit {
                 audit.mark_replayed();
             }
-            answer::in_format(reply, format)
+            answer::in_format(rendered, format)
         };
         let replayed = idempotency::replay_response(store, &key, ports.clock.now()).await?;
-        if let Some(reply) = replayed {
-            return Ok(mark_replayed(reply));
+        if let Some(rendered) = replayed {
+            return Ok(mark_replayed(rendered));
         }
         // The commit stores the key together with the change.
         context.idempotency_key = Some(key.clone());
@@ -154,10 +109,10 @@ impl Application {
         match outcome {
             Ok(answer) => {
                 // A retry may ask for data, even if this call does not.
-                let reply = answer.render_stored(limit)?;
-                guard.note_answer(spec, format, &reply.data);
-                idempotency::save_response(store, &key, &reply).await;
-                Ok(answer::in_format(reply, format))
+                let rendered = answer.render_stored(limit)?;
+                guard.note_answer(spec, format, &rendered.data);
+                idempotency::save_answer(store, &key, &rendered).await;
+                Ok(answer::in_format(rendered, format))
             }
             // Another server may have done the same write first: a deleted item, for example, is
             // not found again. The key also decides whether a write of unknown outcome is stored.
@@ -204,8 +159,8 @@ async fn run_tool(
     // Kept for the error, because the call is consumed.
     let caller = Arc::clone(&call.caller);
     match tool.call(context, spec, call).await {
-        Err(error) => Err(address::name_right_tool(context, &caller, spec, error).await),
-        reply => reply,
+        Err(error) => Err(right_tool::name_right_tool(context, &caller, spec, error).await),
+        answer => answer,
     }
 }
 
@@ -218,8 +173,8 @@ fn request_access<'a>(request: &'a ResourceRequest, action: &'a str) -> AccessRe
 
 #[async_trait]
 impl ToolService for Application {
-    async fn call(&self, mut call: ToolCall) -> Result<ToolReply> {
-        if let Some((spec, _)) = self.context.find_tool(&call.name) {
+    async fn call(&self, mut call: ToolCall) -> Result<RenderedAnswer> {
+        if let Some((spec, _)) = self.find_tool(&call.name) {
             arguments::normalize(&mut call.arguments, spec);
         }
         let recorder = &self.context.recorder;
@@ -246,7 +201,7 @@ impl ApplicationService for Application {
     }
 
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
-        let specs = self.context.tools.iter().map(|(spec, _)| spec);
+        let specs = self.tools.iter().map(|(spec, _)| spec);
         specs.filter(|spec| caller.is_allowed(spec.access)).collect()
     }
 
@@ -294,7 +249,7 @@ impl ApplicationService for Application {
             let resource = context.in_read_scope(read).await?;
             if !request.is_poll {
                 let data = serde_json::from_str(&resource.text).unwrap_or_default();
-                CallGuard::new(context, caller, &caller.project).note_data(&data, |_| true);
+                context.call_guard(caller, &caller.project).note_data(&data, |_| true);
             }
             Ok(resource)
         };

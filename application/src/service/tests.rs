@@ -8,10 +8,11 @@ use reqlore_domain::audit_log::{AuditTarget, RESULT_OK};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::ErrorKind;
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Access, Caller, Token, UserRole};
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreResult};
 use reqlore_domain::ports::history::{DocumentHistory, HistoryQuery};
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::observed::{ObservedPort, OperationObserver};
 use reqlore_domain::ports::service::ApplicationService;
@@ -20,9 +21,10 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::RowStore;
 use serde_json::json;
 
+use crate::ports::ApplicationPorts;
 use crate::test_support::TestApplication;
 use crate::test_support::team::{TestTeam, id, resource_request};
-use crate::{Application, ApplicationPorts, RetentionDays};
+use crate::{Application, RetentionDays};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -239,8 +241,8 @@ impl IdempotencyStore for LateKeys {
         self.store.find_record(key).await
     }
 
-    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
-        self.store.save_response(key, response).await
+    async fn save_answer(&self, key: &str, answer: String) -> StoreResult<()> {
+        self.store.save_answer(key, answer).await
     }
 
     async fn expire_records(&self, oldest: Timestamp) -> StoreResult<()> {

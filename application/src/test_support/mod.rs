@@ -18,8 +18,8 @@ use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{
     AnswerFormat, ApplicationService, CompletionRequest, CompletionTarget, CompletionValues,
-    ListRequest, NoProgress, PromptContent, ResourceContent, ResourcePage, ResourceRequest,
-    ToolCall, ToolReply, ToolService,
+    ListRequest, NoProgress, PromptContent, RenderedAnswer, ResourceContent, ResourcePage,
+    ResourceRequest, ToolCall, ToolService,
 };
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
@@ -27,8 +27,10 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::{MemoryIndex, NamedProjects, memory_store};
 use serde_json::{Value, json};
 
-use crate::check::{CheckFinding, check_documents};
-use crate::{Application, ApplicationPorts, ApplicationSettings};
+use crate::Application;
+use crate::check::check_documents;
+use crate::check::finding::CheckFinding;
+use crate::ports::{ApplicationPorts, ApplicationSettings};
 
 /// The store, settings and caller of an application under test.
 #[derive(Clone)]
@@ -74,8 +76,8 @@ pub(crate) fn references(list: &Value) -> Vec<&str> {
 pub(crate) fn unavailable() -> TestApplication {
     let mut store = MockDocumentRepository::new();
     store.expect_lookup().returning(|_, _, _| {
-        let (place, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
-        Err(StoreError::Unavailable { place, reason, source: None })
+        let (subject, reason) = (".reqlore".to_owned(), "permission denied".to_owned());
+        Err(StoreError::Unavailable { subject, reason, source: None })
     });
     TestApplication::on(store)
 }
@@ -117,6 +119,7 @@ impl TestApplication {
             users: None,
             progress: Arc::new(NoProgress),
             settings: ApplicationSettings::default(),
+            schemas: Arc::default(),
         }
     }
 
@@ -125,7 +128,7 @@ impl TestApplication {
         Application::new(self.ports())
     }
 
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<ToolReply> {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<RenderedAnswer> {
         self.call_on(&self.application(), tool, arguments).await
     }
 
@@ -134,7 +137,7 @@ impl TestApplication {
         application: &Application,
         tool: &str,
         mut arguments: Value,
-    ) -> Result<ToolReply> {
+    ) -> Result<RenderedAnswer> {
         if tool.starts_with("reqlix_") {
             let named = arguments.get("project_root").cloned();
             arguments["project_root"] = named.unwrap_or_else(|| json!("/project"));
@@ -155,15 +158,15 @@ impl TestApplication {
     /// The first text block, or the error's message.
     pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
         match self.call(tool, arguments).await {
-            Ok(reply) => reply.text,
+            Ok(answer) => answer.text,
             Err(error) => error.message,
         }
     }
 
     /// The data of an answer that succeeds.
     pub(crate) async fn data(&self, tool: &str, arguments: Value) -> Value {
-        let reply = self.call(tool, arguments).await.expect("the call succeeds");
-        Arc::unwrap_or_clone(reply.data)
+        let answer = self.call(tool, arguments).await.expect("the call succeeds");
+        Arc::unwrap_or_clone(answer.data)
     }
 
     pub(crate) async fn error(&self, tool: &str, arguments: Value) -> Error {

@@ -13,17 +13,18 @@ use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, C
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::service::{
-    AnswerFormat, ApplicationService, ListRequest, NoProgress, ResourcePage, ResourceRequest,
-    ToolCall, ToolReply, ToolService,
+    AnswerFormat, ApplicationService, ListRequest, NoProgress, RenderedAnswer, ResourcePage,
+    ResourceRequest, ToolCall, ToolService,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::{NamedProjects, RowStore, memory_store};
 use serde_json::{Value, json};
 
+use crate::Application;
 use crate::identity::token_authenticator::TokenAuthenticator;
+use crate::ports::ApplicationPorts;
 use crate::test_support::{TestApplication, write_context};
-use crate::{Application, ApplicationPorts};
 
 const NOW: i64 = 1_700_000_000;
 const SECRET: &str = "0123456789abcdefghijklmnopqrstuv";
@@ -139,7 +140,7 @@ impl TestTeam {
         name: &str,
         arguments: Value,
         key: Option<&str>,
-    ) -> Result<ToolReply> {
+    ) -> Result<RenderedAnswer> {
         let call = ToolCall {
             caller: Arc::clone(caller),
             correlation_id: "call-1".to_owned(),
@@ -166,7 +167,11 @@ impl TestTeam {
         self.application.resources(request).await
     }
 
-    pub(crate) async fn epic(&self, caller: &Arc<Caller>, key: Option<&str>) -> Result<ToolReply> {
+    pub(crate) async fn epic(
+        &self,
+        caller: &Arc<Caller>,
+        key: Option<&str>,
+    ) -> Result<RenderedAnswer> {
         let arguments = json!({ "title": "An epic", "priority": 2 });
         self.call(caller, "create_epic", arguments, key).await
     }

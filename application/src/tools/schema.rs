@@ -3,6 +3,7 @@
 //! Arguments use only the keywords that Gemini, OpenAI, Anthropic and their SDKs accept. The types
 //! of the arguments validate more than the schema says, and their errors name the limit.
 
+use reqlore_domain::ports::service::ToolSpec;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
@@ -68,4 +69,14 @@ pub(crate) fn argument_schema<T: JsonSchema>() -> Map<String, Value> {
 /// some.
 pub(crate) fn answer_schema<T: JsonSchema>() -> Map<String, Value> {
     json_schema::<T>(|schema| _ = schema.remove("additionalProperties"))
+}
+
+/// The schema of an argument; `None` if the tool has no such argument.
+pub(crate) fn property<'a>(spec: &'a ToolSpec, name: &str) -> Option<&'a Value> {
+    spec.input_schema.get("properties")?.get(name)
+}
+
+pub(crate) fn required_names(spec: &ToolSpec) -> impl Iterator<Item = &str> {
+    let names = spec.input_schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
 }

@@ -2,20 +2,12 @@
 
 use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::ports::service::ToolSpec;
+use reqlore_domain::records::kinds;
 
-use crate::tools::tool::{property, required_names};
+use crate::tools::schema::{property, required_names};
 
-/// Other names of kinds, statuses, types and sort orders, without separators, and the real ones.
-const VALUES: [(&str, &str); 19] = [
-    ("story", "user_story"),
-    ("stories", "user_story"),
-    ("userstories", "user_story"),
-    ("req", "requirement"),
-    ("ac", "acceptance_criteria"),
-    ("acceptance", "acceptance_criteria"),
-    ("criterion", "acceptance_criteria"),
-    ("criteria", "acceptance_criteria"),
-    ("acceptancecriterion", "acceptance_criteria"),
+/// Other names of statuses, types and sort orders, without separators, and the real ones.
+const VALUES: [(&str, &str); 10] = [
     ("rule", "section"),
     ("rules", "section"),
     ("entity", "knowledge"),
@@ -48,6 +40,7 @@ pub(crate) fn find_value<T: Copy>(
     // Names first, so that a synonym never hides a value of this name.
     find_by_name(values, &name, given)
         .or_else(|| find_by_name(values, &name, given.strip_suffix(['s', 'S'])?))
+        .or_else(|| find_by_name(values, &name, kinds::find_kind(given)?.name))
         .or_else(|| {
             let (_, real) = find_by_name(&VALUES, |(synonym, _)| synonym, given)?;
             find_by_name(values, &name, real)

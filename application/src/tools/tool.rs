@@ -1,23 +1,24 @@
-//! The `Tool` trait, the list of all tools, and the decoding and schemas of their arguments.
+//! The `Tool` trait, and the decoding and schemas of their arguments.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::{shorten, truncate_echo};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
-use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use serde_path_to_error::Segment;
 
 use crate::answers::answer::{self, ToolAnswer};
-use crate::apply_changes::ApplyChanges;
+use crate::context::ToolContext;
 use crate::tools::schema::{answer_schema, argument_schema};
+use crate::tools::schema::{property, required_names};
 use crate::tools::{arguments, synonyms};
 use crate::writes::change::WriteTool;
-use crate::{ApplicationPorts, ToolContext, backlog, docsets, history, knowledge, sections};
 
 #[async_trait]
 pub(crate) trait Tool: Send + Sync {
@@ -36,6 +37,9 @@ pub(crate) trait Tool: Send + Sync {
         None
     }
 }
+
+/// A tool and its spec, as the settings list it.
+pub(crate) type ListedTool = (ToolSpec, Arc<dyn Tool>);
 
 /// The spec of a tool that only reads. Its answer has a limit, which `max_tokens` sets.
 pub(crate) fn read_tool<Arguments: JsonSchema, Answer: JsonSchema>(
@@ -86,79 +90,14 @@ pub(crate) fn write_tool<Arguments: JsonSchema, Answer: JsonSchema>(
     }
 }
 
-/// The tools that `--toolsets core` lists: they read and write sections, items and entities.
-const CORE_TOOLS: [&str; 10] = [
-    "apply_changes",
-    "epic_hierarchy",
-    "get_history",
-    "get_item",
-    "list_items",
-    "reqlix_delete_requirements",
-    "reqlix_get_instructions",
-    "reqlix_get_requirements",
-    "reqlix_set_requirements",
-    "search_global",
-];
-
-/// The tools of all toolsets that the settings enable.
-pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<(ToolSpec, Box<dyn Tool>)> {
-    let settings = &ports.settings;
-    let mut tools = Vec::new();
-    let mut add = |tool: Box<dyn Tool>, toolset: Toolset| {
-        let mut spec = tool.spec();
-        spec.is_listed &=
-            settings.listed_toolsets.contains(&toolset) || CORE_TOOLS.contains(&spec.name);
-        tools.push((spec, tool));
-    };
-    for toolset in Toolset::ALL {
-        if settings.toolsets.contains(&toolset) {
-            for tool in toolset_tools(toolset, ports) {
-                add(tool, toolset);
-            }
-        }
-    }
-    // They handle entities too, and the loop has added them with the backlog.
-    let has = |toolset| settings.toolsets.contains(&toolset);
-    if has(Toolset::Knowledge) && !has(Toolset::Backlog) {
-        add(Box::new(backlog::delete_item::DeleteItem), Toolset::Knowledge);
-        add(Box::new(backlog::list_items::ListItems), Toolset::Knowledge);
-    }
-    // With sections or docsets alone, the list is exactly that of the server which they replace.
-    if has(Toolset::Backlog) || has(Toolset::Knowledge) {
-        // Its entries need a tool that writes one item.
-        add(Box::new(ApplyChanges { toolsets: settings.toolsets.clone() }), Toolset::Backlog);
-        add(Box::new(history::get_history::GetHistory), Toolset::Backlog);
-    }
-    add(Box::new(history::undo::UndoTool), Toolset::Backlog);
-    tools
-}
-
-fn toolset_tools(toolset: Toolset, ports: &ApplicationPorts) -> Vec<Box<dyn Tool>> {
-    match toolset {
-        Toolset::Sections => vec![
-            Box::new(sections::get_instructions::GetInstructions),
-            Box::<sections::get_requirements::GetRequirements>::default(),
-            Box::new(sections::set_requirements::SetRequirements),
-            Box::new(sections::delete_requirements::DeleteRequirements),
-        ],
-        Toolset::Backlog => backlog::tools(),
-        Toolset::Docsets => {
-            vec![
-                Box::new(docsets::search_docs::SearchDocs),
-                Box::new(docsets::list_docsets::ListDocsets),
-            ]
-        }
-        Toolset::Knowledge => vec![
-            Box::new(knowledge::sync::SyncTool { imports_files: ports.root_files.is_some() }),
-            Box::new(knowledge::search::SearchTool),
-            Box::new(knowledge::show::ShowTool),
-            Box::new(knowledge::show_graph::GraphTool),
-            Box::new(knowledge::context::ContextTool),
-            Box::new(knowledge::tags::TagsTool),
-            Box::new(knowledge::create::CreateEntity),
-            Box::new(knowledge::update::UpdateEntity),
-        ],
-    }
+/// Like [`write_tool`], with a schema that no type has.
+pub(crate) fn tool_of_schema<Answer: JsonSchema>(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    input_schema: Map<String, Value>,
+) -> ToolSpec {
+    ToolSpec { input_schema, ..write_tool::<(), Answer>(name, title, description) }
 }
 
 /// The error of an update without a field to change.
@@ -192,12 +131,30 @@ pub(crate) fn decode_arguments<T: DeserializeOwned>(
     call: &mut ToolCall,
     spec: &ToolSpec,
 ) -> Result<T> {
+    let arguments = take_arguments(call, spec);
+    // Fast path: tracking the path of an error allocates at every step.
+    T::deserialize(&arguments).map_err(|_| invalid_arguments::<T>(arguments, spec))
+}
+
+/// Like [`decode_arguments`], for a type with more arguments than the schema of the tool has.
+pub(crate) fn decode_exactly<T: DeserializeOwned>(
+    call: &mut ToolCall,
+    spec: &ToolSpec,
+) -> Result<T> {
+    let arguments = take_arguments(call, spec);
+    if schema_violations(&arguments, spec).is_empty()
+        && let Ok(decoded) = T::deserialize(&arguments)
+    {
+        return Ok(decoded);
+    }
+    Err(invalid_arguments::<T>(arguments, spec))
+}
+
+fn take_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Value {
     let mut arguments = std::mem::take(&mut call.arguments);
     arguments::normalize(&mut arguments, spec);
     arguments.retain(|name, value| !value.is_null() || property(spec, name).is_none());
-    let arguments = Value::Object(arguments);
-    // Fast path: tracking the path of an error allocates at every step.
-    T::deserialize(&arguments).map_err(|_| invalid_arguments::<T>(arguments, spec))
+    Value::Object(arguments)
 }
 
 /// Corrects the arguments of a reading tool, and returns a note on each correction.
@@ -322,16 +279,6 @@ fn unknown_argument(name: &str, spec: &ToolSpec) -> String {
     };
     let accepted = if accepted.is_empty() { "none".to_owned() } else { accepted.join(", ") };
     format!("unknown argument{suggestion} {} takes {accepted}", spec.name)
-}
-
-/// The schema of an argument; `None` if the tool has no such argument.
-pub(crate) fn property<'a>(spec: &'a ToolSpec, name: &str) -> Option<&'a Value> {
-    spec.input_schema.get("properties")?.get(name)
-}
-
-pub(crate) fn required_names(spec: &ToolSpec) -> impl Iterator<Item = &str> {
-    let names = spec.input_schema.get("required").and_then(Value::as_array);
-    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 #[cfg(test)]

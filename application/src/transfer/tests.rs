@@ -54,8 +54,8 @@ fn failing_archive(count: usize, fails_after: usize) -> FailingArchive {
 }
 
 fn disk_full() -> StoreError {
-    let (place, reason) = ("disk".to_owned(), "no space".to_owned());
-    StoreError::Unavailable { place, reason, source: None }
+    let (subject, reason) = ("disk".to_owned(), "no space".to_owned());
+    StoreError::Unavailable { subject, reason, source: None }
 }
 
 #[async_trait]

@@ -1,7 +1,12 @@
 //! Writes of documents: changes, their transaction, and the guard against lost changes.
 
+pub(crate) mod batch;
 pub(crate) mod change;
+pub(crate) mod commit_state;
+pub(crate) mod local_names;
 pub(crate) mod pending_unlinks;
 pub(crate) mod read_versions;
+pub(crate) mod rule_edits;
 pub(crate) mod transaction;
 pub(crate) mod write_guard;
+pub(crate) mod written_rule;

@@ -6,14 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{ItemEdit, Reference};
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::{self, Entity};
+use reqlore_domain::knowledge::Entity;
+use reqlore_domain::records::edit::{self, ItemEdit};
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::backlog::item_lookup::{self, document_text};
-use crate::backlog::write_item::apply_edit;
+use crate::backlog::item_lookup;
+use crate::backlog::item_lookup::apply_edit;
+use crate::documents::document_text;
 
 /// The links to remove, by the document that has them.
 #[derive(Default)]
@@ -69,8 +71,8 @@ impl TargetNames {
             return apply_edit(&item, document, &item_edit, self.at);
         }
         let (entity, _) = Entity::parse(&document.id.name, text);
-        let edit = knowledge::unlink_edit(&entity, &self.names);
-        let edited = knowledge::edit_entity(&entity, text, &edit, self.at).map_err(|problem| {
+        let edit = edit::unlink_edit(&entity, &self.names);
+        let edited = edit::edit_entity(&entity, text, &edit, self.at).map_err(|problem| {
             let message = format!("{}: {problem}. Nothing was deleted.", document.id);
             Error::new(ErrorKind::Refused, message).reference(&*entity.id)
         })?;

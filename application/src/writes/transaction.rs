@@ -7,29 +7,17 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{
-    CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreResult,
+    CommitRequest, CommitResult, DocumentChange, ReadSet, Snapshot,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::unresolved_merge::find_unresolved_merge;
 
-use crate::answers::answer::text_borders;
-use crate::backlog::item_lookup::document_text;
-use crate::{ApplicationPorts, ToolContext};
-
-/// Maximum documents that are read at a time where many are read, because each may have 8 MiB.
-pub(crate) const MAX_READ_DOCUMENTS: usize = 8;
-
-/// Reads one document; `None` if it does not exist.
-pub(crate) async fn get_one(
-    documents: &dyn DocumentRepository,
-    project: &ProjectKey,
-    id: &DocumentId,
-) -> StoreResult<Option<Document>> {
-    let mut documents = documents.get(project, std::slice::from_ref(id)).await?;
-    Ok(documents.pop().flatten())
-}
+use crate::answers::shortened_text::shorten_current;
+use crate::context::ToolContext;
+use crate::documents::document_text;
+use crate::ports::ApplicationPorts;
 
 /// Builds the write context of a call. All its commits have the same tool name and time.
 pub(crate) fn write_context(
@@ -113,9 +101,6 @@ pub(crate) fn check_text_merged(id: &DocumentId, text: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Refused, message).reference(id.to_string()))
 }
 
-/// Bytes of the current text in a conflict, which fit into the default size of answers.
-const MAX_CONFLICT_BYTES: usize = 7_000;
-
 /// Returns a conflict with the current text if the document is not at the expected version.
 pub(crate) fn check_version(
     expected: Option<VersionPrefix>,
@@ -135,19 +120,6 @@ pub(crate) fn check_version(
     );
     let error = Error::new(ErrorKind::Conflict, message).field("if_version");
     Err(error.reference(reference.to_string()))
-}
-
-/// The current text in a conflict, or its beginning.
-pub(crate) fn shorten_current(text: &str) -> String {
-    let border = text_borders(text).into_iter().rfind(|border| *border <= MAX_CONFLICT_BYTES);
-    if border == Some(text.len()) {
-        return text.to_owned();
-    }
-    let (shown, tokens) = (text[..border.unwrap_or_default()].trim_end(), text.len().div_ceil(4));
-    format!(
-        "{shown}\n\nNote: the text is cut; get_item with max_tokens: {} returns all of it",
-        tokens + 400
-    )
 }
 
 /// Names the first changed documents for the log.

@@ -11,10 +11,8 @@ use reqlore_domain::backlog::ItemMeta;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{CallChannel, Caller, TokenId};
-use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::service::{AnswerFormat, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::records::answers::history::VersionRecord;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -22,12 +20,11 @@ use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::Value;
 
 pub(crate) use self::field_values::FieldValue;
+
 use self::field_values::{ABSENT, FieldCollector, hash_of};
-use crate::addresses::address::Address;
-use crate::backlog::item_lookup::document_text;
-use crate::sections::rule_change::RenumberedRule;
-use crate::writes::transaction::shorten_current;
-use crate::{ApplicationPorts, ToolContext};
+use crate::answers::shortened_text::shorten_current;
+use crate::documents::document_text;
+use crate::writes::written_rule::RenumberedRule;
 
 const MAX_CALLERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Of each caller, and of documents whose last writer is known.
@@ -81,9 +78,13 @@ pub(crate) struct CallGuard {
 type ParsedValues = Arc<Mutex<HashMap<(DocumentId, Version), Arc<[FieldValue]>>>>;
 
 impl CallGuard {
-    pub(crate) fn new(context: &ToolContext, caller: &Arc<Caller>, project: &ProjectKey) -> Self {
-        let (guard, caller) = (Arc::clone(&context.guard), Arc::clone(caller));
-        let (project, at) = (project.clone(), context.ports.clock.now());
+    pub(crate) fn new(
+        guard: Arc<WriteGuard>,
+        caller: &Arc<Caller>,
+        project: &ProjectKey,
+        at: Timestamp,
+    ) -> Self {
+        let (caller, project) = (Arc::clone(caller), project.clone());
         Self { guard, caller, project, at, parsed: Arc::default() }
     }
 
@@ -332,19 +333,6 @@ impl CallGuard {
 fn label(values: &[FieldValue]) -> String {
     let names: Vec<&str> = values.iter().map(|value| &*value.name).collect();
     format!("{} of {}", names.join(", "), encode_id(values.first().map_or("", |value| &value.id)))
-}
-
-/// Adds time and user of the last change to a refusal, if the history has them.
-pub(crate) async fn name_change(ports: &ApplicationPorts, at: &Address, error: &mut Error) {
-    let query = HistoryQuery { after: None, limit: 1 };
-    let history = ports.history.history(&at.project, &at.target.document_id(), &query).await;
-    let Some(newest) = history.ok().and_then(|mut page| page.entries.pop()) else { return };
-    let change = VersionRecord::from(&newest).line(|_| true);
-    // Another change may have followed since.
-    if error.message.contains(&change[..8]) {
-        let named = format!("{SINCE_SHOWN} (last change of the document: {change})");
-        error.message = error.message.replacen(SINCE_SHOWN, &named, 1);
-    }
 }
 
 /// Marks the refusals of the guard.

@@ -2,10 +2,10 @@
 
 use proc_macro::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Expr, FnArg, ItemTrait, TraitItem, parse_macro_input};
+use syn::{FnArg, ItemTrait, TraitItem, parse_macro_input};
 
 /// Implements a port for `ObservedPort<dyn Port>`. An asynchronous method is an operation with the
-/// name of the method, or of its attribute `#[operation = "name"]`. Precedes `#[async_trait]`.
+/// name of the method. Precedes `#[async_trait]`.
 #[proc_macro_attribute]
 pub fn observed(_: TokenStream, port: TokenStream) -> TokenStream {
     let mut port = parse_macro_input!(port as ItemTrait);
@@ -30,14 +30,7 @@ pub fn observed(_: TokenStream, port: TokenStream) -> TokenStream {
             methods.push(quote!(#signature { #call }));
             continue;
         }
-        let mut operation: Expr = syn::parse_quote!(stringify!(#ident));
-        method.attrs.retain(|attribute| match attribute.meta.require_name_value() {
-            Ok(named) if named.path.is_ident("operation") => {
-                operation = named.value.clone();
-                false
-            }
-            _ => true,
-        });
+        let operation = ident.to_string();
         methods.push(quote!(#signature {
             let _running = self.observer.begin(#operation);
             #call.await

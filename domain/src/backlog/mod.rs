@@ -5,9 +5,7 @@
 //! new item. The reference comes from the file's name, so a copied file cannot claim the reference
 //! of its original.
 
-mod edit;
 pub mod fields;
-mod parse;
 pub mod reference;
 mod relation_words;
 
@@ -15,85 +13,14 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-pub use edit::{ItemEdit, LinkTarget, NewItem, edit_item, replace_links, tombstone_text};
 pub use fields::{Priority, RelationshipType, RequirementType, Status};
-pub use parse::{find_argument_keys, scan_mentions, unknown_parent};
-pub(crate) use parse::{invalid_time, truncate_title};
-pub use reference::Reference;
+pub use reference::{Reference, scan_mentions};
 pub use relation_words::inverse_relation;
 pub(crate) use relation_words::known_relations;
 
-use crate::bounded_types::serialize_by_name;
+pub use crate::records::kinds::ItemKind;
 use crate::records::values::CustomValues;
 use crate::timestamp::Timestamp;
-
-/// A kind of item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ItemKind {
-    Epic,
-    UserStory,
-    Requirement,
-    AcceptanceCriteria,
-}
-
-serialize_by_name!(ItemKind);
-
-impl ItemKind {
-    pub const ALL: [Self; 4] =
-        [Self::Epic, Self::UserStory, Self::Requirement, Self::AcceptanceCriteria];
-
-    /// The prefix of references: `REQ` in `REQ-048`.
-    pub fn prefix(self) -> &'static str {
-        match self {
-            Self::Epic => "EP",
-            Self::UserStory => "US",
-            Self::Requirement => "REQ",
-            Self::AcceptanceCriteria => "AC",
-        }
-    }
-
-    /// The name in arguments, keys and results. Never changes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Epic => "epic",
-            Self::UserStory => "user_story",
-            Self::Requirement => "requirement",
-            Self::AcceptanceCriteria => "acceptance_criteria",
-        }
-    }
-
-    /// The name in sentences.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::Epic => "Epic",
-            Self::UserStory => "User story",
-            Self::Requirement => "Requirement",
-            Self::AcceptanceCriteria => "Acceptance criteria",
-        }
-    }
-
-    /// The parent's kind. Its [`ItemKind::name`] is the key that holds the parent's reference.
-    pub fn parent(self) -> Option<Self> {
-        match self {
-            Self::Epic => None,
-            Self::UserStory => Some(Self::Epic),
-            Self::Requirement | Self::AcceptanceCriteria => Some(Self::UserStory),
-        }
-    }
-
-    /// The valid statuses; the first is the default. Acceptance criteria have none.
-    pub fn statuses(self) -> &'static [Status] {
-        match self {
-            Self::Epic | Self::UserStory => &Status::WORK_STATUSES,
-            Self::Requirement => &Status::REQUIREMENT_STATUSES,
-            Self::AcceptanceCriteria => &[],
-        }
-    }
-
-    pub fn has_priority(self) -> bool {
-        self != Self::AcceptanceCriteria
-    }
-}
 
 /// The metadata of an item, enough to show it in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,14 +4,15 @@
 //! `REQ-048`. After a merge of two branches, two files may have the same reference.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use super::ItemKind;
 use crate::document::{DocumentId, DocumentKind};
+use crate::records::kinds::{ItemKind, is_entity_id};
 use crate::untrusted_text::is_hidden;
 
 /// The highest valid number.
@@ -202,6 +203,41 @@ impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{:03}", self.kind.prefix(), self.number)
     }
+}
+
+/// Each reference and entity id in a text, with its range of bytes. References are normalized.
+pub fn scan_mentions(text: &str) -> impl Iterator<Item = (Range<usize>, String)> {
+    let mut scanned = 0;
+    // Every mention has a hyphen and most words have none, so the hyphens are searched.
+    text.match_indices('-').filter_map(move |(hyphen, _)| {
+        if hyphen < scanned {
+            return None;
+        }
+        let mut before = text[scanned..hyphen].char_indices().rev();
+        let delimiter = before.find(|(_, c)| !is_word_char(*c));
+        let start = delimiter.map_or(scanned, |(at, c)| scanned + at + c.len_utf8());
+        let after = text[hyphen..].find(|c| !is_word_char(c));
+        scanned = after.map_or(text.len(), |at| hyphen + at);
+        let word = &text[start..scanned];
+        let mention = match Reference::parse(word) {
+            Some(reference) => reference.to_string(),
+            None if is_entity_id(word) => word.to_owned(),
+            None => return None,
+        };
+        Some((start..scanned, mention))
+    })
+}
+
+fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '-' || c == '_'
+}
+
+/// True for the form of an entity's id or an item's reference, `dec-1d2c8f` or `REQ-048`.
+pub(crate) fn looks_like_id(text: &str) -> bool {
+    is_entity_id(text)
+        || ItemKind::ALL
+            .into_iter()
+            .any(|kind| Reference::parse_kind(kind, text) != ParsedReference::Malformed)
 }
 
 #[cfg(test)]

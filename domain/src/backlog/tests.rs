@@ -1,8 +1,8 @@
 //! Parsing of item files, including files written by hand.
 
-mod edit;
-
 use super::*;
+use crate::records::edit::{ItemEdit, edit_item};
+use crate::records::parse::{find_argument_keys, find_mentions};
 
 const AT: Timestamp = Timestamp(1_700_000_000_500_000_000);
 
@@ -233,7 +233,7 @@ fn mentions_are_whole_words_without_duplicates() {
     let text =
         "As `REQ-48`, (dec-1d2c8f) and EP-001. Not REQ-48x, pre-REQ-1, REQ-9; twice REQ-048.";
     let own = Reference::parse("REQ-9");
-    assert_eq!(parse::find_mentions(text, own), ["REQ-048", "dec-1d2c8f", "EP-001"]);
+    assert_eq!(find_mentions(text, own), ["REQ-048", "dec-1d2c8f", "EP-001"]);
 }
 
 #[test]

@@ -44,32 +44,32 @@ impl DocsetConfig {
         let mut parsed_docsets = parser.parse_docsets(entries);
         // After all docsets, because a conflict names both lines.
         find_name_conflicts(&mut parsed_docsets);
-        let ConfigParser { docs_root, mut errors, mut faults, mut warnings, .. } = parser;
+        let ConfigParser { docs_root, mut errors, mut docset_errors, mut warnings, .. } = parser;
         let mut docsets = Vec::new();
-        let (mut names, mut faulty_names) = (BTreeMap::new(), BTreeMap::new());
+        let (mut names, mut invalid_names) = (BTreeMap::new(), BTreeMap::new());
         for parsed in parsed_docsets {
-            if parsed.faults.is_empty() {
+            if parsed.errors.is_empty() {
                 for name in parsed.names {
                     names.insert(name.value.to_owned(), docsets.len());
                 }
                 docsets.push(parsed.docset);
             } else {
                 for name in parsed.names {
-                    faulty_names
+                    invalid_names
                         .entry(name.value.to_owned())
-                        .or_insert_with(|| parsed.faults.clone());
+                        .or_insert_with(|| parsed.errors.clone());
                 }
-                faults.extend(parsed.faults);
+                docset_errors.extend(parsed.errors);
             }
         }
-        if !errors.is_empty() || (docsets.is_empty() && !faults.is_empty()) {
-            errors.extend(faults);
+        if !errors.is_empty() || (docsets.is_empty() && !docset_errors.is_empty()) {
+            errors.extend(docset_errors);
             errors.sort();
             return Err(errors);
         }
-        faults.sort();
+        docset_errors.sort();
         warnings.sort();
-        Ok(Self { docs_root, docsets, warnings, faults, names, faulty_names })
+        Ok(Self { docs_root, docsets, warnings, docset_errors, names, invalid_names })
     }
 }
 
@@ -116,7 +116,7 @@ struct ParsedDocset<'a> {
     docset: Docset,
     /// The name and the aliases.
     names: Vec<LocatedText<'a>>,
-    faults: Vec<Diagnostic>,
+    errors: Vec<Diagnostic>,
 }
 
 #[derive(Default)]
@@ -128,10 +128,10 @@ struct ConfigParser {
     /// The common template, parsed in both formats.
     template_v1: Option<Arc<InstructionTemplate>>,
     template_v2: Option<Arc<InstructionTemplate>>,
-    /// Problems of the whole configuration and, while a docset is parsed, its faults.
+    /// Problems of the whole configuration and, while a docset is parsed, its own.
     errors: Vec<Diagnostic>,
-    /// Faults of docsets without a name.
-    faults: Vec<Diagnostic>,
+    /// Errors of docsets without a name.
+    docset_errors: Vec<Diagnostic>,
     warnings: Vec<Diagnostic>,
 }
 
@@ -242,18 +242,18 @@ impl ConfigParser {
                     let title = self.property(node.entries(), "name");
                     let name = LocatedText { value: key, position: key_position };
                     let parsed = self.parse_docset(name, title, node.entries(), ConfigFormat::V1);
-                    let faults = self.errors.split_off(known);
-                    docsets.push(ParsedDocset { faults, ..parsed });
+                    let errors = self.errors.split_off(known);
+                    docsets.push(ParsedDocset { errors, ..parsed });
                 }
             }
             YamlValue::List(items) => {
                 for item in items {
                     let known = self.errors.len();
                     let parsed = self.parse_list_item(item);
-                    let faults = self.errors.split_off(known);
+                    let errors = self.errors.split_off(known);
                     match parsed {
-                        Some(parsed) => docsets.push(ParsedDocset { faults, ..parsed }),
-                        None => self.faults.extend(faults),
+                        Some(parsed) => docsets.push(ParsedDocset { errors, ..parsed }),
+                        None => self.docset_errors.extend(errors),
                     }
                 }
             }
@@ -333,7 +333,7 @@ impl ConfigParser {
         };
         let mut names = vec![name];
         names.extend(aliases);
-        ParsedDocset { docset, names, faults: Vec::new() }
+        ParsedDocset { docset, names, errors: Vec::new() }
     }
 
     /// The docset's own template, or else the common one.
@@ -453,7 +453,7 @@ fn find_name_conflicts(docsets: &mut [ParsedDocset<'_>]) {
                     quote_excerpt(first.value),
                     first.position.line
                 );
-                parsed.faults.push(text.position.diagnostic(message));
+                parsed.errors.push(text.position.diagnostic(message));
             }
         }
     }

@@ -41,16 +41,16 @@ enum ConfigFormat {
 pub struct DocsetConfig {
     /// Absolute and normalized, with forward slashes and a trailing one.
     pub docs_root: String,
-    /// Those without a fault, in file order.
+    /// Those without an error, in file order.
     pub docsets: Vec<Docset>,
     /// Warnings: unknown properties that resemble a known one, folders outside of the project.
     pub warnings: Vec<Diagnostic>,
-    /// Faults of single docsets, by line. They leave the other docsets usable.
-    pub faults: Vec<Diagnostic>,
+    /// Errors of single docsets, by line. They leave the other docsets usable.
+    pub docset_errors: Vec<Diagnostic>,
     /// Names and aliases with the position in `docsets`.
     names: BTreeMap<String, usize>,
-    /// Names and aliases of docsets with a fault.
-    faulty_names: BTreeMap<String, Vec<Diagnostic>>,
+    /// Names and aliases of docsets with an error.
+    invalid_names: BTreeMap<String, Vec<Diagnostic>>,
 }
 
 /// A collection of documentation.
@@ -76,15 +76,17 @@ impl DocsetConfig {
         self.names.get(name).and_then(|at| self.docsets.get(*at))
     }
 
-    /// The faults of the docset with this name or alias, if it has any.
-    pub fn faults_of(&self, name: &str) -> Option<&[Diagnostic]> {
-        self.faulty_names.get(name).map(Vec::as_slice)
+    /// The errors of the docset with this name or alias, if it has any.
+    pub fn errors_of(&self, name: &str) -> Option<&[Diagnostic]> {
+        self.invalid_names.get(name).map(Vec::as_slice)
     }
 
-    /// The name or an alias of the docset that a fault belongs to, if it has any.
-    pub fn faulty_name(&self, fault: &Diagnostic) -> Option<&str> {
-        let mut docsets = self.faulty_names.iter();
-        docsets.find(|(_, faults)| faults.contains(fault)).map(|(name, _)| name.as_str())
+    /// The name or an alias of the docset that an error belongs to, if it has any.
+    pub fn invalid_name(&self, error: &Diagnostic) -> Option<&str> {
+        let mut docsets = self.invalid_names.iter();
+        docsets
+            .find(|(_, docset_errors)| docset_errors.contains(error))
+            .map(|(name, _)| name.as_str())
     }
 
     /// The name or alias that resembles an unknown name most.

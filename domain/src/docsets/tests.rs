@@ -142,10 +142,10 @@ fn fault_of_one_docset_leaves_the_others_usable() {
     let names: Vec<&str> = configuration.docsets.iter().map(|docset| &*docset.name).collect();
     assert_eq!(names, ["a", "d"]);
     assert_eq!(configuration.find("x").map(|docset| &*docset.name), Some("a"));
-    let lines: Vec<_> = configuration.faults.iter().filter_map(|fault| fault.line).collect();
-    assert_eq!(lines, [3, 4, 6, 7], "{:?}", configuration.faults);
-    assert_eq!(configuration.faults_of("b"), Some(&configuration.faults[..1]));
-    assert_eq!((configuration.find("c"), configuration.faults_of("a")), (None, None));
+    let lines: Vec<_> = configuration.docset_errors.iter().filter_map(|error| error.line).collect();
+    assert_eq!(lines, [3, 4, 6, 7], "{:?}", configuration.docset_errors);
+    assert_eq!(configuration.errors_of("b"), Some(&configuration.docset_errors[..1]));
+    assert_eq!((configuration.find("c"), configuration.errors_of("a")), (None, None));
     // A problem of the file makes all docsets unusable.
     assert!(DocsetConfig::parse(&format!("docs_root: /etc\n{text}"), FOLDER).is_err());
 }

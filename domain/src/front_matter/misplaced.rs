@@ -2,7 +2,7 @@
 //! another format, without one of its `---` lines, or directly after other front matter.
 
 use crate::diagnostic::Diagnostic;
-use crate::knowledge::METADATA_KEYS;
+use crate::records::fields::is_metadata_key;
 use crate::sections::markdown::{SourceLine, source_lines};
 
 const MAX_FIRST_LINES: usize = 10;
@@ -86,7 +86,7 @@ fn key_lines<'a>(opening: &str, rest: &'a str, is_text: bool) -> Option<&'a str>
         if is_closed || line.is_empty() {
             break;
         }
-        has_known_key |= first_key(line).is_some_and(|key| METADATA_KEYS.contains(&key));
+        has_known_key |= first_key(line).is_some_and(is_metadata_key);
         end = next;
     }
     (!is_text || (is_closed && has_known_key)).then(|| &rest[..end])

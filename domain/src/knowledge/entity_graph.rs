@@ -10,8 +10,8 @@ use super::{Entity, EntityKind};
 use crate::bounded_types::truncate_echo;
 use crate::diagnostic::Diagnostic;
 use crate::document::{DocumentMeta, Version};
+use crate::knowledge::entity_words::{id_parts, similar_prefix};
 use crate::name_form::fold_name;
-use crate::ports::entity_list::{EntityCounts, id_parts, similar_prefix};
 
 /// All entities of a project.
 #[derive(Debug, Clone, Default)]
@@ -125,7 +125,7 @@ impl EntityGraph {
 
 /// Returns the kind that a filter names in any case: a kind of a stored entity, or a known kind by
 /// its name, plural or prefix. `stored` has the kinds of all entities. The error lists the kinds.
-pub fn find_kind(stored: &EntityCounts, text: &str) -> Result<String, String> {
+pub fn find_kind(stored: &BTreeMap<String, usize>, text: &str) -> Result<String, String> {
     let word = fold_name(text.trim());
     let singular = word.strip_suffix('s').unwrap_or(&word);
     let find_stored = |word: &str| stored.keys().find(|kind| fold_name(kind) == word).cloned();
@@ -146,7 +146,7 @@ pub fn find_kind(stored: &EntityCounts, text: &str) -> Result<String, String> {
 }
 
 /// Sorts tags for readers, without regard to case and accents.
-pub fn sort_tags(counts: EntityCounts) -> Vec<(String, usize)> {
+pub fn sort_tags(counts: BTreeMap<String, usize>) -> Vec<(String, usize)> {
     let mut tags: Vec<(String, usize)> = counts.into_iter().collect();
     tags.sort_by_cached_key(|(tag, _)| (fold(tag), tag.clone()));
     tags

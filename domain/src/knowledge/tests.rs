@@ -1,7 +1,11 @@
 //! Parsing of entities, and the graph and index of entities.
 
 use super::*;
+use crate::backlog::reference::looks_like_id;
 use crate::document::{Document, DocumentId, DocumentMeta};
+use crate::link_values::MAX_LINKS;
+use crate::records::edit::{edit_entity, unlink_edit};
+use crate::records::parse::MAX_TAGS;
 use crate::timestamp::Timestamp;
 
 fn parse_valid(name: &str, text: &str) -> Entity {

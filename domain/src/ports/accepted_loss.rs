@@ -39,9 +39,9 @@ impl AcceptedLoss {
 }
 
 /// The error of a storage that has all its commits.
-pub fn nothing_to_accept(place: &str) -> StoreError {
+pub fn nothing_to_accept(subject: &str) -> StoreError {
     let reason = "has all its commits, so there is no loss to accept; start the server";
-    StoreError::Refused { place: place.to_owned(), reason: reason.to_owned() }
+    StoreError::Refused { subject: subject.to_owned(), reason: reason.to_owned() }
 }
 
 /// A text may mention a number that was never issued. Above this limit it would use up the
@@ -152,7 +152,8 @@ fn raise(numbers: &mut HighestNumbers, kind: ItemKind, number: u32) {
 mod tests {
     use super::*;
     use crate::document::{Document, DocumentId, DocumentKind};
-    use crate::ports::history::{ChangeOrigin, PastEntry, PresentEntry};
+    use crate::ports::history::{PastEntry, PresentEntry};
+    use crate::ports::write_context::ChangeOrigin;
     use crate::timestamp::Timestamp;
 
     fn marks_of(known: KnownReferences) -> Vec<(String, String)> {

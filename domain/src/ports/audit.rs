@@ -16,7 +16,6 @@ use crate::timestamp::Timestamp;
 pub trait AuditLog: Send + Sync {
     /// Appends events in this order, durably. Rows of concurrent writers may be appended between
     /// them (`rows_are_chained_in_recording_order`).
-    #[operation = "record"]
     async fn append_events(&self, events: Vec<AuditEvent>) -> StoreResult<()>;
 
     /// At most `limit` rows, starting with row `from` (`rows_are_read_from_any_number`).

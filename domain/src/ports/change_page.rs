@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::documents::Revision;
 use crate::document::DocumentId;
 
-/// A place in the history of a project's documents.
+/// A point in the history of a project's documents.
 ///
 /// A revision alone does not identify a state: in a restored backup, an older copy, or a cache
 /// rolled back by a power cut, the same number may belong to different changes.
@@ -72,3 +71,7 @@ impl ChangePage {
         }
     }
 }
+
+/// The change counter of a storage. Grows with every change of the project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Revision(pub u64);

@@ -14,18 +14,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use reqlore_observed_ports::observed;
-use serde::{Deserialize, Serialize};
 
-use super::change_page::{ChangePage, ChangePosition};
-use super::entity_list::{self, DuplicateIds, EntityCounts, SimilarEntities, UntaggedList};
-use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::item_list::{self, DiagnosticList, ItemPage, ItemQuery, MAX_PAGE_ITEMS, StatusCounts};
 pub use super::store_error::{StoreError, StoreResult};
+
+use super::change_page::{ChangePage, ChangePosition, Revision};
+use super::record_list::{MAX_PAGE_ITEMS, RecordPage, RecordQuery, UnreadFile};
 use super::write_context::WriteContext;
 use crate::audit_log::{AuditEvent, AuditTarget};
 use crate::backlog::{ItemKind, Reference};
 use crate::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
 use crate::error::Result;
+use crate::idempotency::{IdempotencyKey, IdempotencyRecord};
 use crate::project_key::ProjectKey;
 
 /// Stores documents by project. No project can access another project's documents
@@ -61,106 +60,31 @@ pub trait DocumentRepository: Send + Sync {
         filter: &DocumentFilter,
     ) -> StoreResult<MetadataPage>;
 
-    /// Returns a page of the items that match a query, by default in the order of all lists
+    /// Returns a page of the records that match a query, by default in the order of all lists
     /// (`items_have_the_order_of_lists`), with the exact number of matches
-    /// (`items_are_filtered_and_counted`), also by details
-    /// (`items_are_filtered_by_details`), in any order
-    /// (`items_are_sorted_in_each_order`). A document without a reference is not listed
-    /// (`items_need_a_reference`). Pages neither skip nor repeat an item that does not change
-    /// (`item_pages_survive_changes`).
+    /// (`items_are_filtered_and_counted`), also by details (`items_are_filtered_by_details`) and
+    /// custom fields (`items_are_filtered_by_custom_fields`), in any order
+    /// (`items_are_sorted_in_each_order`, `items_are_sorted_by_a_custom_field`), and the same for
+    /// entities (`entities_are_filtered_and_sorted`). A document without a reference is not an item
+    /// of a list (`items_need_a_reference`). Pages neither skip nor repeat a record that does not
+    /// change (`item_pages_survive_changes`, `pages_by_field_survive_changes`).
     ///
-    /// By default all metadata of the kind is read and sorted.
-    async fn items(&self, project: &ProjectKey, query: &ItemQuery) -> StoreResult<ItemPage> {
-        scan_items(self, project, query).await
-    }
-
-    /// Returns for each parent the number of its children by status, for children of one kind that
-    /// lists show (`children_are_counted_by_status`).
-    ///
-    /// By default the children are read as backlinks.
-    async fn child_statuses(
-        &self,
-        project: &ProjectKey,
-        kind: ItemKind,
-        parents: &[Reference],
-    ) -> StoreResult<Vec<StatusCounts>> {
-        let targets = parents.iter().map(ToString::to_string).collect();
-        let links = BacklinkQuery { kinds: vec![DocumentKind::Item(kind)], targets };
-        let children = self.backlinks(project, &links).await?;
-        let mut counts = Vec::with_capacity(parents.len());
-        for (children, parent) in children.iter().zip(parents) {
-            counts.push(item_list::count_children(children, *parent));
-        }
-        Ok(counts)
-    }
-
-    /// Returns the first documents of a kind that have a diagnostic, at most `limit`, and the files
-    /// that are not read (`documents_with_diagnostics_are_listed`).
+    /// Other selections have documents with a diagnostic and the files that are not read
+    /// (`documents_with_diagnostics_are_listed`), entities without tags
+    /// (`untagged_entities_are_listed_by_kind`), and entities that an unknown ID may mean
+    /// (`similar_entities_are_found_by_case_and_part`). Records are counted by status, entities
+    /// also by kind and tag (`entities_are_counted_by_kind_and_tag`), and items by their parent
+    /// (`children_are_counted_by_status`).
     ///
     /// By default all metadata of the kind is read.
-    async fn diagnostics(
-        &self,
-        project: &ProjectKey,
-        kind: DocumentKind,
-        limit: usize,
-    ) -> StoreResult<DiagnosticList> {
-        let (metadata, unread) = read_all(self, project, kind).await?;
-        Ok(DiagnosticList::select(metadata, limit, unread))
-    }
-
-    /// Returns the number of entities of each kind (`entities_are_counted_by_kind_and_tag`).
-    ///
-    /// By default all metadata of entities is read, also in the methods below.
-    async fn entity_kinds(&self, project: &ProjectKey) -> StoreResult<EntityCounts> {
-        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
-        Ok(entity_list::count_kinds(&all))
-    }
-
-    /// Returns the number of entities with each tag, of one kind or of all
-    /// (`entities_are_counted_by_kind_and_tag`).
-    async fn tag_counts(
-        &self,
-        project: &ProjectKey,
-        kind: Option<String>,
-    ) -> StoreResult<EntityCounts> {
-        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
-        Ok(entity_list::count_tags(&all, kind.as_deref()))
-    }
-
-    /// Returns the first entities without tags, of one kind or of all
-    /// (`untagged_entities_are_listed_by_kind`).
-    async fn untagged(
-        &self,
-        project: &ProjectKey,
-        kind: Option<String>,
-        limit: usize,
-    ) -> StoreResult<UntaggedList> {
-        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
-        Ok(UntaggedList::select(all, kind.as_deref(), limit))
-    }
-
-    /// Returns the entities that an unknown ID may mean
-    /// (`similar_entities_are_found_by_case_and_part`).
-    async fn similar_entities(
-        &self,
-        project: &ProjectKey,
-        text: &str,
-    ) -> StoreResult<SimilarEntities> {
-        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
-        Ok(SimilarEntities::select(all, text))
-    }
-
-    /// Returns the first IDs that several entities have (`duplicate_ids_are_listed`).
-    async fn duplicate_ids(&self, project: &ProjectKey, limit: usize) -> StoreResult<DuplicateIds> {
-        let (all, _) = read_all(self, project, DocumentKind::Entity).await?;
-        Ok(DuplicateIds::select(all, limit))
+    async fn list(&self, project: &ProjectKey, query: &RecordQuery) -> StoreResult<RecordPage> {
+        scan_records(self, project, query).await
     }
 
     /// Returns for each word the metadata of documents of a kind that have this reference or name,
     /// sorted by name (`lookup_matches_reference_and_name`). Several documents may have the same
     /// reference (`lookup_returns_all_claims_of_a_reference`). The result reflects every commit
     /// (`lookup_reflects_every_commit`).
-    #[operation = "named"]
     async fn lookup(
         &self,
         project: &ProjectKey,
@@ -173,7 +97,6 @@ pub trait DocumentRepository: Send + Sync {
     /// are entities, items and sections (`mentions_in_sections_are_backlinks`). Targets share the
     /// metadata of a document (`backlinks_of_several_targets_share_metadata`). The result reflects
     /// every commit (`backlinks_reflect_every_commit`).
-    #[operation = "linking"]
     async fn backlinks(
         &self,
         project: &ProjectKey,
@@ -213,7 +136,6 @@ pub trait DocumentRepository: Send + Sync {
     /// (`position_of_another_writer_is_a_reset`). A storage may start its history with the first
     /// call, so a new reader calls this method first and then reads all documents. The result may
     /// contain deleted documents that the caller has never read.
-    #[operation = "changes"]
     async fn changes_since(
         &self,
         project: &ProjectKey,
@@ -266,14 +188,14 @@ pub async fn read_all<R: DocumentRepository + ?Sized>(
     }
 }
 
-/// Selects a page of items from all metadata of the kind.
-pub async fn scan_items<R: DocumentRepository + ?Sized>(
+/// Selects a page of records from all metadata of the kind.
+pub async fn scan_records<R: DocumentRepository + ?Sized>(
     documents: &R,
     project: &ProjectKey,
-    query: &ItemQuery,
-) -> StoreResult<ItemPage> {
-    let (metadata, _) = read_all(documents, project, DocumentKind::Item(query.kind)).await?;
-    Ok(ItemPage::select(metadata, query))
+    query: &RecordQuery,
+) -> StoreResult<RecordPage> {
+    let (metadata, unread) = read_all(documents, project, query.kind).await?;
+    Ok(RecordPage { unread, ..RecordPage::select(metadata, query) })
 }
 
 /// The selection of [`DocumentRepository::find`].
@@ -327,26 +249,6 @@ pub struct MetadataPage {
     pub next_name: Option<String>,
     /// Files that look like documents of the kind but are not read. Only files storages have any.
     pub unread: Vec<UnreadFile>,
-}
-
-/// A file that is not read as a document, though its name or its folder suggests one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnreadFile {
-    /// Relative to the project, printable.
-    pub path: String,
-    /// The reference that the file's name begins with.
-    pub reference: Option<Reference>,
-    /// The problem and how to fix it.
-    pub reason: String,
-}
-
-impl UnreadFile {
-    /// True if this is the file of the document with this name, or a folder that may contain it.
-    pub fn may_contain(&self, name: &str) -> bool {
-        let stem = self.path.strip_suffix(".md").unwrap_or(&self.path);
-        self.path.ends_with('/')
-            || stem.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-    }
 }
 
 impl MetadataPage {
@@ -536,10 +438,6 @@ pub struct CommitResult {
     /// The new version of each changed document; `None` for a deletion.
     pub versions: Vec<Option<Version>>,
 }
-
-/// The change counter of a storage. Grows with every change of the project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub struct Revision(pub u64);
 
 /// How thoroughly to search for changes by other writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

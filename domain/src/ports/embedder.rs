@@ -23,7 +23,7 @@ pub enum TextRole {
 /// The properties of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelProfile {
-    /// The name in responses and on the command line, such as `all-minilm-l6-v2`.
+    /// The name in answers and on the command line, such as `all-minilm-l6-v2`.
     pub name: String,
     /// Identifies cached vectors. It must change with everything that changes vectors.
     pub id: String,

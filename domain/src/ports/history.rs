@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::store_error::{StoreError, StoreResult};
+use super::write_context::ChangeOrigin;
 use super::write_context::WriteContext;
 use crate::document::{Document, DocumentId, Version};
 use crate::error::{Error, ErrorKind};
@@ -65,7 +66,7 @@ pub trait DocumentHistory: Send + Sync {
     ///
     /// The entries stay, and the audit row is appended in the same transaction. The present text
     /// cannot be purged: naming its version is an error (`present_text_is_never_purged`). The
-    /// stored responses of all writes are erased as well, because they may quote the text
+    /// stored answers of all writes are erased as well, because they may quote the text
     /// (`purge_erases_stored_responses`). Files fail if commits of Git have earlier texts, after
     /// erasing the ones that are not committed.
     async fn purge_history(
@@ -169,20 +170,6 @@ impl RecentChange {
         changes.truncate(limit);
         changes.into_iter().map(|(id, _, entry)| Self { id, entry }).collect()
     }
-}
-
-/// The origin of a change: user, tool and reason. Each part is `None` if it is not known: files and
-/// migrated data lack them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeOrigin {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// The tool or command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<String>,
-    /// The caller's `operation_description`, or the subject of a Git commit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
 }
 
 /// A limit of a history on files.

@@ -25,13 +25,11 @@ pub trait IdentityRepository: Send + Sync {
     async fn list_tokens(&self) -> StoreResult<Vec<Token>>;
 
     /// A token and its user, read in one snapshot (`token_is_found_with_its_user`).
-    #[operation = "holder"]
     async fn token_owner(&self, id: &TokenId) -> StoreResult<Option<TokenOwner>>;
 
     /// Changes after every [`IdentityRepository::commit_identities`] that modifies users or tokens,
     /// in any process (`epoch_changes_with_every_identity_commit`). Callers may cache lookups
     /// while it is unchanged. Read on every request, so it must be cheap.
-    #[operation = "epoch"]
     async fn identity_epoch(&self) -> StoreResult<u64>;
 
     /// Applies all changes of the decision durably, or none (`identities_survive_restart`). The

@@ -1,8 +1,7 @@
 //! Ports: the interfaces between the application and its adapters.
 //!
-//! Transports call [`service`] and [`authenticator`], which the application implements. Adapters
-//! implement all other ports. A method that is asynchronous may do I/O; no port exposes a driver, a
-//! protocol or an open transaction.
+//! A method that is asynchronous may do I/O; no port exposes a driver, a protocol or an open
+//! transaction.
 
 pub mod accepted_loss;
 pub mod administration;
@@ -13,14 +12,14 @@ pub mod change_page;
 pub mod clock;
 pub mod documents;
 pub mod embedder;
-pub mod entity_list;
 pub mod history;
 pub mod id_generator;
 pub mod idempotency;
 pub mod identity;
-pub mod item_list;
 pub mod observed;
 pub mod project_resolver;
+mod record_filter;
+pub mod record_list;
 pub mod search;
 pub mod service;
 pub mod sessions;

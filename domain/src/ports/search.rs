@@ -65,7 +65,6 @@ pub trait SearchIndex: Send + Sync {
     /// without one, its position stays. The next search finds the new items, although their
     /// embeddings may follow later ([`SearchHits::pending`]). A call whose future is dropped takes
     /// effect before the next call, or not at all.
-    #[operation = "apply"]
     async fn apply_projections(
         &self,
         project: &ProjectKey,

@@ -14,7 +14,7 @@ use crate::ports::project_resolver::ProjectResolver;
 #[async_trait]
 pub trait ToolService: Send + Sync {
     /// Runs a tool. An unknown, forbidden or failed call changes nothing.
-    async fn call(&self, call: ToolCall) -> Result<ToolReply>;
+    async fn call(&self, call: ToolCall) -> Result<RenderedAnswer>;
 }
 
 /// The application. Responses do not depend on the transport.
@@ -79,7 +79,7 @@ pub struct ToolCall {
     pub name: String,
     pub arguments: Map<String, Value>,
     pub progress_sink: Arc<dyn ProgressSink>,
-    /// A repeated write with the same key changes nothing and returns the first response.
+    /// A repeated write with the same key changes nothing and returns the first answer.
     pub idempotency_key: Option<String>,
     pub answer_format: AnswerFormat,
 }
@@ -139,13 +139,13 @@ pub struct ToolSpec {
     pub description: &'static str,
     /// JSON Schema 2020-12 of the arguments.
     pub input_schema: Map<String, Value>,
-    /// JSON Schema 2020-12 of [`ToolReply::data`].
+    /// JSON Schema 2020-12 of [`RenderedAnswer::data`].
     pub output_schema: Map<String, Value>,
     /// The access level that the tool requires.
     pub access: Access,
     /// True if the tool can change documents.
     pub may_change: bool,
-    /// True if the tool can remove content that its response does not contain.
+    /// True if the tool can remove content that its answer does not contain.
     pub is_destructive: bool,
     /// True if a repeated call has no further effect.
     pub is_idempotent: bool,
@@ -286,16 +286,16 @@ pub struct CompletionValues {
     pub total: usize,
 }
 
-/// The response of a tool.
+/// The answer of a tool, as text and data.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ToolReply {
+pub struct RenderedAnswer {
     /// One block for a model, complete in itself.
     pub text: String,
-    /// For programs; null for [`AnswerFormat::Text`]. Shared with repeated responses.
+    /// For programs; null for [`AnswerFormat::Text`]. Shared with repeated answers.
     pub data: Arc<Value>,
 }
 
-impl ToolReply {
+impl RenderedAnswer {
     /// The data as a type of [`crate::records::answers`].
     pub fn answer<Answer: DeserializeOwned>(&self) -> Result<Answer> {
         Answer::deserialize(&*self.data).map_err(|error| {

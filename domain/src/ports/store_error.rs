@@ -4,13 +4,14 @@ use std::fmt::Display;
 
 use thiserror::Error;
 
-use super::idempotency::IdempotencyRecord;
 use crate::error::{Error, ErrorKind};
+use crate::idempotency::IdempotencyRecord;
+use crate::timestamp::Timestamp;
 
 pub type StoreResult<T> = std::result::Result<T, StoreError>;
 
-/// The error of a storage. `place` is a path relative to the project; no message contains an
-/// absolute path.
+/// The error of a storage. `subject` is the file, document or storage that it is about: a path
+/// relative to the project, because no message contains an absolute path, or a name.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The error that the decision of a commit returned. The caller gets it unchanged.
@@ -22,29 +23,40 @@ pub enum StoreError {
     /// Other writers kept the storage locked. Nothing was written.
     #[error("{reason}")]
     Busy { reason: String },
-    /// No permission, no space or a missing folder. The reason says whether something was written.
-    #[error("{place}: {reason}")]
-    Unavailable { place: String, reason: String, source: Option<std::io::Error> },
+    /// No permission, no space, a missing folder or another version. The reason says whether
+    /// something was written.
+    #[error("{subject}: {reason}")]
+    Unavailable { subject: String, reason: String, source: Option<std::io::Error> },
     /// The path leaves the project or is not a regular file. It was neither read nor changed.
-    #[error("{place}: {reason}")]
-    Refused { place: String, reason: String },
+    #[error("{subject}: {reason}")]
+    Refused { subject: String, reason: String },
     /// The content is invalid.
-    #[error("{place}: {reason}")]
-    Unreadable { place: String, reason: String },
+    #[error("{subject}: {reason}")]
+    Unreadable { subject: String, reason: String },
     /// A bug.
     #[error("{0}")]
     Internal(String),
 }
 
+impl IdempotencyRecord {
+    /// Rejects the key of this record. A storage calls this before the decision.
+    pub fn check_unused(record: Option<Self>, now: Timestamp) -> StoreResult<()> {
+        match record {
+            Some(record) if record.is_valid_at(now) => Err(StoreError::Repeated(Box::new(record))),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl StoreError {
-    /// Refuses a database that another version of Reqlore wrote.
-    pub fn other_format(place: &str, found: impl Display, supported: impl Display) -> Self {
+    /// The error for a database that another version of Reqlore wrote, maybe while it was open.
+    pub fn other_format(subject: &str, found: impl Display, supported: impl Display) -> Self {
         let reason = format!(
             "was written by another version of Reqlore (format {found}, supported: {supported}); \
              use that version, or make a backup with it and `reqlore restore` it into an empty \
              storage"
         );
-        Self::Refused { place: place.to_owned(), reason }
+        Self::Unavailable { subject: subject.to_owned(), reason, source: None }
     }
 
     /// The same error for another commit of the same group. [`StoreError::Decided`] becomes
@@ -56,16 +68,16 @@ impl StoreError {
             Self::Decided(error) => Self::Internal(error.to_string()),
             Self::Repeated(record) => Self::Repeated(record.clone()),
             Self::Busy { reason } => Self::Busy { reason: reason.clone() },
-            Self::Unavailable { place, reason, source } => Self::Unavailable {
-                place: place.clone(),
+            Self::Unavailable { subject, reason, source } => Self::Unavailable {
+                subject: subject.clone(),
                 reason: reason.clone(),
                 source: source.as_ref().map(clone_io_error),
             },
-            Self::Refused { place, reason } => {
-                Self::Refused { place: place.clone(), reason: reason.clone() }
+            Self::Refused { subject, reason } => {
+                Self::Refused { subject: subject.clone(), reason: reason.clone() }
             }
-            Self::Unreadable { place, reason } => {
-                Self::Unreadable { place: place.clone(), reason: reason.clone() }
+            Self::Unreadable { subject, reason } => {
+                Self::Unreadable { subject: subject.clone(), reason: reason.clone() }
             }
             Self::Internal(message) => Self::Internal(message.clone()),
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use super::clock::Clock;
-use super::history::ChangeOrigin;
-use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::store_error::{StoreError, StoreResult};
 use crate::audit_log::{AuditEvent, AuditTarget, RESULT_OK, redact_text};
+use crate::idempotency::IdempotencyKey;
 use crate::identity::Caller;
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
@@ -63,16 +63,6 @@ impl WriteContext {
             reason: (!reason.is_empty()).then_some(reason),
         }
     }
-
-    /// Rejects a key that is in use. A storage calls this before the decision.
-    pub fn check_idempotency(&self, record: Option<IdempotencyRecord>) -> StoreResult<()> {
-        match record {
-            Some(record) if record.is_valid_at(self.at) => {
-                Err(StoreError::Repeated(Box::new(record)))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// The audit of one call. It measures the duration and records whether a commit has already
@@ -107,7 +97,7 @@ impl AuditScope {
         self.written.store(true, Ordering::Relaxed);
     }
 
-    /// Records that the call returned the stored response of an earlier one.
+    /// Records that the call returned the stored answer of an earlier one.
     pub fn mark_replayed(&self) {
         self.replayed.store(true, Ordering::Relaxed);
     }
@@ -125,4 +115,18 @@ impl std::fmt::Debug for AuditScope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AuditScope").field("started", &self.started).finish_non_exhaustive()
     }
+}
+
+/// The origin of a change: user, tool and reason. Each part is `None` if it is not known: files and
+/// migrated data lack them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeOrigin {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The tool or command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The caller's `operation_description`, or the subject of a Git commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }

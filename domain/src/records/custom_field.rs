@@ -1,5 +1,7 @@
 //! A custom field of a project: its type, and the check of its values.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::values::{MAX_VALUE_CHARS, MAX_VALUES, value_key};
@@ -18,10 +20,29 @@ pub struct CustomField {
     pub field_type: CustomType,
     /// A new record must have a value.
     pub is_required: bool,
-    pub in_columns: bool,
-    pub on_cards: bool,
-    pub in_filters: bool,
-    pub in_sorts: bool,
+    pub views: BTreeSet<FieldView>,
+}
+
+/// A part of the pages and lists that shows a field or offers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FieldView {
+    Column,
+    Card,
+    Filter,
+    Sort,
+}
+
+impl FieldView {
+    /// The view that a key of the schema names.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "column" => Some(Self::Column),
+            "card" => Some(Self::Card),
+            "filter" => Some(Self::Filter),
+            "sort" => Some(Self::Sort),
+            _ => None,
+        }
+    }
 }
 
 /// The type of a custom field.
@@ -205,10 +226,7 @@ mod tests {
             label: "Risk".to_owned(),
             field_type,
             is_required: false,
-            in_columns: false,
-            on_cards: false,
-            in_filters: false,
-            in_sorts: false,
+            views: BTreeSet::new(),
         }
     }
 
@@ -244,7 +262,7 @@ mod tests {
             match (&parsed, expected) {
                 (Err(error), Err(start)) => assert!(error.starts_with(start), "{error}"),
                 (parsed, expected) => {
-                    assert_eq!(parsed.as_ref().ok(), expected.ok().as_ref(), "{given}")
+                    assert_eq!(parsed.as_ref().ok(), expected.ok().as_ref(), "{given}");
                 }
             }
         }

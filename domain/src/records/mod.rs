@@ -2,6 +2,13 @@
 
 pub mod answers;
 pub mod custom_field;
+pub mod edit;
+pub mod fields;
+pub mod item_links;
+pub mod kinds;
+mod link_edits;
+pub mod parse;
 pub mod schema;
 mod schema_text;
+pub mod tombstone;
 pub mod values;

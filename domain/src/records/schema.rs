@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::custom_field::CustomField;
-use crate::backlog::{ItemKind, Status};
+use super::values::{CustomValues, value_key};
+use crate::backlog::{ItemKind, ItemMeta, Status};
+use crate::bounded_types::truncate_echo;
 use crate::diagnostic::Diagnostic;
+use crate::knowledge::Entity;
 
 /// Maximum number of custom fields of a project.
 pub const MAX_CUSTOM_FIELDS: usize = 40;
@@ -20,7 +23,7 @@ pub struct RecordSchema {
     pub(super) statuses: BTreeMap<String, Vec<(String, StatusCategory)>>,
     /// The statuses of items, which have a type of their own.
     pub(super) item_statuses: BTreeMap<ItemKind, Vec<Status>>,
-    /// What is wrong in the file. Everything else of it is valid.
+    /// The invalid entries of the file. The rest of it is valid.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -96,4 +99,45 @@ impl RecordSchema {
         let statuses = self.statuses.get(kind).or_else(|| self.statuses.get("entity"))?;
         Some(statuses)
     }
+
+    /// The keys of an item whose values do not fit the schema, and why.
+    pub fn item_problems(&self, item: &ItemMeta) -> Vec<(&str, String)> {
+        let mut problems = Self::value_problems(self.item_fields(item.kind), &item.custom);
+        let statuses = self.statuses(item.kind);
+        if let Some(status @ Status::Custom(_)) = item.status
+            && !statuses.contains(&status)
+        {
+            let names: Vec<&str> = statuses.iter().map(Status::name).collect();
+            problems.push(status_problem(status.name(), &names));
+        }
+        problems
+    }
+
+    /// The keys of an entity whose values do not fit the schema, and why.
+    pub fn entity_problems(&self, entity: &Entity) -> Vec<(&str, String)> {
+        let mut problems = Self::value_problems(self.entity_fields(&entity.kind), &entity.custom);
+        if let (Some(status), Some(statuses)) = (&entity.status, self.entity_statuses(&entity.kind))
+        {
+            let names: Vec<&str> = statuses.iter().map(|(name, _)| name.as_str()).collect();
+            if !names.iter().any(|name| value_key(name) == value_key(status)) {
+                problems.push(status_problem(status, &names));
+            }
+        }
+        problems
+    }
+
+    fn value_problems<'s>(
+        fields: impl Iterator<Item = &'s CustomField>,
+        values: &CustomValues,
+    ) -> Vec<(&'s str, String)> {
+        let problem = |field: &'s CustomField| {
+            Some((field.name.as_str(), field.problem(values.get(&field.name))?))
+        };
+        fields.filter_map(problem).collect()
+    }
+}
+
+fn status_problem(status: &str, names: &[&str]) -> (&'static str, String) {
+    let status = truncate_echo(status);
+    ("status", format!("status {status:?} is invalid; use one of {}", names.join(", ")))
 }

@@ -1,11 +1,12 @@
 //! Parses `.reqlore/project.toml`. An entry that is wrong is reported with its line and ignored.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::custom_field::{CustomField, CustomType};
+use super::custom_field::{CustomField, CustomType, FieldView};
 use super::schema::{MAX_CUSTOM_FIELDS, MAX_STATUSES, RecordSchema, StatusCategory};
 use super::values::{MAX_FIELD_NAME_CHARS, is_built_in, is_field_name, value_key};
 use crate::backlog::fields::{MAX_STATUS_BYTES, find_by_name};
@@ -48,7 +49,7 @@ impl SchemaParser<'_> {
         let diagnostics = &mut self.schema.diagnostics;
         if diagnostics.len() < MAX_DIAGNOSTICS {
             let before = self.text.as_bytes().get(..at).unwrap_or_default();
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+            let line = before.split(|byte| *byte == b'\n').count();
             diagnostics.push(Diagnostic::new(line, message));
         }
     }
@@ -78,7 +79,7 @@ impl SchemaParser<'_> {
     }
 
     fn parse_field(&mut self, (name, span, value): Entry<'_, '_>) -> Result<(), Problem> {
-        let fail = |message: &str| Err((span.start, format!("field {}: {message}", echo(name))));
+        let fail = |message: &str| Err((span.start, in_field(name, message)));
         if !is_field_name(name) {
             return fail(&format!(
                 "the name is invalid; use at most {MAX_FIELD_NAME_CHARS} lower-case letters, \
@@ -100,57 +101,29 @@ impl SchemaParser<'_> {
             label: default_label(name),
             field_type: CustomType::Text,
             is_required: false,
-            in_columns: false,
-            on_cards: false,
-            in_filters: false,
-            in_sorts: false,
+            views: BTreeSet::new(),
         };
         let (mut type_name, mut values) = ("", None);
         for (key, span, value) in entries(table) {
             let at = |message: String| (span.start, format!("field {name}: {key} {message}"));
             match key {
                 "kinds" => field.kinds = parse_kinds(&texts(value).map_err(&at)?).map_err(at)?,
-                "label" => {
-                    let label = text_of(value).map_err(&at)?;
-                    check_text(label, MAX_LABEL_CHARS).and_then(|_| one_line(label)).map_err(at)?;
-                    label.trim().clone_into(&mut field.label);
-                }
+                "label" => field.label = parse_label(value).map_err(at)?,
                 "type" => type_name = text_of(value).map_err(at)?,
                 "values" => values = Some(parse_choices(&texts(value).map_err(&at)?).map_err(at)?),
-                "column" => field.in_columns = flag(value).map_err(at)?,
-                "card" => field.on_cards = flag(value).map_err(at)?,
-                "filter" => field.in_filters = flag(value).map_err(at)?,
-                "sort" => field.in_sorts = flag(value).map_err(at)?,
                 "required" => field.is_required = flag(value).map_err(at)?,
-                _ => self.report((
-                    span.start,
-                    format!(
-                        "field {name}: {:?} is unknown; use kinds, label, type, values, column, \
-                         card, filter, sort or required",
-                        truncate_echo(key)
-                    ),
-                )),
+                _ => match FieldView::parse(key) {
+                    Some(view) if flag(value).map_err(at)? => _ = field.views.insert(view),
+                    Some(_) => {}
+                    None => self.report((span.start, unknown_key(name, key))),
+                },
             }
         }
         if field.kinds.is_empty() {
             return fail("kinds is missing; write for example kinds = [\"requirement\"]");
         }
-        let is_choice = type_name == "choice";
-        field.field_type = match (type_name, values) {
-            ("choice", Some(values)) => CustomType::Choice(values),
-            ("choice", None) => return fail("a choice needs values; write values = [\"Low\"]"),
-            (_, Some(_)) if !is_choice => return fail("only a choice has values; remove them"),
-            ("text", _) => CustomType::Text,
-            ("number", _) => CustomType::Number,
-            ("date", _) => CustomType::Date,
-            ("user", _) => CustomType::User,
-            ("tags", _) => CustomType::Tags,
-            ("url", _) => CustomType::Url,
-            (other, _) => {
-                let names = CustomType::NAMES.join(", ");
-                return fail(&format!("type {} is invalid; use one of {names}", echo(other)));
-            }
-        };
+        field.field_type = parse_type(type_name, values)
+            .map_err(|message| (span.start, in_field(name, &message)))?;
         self.schema.fields.push(field);
         Ok(())
     }
@@ -193,44 +166,8 @@ impl SchemaParser<'_> {
                 }
             }
         }
-        if order.is_empty() || order.len() > MAX_STATUSES {
-            let count = order.len();
-            return fail(start, &format!("order has {count} names; write 1 to {MAX_STATUSES}"));
-        }
-        let mut statuses: Vec<(String, StatusCategory)> = Vec::new();
-        for name in order {
-            let name = canonical_name(name, item_kind)
-                .map_err(|message| (start, format!("statuses of {kind}: {message}")))?;
-            if statuses.iter().any(|(other, _)| value_key(other) == value_key(&name)) {
-                return fail(start, &format!("{} stands twice in order; remove one", echo(&name)));
-            }
-            let category = default_category(&name, item_kind);
-            statuses.push((name, category.unwrap_or(StatusCategory::Active)));
-        }
-        for (name, at, category) in categories {
-            let given = |other: &&StatusCategory| other.name() == category;
-            let Some(category) = StatusCategory::ALL.iter().find(given) else {
-                return fail(
-                    at,
-                    &format!("{} is not open, active, done or dropped", echo(category)),
-                );
-            };
-            let same = |(other, _): &&mut (String, _)| value_key(other) == value_key(name);
-            let Some((name, old)) = statuses.iter_mut().find(same) else {
-                return fail(at, &format!("{} has a category but is not in order", echo(name)));
-            };
-            if item_kind.is_some()
-                && default_category(name, item_kind).is_some_and(|fixed| fixed != *category)
-            {
-                return fail(at, &format!("the category of {} is fixed; remove it", echo(name)));
-            }
-            *old = *category;
-        }
-        for (needed, word) in [(StatusCategory::Open, "open"), (StatusCategory::Done, "done")] {
-            if !statuses.iter().any(|(_, category)| *category == needed) {
-                return fail(start, &format!("no status is {word}; add one to order"));
-            }
-        }
+        let at = |(at, message): Problem| (at, format!("statuses of {kind}: {message}"));
+        let statuses = order_statuses(start, &order, &categories, item_kind).map_err(at)?;
         if let Some(item_kind) = item_kind {
             let names = statuses.iter().filter_map(|(name, _)| Status::parse(name));
             self.schema.item_statuses.insert(item_kind, names.collect());
@@ -239,6 +176,87 @@ impl SchemaParser<'_> {
         self.schema.statuses.insert(kind.to_owned(), statuses);
         Ok(())
     }
+}
+
+fn order_statuses(
+    start: usize,
+    order: &[&str],
+    categories: &[(&str, usize, &str)],
+    kind: Option<ItemKind>,
+) -> Result<Vec<(String, StatusCategory)>, Problem> {
+    if order.is_empty() || order.len() > MAX_STATUSES {
+        let count = order.len();
+        return Err((start, format!("order has {count} names; write 1 to {MAX_STATUSES}")));
+    }
+    let mut statuses: Vec<(String, StatusCategory)> = Vec::new();
+    for name in order {
+        let name = canonical_name(name, kind).map_err(|message| (start, message))?;
+        if statuses.iter().any(|(other, _)| value_key(other) == value_key(&name)) {
+            return Err((start, format!("{} stands twice in order; remove one", echo(&name))));
+        }
+        let category = default_category(&name, kind).unwrap_or(StatusCategory::Active);
+        statuses.push((name, category));
+    }
+    for (name, at, category) in categories {
+        let fail = |message: String| Err((*at, message));
+        let Some(category) = StatusCategory::ALL.iter().find(|one| one.name() == *category) else {
+            return fail(format!("{} is not open, active, done or dropped", echo(category)));
+        };
+        let same = |(other, _): &&mut (String, _)| value_key(other) == value_key(name);
+        let Some((name, old)) = statuses.iter_mut().find(same) else {
+            return fail(format!("{} has a category but is not in order", echo(name)));
+        };
+        let fixed = kind.and_then(|_| default_category(name, kind));
+        if fixed.is_some_and(|fixed| fixed != *category) {
+            return fail(format!("the category of {} is fixed; remove it", echo(name)));
+        }
+        *old = *category;
+    }
+    for (needed, word) in [(StatusCategory::Open, "open"), (StatusCategory::Done, "done")] {
+        if !statuses.iter().any(|(_, category)| *category == needed) {
+            return Err((start, format!("no status is {word}; add one to order")));
+        }
+    }
+    Ok(statuses)
+}
+
+fn in_field(name: &str, message: &str) -> String {
+    format!("field {}: {message}", echo(name))
+}
+
+fn unknown_key(field: &str, key: &str) -> String {
+    let key = truncate_echo(key);
+    format!(
+        "field {field}: {key:?} is unknown; use kinds, label, type, values, column, card, filter, \
+         sort or required"
+    )
+}
+
+fn parse_label(value: &Spanned<DeValue<'_>>) -> Result<String, String> {
+    let label = text_of(value)?;
+    check_text(label, MAX_LABEL_CHARS)?;
+    one_line(label)?;
+    Ok(label.trim().to_owned())
+}
+
+fn parse_type(name: &str, values: Option<Vec<String>>) -> Result<CustomType, String> {
+    Ok(match (name, values) {
+        ("choice", Some(values)) => CustomType::Choice(values),
+        ("choice", None) => {
+            return Err("a choice needs values; write values = [\"Low\"]".to_owned());
+        }
+        (_, Some(_)) => return Err("only a choice has values; remove them".to_owned()),
+        ("text", _) => CustomType::Text,
+        ("number", _) => CustomType::Number,
+        ("date", _) => CustomType::Date,
+        ("user", _) => CustomType::User,
+        ("tags", _) => CustomType::Tags,
+        ("url", _) => CustomType::Url,
+        (other, _) => {
+            let names = CustomType::NAMES.join(", ");
+            return Err(format!("type {} is invalid; use one of {names}", echo(other)));
+        }
+    })
 }
 
 /// The spelling of a status: of a built-in one, or as given.
@@ -460,11 +478,10 @@ order = ["proposed", "Trial", "accepted"]
         assert_eq!(problems("fields = 1"), ["1: fields is not a table; write [fields.NAME]"]);
         let conflict = "[fields.a]\n<<<<<<< HEAD\nkinds = [\"epic\"]\n";
         assert!(problems(conflict)[0].starts_with("2: invalid TOML:"), "{:?}", problems(conflict));
-        let mut huge = String::new();
-        for number in 0..1_000 {
-            huge += &format!("[fields.f{number}]\nkinds = [\"epic\"]\ntype = \"text\"\n");
-        }
-        let schema = RecordSchema::parse(&huge);
+        let field =
+            |number: u32| format!("[fields.f{number}]\nkinds = [\"epic\"]\ntype = \"text\"\n");
+        let huge: Vec<String> = (0..1_000).map(field).collect();
+        let schema = RecordSchema::parse(&huge.concat());
         assert_eq!(schema.fields.len(), MAX_CUSTOM_FIELDS);
         assert_eq!(schema.diagnostics.len(), MAX_DIAGNOSTICS);
         assert!(join_lines(&schema.diagnostics[0].message).contains("at most 40 fields"));

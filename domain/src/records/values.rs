@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backlog::{ItemKind, RelationshipType, known_relations};
+use super::fields::is_field_word;
+use super::kinds::ItemKind;
+use crate::backlog::known_relations;
+use crate::document::Version;
 use crate::name_form::fold_name;
 use crate::yaml::{YamlEntry, YamlNode, YamlValue};
 
@@ -18,50 +21,28 @@ pub const MAX_VALUES: usize = 50;
 /// Maximum length of one value, in characters; metadata cuts a longer one.
 pub const MAX_VALUE_CHARS: usize = 500;
 
-/// Names that no custom field can have: keys, arguments and answers of the built-in fields.
-const BUILT_IN_NAMES: [&str; 42] = [
-    "acceptance_criteria",
-    "assignee",
-    "assignee_username",
-    "body",
-    "created_at",
-    "created_by",
-    "creator",
-    "creator_username",
-    "date",
-    "deleted_at",
-    "deleted_by",
-    "deleted_username",
-    "description",
+/// Maximum length of the key of a value, in bytes.
+const MAX_KEY_BYTES: usize = 64;
+
+/// Names that no custom field can have, besides those of the built-in fields: other arguments, keys
+/// and answers.
+const OTHER_NAMES: [&str; 16] = [
     "entity",
-    "epic",
     "fields",
-    "id",
     "imported_from",
     "kind",
     "labels",
-    "linked",
-    "links",
     "mentions",
     "parent",
-    "priority",
     "progress",
     "project",
     "rank",
     "reference",
     "reference_id",
-    "requirement",
     "review_by",
     "show",
     "sort",
-    "status",
-    "tags",
     "text",
-    "title",
-    "type",
-    "type_name",
-    "uid",
-    "updated_at",
 ];
 
 /// The values of all keys that may be custom fields, as written: one text, or several of a list.
@@ -117,9 +98,9 @@ pub fn is_field_name(name: &str) -> bool {
 
 /// True for the name of a built-in field or of a relation.
 pub fn is_built_in(name: &str) -> bool {
-    BUILT_IN_NAMES.contains(&name)
-        || ItemKind::ALL.iter().any(|kind| kind.name() == name)
-        || RelationshipType::ALL.iter().any(|kind| kind.name() == name)
+    is_field_word(name)
+        || OTHER_NAMES.contains(&name)
+        || ItemKind::from_name(name).is_some()
         || known_relations().any(|relation| relation == name)
 }
 
@@ -135,8 +116,24 @@ pub fn value_key(text: &str) -> String {
             let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
             format!("#{ordered:016x}")
         }
-        _ => format!("={}", fold_name(text)),
+        _ => bounded_key(format!("={}", fold_name(text))),
     }
+}
+
+/// Long keys keep their beginning and a hash of the whole, because indexes limit keys. Some databases
+/// have no zero byte in texts.
+fn bounded_key(mut key: String) -> String {
+    key.retain(|c| c != '\0');
+    if key.len() > MAX_KEY_BYTES {
+        let hash = Version::of_bytes(key.as_bytes()).to_string();
+        let mut end = MAX_KEY_BYTES - hash.len();
+        while !key.is_char_boundary(end) {
+            end -= 1;
+        }
+        key.truncate(end);
+        key.push_str(&hash);
+    }
+    key
 }
 
 fn is_number_byte(byte: u8) -> bool {

@@ -255,7 +255,7 @@ impl<'a> SectionList<'a> {
         let sections: HashSet<&str> = wanted.keys().copied().collect();
         let is_numbered =
             |entry: &ListEntry<'_>| entry.prefix.contains(|c: char| c.is_ascii_digit());
-        // An author's lines in an item or between items would lose their place.
+        // An author's lines in an item or between items would lose their position.
         let is_sortable = self.entries.iter().enumerate().all(|(at, entry)| {
             entry.item_end == self.entries[0].position + at + 1
                 && entry.prefix == self.entries[0].prefix

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Section;
-use crate::backlog::{scan_mentions, truncate_title};
+use crate::backlog::scan_mentions;
 use crate::bounded_types::one_line;
+use crate::records::parse::truncate_title;
 
 /// Bounds the metadata of generated sections.
 const MAX_MENTIONS: usize = 2_000;

@@ -27,7 +27,7 @@ pub const MAX_REQUIREMENT_CHARS: usize = 10_000;
 
 pub const MAX_REQUIREMENTS: usize = 50_000;
 
-/// The response for an empty section. Its text is specified.
+/// The answer for an empty section. Its text is specified.
 pub const NO_REQUIREMENTS: &str = "No requirements in this section.";
 pub const SECTION_NOT_FOUND: &str = "Section not found.";
 pub const REQUIREMENT_NOT_FOUND: &str = "Requirement not found.";

@@ -320,7 +320,7 @@ fn insert_position(indices: &[Cow<'_, str>], index: &str) -> usize {
     }
 }
 
-/// The text without its own marker, which a caller may copy from a response.
+/// The text without its own marker, which a caller may copy from an answer.
 pub(super) fn strip_own_marker<'a>(text: &'a str, index: &str) -> Result<&'a str> {
     let mut rest = text.trim_matches(WHITE_SPACE);
     loop {

@@ -7,13 +7,13 @@ use reqlore_domain::audit_log::{
 };
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::identity::CallChannel;
 use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, ReadSet, StoreError, StoreResult,
 };
-use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::timestamp::Timestamp;
@@ -253,10 +253,10 @@ pub async fn idempotency_key_needs_a_change(s: &Storage) {
     put(s, "a", Some("one"), keyed('k', "r", 0)).await.unwrap();
 }
 
-pub async fn response_is_stored(s: &Storage) {
+pub async fn answer_is_stored(s: &Storage) {
     put(s, "a", Some("one"), keyed('k', "r", 0)).await.unwrap();
-    s.store.save_response(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
-    s.store.save_response(&"u".repeat(32), "an unknown key".to_owned()).await.unwrap();
+    s.store.save_answer(&"k".repeat(32), "{\"gr\u{fc}n\":1}".to_owned()).await.unwrap();
+    s.store.save_answer(&"u".repeat(32), "an unknown key".to_owned()).await.unwrap();
     let record = s.store.find_record(&"k".repeat(32)).await.unwrap().unwrap();
     assert_eq!((&*record.request, record.answer.as_deref()), ("r", Some("{\"gr\u{fc}n\":1}")));
     assert_eq!(s.store.find_record(&"u".repeat(32)).await.unwrap(), None);

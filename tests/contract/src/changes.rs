@@ -2,8 +2,9 @@
 
 use futures_util::future::{join, join_all};
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
-use reqlore_domain::ports::documents::{DocumentChange, Refresh, Revision};
+use reqlore_domain::ports::documents::{DocumentChange, Refresh};
 
 use crate::Storage;
 

@@ -5,16 +5,18 @@ use reqlore_domain::document::{DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, ReadSet, Snapshot,
 };
+use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery, RecordSelection};
 
 use crate::Storage;
 
 /// A document of each kind.
-fn one_of_each_kind() -> [DocumentId; 9] {
+fn one_of_each_kind() -> [DocumentId; 10] {
     let item = |kind, name: &str| DocumentId { kind, name: name.to_owned() };
     [
         DocumentId::instructions(),
         DocumentId::section("general"),
         DocumentId::docsets(),
+        DocumentId::schema(),
         DocumentId::entity("decisions/dec-1d2c8f"),
         item(DocumentKind::ITEMS[0], "EP-001-3f9a1c"),
         item(DocumentKind::ITEMS[1], "US-001-3f9a1c"),
@@ -250,11 +252,14 @@ pub async fn composed_and_decomposed_names_are_one(s: &Storage) {
         let query = BacklinkQuery { kinds: vec![DocumentKind::Entity], targets };
         let found = s.store.backlinks(&s.project, &query).await.unwrap();
         assert_eq!(found[0][0].id, source);
-        let tags = s.store.tag_counts(&s.project, None).await.unwrap();
+        let tags = RecordQuery::of_entities(None, 0).count_by(RecordCounts::Tag);
+        let tags = s.store.list(&s.project, &tags).await.unwrap().by_text;
         assert_eq!((tags.get(composed), tags.get(decomposed)), (Some(&2), None));
         for spelling in [composed.to_uppercase(), decomposed.to_lowercase()] {
-            let similar = s.store.similar_entities(&s.project, &spelling).await.unwrap();
-            assert_eq!(similar.same.len(), 1, "{spelling}");
+            let spelled = RecordSelection::Spelled(spelling.clone());
+            let query = RecordQuery::select(DocumentKind::Entity, spelled, 10);
+            let same = s.store.list(&s.project, &query).await.unwrap().metadata;
+            assert_eq!(same.len(), 1, "{spelling}");
         }
     }
     // Compatible letters are other names.

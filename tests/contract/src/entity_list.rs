@@ -1,9 +1,9 @@
-//! Questions about all entities: kinds, tags, similar and duplicate IDs.
+//! Lists of all entities: kinds, tags, similar IDs.
 
 use std::collections::BTreeMap;
 
-use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::entity_list::{EntityCounts, SimilarEntities};
+use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::ports::record_list::{RecordCounts, RecordPage, RecordQuery, RecordSelection};
 
 use crate::Storage;
 
@@ -24,14 +24,21 @@ async fn put_entities(s: &Storage) {
     s.put(&DocumentId::section("tantivy"), "---\ntags: [a]\n---\n").await;
 }
 
-fn counts(expected: &[(&str, usize)]) -> EntityCounts {
+fn counts(expected: &[(&str, usize)]) -> BTreeMap<String, usize> {
     expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
 pub async fn entities_are_counted_by_kind_and_tag(s: &Storage) {
-    let kinds = async || s.store.entity_kinds(&s.project).await.unwrap();
+    let count = |kind: Option<&str>, counts| {
+        RecordQuery::of_entities(kind.map(str::to_owned), 0).count_by(counts)
+    };
+    let kinds = async || {
+        let page = s.store.list(&s.project, &count(None, RecordCounts::Kind)).await.unwrap();
+        assert_eq!(page.total, page.by_text.values().sum::<usize>());
+        page.by_text
+    };
     let tags = async |kind: Option<&str>| {
-        s.store.tag_counts(&s.project, kind.map(str::to_owned)).await.unwrap()
+        s.store.list(&s.project, &count(kind, RecordCounts::Tag)).await.unwrap().by_text
     };
     assert_eq!((kinds().await, tags(None).await), (BTreeMap::new(), BTreeMap::new()));
     put_entities(s).await;
@@ -44,15 +51,16 @@ pub async fn entities_are_counted_by_kind_and_tag(s: &Storage) {
     assert_eq!(kinds().await, counts(&[("decision", 1), ("idea", 2), ("issue", 1), ("specs", 1)]));
     assert_eq!(tags(None).await, counts(&[("a", 1), ("b", 1)]));
     assert_eq!(tags(Some("idea")).await, counts(&[("b", 1)]));
-    let other = s.store.entity_kinds(&s.other).await.unwrap();
-    assert_eq!(other, counts(&[]), "projects are isolated");
+    let other = s.store.list(&s.other, &count(None, RecordCounts::Kind)).await.unwrap();
+    assert_eq!(other, RecordPage::default(), "projects are isolated");
 }
 
 pub async fn untagged_entities_are_listed_by_kind(s: &Storage) {
     put_entities(s).await;
     let list = async |kind: Option<&str>, limit| {
-        let kind = kind.map(str::to_owned);
-        let list = s.store.untagged(&s.project, kind, limit).await.unwrap();
+        let query = RecordQuery::of_entities(kind.map(str::to_owned), limit);
+        let query = RecordQuery { selection: RecordSelection::Untagged, ..query };
+        let list = s.store.list(&s.project, &query).await.unwrap();
         let names: Vec<String> = list.metadata.iter().map(|meta| meta.id.name.clone()).collect();
         (names.join(" "), list.total)
     };
@@ -65,16 +73,22 @@ pub async fn untagged_entities_are_listed_by_kind(s: &Storage) {
     s.put(&DocumentId::entity("ideas/x"), "").await;
     s.delete(&DocumentId::entity("specs/use")).await;
     assert_eq!(list(None, 10).await, ("ideas/Use-Tantivy-now ideas/x".to_owned(), 2));
-    let other = s.store.untagged(&s.other, None, 10).await.unwrap();
+    let untagged = RecordQuery::select(DocumentKind::Entity, RecordSelection::Untagged, 10);
+    let other = s.store.list(&s.other, &untagged).await.unwrap();
     assert_eq!(other.total, 0, "projects are isolated");
 }
 
 pub async fn similar_entities_are_found_by_case_and_part(s: &Storage) {
     put_entities(s).await;
+    let list = |selection| RecordQuery::select(DocumentKind::Entity, selection, 3);
     let similar = async |text: &str| {
-        let SimilarEntities { same, ids } =
-            s.store.similar_entities(&s.project, text).await.unwrap();
-        let same: Vec<&str> = same.iter().map(|meta| meta.id.name.as_str()).collect();
+        let [spelled, similar] = [RecordSelection::Spelled, RecordSelection::Similar];
+        let same = s.store.list(&s.project, &list(spelled(text.to_owned()))).await.unwrap();
+        let same: Vec<&str> = same.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
+        let found = s.store.list(&s.project, &list(similar(text.to_owned()))).await.unwrap();
+        assert_eq!(found.total, found.metadata.len());
+        let mut ids: Vec<String> = Vec::new();
+        ids.extend(found.metadata.iter().map(|meta| meta.entity.as_ref().unwrap().id.clone()));
         (same.join(" "), ids.join(" "))
     };
     let found = |same: &str, ids: &str| (same.to_owned(), ids.to_owned());
@@ -85,7 +99,7 @@ pub async fn similar_entities_are_found_by_case_and_part(s: &Storage) {
         ("for-tant", "", "Use-Tantivy-now"),
         ("Idea-5", "ideas/x issues/y", ""),
         ("IDEAS/X", "ideas/x", ""),
-        ("x-idea", "", "idea-5"),
+        ("x-idea", "", "idea-5 idea-5"),
         // Too short, and the middle of a part.
         ("a-1d", "", ""),
         ("2c8f", "", ""),
@@ -98,20 +112,7 @@ pub async fn similar_entities_are_found_by_case_and_part(s: &Storage) {
     assert_eq!(similar("DEC-1D2C8F").await, found("", ""));
     assert_eq!(similar("NEW-ID").await.0, "decisions/dec-1d2c8f");
     assert_eq!(similar("iss-1d2c").await, found("", ""));
-    let other = s.store.similar_entities(&s.other, "DEC-1D2C8F").await.unwrap();
-    assert_eq!(other, SimilarEntities::default(), "projects are isolated");
-}
-
-pub async fn duplicate_ids_are_listed(s: &Storage) {
-    put_entities(s).await;
-    for name in ["a", "b"] {
-        s.put(&DocumentId::entity(name), "---\nid: dec-1d2caa\n---\n").await;
-    }
-    let list = s.store.duplicate_ids(&s.project, 10).await.unwrap();
-    assert_eq!((list.ids.join(" "), list.total), ("dec-1d2caa idea-5".to_owned(), 2));
-    let list = s.store.duplicate_ids(&s.project, 1).await.unwrap();
-    assert_eq!((list.ids.join(" "), list.total), ("dec-1d2caa".to_owned(), 2));
-    s.delete(&DocumentId::entity("issues/y")).await;
-    assert_eq!(s.store.duplicate_ids(&s.project, 0).await.unwrap().total, 1);
-    assert_eq!(s.store.duplicate_ids(&s.other, 10).await.unwrap().total, 0);
+    let spelled = list(RecordSelection::Spelled("DEC-1D2C8F".to_owned()));
+    let other = s.store.list(&s.other, &spelled).await.unwrap();
+    assert_eq!(other, RecordPage::default(), "projects are isolated");
 }

@@ -176,7 +176,7 @@ impl FaultState {
 
 fn unreachable_database() -> StoreError {
     let reason = "the database is not reachable; nothing was written".to_owned();
-    StoreError::Unavailable { place: "the database".to_owned(), reason, source: None }
+    StoreError::Unavailable { subject: "the database".to_owned(), reason, source: None }
 }
 
 #[async_trait]

@@ -13,8 +13,9 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::archive::ArchiveRecord;
 use reqlore_domain::ports::documents::{CommitRequest, DocumentChange, ReadSet, StoreError};
 use reqlore_domain::ports::history::{
-    ChangeOrigin, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
+    HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
 };
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -284,7 +285,7 @@ pub async fn purge_erases_stored_responses(s: &Storage) {
         change(s, DocumentChange::put(id(), text), keyed(letter, text, 0)).await;
     }
     for key in &keys {
-        s.store.save_response(key, "secret".repeat(10_000)).await.unwrap();
+        s.store.save_answer(key, "secret".repeat(10_000)).await.unwrap();
     }
     let none = s.store.purge_history(&s.other, &id(), None, test_context()).await;
     assert_eq!(none.unwrap(), 0);

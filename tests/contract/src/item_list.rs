@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind};
-use reqlore_domain::ports::item_list::{
-    AssigneeFilter, DetailFilter, ItemFilter, ItemOrder, ItemPage, ItemQuery, SortField,
-    StatusCounts,
+use reqlore_domain::ports::record_list::{
+    AssigneeFilter, DetailFilter, FieldOrder, OrderField, RecordCounts, RecordFilter, RecordOrder,
+    RecordPage, RecordQuery, RecordSelection, SortField, StatusCounts,
 };
+use reqlore_domain::records::values::value_key;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::Storage;
@@ -49,15 +50,15 @@ async fn put_items(s: &Storage) {
     s.put(&story, "---\ntitle: H\n---\n").await;
 }
 
-async fn read(s: &Storage, query: &ItemQuery) -> ItemPage {
-    s.store.items(&s.project, query).await.unwrap()
+async fn read(s: &Storage, query: &RecordQuery) -> RecordPage {
+    s.store.list(&s.project, query).await.unwrap()
 }
 
-fn names(page: &ItemPage) -> Vec<&str> {
+fn names(page: &RecordPage) -> Vec<&str> {
     page.metadata.iter().map(|meta| meta.id.name.as_str()).collect()
 }
 
-fn count_statuses(page: &ItemPage) -> StatusCounts {
+fn count_statuses(page: &RecordPage) -> StatusCounts {
     let mut counts = StatusCounts::new();
     for meta in &page.metadata {
         let status = meta.item.as_ref().and_then(|item| item.status).unwrap();
@@ -69,7 +70,7 @@ fn count_statuses(page: &ItemPage) -> StatusCounts {
 pub async fn items_have_the_order_of_lists(s: &Storage) {
     put_items(s).await;
     for size in 1..=7 {
-        let mut query = ItemQuery::of_kind(REQ, size);
+        let mut query = RecordQuery::of_items(REQ, size);
         let mut listed = Vec::new();
         loop {
             let page = read(s, &query).await;
@@ -82,10 +83,10 @@ pub async fn items_have_the_order_of_lists(s: &Storage) {
         }
         assert_eq!(listed, NAMES, "in pages of {size}");
     }
-    let page = read(s, &ItemQuery::of_kind(REQ, 0)).await;
+    let page = read(s, &RecordQuery::of_items(REQ, 0)).await;
     assert_eq!((names(&page).len(), page.total), (0, NAMES.len()));
-    let other = s.store.items(&s.other, &ItemQuery::of_kind(REQ, 10)).await.unwrap();
-    assert_eq!(other, ItemPage::default(), "projects are isolated");
+    let other = s.store.list(&s.other, &RecordQuery::of_items(REQ, 10)).await.unwrap();
+    assert_eq!(other, RecordPage::default(), "projects are isolated");
 }
 
 pub async fn items_are_filtered_and_counted(s: &Storage) {
@@ -95,33 +96,33 @@ pub async fn items_are_filtered_and_counted(s: &Storage) {
         let numbers = numbers.iter().map(|number| Reference { kind, number: *number });
         Some(numbers.collect::<BTreeSet<_>>())
     };
-    let none = ItemFilter::default();
+    let none = RecordFilter::default();
     let active = Some(Status::Active);
     for (filter, expected) in [
-        (ItemFilter { status: active, ..none.clone() }, &["REQ-002", "REQ-004"][..]),
+        (RecordFilter { status: active, ..none.clone() }, &["REQ-002", "REQ-004"][..]),
         (
-            ItemFilter { priority: Priority::new(2), ..none.clone() },
+            RecordFilter { priority: Priority::new(2), ..none.clone() },
             &["REQ-001-b", "REQ-001-c", "REQ-003", "REQ-004"],
         ),
         (
-            ItemFilter { requirement_type: Some(RequirementType::Data), ..none.clone() },
+            RecordFilter { requirement_type: Some(RequirementType::Data), ..none.clone() },
             &["REQ-003"],
         ),
-        (ItemFilter { parents: stories(&[1]), ..none.clone() }, &["REQ-002", "REQ-004"]),
+        (RecordFilter { parents: stories(&[1]), ..none.clone() }, &["REQ-002", "REQ-004"]),
         (
-            ItemFilter { parents: stories(&[1, 2]), priority: Priority::new(2), ..none.clone() },
+            RecordFilter { parents: stories(&[1, 2]), priority: Priority::new(2), ..none.clone() },
             &["REQ-003", "REQ-004"],
         ),
-        (ItemFilter { parents: stories(&[]), ..none.clone() }, &[]),
-        (ItemFilter { status: active, priority: Priority::new(4), ..none.clone() }, &[]),
+        (RecordFilter { parents: stories(&[]), ..none.clone() }, &[]),
+        (RecordFilter { status: active, priority: Priority::new(4), ..none.clone() }, &[]),
     ] {
-        let query = ItemQuery { filter, ..ItemQuery::of_kind(REQ, 10) };
+        let query = RecordQuery { filter, ..RecordQuery::of_items(REQ, 10) };
         let page = read(s, &query).await;
         assert_eq!((names(&page), page.total), (expected.to_vec(), expected.len()), "{query:?}");
         let mut without = query.clone();
         without.filter.status = None;
         assert_eq!(page.by_status, count_statuses(&read(s, &without).await), "{query:?}");
-        let first = read(s, &ItemQuery { limit: 1, ..query }).await;
+        let first = read(s, &RecordQuery { limit: 1, ..query }).await;
         assert_eq!((names(&first).len(), first.total), (expected.len().min(1), expected.len()));
     }
 }
@@ -170,8 +171,8 @@ pub async fn items_are_filtered_by_details(s: &Storage) {
             &["REQ-010", "REQ-001"],
         ),
     ] {
-        let filter = ItemFilter { details, ..ItemFilter::default() };
-        let query = ItemQuery { filter, ..ItemQuery::of_kind(REQ, 10) };
+        let filter = RecordFilter { details, ..RecordFilter::default() };
+        let query = RecordQuery { filter, ..RecordQuery::of_items(REQ, 10) };
         let page = read(s, &query).await;
         assert_eq!((names(&page), page.total), (expected.to_vec(), expected.len()), "{query:?}");
         let mut draft = query.clone();
@@ -194,8 +195,8 @@ pub async fn items_are_sorted_in_each_order(s: &Storage) {
         (SortField::Assignee, ["REQ-001", "REQ-002-x", "REQ-010"]),
     ] {
         for is_reversed in [false, true] {
-            let order = ItemOrder { field, is_reversed };
-            let mut query = ItemQuery { order, ..ItemQuery::of_kind(REQ, 1) };
+            let order = RecordOrder { field: OrderField::Builtin(field), is_reversed };
+            let mut query = RecordQuery { order: order.clone(), ..RecordQuery::of_items(REQ, 1) };
             let mut listed = Vec::new();
             loop {
                 let page = read(s, &query).await;
@@ -220,31 +221,31 @@ pub async fn children_are_counted_by_status(s: &Storage) {
     s.put(&item("REQ-020"), "---\ntitle: I\nuser_story: US-003\n---\nSee US-001.\n").await;
     let kind = ItemKind::UserStory;
     let stories = [2, 1, 9].map(|number| Reference { kind, number });
-    let counts = s.store.child_statuses(&s.project, REQ, &stories).await.unwrap();
+    let mut query = RecordQuery::of_items(REQ, 0).count_by(RecordCounts::ChildStatus);
+    query.filter.parents = Some(stories.into());
     let expected = [
-        StatusCounts::from([(Status::Draft, 1)]),
-        StatusCounts::from([(Status::Active, 2)]),
-        StatusCounts::new(),
+        (stories[0], StatusCounts::from([(Status::Draft, 1)])),
+        (stories[1], StatusCounts::from([(Status::Active, 2)])),
     ];
-    assert_eq!(counts, expected);
-    let other = s.store.child_statuses(&s.other, REQ, &stories).await.unwrap();
-    assert_eq!(other, vec![StatusCounts::new(); 3], "projects are isolated");
+    assert_eq!(read(s, &query).await.by_parent, expected.into());
+    let other = s.store.list(&s.other, &query).await.unwrap();
+    assert_eq!(other.by_parent.len(), 0, "projects are isolated");
 }
 
 pub async fn items_need_a_reference(s: &Storage) {
     s.put(&item("notes"), "---\ntitle: G\npriority: 1\n---\n").await;
     s.put(&item("REQ-001 copy"), "---\ntitle: G\npriority: 1\n---\n").await;
-    assert_eq!(read(s, &ItemQuery::of_kind(REQ, 10)).await, ItemPage::default());
+    assert_eq!(read(s, &RecordQuery::of_items(REQ, 10)).await, RecordPage::default());
 }
 
 pub async fn item_pages_survive_changes(s: &Storage) {
     put_items(s).await;
-    let first = read(s, &ItemQuery::of_kind(REQ, 2)).await;
+    let first = read(s, &RecordQuery::of_items(REQ, 2)).await;
     assert_eq!(names(&first), NAMES[..2]);
     // The last item of the page is deleted, and the first one moves behind all others.
     s.delete(&item("REQ-001-b")).await;
     s.put(&item("REQ-002"), "---\ntitle: C\npriority: 4\ncreated_at: 2026-02-01\n---\n").await;
-    let rest = read(s, &ItemQuery { after: first.next, ..ItemQuery::of_kind(REQ, 10) }).await;
+    let rest = read(s, &RecordQuery { after: first.next, ..RecordQuery::of_items(REQ, 10) }).await;
     let expected = [&NAMES[2..], &["REQ-002"]].concat();
     assert_eq!((names(&rest), rest.total, &rest.next), (expected, 5, &None));
 }
@@ -255,7 +256,8 @@ pub async fn documents_with_diagnostics_are_listed(s: &Storage) {
         s.put(&item(name), "---\ntitle: [\n---\n").await;
     }
     let kind = DocumentKind::Item(REQ);
-    let diagnostics = s.store.diagnostics(&s.project, kind, 2).await.unwrap();
+    let with_diagnostic = |limit| RecordQuery::select(kind, RecordSelection::WithDiagnostic, limit);
+    let diagnostics = read(s, &with_diagnostic(2)).await;
     let listed: Vec<&str> = diagnostics.metadata.iter().map(|meta| meta.id.name.as_str()).collect();
     // A name without a reference is a diagnostic as well.
     assert_eq!((listed, diagnostics.total), (vec!["REQ-010", "REQ-020"], 4));
@@ -263,8 +265,171 @@ pub async fn documents_with_diagnostics_are_listed(s: &Storage) {
     s.put(&item("REQ-010"), "---\ntitle: A\n---\n").await;
     s.delete(&item("REQ-020")).await;
     s.delete(&item("notes")).await;
-    let diagnostics = s.store.diagnostics(&s.project, kind, 0).await.unwrap();
+    let diagnostics = read(s, &with_diagnostic(0)).await;
     assert_eq!((diagnostics.metadata.len(), diagnostics.total), (0, 1));
-    let other = s.store.diagnostics(&s.other, kind, 2).await.unwrap();
+    let other = s.store.list(&s.other, &with_diagnostic(2)).await.unwrap();
     assert_eq!(other.total, 0, "projects are isolated");
+}
+
+/// Items with custom values; the last one is of another kind of list.
+async fn put_custom(s: &Storage) {
+    for (number, fields) in [
+        (1, "risk: High\neffort: 10"),
+        (2, "risk: low\neffort: 9\nstatus: Active"),
+        (3, "status: Active\ntype_name: Data"),
+        (4, "risk: High\neffort: 9\npriority: 1\ntype_name: Data"),
+        (5, "risk: odd\nareas: [web, API]"),
+        (6, "risk: HIGH\nstatus: Active\nareas: [api]\nuser_story: US-1"),
+        (7, "risk: even\neffort: big\nuser_story: US-1"),
+    ] {
+        let text = format!("---\ntitle: T\n{fields}\ncreated_at: 2026-01-0{number}\n---\n");
+        s.put(&item(&format!("REQ-00{number}")), text).await;
+    }
+    s.put(&item("notes"), "---\ntitle: G\nrisk: High\n---\n").await;
+}
+
+/// The numbers of all listed items, read in pages of each size.
+async fn numbers(s: &Storage, query: &RecordQuery) -> String {
+    let mut first: Option<String> = None;
+    for limit in [1, 2, 3, 100] {
+        let mut query = RecordQuery { limit, ..query.clone() };
+        let (mut listed, mut total) = (String::new(), 0);
+        loop {
+            let page = read(s, &query).await;
+            listed.extend(names(&page).iter().filter_map(|name| name.chars().last()));
+            total = total.max(page.total);
+            query.after = page.next;
+            if query.after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed.len(), total, "{query:?}");
+        assert_eq!(*first.get_or_insert_with(|| listed.clone()), listed, "{query:?}");
+    }
+    first.unwrap()
+}
+
+fn with_field(name: &str, value: &str) -> RecordFilter {
+    let fields = vec![(name.to_owned(), value_key(value))];
+    RecordFilter { fields, ..RecordFilter::default() }
+}
+
+fn by_field(name: &str, choices: &[&str], is_reversed: bool) -> RecordOrder {
+    let choices = choices.iter().map(|choice| value_key(choice)).collect();
+    RecordOrder {
+        field: OrderField::Custom(FieldOrder { name: name.into(), choices }),
+        is_reversed,
+    }
+}
+
+pub async fn items_are_filtered_by_custom_fields(s: &Storage) {
+    put_custom(s).await;
+    let high = with_field("risk", "High");
+    let mut both = high.clone();
+    both.fields.extend(with_field("effort", "9.0").fields);
+    let story = Reference { kind: ItemKind::UserStory, number: 1 };
+    let high_with = |change: fn(&mut RecordFilter)| {
+        let mut filter = high.clone();
+        change(&mut filter);
+        filter
+    };
+    for (filter, expected) in [
+        (high.clone(), "416"),
+        (both, "4"),
+        (with_field("areas", "api"), "56"),
+        (with_field("areas", "none"), ""),
+        (high_with(|filter| filter.status = Some(Status::Active)), "6"),
+        (high_with(|filter| filter.priority = Priority::new(3)), "16"),
+        (high_with(|filter| filter.requirement_type = Some(RequirementType::Data)), "4"),
+        (RecordFilter { parents: Some([story].into()), ..high.clone() }, "6"),
+        (high_with(|filter| filter.details.text = Some("q-004".to_owned())), "4"),
+    ] {
+        let query = RecordQuery { filter, ..RecordQuery::of_items(REQ, 10) };
+        assert_eq!(numbers(s, &query).await, expected, "{query:?}");
+        let mut without = query.clone();
+        without.filter.status = None;
+        let counts = count_statuses(&read(s, &without).await);
+        assert_eq!(read(s, &query).await.by_status, counts, "{query:?}");
+    }
+    s.put(&item("REQ-004"), "---\ntitle: T\nrisk: low\n---\n").await;
+    s.delete(&item("REQ-001")).await;
+    let query = RecordQuery { filter: high, ..RecordQuery::of_items(REQ, 10) };
+    assert_eq!(numbers(s, &query).await, "6");
+    let other = s.store.list(&s.other, &query).await.unwrap();
+    assert_eq!(other, RecordPage::default(), "projects are isolated");
+}
+
+pub async fn items_are_sorted_by_a_custom_field(s: &Storage) {
+    put_custom(s).await;
+    let none = RecordFilter::default();
+    let active = RecordFilter { status: Some(Status::Active), ..none.clone() };
+    let data = RecordFilter { requirement_type: Some(RequirementType::Data), ..none.clone() };
+    let urgent = RecordFilter { priority: Priority::new(1), ..none.clone() };
+    let story = Reference { kind: ItemKind::UserStory, number: 1 };
+    let children = RecordFilter { parents: Some([story].into()), ..none.clone() };
+    for (field, choices, filter, ascending, descending) in [
+        // The choices, then other values, then none; each value in the order of all lists.
+        ("risk", &["Low", "High"][..], &none, "2416753", "4162573"),
+        ("risk", &[], &none, "7416253", "5241673"),
+        ("effort", &[], &none, "4217356", "7142356"),
+        ("areas", &[], &none, "6541237", "5641237"),
+        ("none", &["x"], &none, "4123567", "4123567"),
+        ("risk", &["Low", "High"], &active, "263", "623"),
+        ("risk", &["Low", "High"], &data, "43", "43"),
+        ("risk", &["Low", "High"], &urgent, "4", "4"),
+        ("risk", &["even", "high"], &children, "76", "67"),
+        ("effort", &[], &with_field("risk", "high"), "416", "146"),
+        ("areas", &[], &with_field("risk", "high"), "641", "641"),
+        // The values of the field are equal.
+        ("risk", &["High"], &with_field("risk", "high"), "416", "416"),
+        ("areas", &[], &with_field("areas", "api"), "56", "56"),
+    ] {
+        for (is_reversed, expected) in [(false, ascending), (true, descending)] {
+            let (order, filter) = (by_field(field, choices, is_reversed), filter.clone());
+            let query = RecordQuery { filter, order, ..RecordQuery::of_items(REQ, 10) };
+            assert_eq!(numbers(s, &query).await, expected, "{query:?}");
+        }
+    }
+}
+
+pub async fn pages_by_field_survive_changes(s: &Storage) {
+    put_custom(s).await;
+    let order = by_field("risk", &["Low", "High"], false);
+    let mut query = RecordQuery { order, ..RecordQuery::of_items(REQ, 3) };
+    let first = read(s, &query).await;
+    assert_eq!(names(&first), ["REQ-002", "REQ-004", "REQ-001"]);
+    // The last item of the page loses its value, and one before it moves to the end of the values.
+    s.put(&item("REQ-001"), "---\ntitle: T\ncreated_at: 2026-01-09\n---\n").await;
+    s.put(&item("REQ-002"), "---\ntitle: T\nrisk: zero\n---\n").await;
+    query.after = first.next;
+    query.limit = 10;
+    let rest = read(s, &query).await;
+    assert_eq!(names(&rest), ["REQ-006", "REQ-007", "REQ-005", "REQ-002", "REQ-003", "REQ-001"]);
+}
+
+pub async fn entities_are_filtered_and_sorted(s: &Storage) {
+    for (name, text) in [
+        ("decisions/a", "---\nid: dec-1\nstatus: Open\nrisk: high\ntags: [x]\n---\n"),
+        ("decisions/b", "---\nid: dec-2\nstatus: open\nrisk: Low\n---\n"),
+        ("decisions/c", "---\nid: dec-0\nstatus: done\ntitle: Z\n---\n"),
+        ("ideas/d", "---\nid: idea-1\n---\n"),
+    ] {
+        s.put(&DocumentId::entity(name), text).await;
+    }
+    let decisions = RecordQuery::of_entities(Some("decision".to_owned()), 2);
+    let page = read(s, &decisions).await;
+    assert_eq!((names(&page), page.total), (vec!["decisions/c", "decisions/a"], 3));
+    let counts = [("Open", 1), ("done", 1), ("open", 1)].map(|(name, n)| (name.to_owned(), n));
+    assert_eq!(page.by_text, counts.into());
+    let page = read(s, &RecordQuery { after: page.next, ..decisions.clone() }).await;
+    assert_eq!(names(&page), ["decisions/b"]);
+    let filter = RecordFilter { entity_status: Some("open".to_owned()), ..RecordFilter::default() };
+    let open = RecordQuery { filter, ..RecordQuery::of_entities(None, 5) };
+    assert_eq!(names(&read(s, &open).await), ["decisions/a", "decisions/b"]);
+    let order = by_field("risk", &["low", "high"], false);
+    let sorted = RecordQuery { order, ..RecordQuery::of_entities(None, 5) };
+    let page = read(s, &sorted).await;
+    assert_eq!(names(&page), ["decisions/b", "decisions/a", "decisions/c", "ideas/d"]);
+    let low = RecordQuery { filter: with_field("risk", "LOW"), ..sorted };
+    assert_eq!(names(&read(s, &low).await), ["decisions/b"]);
 }

@@ -7,13 +7,16 @@ use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, St
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord, HistoryRecord};
 use reqlore_domain::ports::change_page::ChangePosition;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, Revision,
+    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh,
 };
-use reqlore_domain::ports::history::{
-    ChangeOrigin, HistoryQuery, PastContent, PastEntry, PresentEntry,
+use reqlore_domain::ports::history::{HistoryQuery, PastContent, PastEntry, PresentEntry};
+use reqlore_domain::ports::record_list::{
+    FieldOrder, OrderField, RecordCounts, RecordFilter, RecordOrder, RecordQuery, RecordSelection,
 };
-use reqlore_domain::ports::item_list::{ItemFilter, ItemQuery};
+use reqlore_domain::ports::write_context::ChangeOrigin;
+use reqlore_domain::records::values::value_key;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::Storage;
@@ -51,8 +54,10 @@ fn documents(items: u32) -> impl Iterator<Item = (DocumentId, String)> {
         let target = Reference { kind: ItemKind::Requirement, ..story };
         let text = format!(
             "---\ntitle: Item {number}\nstatus: {status}\ntype_name: {kind}\npriority: {}\n\
-             user_story: {story}\ndepends_on: [{target}]\n---\nA text.\n",
+             user_story: {story}\ndepends_on: [{target}]\nrisk: {}\neffort: {}\n---\nA text.\n",
             number % 4 + 1,
+            ["Low", "High"][number as usize % 2],
+            number / 7 % 50,
         );
         (item(ItemKind::Requirement, number), text)
     });
@@ -157,44 +162,85 @@ async fn read_documents(s: &Storage, check: &mut impl FnMut(&str)) {
 async fn read_lists(s: &Storage, check: &mut impl FnMut(&str)) {
     let (store, project, kind) = (&s.store, &s.project, ItemKind::Requirement);
     let parent = Reference { kind: ItemKind::UserStory, number: 7 };
-    let all = ItemFilter::default();
+    let all = RecordFilter::default();
     let status = Some(Status::Active);
     let requirement_type = Some(RequirementType::ALL[1]);
     let priority = Priority::new(2);
     let parents = Some(BTreeSet::from([parent, Reference { number: 8, ..parent }]));
-    for (name, filter) in [
-        ("items", all.clone()),
-        ("items of a status", ItemFilter { status, ..all.clone() }),
-        ("items of a type", ItemFilter { requirement_type, ..all.clone() }),
-        ("items of a priority", ItemFilter { priority, ..all.clone() }),
-        ("items of a status and a priority", ItemFilter { status, priority, ..all.clone() }),
-        ("children", ItemFilter { parents: parents.clone(), ..all.clone() }),
-        ("children of a status", ItemFilter { parents, status, ..all }),
+    let fields = vec![("risk".to_owned(), value_key("High"))];
+    let by = |name: &str, choices: &[&str]| {
+        let choices = choices.iter().map(|choice| value_key(choice)).collect();
+        let field = OrderField::Custom(FieldOrder { name: name.to_owned(), choices });
+        RecordOrder { field, is_reversed: true }
+    };
+    let lists = RecordOrder::default;
+    for (name, filter, order) in [
+        ("items", all.clone(), lists()),
+        ("items of a status", RecordFilter { status, ..all.clone() }, lists()),
+        ("items of a type", RecordFilter { requirement_type, ..all.clone() }, lists()),
+        ("items of a priority", RecordFilter { priority, ..all.clone() }, lists()),
+        (
+            "items of a status and a priority",
+            RecordFilter { status, priority, ..all.clone() },
+            lists(),
+        ),
+        ("children", RecordFilter { parents: parents.clone(), ..all.clone() }, lists()),
+        ("children of a status", RecordFilter { parents, status, ..all.clone() }, lists()),
+        ("items with a value", RecordFilter { fields: fields.clone(), ..all.clone() }, lists()),
+        (
+            "items of a status with a value",
+            RecordFilter { status, fields: fields.clone(), ..all.clone() },
+            lists(),
+        ),
+        ("items by a choice", all.clone(), by("risk", &["Low", "High"])),
+        ("items of a status by a field", RecordFilter { status, ..all.clone() }, by("effort", &[])),
+        (
+            "items with a value by another field",
+            RecordFilter { status, fields, ..all },
+            by("effort", &[]),
+        ),
     ] {
-        let mut query = ItemQuery { filter, ..ItemQuery::of_kind(kind, 20) };
-        let page = store.items(project, &query).await.unwrap();
+        let mut query = RecordQuery { filter, order, ..RecordQuery::of_items(kind, 20) };
+        let page = store.list(project, &query).await.unwrap();
         assert!(!page.metadata.is_empty(), "{name}");
         check(name);
         query.after = page.next;
-        store.items(project, &query).await.unwrap();
+        store.list(project, &query).await.unwrap();
         check(name);
     }
-    store.child_statuses(project, kind, &[parent]).await.unwrap();
+    read_counts(s, check).await;
+}
+
+async fn read_counts(s: &Storage, check: &mut impl FnMut(&str)) {
+    let (store, project, kind) = (&s.store, &s.project, ItemKind::Requirement);
+    let parent = Reference { kind: ItemKind::UserStory, number: 7 };
+    let mut children = RecordQuery::of_items(kind, 0).count_by(RecordCounts::ChildStatus);
+    children.filter.parents = Some([parent].into());
+    let select = async |query: RecordQuery| store.list(project, &query).await.unwrap();
+    assert_eq!(select(children).await.by_parent.len(), 1);
     check("child statuses");
     let stories = DocumentKind::Item(ItemKind::UserStory);
-    assert_eq!(store.diagnostics(project, stories, 20).await.unwrap().metadata.len(), 20);
+    let diagnostics = RecordQuery::select(stories, RecordSelection::WithDiagnostic, 20);
+    assert_eq!(select(diagnostics).await.metadata.len(), 20);
     check("diagnostics");
     for kind in [None, Some("idea".to_owned())] {
-        assert_eq!(store.untagged(project, kind.clone(), 20).await.unwrap().metadata.len(), 20);
+        let query = RecordQuery::of_entities(kind, 20);
+        let untagged = RecordQuery { selection: RecordSelection::Untagged, ..query.clone() };
+        assert_eq!(select(untagged).await.metadata.len(), 20);
         check("untagged");
-        assert_eq!(store.tag_counts(project, kind).await.unwrap().len(), 1);
+        assert_eq!(select(query.count_by(RecordCounts::Tag)).await.by_text.len(), 1);
         check("tag counts");
     }
-    store.entity_kinds(project).await.unwrap();
+    select(RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind)).await;
     check("entity kinds");
-    let similar = store.similar_entities(project, "ideas/77").await.unwrap();
-    assert_eq!(similar.same.len(), 1);
-    check("similar entities");
+    for selection in [
+        RecordSelection::Spelled("Ideas/77".to_owned()),
+        RecordSelection::Similar("x-1000".to_owned()),
+    ] {
+        let similar = RecordQuery::select(DocumentKind::Entity, selection, 1);
+        assert_eq!(select(similar).await.metadata.len(), 1);
+        check("similar entities");
+    }
 }
 
 async fn read_changes(s: &Storage, check: &mut impl FnMut(&str)) {

@@ -196,10 +196,12 @@ macro_rules! suite {
                 numbers_survive_restart decision_reads_backlinks marks_survive_a_round_trip;
             item_list: items_have_the_order_of_lists items_are_filtered_and_counted
                 items_need_a_reference item_pages_survive_changes items_are_filtered_by_details
-                items_are_sorted_in_each_order
+                items_are_sorted_in_each_order items_are_filtered_by_custom_fields
+                items_are_sorted_by_a_custom_field pages_by_field_survive_changes
+                entities_are_filtered_and_sorted
                 children_are_counted_by_status documents_with_diagnostics_are_listed;
             entity_list: entities_are_counted_by_kind_and_tag untagged_entities_are_listed_by_kind
-                similar_entities_are_found_by_case_and_part duplicate_ids_are_listed;
+                similar_entities_are_found_by_case_and_part;
             archive: records_survive_a_round_trip records_have_one_order
                 import_rejects_a_store_with_documents unfinished_import_is_incomplete
                 import_survives_restart export_is_a_snapshot;
@@ -213,7 +215,7 @@ macro_rules! suite {
                 empty_and_rejected_commits_write_no_row identity_commit_writes_its_audit_row
                 pruning_records_a_row repeated_pruning_removes_all_old_rows
                 import_rejects_a_store_with_audit_rows audit_rows_survive_a_round_trip
-                keys_are_used_once idempotency_key_needs_a_change response_is_stored
+                keys_are_used_once idempotency_key_needs_a_change answer_is_stored
                 old_idempotency_keys_expire;
         }
     };

@@ -18,10 +18,12 @@ use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, DocumentRepository, MetadataPage,
     ReadSet, Refresh, Snapshot, StoreError, StoreResult,
 };
-use reqlore_domain::ports::item_list::{
-    AssigneeFilter, DetailFilter, ItemFilter, ItemOrder, ItemPage, ItemQuery, SortField,
+use reqlore_domain::ports::record_list::{
+    AssigneeFilter, DetailFilter, FieldOrder, OrderField, RecordCounts, RecordFilter, RecordOrder,
+    RecordPage, RecordQuery, RecordSelection, SortField, custom_values, list_position,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::values::value_key;
 
 use crate::archive::read_records;
 use crate::model_store::ModelStore;
@@ -35,7 +37,7 @@ enum StoreOperation {
     Commit { project: bool, changes: Vec<(usize, Option<usize>)>, refuse: bool },
     Get { project: bool, ids: Vec<usize> },
     Find { project: bool, kind: DocumentKind, after: Option<usize>, limit: usize },
-    Items { project: bool, kind: ItemKind, filter: usize, order: ItemOrder, limit: usize },
+    Items { project: bool, kind: ItemKind, filter: usize, order: RecordOrder, limit: usize },
     Diagnostics { project: bool, kind: DocumentKind, limit: usize },
     Entities { project: bool, kind: usize, word: usize, limit: usize },
     Lookup { project: bool, kind: DocumentKind, words: Vec<usize> },
@@ -48,7 +50,7 @@ enum StoreOperation {
 
 fn document_ids() -> Vec<DocumentId> {
     let entities = ["a", "decisions/dec-1d2c8f", "decisions/b", "n\u{f6}te/deep/x"];
-    let mut ids = vec![DocumentId::instructions(), DocumentId::docsets()];
+    let mut ids = vec![DocumentId::instructions(), DocumentId::docsets(), DocumentId::schema()];
     ids.extend(["a", "b", "Z9"].map(DocumentId::section));
     ids.extend(entities.map(DocumentId::entity));
     let item = |(kind, name): (usize, &str)| DocumentId {
@@ -66,10 +68,11 @@ fn document_ids() -> Vec<DocumentId> {
 const BODIES: [&str; 11] = [
     ITEM,
     "---\ntitle: S\nstatus: Active\npriority: 1\ntype_name: Data\nuser_story: US-003\n\
-     created_at: 2026-01-03\nupdated_at: 2026-01-03\n---\n",
+     created_at: 2026-01-03\nupdated_at: 2026-01-03\nrisk: high\neffort: 10\n---\n",
     "---\ntitle: S\nstatus: Obsolete\npriority: 1\ncreated_at: 1960-01-01\n\
-     updated_at: 2026-01-03\n---\n",
-    "---\ntitle: T\nuser_story: US-3\ncreated_at: 2026-01-01\nupdated_at: 2026-01-01\n---\n",
+     updated_at: 2026-01-03\nrisk: [odd, High]\n---\n",
+    "---\ntitle: T\nuser_story: US-3\ncreated_at: 2026-01-01\nupdated_at: 2026-01-01\n\
+     risk: Low\neffort: 9\n---\n",
     "# Title\r\n\r\n**1.** text\r\n",
     "---\nid: dec-1d2c8f\ntags: [x, y]\nlinks: [iss-aaaa, dec-1d2c8f]\n---\nbody\n",
     "---\nid: a\ntitle: \u{fc}\n---\n",
@@ -80,7 +83,7 @@ const BODIES: [&str; 11] = [
 ];
 
 const ITEM: &str = "---\ntitle: I\nepic: EP-1\nuser_story: US-003\ndepends_on: [REQ-1]\n\
-                    created_at: 2026-01-01\nupdated_at: 2026-01-02\n---\nSee dec-1d2c8f, EP-001.\n";
+                    created_at: 2026-01-01\nupdated_at: 2026-01-02\nrisk: high\n---\nSee dec-1d2c8f, EP-001.\n";
 
 const LONG: &str = match std::str::from_utf8(&[b'x'; 20_000]) {
     Ok(long) => long,
@@ -103,28 +106,49 @@ const WORDS: [&str; 11] = [
 
 const ENTITY_KINDS: [Option<&str>; 3] = [None, Some("decision"), Some("a")];
 
-fn item_filters() -> [ItemFilter; 11] {
-    let none = ItemFilter::default();
+fn item_filters() -> [RecordFilter; 16] {
+    let none = RecordFilter::default();
     let [active, obsolete] = [Some(Status::Active), Some(Status::Obsolete)];
     let (first, data) = (Priority::new(1), Some(RequirementType::Data));
     let story = Reference { kind: ItemKind::UserStory, number: 3 };
+    let fields = |fields: &[(&str, &str)]| {
+        fields.iter().map(|(name, value)| ((*name).to_owned(), value_key(value))).collect()
+    };
     let text = |text: &str| DetailFilter { text: Some(text.to_owned()), ..DetailFilter::default() };
     [
         none.clone(),
-        ItemFilter { status: active, ..none.clone() },
-        ItemFilter { status: obsolete, requirement_type: data, ..none.clone() },
-        ItemFilter { priority: first, ..none.clone() },
-        ItemFilter { status: active, priority: first, ..none.clone() },
-        ItemFilter { requirement_type: data, ..none.clone() },
-        ItemFilter { parents: Some([story].into()), ..none.clone() },
-        ItemFilter { parents: Some([story].into()), priority: first, ..none.clone() },
-        ItemFilter { details: text("-00"), ..none.clone() },
-        ItemFilter { status: active, details: text("s"), ..none.clone() },
-        ItemFilter {
+        RecordFilter { status: active, ..none.clone() },
+        RecordFilter { status: obsolete, requirement_type: data, ..none.clone() },
+        RecordFilter { priority: first, ..none.clone() },
+        RecordFilter { status: active, priority: first, ..none.clone() },
+        RecordFilter { requirement_type: data, ..none.clone() },
+        RecordFilter { parents: Some([story].into()), ..none.clone() },
+        RecordFilter { parents: Some([story].into()), priority: first, ..none.clone() },
+        RecordFilter { details: text("-00"), ..none.clone() },
+        RecordFilter { status: active, details: text("s"), ..none.clone() },
+        RecordFilter { fields: fields(&[("risk", "high")]), ..none.clone() },
+        RecordFilter { status: active, fields: fields(&[("risk", "high")]), ..none.clone() },
+        RecordFilter { priority: first, fields: fields(&[("risk", "HIGH")]), ..none.clone() },
+        RecordFilter { fields: fields(&[("risk", "high"), ("effort", "10")]), ..none.clone() },
+        RecordFilter {
+            parents: Some([story].into()),
+            fields: fields(&[("effort", "10.0")]),
+            ..none.clone()
+        },
+        RecordFilter {
             details: DetailFilter { assignee: Some(AssigneeFilter::Unassigned), ..text("i") },
             ..none
         },
     ]
+}
+
+fn order_fields() -> Vec<OrderField> {
+    let mut fields: Vec<_> = SortField::ALL.map(OrderField::Builtin).into();
+    for (name, choices) in [("risk", &["Low", "High"][..]), ("risk", &[]), ("effort", &[])] {
+        let choices = choices.iter().map(|choice| value_key(choice)).collect();
+        fields.push(OrderField::Custom(FieldOrder { name: name.to_owned(), choices }));
+    }
+    fields
 }
 
 fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
@@ -132,9 +156,9 @@ fn operations() -> impl Strategy<Value = Vec<StoreOperation>> {
     let kind = proptest::sample::select(DocumentKind::ALL.to_vec());
     let item_kind = proptest::sample::select(ItemKind::ALL.to_vec());
     let filter = 0..item_filters().len();
-    let field = proptest::sample::select(SortField::ALL.to_vec());
+    let field = proptest::sample::select(order_fields());
     let order =
-        (field, any::<bool>()).prop_map(|(field, is_reversed)| ItemOrder { field, is_reversed });
+        (field, any::<bool>()).prop_map(|(field, is_reversed)| RecordOrder { field, is_reversed });
     let words = proptest::collection::vec(0..WORDS.len(), 0..4);
     let change = (id.clone(), option::weighted(0.8, 0..BODIES.len()));
     let changes = proptest::collection::vec(change, 0..4);
@@ -284,13 +308,14 @@ impl ModelSide {
                 }))
             }
             StoreOperation::Items { project, kind, filter, order, limit } => {
-                let (filter, order) = (item_filters()[*filter].clone(), *order);
-                let query = ItemQuery { filter, order, ..ItemQuery::of_kind(*kind, *limit) };
+                let (filter, order) = (item_filters()[*filter].clone(), order.clone());
+                let query = RecordQuery { filter, order, ..RecordQuery::of_items(*kind, *limit) };
                 self.items(self.project(*project), query).await
             }
             StoreOperation::Diagnostics { project, kind, limit } => {
-                let diagnostics =
-                    self.store.diagnostics(self.project(*project), *kind, *limit).await;
+                let selection = RecordSelection::WithDiagnostic;
+                let query = RecordQuery::select(*kind, selection, *limit);
+                let diagnostics = self.store.list(self.project(*project), &query).await;
                 answer_text(diagnostics.map(|diagnostics| {
                     let ids = diagnostics.metadata.iter().map(|meta| meta.id.clone());
                     (ids.collect::<Vec<_>>(), diagnostics.total)
@@ -327,29 +352,45 @@ impl ModelSide {
     }
 
     /// Reads all pages. Returns the names sorted, because an item without a time has that of its
-    /// file, and whether the pages are in the order of lists, if the query has it. Adds the
-    /// statuses of children.
-    async fn items(&self, project: &ProjectKey, mut query: ItemQuery) -> String {
+    /// file, the values of a custom field in the order of the list, and whether items with the same
+    /// value are in the order of lists. Adds the statuses of children.
+    async fn items(&self, project: &ProjectKey, mut query: RecordQuery) -> String {
         let parents = [(ItemKind::Epic, 1), (ItemKind::UserStory, 3)];
         let parents = parents.map(|(kind, number)| Reference { kind, number });
-        let children = answer_text(self.store.child_statuses(project, query.kind, &parents).await);
-        let (mut positions, mut totals) = (Vec::new(), Vec::new());
+        let mut children = RecordQuery::select(query.kind, RecordSelection::Listed, 0);
+        children.filter.parents = Some(parents.into());
+        let children = children.count_by(RecordCounts::ChildStatus);
+        let children = self.store.list(project, &children).await;
+        let children = answer_text(children.map(|page| page.by_parent));
+        let field = match &query.order.field {
+            OrderField::Builtin(_) => None,
+            OrderField::Custom(order) => Some(order.name.clone()),
+        };
+        let value = |meta: &Arc<DocumentMeta>| {
+            let mut values =
+                custom_values(meta).filter(|(name, _)| Some(*name) == field.as_deref());
+            values.next().map(|(_, text)| value_key(text))
+        };
+        let (mut places, mut totals) = (Vec::new(), Vec::new());
         loop {
-            let page = match self.store.items(project, &query).await {
+            let page = match self.store.list(project, &query).await {
                 Ok(page) => page,
                 Err(error) => return format!("failed: {error}"),
             };
-            positions.extend(page.metadata.iter().filter_map(|meta| ItemPage::position(meta)));
+            let place = |meta| Some((value(meta), list_position(meta)?));
+            places.extend(page.metadata.iter().filter_map(place));
             totals.push((page.total, page.by_status));
             query.after = page.next;
             if query.after.is_none() {
                 break;
             }
         }
-        let is_sorted = query.order != ItemOrder::default() || positions.is_sorted();
-        let mut names: Vec<String> = positions.into_iter().map(|(_, _, name)| name).collect();
+        let is_whole = field.is_some() || query.order == RecordOrder::default();
+        let is_sorted = places.is_sorted_by(|a, b| a.0 != b.0 || a.1 <= b.1);
+        let values: Vec<_> = places.iter().map(|(value, _)| value).collect();
+        let mut names: Vec<&str> = places.iter().map(|(_, position)| &*position.3).collect();
         names.sort_unstable();
-        format!("{names:?} {totals:?} {is_sorted} {children}")
+        format!("{names:?} {values:?} {totals:?} {} {children}", is_sorted || !is_whole)
     }
 
     /// Returns the answers to all questions about entities.
@@ -360,13 +401,25 @@ impl ModelSide {
         word: &str,
         limit: usize,
     ) -> String {
-        let (store, kind) = (&self.store, kind.map(str::to_owned));
-        let kinds = answer_text(store.entity_kinds(project).await);
-        let tags = answer_text(store.tag_counts(project, kind.clone()).await);
-        let untagged = answer_text(store.untagged(project, kind, limit).await);
-        let similar = answer_text(store.similar_entities(project, &word.to_uppercase()).await);
-        let duplicates = answer_text(store.duplicate_ids(project, limit).await);
-        [kinds, tags, untagged, similar, duplicates].join(" ")
+        let all = RecordQuery::of_entities(None, limit);
+        let of_kind = RecordQuery::of_entities(kind.map(str::to_owned), limit);
+        let word = word.to_uppercase();
+        let [spelled, similar] =
+            [RecordSelection::Spelled(word.clone()), RecordSelection::Similar(word)];
+        let order = RecordOrder { field: order_fields().remove(6), is_reversed: true };
+        let mut answers = String::new();
+        for query in [
+            all.clone().count_by(RecordCounts::Kind),
+            of_kind.clone().count_by(RecordCounts::Tag),
+            RecordQuery { selection: RecordSelection::Untagged, ..of_kind.clone() },
+            RecordQuery { selection: spelled, ..all.clone() },
+            RecordQuery { selection: similar, ..all },
+            RecordQuery { order, ..of_kind },
+        ] {
+            let page = self.store.list(project, &query).await;
+            answers += &answer_text(page.map(|page| RecordPage { unread: Vec::new(), ..page }));
+        }
+        answers
     }
 
     /// Returns the changes in the first project after the position in `since`, in pages.

@@ -11,14 +11,17 @@ use reqlore_domain::ports::archive::{
     Archive, ArchiveRecord, DocumentRecord, HighWaterMark, HistoryRecord, RecordReader,
     RecordWriter,
 };
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, CommitResult, DocumentChange, DocumentFilter, DocumentRepository,
-    MetadataPage, Refresh, Revision, Snapshot, StoreError, StoreResult,
+    MetadataPage, Refresh, Snapshot, StoreError, StoreResult,
 };
 use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
+use reqlore_domain::ports::record_list::{OrderField, RecordPage, RecordQuery, list_position};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::values::value_key;
 
 #[derive(Debug, Default)]
 pub struct ModelStore(Mutex<BTreeMap<ProjectKey, ModelProject>>);
@@ -132,6 +135,17 @@ impl DocumentRepository for ModelStore {
         Ok(MetadataPage::select(all, filter))
     }
 
+    async fn list(&self, project: &ProjectKey, query: &RecordQuery) -> StoreResult<RecordPage> {
+        let all = self.with(project, |project| project.metadata(query.kind));
+        let has_fields = !query.filter.fields.is_empty();
+        let is_custom = matches!(query.order.field, OrderField::Custom(_));
+        let is_item = matches!(query.kind, DocumentKind::Item(_));
+        if is_item && (is_custom || has_fields && query.order.field == OrderField::default()) {
+            return Ok(filter_items(all, query));
+        }
+        Ok(RecordPage::select(all, query))
+    }
+
     async fn lookup(
         &self,
         project: &ProjectKey,
@@ -243,4 +257,73 @@ impl RecordReader for ModelRecords {
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
         Ok(std::mem::take(&mut self.0))
     }
+}
+
+/// Filters and sorts items by custom fields in the plainest way.
+fn filter_items(all: Vec<Arc<DocumentMeta>>, query: &RecordQuery) -> RecordPage {
+    let filter = &query.filter;
+    let keys = |meta: &Arc<DocumentMeta>, name: &str| -> Vec<String> {
+        let custom = &meta.item.as_ref().unwrap().custom;
+        custom.get(name).iter().map(|text| value_key(text)).collect()
+    };
+    let mut page = RecordPage::default();
+    let mut found: Vec<_> = Vec::new();
+    for meta in all {
+        let Some(item) = meta.item.as_ref().filter(|item| item.reference.is_some()) else {
+            continue;
+        };
+        let matches = [
+            filter.priority.is_none_or(|one| item.priority == Some(one)),
+            filter.requirement_type.is_none_or(|one| item.requirement_type == Some(one)),
+            filter.parents.iter().all(|all| item.parent.is_some_and(|one| all.contains(&one))),
+            filter.fields.iter().all(|(name, key)| keys(&meta, name).contains(key)),
+            filter.matches_any_status(&meta),
+        ];
+        if matches != [true; 5] {
+            continue;
+        }
+        if let Some(status) = item.status {
+            *page.by_status.entry(status).or_default() += 1;
+        }
+        if filter.status.is_none() || filter.status == item.status {
+            found.push(meta);
+        }
+    }
+    page.total = found.len();
+    found.sort_by_key(list_position_of);
+    if let OrderField::Custom(order) = &query.order.field
+        && filter.fields.iter().all(|(name, _)| *name != order.name)
+    {
+        let rank = |meta: &Arc<DocumentMeta>| keys(meta, &order.name).first().cloned();
+        let choice = |key: &String| order.choices.iter().position(|choice| choice == key);
+        let mut choices: Vec<_> = order.choices.iter().cloned().map(Some).collect();
+        let mut others: Vec<_> = found.iter().filter_map(rank).collect();
+        others.retain(|key| choice(key).is_none());
+        others.sort_unstable();
+        others.dedup();
+        if query.order.is_reversed {
+            choices.reverse();
+            others.reverse();
+        }
+        let values: Vec<_> = choices.into_iter().chain(others.into_iter().map(Some)).collect();
+        let place = |meta: &Arc<DocumentMeta>| {
+            let value = rank(meta);
+            values.iter().position(|one| *one == value).unwrap_or(values.len())
+        };
+        found.sort_by_key(place);
+    } else if query.order.is_reversed && query.order.field == OrderField::default() {
+        found.reverse();
+    }
+    let last = query.after.as_ref().map(|(.., name)| name);
+    let start = last.and_then(|last| found.iter().position(|meta| meta.id.name == *last));
+    found.drain(..start.map_or(0, |last| last + 1));
+    let has_more = found.len() > query.limit;
+    found.truncate(query.limit);
+    page.next = found.last().filter(|_| has_more).and_then(|last| query.position(last));
+    page.metadata = found;
+    page
+}
+
+fn list_position_of(meta: &Arc<DocumentMeta>) -> impl Ord + use<> {
+    list_position(meta)
 }

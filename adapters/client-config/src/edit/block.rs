@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::text;
-use crate::ConfigError;
+use crate::error::ConfigError;
 
 pub const BEGIN_MARKER: &str = "<!-- reqlore:begin -->";
 pub const END_MARKER: &str = "<!-- reqlore:end -->";

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::braces::{BracedPairs, TextStyle};
 use super::text;
-use crate::ConfigError;
+use crate::error::ConfigError;
 
 /// The object at this path.
 pub(super) fn find_object(body: &str, names: &[&str]) -> Result<Option<Value>, ConfigError> {

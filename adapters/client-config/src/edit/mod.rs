@@ -11,7 +11,7 @@ mod toml;
 
 use serde_json::{Map, Value};
 
-use crate::ConfigError;
+use crate::error::ConfigError;
 
 /// The key of this server in each client's map of servers.
 pub const SERVER_NAME: &str = "reqlore";

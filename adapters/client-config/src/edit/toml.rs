@@ -11,7 +11,7 @@ use toml_edit::{Document, InlineTable, Item, Key, Table, TableLike, Value};
 
 use super::braces::{BracedPairs, TextStyle, gap_tokens};
 use super::text;
-use crate::ConfigError;
+use crate::error::ConfigError;
 
 pub(super) fn find_table(body: &str, names: &[&str]) -> Result<Option<Json>, ConfigError> {
     let document = parse_document(body)?;

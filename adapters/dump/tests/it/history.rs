@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord, HistoryRecord};
-use reqlore_domain::ports::history::{
-    ChangeOrigin, PastContent, PastEntry, PresentEntry, TextHash,
-};
+use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry, TextHash};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 

@@ -1,7 +1,7 @@
 //! Panic guard and error table, over a stub service.
 
 use reqlore_domain::ports::service::AnswerFormat;
-use reqlore_domain::test_support::{StubService, error, reply};
+use reqlore_domain::test_support::{StubService, error, rendered_answer};
 
 use super::*;
 use crate::request_context::{ClientDialect, ResponseStatus};
@@ -18,7 +18,7 @@ fn stub() -> StubService {
             "busy" => Err(error(ErrorKind::Busy)),
             "forbidden" => Err(error(ErrorKind::Forbidden)),
             "unavailable" => Err(error(ErrorKind::Unavailable)),
-            _ => Ok(reply()),
+            _ => Ok(rendered_answer()),
         };
         Box::pin(async { outcome })
     })
@@ -48,7 +48,7 @@ async fn call_from(name: &str, origin: RequestOrigin) -> (Result<Value, Value>, 
         .call_tool(name.to_owned(), arguments, None, format, Arc::new(NoProgress))
         .await
     {
-        Ok(reply) => Ok(convert::tool_result(reply)),
+        Ok(answer) => Ok(convert::tool_result(answer)),
         Err(error) => convert::tool_error(error, &guarded.context, era, name),
     };
     let outcome = outcome.map(|result| json!(result)).map_err(|error| json!(error));

@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::service::{AnswerFormat, CompletionTarget, NoProgress};
-use reqlore_domain::test_support::{StubService, reply};
+use reqlore_domain::test_support::{StubService, rendered_answer};
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Map;
 
@@ -20,7 +20,7 @@ fn measured() -> (Metrics, Arc<dyn ApplicationService>) {
     let stub = stub.on_call(|call| {
         let fails = call.name == "fail";
         let conflict = || Error::new(ErrorKind::Conflict, "changed since");
-        Box::pin(async move { if fails { Err(conflict()) } else { Ok(reply()) } })
+        Box::pin(async move { if fails { Err(conflict()) } else { Ok(rendered_answer()) } })
     });
     let service = metrics.measured_service(Arc::new(stub));
     (metrics, service)

@@ -37,7 +37,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             responses
                 .into_iter()
-                .map(|response| reply(&listener.accept().unwrap().0, response))
+                .map(|response| respond(&listener.accept().unwrap().0, response))
                 .collect()
         });
         Self { address, thread }
@@ -49,7 +49,7 @@ impl Server {
     }
 }
 
-fn reply(mut stream: &TcpStream, response: Response) -> Request {
+fn respond(mut stream: &TcpStream, response: Response) -> Request {
     let request = read_request(stream);
     let from = request.range.as_deref().and_then(|range| range.strip_prefix("bytes="));
     let from = from.and_then(|range| range.strip_suffix('-')?.parse::<usize>().ok());

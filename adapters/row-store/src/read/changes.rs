@@ -1,7 +1,8 @@
 //! Changes in the order of commits.
 
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
-use reqlore_domain::ports::documents::{Revision, StoreResult};
+use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project_key::ProjectKey;
 
 use super::documents::document_id;

@@ -17,7 +17,7 @@ use crate::records::{
     DocumentRow, RowReader, document_key, join_parts, key_text, project_key, rows_of,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
-use crate::tables::{BODIES, DOCUMENTS, FIELD_VALUES, LINKS};
+use crate::tables::{BODIES, DOCUMENTS, LINKS};
 
 /// After every text: no text begins with two of the last characters.
 pub(crate) const AFTER_TEXTS: &str = "\u{10ffff}\u{10ffff}";
@@ -102,14 +102,12 @@ pub(crate) fn decode_metas<'a>(
     Ok(metadata)
 }
 
-/// The metadata of the documents of rows of `field_values`, in their order.
-pub(crate) async fn metas_of_values(
+/// The metadata of documents, in the order of their keys.
+pub(crate) async fn metas_of_keys(
     source: &dyn RowSource,
-    rows: &[TableRow],
+    keys: &[RowKey],
 ) -> StoreResult<Vec<Arc<DocumentMeta>>> {
-    let mut keys = Vec::with_capacity(rows.len());
-    keys.extend(rows.iter().map(|row| row.select(&[0, 1, FIELD_VALUES.key_width - 1])));
-    let rows = read_one(source, RowQuery::keys(&DOCUMENTS, keys.clone())).await?;
+    let rows = read_one(source, RowQuery::keys(&DOCUMENTS, keys.to_vec())).await?;
     let found = decode_by_key(&rows)?;
     Ok(keys.iter().filter_map(|key| found.get(key.as_bytes()).cloned()).collect())
 }

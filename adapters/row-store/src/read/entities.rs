@@ -1,40 +1,72 @@
-//! Lists of entities by kind, tag and word.
+//! Lists of entities, and of documents by the values that index them.
 
 use reqlore_domain::document::DocumentKind;
+use reqlore_domain::knowledge::entity_words::{MAX_PARTS, exact_word, similar_prefix};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::entity_list::{
-    EntityCounts, SimilarEntities, UntaggedList, exact_word, push_id, similar_prefix,
-};
-use reqlore_domain::ports::item_list::MAX_PAGE_ITEMS;
+use reqlore_domain::ports::record_list::{RecordCounts, RecordPage, RecordQuery, RecordSelection};
 use reqlore_domain::project_key::ProjectKey;
 
-use super::documents::{AFTER_TEXTS, metas_of_values};
-use super::items::sum_counts;
-use super::{read_all, read_one};
+use super::documents::{AFTER_TEXTS, metas_of_keys};
+use super::read_all;
 use crate::database::RowSource;
-use crate::derived::{ENTITIES, TAG_PREFIX, UNTAGGED, WORDS, field_key};
+use crate::derived::{DIAGNOSTICS, ENTITIES, TAG_PREFIX, UNTAGGED, WORDS, field_key};
 use crate::records::{RowReader, key_text, project_key};
-use crate::row::{RowKey, RowQuery, Value};
-use crate::tables::{COUNTS, FIELD_VALUES};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::tables::{COUNTS, FIELD_VALUES, Table};
 
-/// Number of words that one query reads. A few distinct IDs are enough.
-const WORD_PAGE: usize = 100;
-
-pub(crate) async fn entity_kinds(
+/// Returns `None` if all metadata must be read.
+pub(crate) async fn list(
     source: &dyn RowSource,
     project: &ProjectKey,
-) -> StoreResult<EntityCounts> {
-    let mut kinds = EntityCounts::new();
-    for row in read_one(source, counts_query(project, ENTITIES, None)).await? {
-        let mut reader = RowReader::new(&row, "a count of entities").after(2);
-        kinds.insert(reader.text()?.to_owned(), reader.number()?);
+    query: &RecordQuery,
+) -> StoreResult<Option<RecordPage>> {
+    let RecordQuery { selection, limit, .. } = query;
+    if !query.is_plain() {
+        return Ok(None);
     }
-    Ok(kinds)
-}
-
-fn counts_query(project: &ProjectKey, counter: &str, kind: Option<&str>) -> RowQuery {
-    let key = project_key(project).with(&[counter.into()]);
-    RowQuery::keys(&COUNTS, vec![of_kind(key, kind)])
+    let entity_kind = query.filter.entity_kind.as_deref();
+    let counter = |name: &str| project_key(project).with(&[name.into()]);
+    let field = |name| field_key(project, query.kind, name);
+    let (counts, values) = match selection {
+        RecordSelection::Listed if query.kind == DocumentKind::Entity && *limit == 0 => {
+            return entity_counts(source, project, query).await;
+        }
+        RecordSelection::Listed => return Ok(None),
+        RecordSelection::WithDiagnostic => (
+            Some(counter(DIAGNOSTICS).with(&[query.kind.name().into()])),
+            field(DIAGNOSTICS).with(&["".into()]),
+        ),
+        RecordSelection::Untagged => {
+            (Some(of_kind(counter(UNTAGGED), entity_kind)), of_kind(field(UNTAGGED), entity_kind))
+        }
+        RecordSelection::Spelled(text) => {
+            (None, field(WORDS).with(&[Value::Text(&key_text(&exact_word(text)))]))
+        }
+        RecordSelection::Similar(_) => (None, field(WORDS)),
+    };
+    let mut rows = RowQuery::keys(&FIELD_VALUES, vec![values])
+        .sorted_by(&["value", "name"])
+        .limited_to(*limit);
+    if let RecordSelection::Similar(text) = selection {
+        let Some(prefix) = similar_prefix(text) else { return Ok(Some(RecordPage::default())) };
+        let end = format!("{prefix}{AFTER_TEXTS}");
+        // Several parts of an ID may be similar.
+        let limit = limit.saturating_mul(MAX_PARTS + 1);
+        rows = rows.within("value", Value::Text(&prefix)..Value::Text(&end)).limited_to(limit);
+    }
+    let mut queries = vec![rows];
+    queries.extend(counts.map(|key| RowQuery::keys(&COUNTS, vec![key])));
+    let mut results = read_all(source, queries).await?.into_iter();
+    let mut keys: Vec<RowKey> = Vec::new();
+    for row in results.next().unwrap_or_default() {
+        let key = row.select(&[0, 1, FIELD_VALUES.key_width - 1]);
+        if keys.len() < *limit && !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let total = sum_counts(&COUNTS, &results.next().unwrap_or_default())?;
+    let metadata = metas_of_keys(source, &keys).await?;
+    Ok(Some(RecordPage { metadata, total, ..RecordPage::default() }.finish(query, false)))
 }
 
 /// Continues a key with the kind of an entity.
@@ -45,74 +77,49 @@ fn of_kind(key: RowKey, kind: Option<&str>) -> RowKey {
     }
 }
 
-pub(crate) async fn tag_counts(
+/// The numbers of entities by kind or by tag.
+async fn entity_counts(
     source: &dyn RowSource,
     project: &ProjectKey,
-    kind: Option<&str>,
-) -> StoreResult<EntityCounts> {
-    let end = format!("{TAG_PREFIX}{AFTER_TEXTS}");
-    let query = RowQuery::keys(&COUNTS, vec![project_key(project)])
-        .within("counter", TAG_PREFIX.into()..Value::Text(&end));
-    let mut tags = EntityCounts::new();
-    for row in read_one(source, query).await? {
-        let mut reader = RowReader::new(&row, "a count of tags").after(1);
+    query: &RecordQuery,
+) -> StoreResult<Option<RecordPage>> {
+    let (mut page, kind) = (RecordPage::default(), query.filter.entity_kind.as_deref());
+    let kinds = of_kind(project_key(project).with(&[ENTITIES.into()]), kind);
+    let mut queries = vec![RowQuery::keys(&COUNTS, vec![kinds])];
+    match query.counts {
+        RecordCounts::Kind => {}
+        RecordCounts::Tag => {
+            let end = format!("{TAG_PREFIX}{AFTER_TEXTS}");
+            let tags = RowQuery::keys(&COUNTS, vec![project_key(project)]);
+            queries.push(tags.within("counter", TAG_PREFIX.into()..Value::Text(&end)));
+        }
+        RecordCounts::Status | RecordCounts::ChildStatus => return Ok(None),
+    }
+    let results = read_all(source, queries).await?;
+    for row in results.iter().flatten() {
+        let mut reader = RowReader::new(row, "a count of entities").after(1);
         let (counter, counted_kind) = (reader.text()?, reader.text()?);
-        if kind.is_none_or(|kind| kind == counted_kind) {
-            let tag = counter.strip_prefix(TAG_PREFIX).unwrap_or_default().to_owned();
-            *tags.entry(tag).or_default() += reader.number::<usize>()?;
+        let number: usize = reader.number()?;
+        let tag = counter.strip_prefix(TAG_PREFIX);
+        if tag.is_none() {
+            page.total += number;
+        }
+        let text = match query.counts {
+            RecordCounts::Tag => tag.filter(|_| kind.is_none_or(|kind| kind == counted_kind)),
+            _ => Some(counted_kind),
+        };
+        if let Some(text) = text {
+            *page.by_text.entry(text.to_owned()).or_default() += number;
         }
     }
-    Ok(tags)
+    Ok(Some(page))
 }
 
-pub(crate) async fn untagged(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    kind: Option<&str>,
-    limit: usize,
-) -> StoreResult<UntaggedList> {
-    let key = of_kind(field_key(project, DocumentKind::Entity, UNTAGGED), kind);
-    let queries = vec![
-        counts_query(project, UNTAGGED, kind),
-        RowQuery::keys(&FIELD_VALUES, vec![key]).sorted_by(&["value", "name"]).limited_to(limit),
-    ];
-    let mut results = read_all(source, queries).await?;
-    let rows = results.pop().unwrap_or_default();
-    let total = sum_counts(&results.pop().unwrap_or_default())?;
-    Ok(UntaggedList { metadata: metas_of_values(source, &rows).await?, total })
-}
-
-pub(crate) async fn similar_entities(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    text: &str,
-) -> StoreResult<SimilarEntities> {
-    let words = field_key(project, DocumentKind::Entity, WORDS);
-    let exact = words.with(&[Value::Text(&key_text(&exact_word(text)))]);
-    let query =
-        RowQuery::keys(&FIELD_VALUES, vec![exact]).sorted_by(&["name"]).limited_to(MAX_PAGE_ITEMS);
-    let rows = read_one(source, query).await?;
-    let mut similar =
-        SimilarEntities { same: metas_of_values(source, &rows).await?, ids: Vec::new() };
-    let Some(prefix) = similar_prefix(text) else { return Ok(similar) };
-    let end = format!("{prefix}{AFTER_TEXTS}");
-    let mut first = prefix;
-    loop {
-        let query = RowQuery::keys(&FIELD_VALUES, vec![words.clone()])
-            .within("value", Value::Text(&first)..Value::Text(&end))
-            .sorted_by(&["value", "name"])
-            .limited_to(WORD_PAGE);
-        let rows = read_one(source, query).await?;
-        let mut is_full = false;
-        for meta in metas_of_values(source, &rows).await? {
-            let entity = meta.entity.as_ref();
-            is_full |= entity.is_some_and(|entity| !push_id(&mut similar.ids, &entity.id));
-        }
-        match rows.last().map(|row| row.value(words.values().count())) {
-            Some(Value::Text(word)) if rows.len() == WORD_PAGE && !is_full => {
-                first = format!("{word}\0");
-            }
-            _ => return Ok(similar),
-        }
+/// The sum of rows of counts.
+pub(super) fn sum_counts(table: &Table, rows: &[TableRow]) -> StoreResult<usize> {
+    let mut total = 0;
+    for row in rows {
+        total += RowReader::new(row, "a count").after(table.key_width).number::<usize>()?;
     }
+    Ok(total)
 }

@@ -1,239 +1,361 @@
 //! Lists of items, from the columns and rows that derive from the metadata.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
-use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
-use reqlore_domain::document::DocumentKind;
+use reqlore_domain::backlog::{Priority, Reference, Status};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::item_list::{
-    DiagnosticList, ItemFilter, ItemPage, ItemQuery, NAME_OFFSET, StatusCounts,
+use reqlore_domain::ports::record_list::{
+    DetailFilter, NAME_OFFSET, OrderField, RecordCounts, RecordFilter, RecordOrder, RecordPage,
+    RecordQuery, StatusCounts, position_key,
 };
 use reqlore_domain::project_key::ProjectKey;
 
-use super::documents::{decode_metas, metas_of_values};
+use super::documents::{decode_metas, metas_of_keys};
+use super::field_order::first_places;
 use super::{read_all, read_one};
 use crate::database::RowSource;
-use crate::derived::{DIAGNOSTICS, field_key};
+use crate::derived::PARENT;
 use crate::error::damaged;
 use crate::records::{RowReader, project_key};
-use crate::row::{RowKey, RowQuery, TableRow};
-use crate::tables::{CHILDREN, COUNTS, DOCUMENTS, FIELD_VALUES, ITEM_COUNTS};
+use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::tables::{DOCUMENTS, ITEM_COUNTS, ITEM_FIELDS, Table};
 
-/// How an error names a damaged row of `children`.
-const CHILD: &str = "a row of table children";
-/// The column `position` in a row of `documents`.
-const POSITION: usize = 10;
+/// How an error names a damaged row of `item_fields`.
+const FIELD_ROW: &str = "a row of table item_fields";
+/// Maximum numbers of rows and of documents that a list sorts, instead of following an order. Tests
+/// have few items and do both.
+const MAX_SORTED_ROWS: usize = if cfg!(debug_assertions) { 3 } else { 2_000 };
+const MAX_SORTED_DOCUMENTS: usize = if cfg!(debug_assertions) { 2 } else { 500 };
 
-/// A row of `children`.
-struct ChildRow<'a> {
+/// The sort text of an item, and its position in the order of all lists.
+pub(super) type Place = (String, Vec<u8>);
+
+/// A row of `item_fields`.
+pub(super) struct FieldRow<'a> {
     parent: &'a str,
-    position: &'a [u8],
+    pub(super) value: &'a str,
     status: &'a str,
     requirement_type: &'a str,
+    pub(super) position: &'a [u8],
+    custom: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> ChildRow<'a> {
-    fn decode(row: &'a TableRow) -> StoreResult<Self> {
-        let mut reader = RowReader::new(row, CHILD).after(2);
-        let parent = reader.text()?;
-        let position = reader.optional_binary()?.ok_or_else(|| damaged(CHILD))?;
-        Ok(Self { parent, position, status: reader.text()?, requirement_type: reader.text()? })
+impl<'a> FieldRow<'a> {
+    pub(super) fn decode(row: &'a TableRow) -> StoreResult<Self> {
+        let mut reader = RowReader::new(row, FIELD_ROW).after(2);
+        let (field, value) = (reader.text()?, reader.text()?);
+        let (status, requirement_type) = (reader.text()?, reader.text()?);
+        let position = reader.optional_binary()?.ok_or_else(|| damaged(FIELD_ROW))?;
+        let custom = match reader.optional_binary()? {
+            Some(custom) => postcard::from_bytes(custom).map_err(|_| damaged(FIELD_ROW))?,
+            None => Vec::new(),
+        };
+        let parent = if field == PARENT { value } else { "" };
+        Ok(Self { parent, value, status, requirement_type, position, custom })
     }
 
-    /// All conditions of the filter except status and parent.
-    fn is_selected(&self, filter: &ItemFilter) -> bool {
+    /// All conditions except status and parent.
+    fn is_selected(&self, filter: &RecordFilter) -> bool {
         let priority = filter.priority.map(Priority::number);
         filter.requirement_type.is_none_or(|one| one.name() == self.requirement_type)
             && priority.is_none_or(|one| self.position.first() == Some(&one))
+            && filter.fields.iter().all(|(name, key)| self.custom.contains(&(name, key)))
+    }
+
+    /// All conditions except the parent.
+    pub(super) fn is_listed(&self, filter: &RecordFilter) -> bool {
+        self.is_selected(filter)
+            && filter.status.as_ref().is_none_or(|status| status.name() == self.status)
+    }
+
+    /// The value by which the item is sorted.
+    pub(super) fn sort_value(&self, field: &str) -> Option<&'a str> {
+        self.custom.iter().find(|(name, _)| *name == field).map(|(_, value)| *value)
     }
 }
 
-pub(crate) async fn items(
+/// A list of items.
+pub(super) struct ItemReader<'a> {
+    pub(super) source: &'a dyn RowSource,
+    project: &'a ProjectKey,
+    pub(super) query: &'a RecordQuery,
+}
+
+/// The items of a list, or those with a value of a custom field.
+pub(super) type Base<'a> = Option<(&'a str, &'a str)>;
+
+/// Returns `None` if all metadata must be read.
+pub(crate) async fn list(
     source: &dyn RowSource,
     project: &ProjectKey,
-    query: &ItemQuery,
-) -> StoreResult<ItemPage> {
-    let mut page = ItemPage::default();
-    let (mut rows, has_more);
-    if let Some(parents) = &query.filter.parents {
-        let children = read_one(source, children(project, query.kind, parents)).await?;
-        let mut keys = page_of_children(&mut page, project, query, &children)?;
-        has_more = keys.len() > query.limit;
-        keys.truncate(query.limit);
-        rows = read_one(source, RowQuery::keys(&DOCUMENTS, keys)).await?;
-    } else {
-        let mut results = read_all(source, group_queries(project, query)).await?.into_iter();
-        for row in results.next().unwrap_or_default() {
-            count_group(&mut page, &row, query)?;
+    query: &RecordQuery,
+) -> StoreResult<Option<RecordPage>> {
+    let reader = ItemReader { source, project, query };
+    let (filter, order) = (&query.filter, query.list_order());
+    let has_details = filter.details != DetailFilter::default();
+    let is_default = *order == RecordOrder::ALL_LISTS || query.limit == 0;
+    if let Some(keys) = reader.narrow_keys().await? {
+        let rows = read_one(source, RowQuery::keys(&ITEM_FIELDS, keys)).await?;
+        if !has_details && (is_default || matches!(order.field, OrderField::Custom(_))) {
+            return reader.page_of_rows(&rows).await.map(Some);
         }
-        rows = results.flatten().collect();
-        has_more = rows.len() > query.limit;
+        if rows.len() > MAX_SORTED_DOCUMENTS {
+            return Ok(None);
+        }
+        let mut keys = Vec::with_capacity(rows.len());
+        for row in &rows {
+            keys.push(reader.key_of(FieldRow::decode(row)?.position)?);
+        }
+        return Ok(Some(RecordPage::select(metas_of_keys(source, &keys).await?, query)));
     }
-    rows.sort_by(|a, b| a.value(POSITION).cmp(&b.value(POSITION)));
-    rows.truncate(query.limit);
-    page.metadata = decode_metas(&rows)?;
-    page.next = match page.metadata.last() {
-        Some(meta) if has_more => ItemPage::position(meta),
-        _ => None,
-    };
-    Ok(page)
-}
-
-fn kind_key(project: &ProjectKey, kind: ItemKind) -> RowKey {
-    project_key(project).with(&[DocumentKind::Item(kind).name().into()])
-}
-
-/// The query for the counts of all groups, and one for the first items of each group that the
-/// filter selects, each in the order of an index.
-fn group_queries(project: &ProjectKey, query: &ItemQuery) -> Vec<RowQuery> {
-    let ItemFilter { status, requirement_type, .. } = query.filter;
-    let key = kind_key(project, query.kind);
-    let mut queries = vec![RowQuery::keys(&ITEM_COUNTS, vec![key.clone()])];
+    if has_details || query.counts != RecordCounts::Status {
+        return Ok(None);
+    }
+    let base = filter.fields.first().map(|(name, key)| (&**name, &**key));
+    let mut queries = vec![reader.counts_query(base.unwrap_or_default())];
+    let is_whole = filter.status.is_none() && filter.requirement_type.is_none() && base.is_none();
+    if is_whole && is_default && query.limit > 0 {
+        queries.push(reader.first_query(
+            None,
+            &TableRow::of(&[]),
+            &query.position_keys(),
+            reader.wanted(),
+        ));
+    }
+    let mut results = read_all(source, queries).await?.into_iter();
+    let mut page = RecordPage::default();
+    let groups = reader.groups(&results.next().unwrap_or_default(), Some(&mut page))?;
     if query.limit == 0 {
-        return queries;
+        return Ok(Some(page));
     }
-    let Range { start, end } = query.position_keys();
-    let first = |columns: &[&'static str], values| {
-        RowQuery::any_of(&DOCUMENTS, columns, vec![values])
-            .within("position", start[..].into()..end[..].into())
-            .sorted_by(&["position"])
-            // One more, to find out whether there are more.
-            .limited_to(query.limit.saturating_add(1))
+    let whole = filter.position_keys(None);
+    let places = match (&order.field, base) {
+        _ if is_default => {
+            let mut rows = results.next().unwrap_or_default();
+            if !is_whole {
+                let range = query.position_keys();
+                rows = reader.first_rows(base, &groups, &range, reader.wanted()).await?;
+            }
+            if base.is_none() {
+                let has_more = rows.len() > query.limit;
+                rows.truncate(query.limit);
+                page.metadata = decode_metas(&rows)?;
+                return Ok(Some(page.finish(query, has_more)));
+            }
+            reader.places(&rows, |_| true)?
+        }
+        (OrderField::Custom(_), Some(_)) if page.total <= MAX_SORTED_ROWS => {
+            let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
+            reader.places(&rows, |row| row.is_listed(filter))?
+        }
+        (_, None) if page.total <= MAX_SORTED_DOCUMENTS => {
+            let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
+            let RecordPage { metadata, next, .. } = RecordPage::select(decode_metas(&rows)?, query);
+            return Ok(Some(RecordPage { metadata, next, ..page }));
+        }
+        (OrderField::Custom(order), _) => first_places(&reader, order, base, &groups).await?,
+        (OrderField::Builtin(_), _) => return Ok(None),
     };
-    if status.is_none() && requirement_type.is_none() {
-        queries.push(first(&["project", "kind"], key));
-        return queries;
+    reader.finish(page, places).await.map(Some)
+}
+
+impl ItemReader<'_> {
+    pub(super) fn kind_key(&self) -> RowKey {
+        project_key(self.project).with(&[self.query.kind.name().into()])
     }
-    // Only requirements have a type, and their statuses are built in.
-    for status in names(status.as_ref(), &Status::ALL, Status::name) {
-        for requirement_type in
-            names(requirement_type.as_ref(), &RequirementType::ALL, |one| one.name())
+
+    /// Number of items to find: one more than the page has shows whether there are more.
+    pub(super) fn wanted(&self) -> usize {
+        self.query.limit.saturating_add(1)
+    }
+
+    /// The beginnings of the keys of a range of `item_fields` that has all items of the list;
+    /// `None` if one condition selects a range in the order of lists.
+    async fn narrow_keys(&self) -> StoreResult<Option<Vec<RowKey>>> {
+        let (kind_key, filter) = (self.kind_key(), &self.query.filter);
+        if let Some(parents) = &filter.parents {
+            let key =
+                |parent: &Reference| kind_key.with(&[PARENT.into(), (&parent.to_string()).into()]);
+            return Ok(Some(parents.iter().map(key).collect()));
+        }
+        let [_, _, ..] = &*filter.fields else { return Ok(None) };
+        let queries = filter.fields.iter().map(|(name, key)| self.counts_query((name, key)));
+        let mut smallest: Option<(usize, RowKey)> = None;
+        for (rows, (name, key)) in
+            read_all(self.source, queries.collect()).await?.iter().zip(&filter.fields)
         {
-            let values = key.with(&[status.into(), requirement_type.into()]);
-            queries.push(first(&["project", "kind", "status", "type"], values));
+            let number = super::entities::sum_counts(&ITEM_COUNTS, rows)?;
+            if smallest.as_ref().is_none_or(|(least, _)| number < *least) {
+                smallest = Some((number, kind_key.with(&[name.into(), key.into()])));
+            }
+        }
+        Ok(smallest.map(|(_, key)| vec![key]))
+    }
+
+    pub(super) fn counts_query(&self, (field, value): (&str, &str)) -> RowQuery {
+        let key = [field.into(), value.into(), self.query.kind.name().into()];
+        RowQuery::keys(&ITEM_COUNTS, vec![project_key(self.project).with(&key)])
+    }
+
+    /// Status and type of each group that has items of the list, from rows of `item_counts`. Adds
+    /// their numbers to a page.
+    pub(super) fn groups(
+        &self,
+        counts: &[TableRow],
+        mut page: Option<&mut RecordPage>,
+    ) -> StoreResult<Vec<TableRow>> {
+        let (mut groups, filter) = (Vec::new(), &self.query.filter);
+        for row in counts {
+            let mut reader = RowReader::new(row, "a count of items").after(4);
+            let (status, requirement_type) = (reader.text()?, reader.text()?);
+            let (priority, number): (u8, usize) = (reader.number()?, reader.number()?);
+            if filter.requirement_type.is_some_and(|one| one.name() != requirement_type)
+                || filter.priority.is_some_and(|one| one.number() != priority)
+            {
+                continue;
+            }
+            let is_listed = filter.status.as_ref().is_none_or(|one| one.name() == status);
+            if let Some(page) = &mut page {
+                count_status(&mut page.by_status, status, number);
+                page.total += if is_listed { number } else { 0 };
+            }
+            if is_listed {
+                groups.push(TableRow::of(&[status.into(), requirement_type.into()]));
+            }
+        }
+        groups.sort_unstable();
+        groups.dedup();
+        Ok(groups)
+    }
+
+    fn group_columns(&self, base: Base<'_>) -> (&'static Table, &'static [&'static str], RowKey) {
+        match base {
+            Some((field, value)) => (
+                &ITEM_FIELDS,
+                &["project", "kind", "field", "value", "status", "type"],
+                self.kind_key().with(&[field.into(), value.into()]),
+            ),
+            None => (&DOCUMENTS, &["project", "kind", "status", "type"], self.kind_key()),
         }
     }
-    queries
-}
 
-/// The name of a value, or those of all values and of none.
-fn names<'v, T>(value: Option<&'v T>, all: &'v [T], name: fn(&T) -> &str) -> Vec<&'v str> {
-    match value {
-        Some(value) => vec![name(value)],
-        None => all.iter().map(name).chain([""]).collect(),
+    /// The first rows of a group, or of all groups without values of one.
+    fn first_query(
+        &self,
+        base: Base<'_>,
+        group: &TableRow,
+        range: &Range<Vec<u8>>,
+        limit: usize,
+    ) -> RowQuery {
+        let (table, columns, key) = self.group_columns(base);
+        let group: Vec<Value<'_>> = group.values().collect();
+        let columns = &columns[..columns.len() - 2 + group.len()];
+        RowQuery::any_of(table, columns, vec![key.with(&group)])
+            .within("position", range.start[..].into()..range.end[..].into())
+            .sorted_by(&["position"])
+            .limited_to(limit)
     }
-}
 
-/// Counts the items of a row of `item_counts`.
-fn count_group(page: &mut ItemPage, row: &TableRow, query: &ItemQuery) -> StoreResult<()> {
-    let mut reader = RowReader::new(row, "a count of items").after(2);
-    let (status, requirement_type) = (reader.text()?, reader.text()?);
-    let (priority, number): (u8, usize) = (reader.number()?, reader.number()?);
-    let filter = &query.filter;
-    if filter.requirement_type.is_none_or(|one| one.name() == requirement_type)
-        && filter.priority.is_none_or(|one| one.number() == priority)
-    {
-        count_item(page, status, number, query);
-    }
-    Ok(())
-}
-
-/// Counts items of a status that meet all other conditions. Returns true if the list has them.
-fn count_item(page: &mut ItemPage, status: &str, number: usize, query: &ItemQuery) -> bool {
-    let status = Status::parse(status);
-    if let Some(status) = status {
-        *page.by_status.entry(status).or_default() += number;
-    }
-    let is_listed = query.filter.status.is_none() || query.filter.status == status;
-    if is_listed {
-        page.total += number;
-    }
-    is_listed
-}
-
-fn children<'a>(
-    project: &ProjectKey,
-    kind: ItemKind,
-    parents: impl IntoIterator<Item = &'a Reference>,
-) -> RowQuery {
-    let key = kind_key(project, kind);
-    let with_parent = |parent: &Reference| key.with(&[(&parent.to_string()).into()]);
-    RowQuery::keys(&CHILDREN, parents.into_iter().map(with_parent).collect())
-}
-
-/// Counts children, and returns the keys of the documents on the page, in order, and of one more if
-/// there are more.
-fn page_of_children(
-    page: &mut ItemPage,
-    project: &ProjectKey,
-    query: &ItemQuery,
-    children: &[TableRow],
-) -> StoreResult<Vec<RowKey>> {
-    let (mut positions, Range { start, end }) = (Vec::new(), query.position_keys());
-    for row in children {
-        let child = ChildRow::decode(row)?;
-        if child.is_selected(&query.filter)
-            && count_item(page, child.status, 1, query)
-            && (&*start..&*end).contains(&child.position)
-        {
-            positions.push(child.position);
+    /// The first rows of groups in the order of all lists: at least `limit`, if there are so many.
+    pub(super) async fn first_rows(
+        &self,
+        base: Base<'_>,
+        groups: &[TableRow],
+        range: &Range<Vec<u8>>,
+        limit: usize,
+    ) -> StoreResult<Vec<TableRow>> {
+        if groups.is_empty() {
+            return Ok(Vec::new());
         }
+        let queries = groups.iter().map(|group| self.first_query(base, group, range, limit));
+        let found = read_all(self.source, queries.collect()).await?;
+        let position = self.group_columns(base).0.index_of("position").unwrap_or_default();
+        // After the last row of a group that has more, rows of that group may be missing.
+        let full = found.iter().filter(|rows| rows.len() >= limit).filter_map(|rows| rows.last());
+        let end = full.min_by(|a, b| a.value(position).cmp(&b.value(position))).cloned();
+        let mut rows: Vec<_> = found.into_iter().flatten().collect();
+        if let Some(end) = end {
+            rows.retain(|row| row.value(position) <= end.value(position));
+        }
+        rows.sort_by(|a, b| a.value(position).cmp(&b.value(position)));
+        Ok(rows)
     }
-    positions.sort_unstable();
-    positions.truncate(query.limit.saturating_add(1));
-    let (mut keys, of_kind) = (Vec::with_capacity(positions.len()), kind_key(project, query.kind));
-    for position in positions {
+
+    /// A page of the items of rows of `item_fields`, with its counts.
+    async fn page_of_rows(&self, rows: &[TableRow]) -> StoreResult<RecordPage> {
+        let (mut page, filter) = (RecordPage::default(), &self.query.filter);
+        let places = self.places(rows, |row| {
+            if !row.is_selected(filter) {
+                return false;
+            }
+            if self.query.counts != RecordCounts::ChildStatus {
+                count_status(&mut page.by_status, row.status, 1);
+            } else if let Some(parent) = Reference::parse(row.parent)
+                && !row.status.is_empty()
+            {
+                count_status(page.by_parent.entry(parent).or_default(), row.status, 1);
+            }
+            let is_listed = row.is_listed(filter);
+            page.total += usize::from(is_listed);
+            is_listed
+        })?;
+        self.finish(page, places).await
+    }
+
+    /// The places of the selected rows that are on this page or after it.
+    fn places(
+        &self,
+        rows: &[TableRow],
+        mut is_selected: impl FnMut(&FieldRow<'_>) -> bool,
+    ) -> StoreResult<Vec<Place>> {
+        let (order, mut places) = (self.query.list_order(), Vec::new());
+        let after = self.query.after.as_ref().map(|after| (&*after.0, position_key(after)));
+        for row in rows {
+            let row = FieldRow::decode(row)?;
+            if !is_selected(&row) {
+                continue;
+            }
+            let text = match &order.field {
+                OrderField::Custom(order) => order.sort_text(row.sort_value(&order.name)),
+                OrderField::Builtin(_) => String::new(),
+            };
+            let is_after = |(value, key): &(&str, Vec<u8>)| {
+                order.compare(&(&text, row.position), &(value, &**key)).is_gt()
+            };
+            if after.as_ref().is_none_or(is_after) {
+                places.push((text, row.position.to_vec()));
+            }
+        }
+        Ok(places)
+    }
+
+    /// Completes a page with the documents of the first places.
+    async fn finish(
+        &self,
+        mut page: RecordPage,
+        mut places: Vec<Place>,
+    ) -> StoreResult<RecordPage> {
+        let order = self.query.list_order();
+        places.sort_by(|a, b| order.compare(&(&a.0, &a.1), &(&b.0, &b.1)));
+        let has_more = places.len() > self.query.limit;
+        places.truncate(self.query.limit);
+        let mut keys = Vec::with_capacity(places.len());
+        for (_, position) in &places {
+            keys.push(self.key_of(position)?);
+        }
+        page.metadata = metas_of_keys(self.source, &keys).await?;
+        Ok(page.finish(self.query, has_more))
+    }
+
+    /// The key of the document of an item.
+    fn key_of(&self, position: &[u8]) -> StoreResult<RowKey> {
         let name = position.get(NAME_OFFSET..).and_then(|name| str::from_utf8(name).ok());
-        keys.push(of_kind.with(&[name.ok_or_else(|| damaged(CHILD))?.into()]));
+        Ok(self.kind_key().with(&[name.ok_or_else(|| damaged(FIELD_ROW))?.into()]))
     }
-    Ok(keys)
 }
 
-pub(crate) async fn child_statuses(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    kind: ItemKind,
-    parents: &[Reference],
-) -> StoreResult<Vec<StatusCounts>> {
-    let rows = read_one(source, children(project, kind, parents)).await?;
-    let mut by_parent: HashMap<&str, StatusCounts> = HashMap::new();
-    for row in &rows {
-        let child = ChildRow::decode(row)?;
-        if let Some(status) = Status::parse(child.status) {
-            *by_parent.entry(child.parent).or_default().entry(status).or_default() += 1;
-        }
+fn count_status(counts: &mut StatusCounts, name: &str, number: usize) {
+    if let Some(status) = Status::parse(name) {
+        *counts.entry(status).or_default() += number;
     }
-    let counts_of =
-        |parent: &Reference| by_parent.get(&*parent.to_string()).cloned().unwrap_or_default();
-    Ok(parents.iter().map(counts_of).collect())
-}
-
-pub(crate) async fn diagnostics(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    kind: DocumentKind,
-    limit: usize,
-) -> StoreResult<DiagnosticList> {
-    let key = project_key(project).with(&[DIAGNOSTICS.into(), kind.name().into()]);
-    // The only value, so that the names are in the order of the key.
-    let names = field_key(project, kind, DIAGNOSTICS).with(&["".into()]);
-    let queries = vec![
-        RowQuery::keys(&COUNTS, vec![key]),
-        RowQuery::keys(&FIELD_VALUES, vec![names]).sorted_by(&["name"]).limited_to(limit),
-    ];
-    let mut results = read_all(source, queries).await?;
-    let rows = results.pop().unwrap_or_default();
-    let total = sum_counts(&results.pop().unwrap_or_default())?;
-    let metadata = metas_of_values(source, &rows).await?;
-    Ok(DiagnosticList { metadata, total, unread: Vec::new() })
-}
-
-/// The sum of rows of `counts`.
-pub(crate) fn sum_counts(rows: &[TableRow]) -> StoreResult<usize> {
-    let mut total = 0;
-    for row in rows {
-        total += RowReader::new(row, "a count").after(COUNTS.key_width).number::<usize>()?;
-    }
-    Ok(total)
 }

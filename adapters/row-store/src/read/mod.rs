@@ -3,6 +3,7 @@
 pub(crate) mod changes;
 pub(crate) mod documents;
 pub(crate) mod entities;
+mod field_order;
 pub(crate) mod history;
 pub(crate) mod items;
 pub(crate) mod team;

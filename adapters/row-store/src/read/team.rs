@@ -1,9 +1,9 @@
 //! Users, tokens, the audit log and idempotency records.
 
 use reqlore_domain::audit_log::AuditRow;
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
 
 use super::read_one;
 use crate::database::RowSource;

@@ -7,11 +7,14 @@ use bytes::Bytes;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow};
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta, Version};
+use reqlore_domain::idempotency::IdempotencyRecord;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Revision,
-    Snapshot, StoreResult,
+    BacklinkQuery, CommitDecision, CommitRequest, CommitResult, DocumentChange, ReadSet, Snapshot,
+    StoreResult,
 };
-use reqlore_domain::ports::history::{ChangeOrigin, PastContent, PastEntry};
+use reqlore_domain::ports::history::{PastContent, PastEntry};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
@@ -21,11 +24,12 @@ use crate::derived::{derived_columns, encode_meta};
 use crate::read::documents::{
     decode_backlinks, decode_metas, documents_of, links_query, metas_of_kind, verified_body,
 };
+use crate::records::body_keys;
 use crate::records::{
     DocumentRow, PresentRow, ProjectRow, REVISION, RowReader, StoreRow, check_name, decode_record,
     document_key, encode_audit_row, encode_record, integer, project_key, text_rows,
 };
-use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::row::{RowQuery, TableRow, Value};
 use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
 use crate::writer::GroupWriterEngine;
 
@@ -47,9 +51,8 @@ impl GroupWriterEngine {
     ) -> StoreResult<CommitResult> {
         self.last_time = self.last_time.max(commit.context.at);
         // A repeated key must not run the decision again.
-        if let Some(key) = commit.context.idempotency_key.clone() {
-            let row = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[(&key.key).into()]))?;
-            commit.context.check_idempotency(row.as_ref().map(decode_record).transpose()?)?;
+        if let Some(key) = &commit.context.idempotency_key {
+            self.check_unused(&key.key, commit.context.at)?;
         }
         let row = self.project_row(project)?;
         let snapshot = self.read_snapshot(project, &commit.read_set)?;
@@ -69,6 +72,12 @@ impl GroupWriterEngine {
             self.transaction.put(&IDEMPOTENCY, encode_record(&key, &record)?);
         }
         Ok(CommitResult { revision: Revision(revision), versions })
+    }
+
+    /// Rejects an idempotency key that is in use.
+    pub(crate) fn check_unused(&mut self, key: &str, now: Timestamp) -> StoreResult<()> {
+        let row = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[key.into()]))?;
+        IdempotencyRecord::check_unused(row.as_ref().map(decode_record).transpose()?, now)
     }
 
     pub(crate) fn project_row(&mut self, project: &ProjectKey) -> StoreResult<ProjectRow> {
@@ -221,9 +230,9 @@ impl GroupWriterEngine {
                     self.end_version(project, id, (number, old), context.at)?;
                 }
                 let path = old.as_ref().and_then(|old| old.path.clone());
-                let place = (context.at, path);
+                let file = (context.at, path);
                 let written = (revision, number + 1);
-                self.put_document(project, written, document, place, context.origin(), old.as_ref())
+                self.put_document(project, written, document, file, context.origin(), old.as_ref())
             }
             DocumentChange::Delete { .. } => {
                 if let Some(old) = &old {
@@ -354,8 +363,4 @@ impl GroupWriterEngine {
     pub(crate) fn put_store_row(&mut self, row: &StoreRow) {
         self.transaction.put(&STORE, row.encode());
     }
-}
-
-pub(crate) fn body_keys(document: &RowKey, parts: usize) -> impl Iterator<Item = RowKey> {
-    (0..parts).map(|part| document.with(&[integer(part)]))
 }

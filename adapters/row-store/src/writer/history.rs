@@ -10,13 +10,13 @@ use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
+use crate::records::body_keys;
 use crate::records::{
     DocumentRow, EntryRow, ProjectRow, RowReader, document_key, encode_entry, text_rows,
 };
 use crate::row::{RowKey, RowQuery, Value};
 use crate::tables::{DOCUMENTS, HISTORY, IDEMPOTENCY, PROJECTS, TEXTS};
 use crate::writer::GroupWriterEngine;
-use crate::writer::commit::body_keys;
 
 /// Maximum number of rows that one transaction removes.
 pub(crate) const STEP_ROWS: usize = 1_000;
@@ -73,7 +73,7 @@ impl GroupWriterEngine {
         Ok(erased)
     }
 
-    /// Erases all stored responses. Their writes still happen once.
+    /// Erases all stored answers. Their writes still happen once.
     pub(crate) fn erase_responses(&mut self) -> StoreResult<()> {
         loop {
             let query = RowQuery {

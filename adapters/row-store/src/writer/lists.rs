@@ -19,11 +19,11 @@ impl GroupWriterEngine {
         let rows_of = |meta| ListRows::of_document(project, meta);
         let (old, new) =
             (old.map(rows_of).unwrap_or_default(), new.map(rows_of).unwrap_or_default());
-        for (table, key) in old.keys.difference(&new.keys) {
-            self.transaction.delete(table, key.clone());
+        for (table, row) in old.rows.difference(&new.rows) {
+            self.transaction.delete(table, row.prefix(table.key_width));
         }
-        for (table, key) in new.keys.difference(&old.keys) {
-            self.transaction.put(table, key.clone());
+        for (table, row) in new.rows.difference(&old.rows) {
+            self.transaction.put(table, row.clone());
         }
         // Most changes of a text change no count.
         let mut changes = new.counts;

@@ -5,12 +5,10 @@
 //! whole group is decided again.
 
 mod commit;
-mod history;
+pub(crate) mod history;
 mod lists;
 mod team;
 mod transaction;
-
-pub(crate) use history::STEP_ROWS;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,11 +22,11 @@ use crate::counters::{WriterCounters, count};
 use crate::damage::KnownDamage;
 use crate::database::{CommitOutcome, GroupId, SessionError, WriteSession};
 use crate::error::{busy, unavailable};
+use crate::records::body_keys;
 use crate::records::{RowReader, StoreRow, document_key, project_key};
 use crate::row::{RowAddress, RowKey, RowQuery, TableRow};
 use crate::tables::{BODIES, DOCUMENTS, IDEMPOTENCY, ITEM_COUNTS, PROJECTS, SEQUENCES};
 use crate::tables::{SERVER_GROUPS, STORE};
-use commit::body_keys;
 use transaction::{GroupTransaction, key_queries};
 
 /// Maximum time for the attempts of a group. A failover takes a few seconds.
@@ -43,12 +41,18 @@ pub(crate) struct ReadPlan {
     /// Rows by their keys, or by beginnings of keys.
     rows: Vec<RowAddress>,
     is_import: bool,
+    /// The job runs in a transaction of its own, which is not synced.
+    is_unsynced: bool,
 }
 
 impl ReadPlan {
     /// For an import, which writes while the database is incomplete.
     pub(crate) fn of_import() -> Self {
         Self { is_import: true, ..Self::default() }
+    }
+
+    pub(crate) fn unsynced(self) -> Self {
+        Self { is_unsynced: true, ..self }
     }
 
     pub(crate) fn of_commit(project: &ProjectKey, commit: &CommitRequest) -> Self {
@@ -67,8 +71,8 @@ impl ReadPlan {
             rows.push((&IDEMPOTENCY, TableRow::of(&[(&key.key).into()])));
         }
         rows.push((&PROJECTS, project_key.clone()));
-        rows.push((&ITEM_COUNTS, project_key));
-        Self { rows, is_import: false }
+        rows.push((&ITEM_COUNTS, project_key.with(&["".into(), "".into()])));
+        Self { rows, ..Self::default() }
     }
 }
 
@@ -109,6 +113,8 @@ pub(crate) struct GroupWriterEngine {
     pub(crate) writer_id: u64,
     /// See [`Database::is_remote`](crate::database::Database::is_remote).
     pub(crate) is_remote: bool,
+    /// The current group is not synced.
+    is_unsynced: bool,
     /// Jobs of the current group.
     job_count: u64,
     /// The newest time of a change by this writer.
@@ -131,6 +137,7 @@ impl GroupWriterEngine {
             server: random()?,
             writer_id: u64::from_be_bytes(random()?),
             is_remote: false,
+            is_unsynced: false,
             job_count: 0,
             last_time: Timestamp::default(),
             backoff: None,
@@ -157,6 +164,7 @@ impl GroupWriterEngine {
     }
 
     fn begin_transaction(&mut self, queries: Vec<RowQuery>) -> Result<(), SessionError> {
+        self.transaction.session.set_sync(!self.is_unsynced);
         if self.transaction.begin(queries)? {
             let id = random().map_err(SessionError::Failed)?;
             self.writer_id = u64::from_be_bytes(id);
@@ -262,9 +270,12 @@ impl GroupEngine for GroupWriterEngine {
     type ReadPlan = ReadPlan;
 
     fn begin_group(&mut self, plans: &[&ReadPlan]) -> StoreResult<()> {
-        self.damage.check()?;
+        if let Some(error) = self.damage.write_error() {
+            return Err(error);
+        }
         count(&self.counters.groups, 1);
         self.job_count = 0;
+        self.is_unsynced = plans.first().is_some_and(|plan| plan.is_unsynced);
         let mut rows = self.planned_rows(plans);
         rows.push((&STORE, StoreRow::key()));
         let queries = key_queries(rows);
@@ -284,7 +295,7 @@ impl GroupEngine for GroupWriterEngine {
     }
 
     fn is_full(&self) -> bool {
-        self.transaction.is_full()
+        self.is_unsynced || self.transaction.is_full()
     }
 
     fn finish_group(&mut self) -> StoreResult<GroupOutcome> {

@@ -1,9 +1,9 @@
 //! Changes of users, tokens, the audit log and idempotency records.
 
 use reqlore_domain::audit_log::AuditEvent;
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
@@ -114,11 +114,11 @@ impl GroupWriterEngine {
         Ok(old.len())
     }
 
-    pub(crate) fn save_response(&mut self, key: &str, response: &str) -> StoreResult<()> {
+    pub(crate) fn save_answer(&mut self, key: &str, answer: &str) -> StoreResult<()> {
         let row = self.transaction.row(&IDEMPOTENCY, &TableRow::of(&[key.into()]))?;
         if let Some(row) = row {
             let record = decode_record(&row)?;
-            let record = IdempotencyRecord { answer: Some(response.into()), ..record };
+            let record = IdempotencyRecord { answer: Some(answer.into()), ..record };
             self.transaction.put(&IDEMPOTENCY, encode_record(key, &record)?);
         }
         Ok(())

@@ -6,10 +6,9 @@ use futures_util::future::{join, join_all, join3};
 use reqlore_contract::audit::{audit_event, verified_rows};
 use reqlore_contract::{Storage, run, test_context};
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
-use reqlore_domain::ports::documents::{
-    CommitResult, DocumentChange, Refresh, Revision, StoreResult,
-};
+use reqlore_domain::ports::documents::{CommitResult, DocumentChange, Refresh, StoreResult};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::Database;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use reqlore_contract::audit::{audit_event, verified_rows};
 use reqlore_contract::run;
 use reqlore_domain::audit_log::AuditTarget;
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 

@@ -14,30 +14,31 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use reqlore_contract::audit::audit_event;
+use reqlore_contract::faulty::{FaultPlan, FaultyDatabase};
 use reqlore_contract::test_context;
 use reqlore_domain::audit_log::AuditEvent;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::ports::Store;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::documents::{
-    CommitRequest, DocumentChange, ReadSet, Revision, Snapshot, StoreError, StoreResult,
+    CommitRequest, DocumentChange, ReadSet, Snapshot, StoreError, StoreResult,
 };
-use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit};
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-
-use crate::change_reader::ChangeReader;
-use crate::simulation_checks;
-use crate::turns::{ClientTask, TurnKeeper};
-use reqlore_contract::faulty::{FaultPlan, FaultyDatabase};
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::Database;
 use reqlore_storage_memory::database::MemoryDatabase;
 use reqlore_storage_memory::seeded_random::SeededRandom;
+
+use crate::change_reader::ChangeReader;
+use crate::simulation_checks;
+use crate::turns::{ClientTask, TurnKeeper};
 
 /// Seeds that run without settings, from 1 on.
 const USUAL_COUNT: u64 = 100;
@@ -420,7 +421,7 @@ async fn write(world: &World, tag: String, number: usize) {
         if let Some(key) = &plan.key {
             let server = world.server();
             let text = format!("\"{tag}\"");
-            let saved = server.store.save_response(key, text.clone());
+            let saved = server.store.save_answer(key, text.clone());
             response = world.call(&server, saved).await.is_ok().then_some(text);
             let server = world.server();
             let again = request(&plan, &tag, &decisions);

@@ -13,7 +13,9 @@ use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, DocumentRepository, ReadSet, read_all,
 };
 use reqlore_domain::ports::history::HistoryQuery;
-use reqlore_domain::ports::item_list::{ItemFilter, ItemQuery};
+use reqlore_domain::ports::record_list::{
+    RecordCounts, RecordFilter, RecordQuery, RecordSelection,
+};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::change_reader::{ChangeReader, Versions, read_versions};
@@ -259,21 +261,21 @@ async fn check_lists(store: &dyn Store, project: &ProjectKey, versions: &Version
     };
     model.commit(project, commit).await.unwrap();
     let kind = ItemKind::Requirement;
-    for filter in filters() {
-        let query = ItemQuery { filter, ..ItemQuery::of_kind(kind, 1000) };
-        let expected = model.items(project, &query).await.unwrap();
-        assert_eq!(store.items(project, &query).await.unwrap(), expected);
-    }
+    let mut queries: Vec<_> =
+        filters().map(|filter| RecordQuery { filter, ..RecordQuery::of_items(kind, 1000) }).into();
     let parents = [1, 2, 3, 4].map(|number| Reference { kind: ItemKind::UserStory, number });
-    let expected = model.child_statuses(project, kind, &parents).await.unwrap();
-    assert_eq!(store.child_statuses(project, kind, &parents).await.unwrap(), expected);
-    let expected = model.entity_kinds(project).await.unwrap();
-    assert_eq!(store.entity_kinds(project).await.unwrap(), expected);
+    let mut children = RecordQuery::of_items(kind, 0).count_by(RecordCounts::ChildStatus);
+    children.filter.parents = Some(parents.into());
+    queries.extend([children, RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind)]);
     for entity_kind in [None, Some("decision".to_owned())] {
-        let expected = model.tag_counts(project, entity_kind.clone()).await.unwrap();
-        assert_eq!(store.tag_counts(project, entity_kind.clone()).await.unwrap(), expected);
-        let expected = model.untagged(project, entity_kind.clone(), 9).await.unwrap();
-        assert_eq!(store.untagged(project, entity_kind, 9).await.unwrap(), expected);
+        let query = RecordQuery::of_entities(entity_kind, 9);
+        queries.push(query.clone().count_by(RecordCounts::Tag));
+        queries.push(RecordQuery { selection: RecordSelection::Untagged, ..query });
+    }
+    for query in queries {
+        let found = store.list(project, &query).await.unwrap();
+        let expected = model.list(project, &query).await.unwrap();
+        assert_eq!(found, expected, "{query:?}");
     }
     for kind in DocumentKind::ALL {
         let expected = read_all(&model, project, kind).await.unwrap().0.len();
@@ -281,13 +283,13 @@ async fn check_lists(store: &dyn Store, project: &ProjectKey, versions: &Version
     }
 }
 
-fn filters() -> [ItemFilter; 4] {
-    let none = ItemFilter::default();
+fn filters() -> [RecordFilter; 4] {
+    let none = RecordFilter::default();
     let story = Reference { kind: ItemKind::UserStory, number: 2 };
     [
         none.clone(),
-        ItemFilter { status: Some(Status::Active), ..none.clone() },
-        ItemFilter { priority: Priority::new(1), ..none.clone() },
-        ItemFilter { parents: Some([story].into()), ..none },
+        RecordFilter { status: Some(Status::Active), ..none.clone() },
+        RecordFilter { priority: Priority::new(1), ..none.clone() },
+        RecordFilter { parents: Some([story].into()), ..none },
     ]
 }

@@ -207,10 +207,10 @@ fn removed_cache_folder_is_noticed_before_a_commit() {
     first.set_aside().unwrap_err();
 }
 
-fn memory(place: &IndexPlace) -> &RamDirectory {
-    match place {
-        IndexPlace::Memory(directory) => directory,
-        IndexPlace::Folder(folder) => panic!("{folder:?}"),
+fn memory(location: &IndexLocation) -> &RamDirectory {
+    match location {
+        IndexLocation::Memory(directory) => directory,
+        IndexLocation::Folder(folder) => panic!("{folder:?}"),
     }
 }
 
@@ -224,29 +224,29 @@ fn index_in_read_only_folder_is_copied_to_memory_if_it_fits() {
     commit(&folder, "b");
     fs::write(folder.path().join("torn.store"), "torn").unwrap();
     drop(folder);
-    // A folder in place of the lock cannot be opened for writing, even as root.
+    // A folder in location of the lock cannot be opened for writing, even as root.
     fs::remove_file(lock_path(&project, "1.2-0")).unwrap();
     fs::create_dir(lock_path(&project, "1.2-0")).unwrap();
-    let place = IndexPlace::open(Some(&project), FORMAT, 10_000).unwrap();
-    let meta = memory(&place).atomic_read(Path::new(META_FILE)).unwrap();
+    let location = IndexLocation::open(Some(&project), FORMAT, 10_000).unwrap();
+    let meta = memory(&location).atomic_read(Path::new(META_FILE)).unwrap();
     assert_eq!(meta, b"b");
     for (file, is_copied) in [("a.store", true), ("b.store", true), ("torn.store", false)] {
-        assert_eq!(memory(&place).exists(Path::new(file)).unwrap(), is_copied, "{file}");
+        assert_eq!(memory(&location).exists(Path::new(file)).unwrap(), is_copied, "{file}");
     }
-    let place = IndexPlace::open(Some(&project), FORMAT, 10).unwrap();
-    assert!(!memory(&place).exists(Path::new(META_FILE)).unwrap());
-    let place = IndexPlace::open(None, FORMAT, 10).unwrap();
-    assert!(!memory(&place).exists(Path::new(META_FILE)).unwrap());
+    let location = IndexLocation::open(Some(&project), FORMAT, 10).unwrap();
+    assert!(!memory(&location).exists(Path::new(META_FILE)).unwrap());
+    let location = IndexLocation::open(None, FORMAT, 10).unwrap();
+    assert!(!memory(&location).exists(Path::new(META_FILE)).unwrap());
 }
 
 #[test]
 fn index_damaged_again_during_its_rebuild_moves_into_memory() {
     let project = tempfile::tempdir().unwrap();
-    let mut place = IndexPlace::open(Some(project.path()), FORMAT, 10_000).unwrap();
-    place.replace(FORMAT, 10_000, &"first");
-    assert!(matches!(place, IndexPlace::Folder(_)));
-    place.replace(FORMAT, 10_000, &"second");
-    assert!(matches!(place, IndexPlace::Memory(_)));
-    place.replace(FORMAT, 10_000, &"third");
-    assert!(matches!(place, IndexPlace::Memory(_)));
+    let mut location = IndexLocation::open(Some(project.path()), FORMAT, 10_000).unwrap();
+    location.replace(FORMAT, 10_000, &"first");
+    assert!(matches!(location, IndexLocation::Folder(_)));
+    location.replace(FORMAT, 10_000, &"second");
+    assert!(matches!(location, IndexLocation::Memory(_)));
+    location.replace(FORMAT, 10_000, &"third");
+    assert!(matches!(location, IndexLocation::Memory(_)));
 }

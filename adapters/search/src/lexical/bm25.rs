@@ -9,6 +9,7 @@ use tantivy::query::{BooleanQuery, BoostQuery, ConstScoreQuery, Occur, Query, Te
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocAddress, DocId, DocSet, SegmentReader, TERMINATED, Term};
 
+use super::searcher::to_f32;
 use super::searcher::{LexicalSearcher, SegmentWords, to_usize};
 
 /// The usual parameters of BM25.
@@ -238,9 +239,4 @@ fn length_norms(searcher: &LexicalSearcher) -> [f32; 256] {
         *norm = K1 * (1.0 - B + B * length / average);
     }
     norms
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a score needs no more precision")]
-pub(crate) fn to_f32(number: usize) -> f32 {
-    number as f32
 }

@@ -12,7 +12,7 @@ use tantivy::schema::{
 };
 use tantivy::{TantivyDocument, Term};
 
-use crate::checksummed_file::{first_bytes, kind_byte, kind_from_byte};
+use crate::checksummed_file::first_bytes;
 use crate::chunk::Chunk;
 use crate::script::Script;
 
@@ -231,14 +231,17 @@ fn script_value(script: Script) -> String {
     format!("s:{}", script.index())
 }
 
-/// Sorts like [`DocumentId`].
+/// Sorts like [`DocumentId`]. The version of the index contains the number of kinds, because their
+/// order is a part of the key.
 pub(super) fn document_key(document: &DocumentId) -> String {
-    format!("{}{}", char::from(b'a' + kind_byte(document.kind)), document.name)
+    let letter = ('a'..).zip(DocumentKind::ALL).find(|(_, kind)| *kind == document.kind);
+    format!("{}{}", letter.map_or('a', |(letter, _)| letter), document.name)
 }
 
 pub(super) fn document_from_key(key: &str) -> Option<DocumentId> {
     let (first, name) = key.split_at_checked(1)?;
-    let kind = kind_from_byte(first.bytes().next()?.checked_sub(b'a')?)?;
+    let (_, kind) =
+        ('a'..).zip(DocumentKind::ALL).find(|(letter, _)| first.starts_with(*letter))?;
     Some(DocumentId { kind, name: name.to_owned() })
 }
 

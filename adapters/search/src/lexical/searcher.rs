@@ -22,7 +22,6 @@ use super::schema::{
 };
 use crate::checksummed_file::first_bytes;
 use crate::chunk::ChunkHash;
-use crate::lexical::bm25;
 use crate::script::Script;
 
 /// Up to this number of items, every match is scored, so ranks do not depend on the history of the
@@ -293,7 +292,7 @@ impl LexicalSearcher {
     /// Number of terms of an item, in the precision of a field norm.
     pub(crate) fn term_count(&self, address: DocAddress) -> f32 {
         match self.segments.get(to_usize(address.segment_ord)) {
-            Some(segment) => bm25::to_f32(to_usize(segment.norms.fieldnorm(address.doc_id))),
+            Some(segment) => to_f32(to_usize(segment.norms.fieldnorm(address.doc_id))),
             None => 0.0,
         }
     }
@@ -391,4 +390,9 @@ fn counts_live_only(reader: &SegmentReader) -> bool {
 
 pub(crate) fn to_usize(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a score needs no more precision")]
+pub(crate) fn to_f32(number: usize) -> f32 {
+    number as f32
 }

@@ -15,7 +15,7 @@ use super::schema::TITLE_WEIGHT;
 use super::{LexicalIndex, query_expansion};
 use crate::analyzer::Analyzer;
 use crate::disk_directory::ByteCache;
-use crate::index_folder::IndexPlace;
+use crate::index_folder::IndexLocation;
 
 fn item(number: usize, title: &str, text: &str) -> SearchItem {
     let (title, text) = (title.to_owned(), text.to_owned());
@@ -93,8 +93,8 @@ proptest! {
         writes in prop::collection::vec((0usize..25, text(), text(), 0u8..5), 1..60),
         query in prop::sample::subsequence(VOCABULARY.split(' ').collect::<Vec<_>>(), 1..6),
     ) {
-        let (place, cache) = (IndexPlace::in_memory(), Arc::new(ByteCache::new(0)));
-        let mut index = LexicalIndex::open(&place, &cache, &Analyzer::new()).unwrap();
+        let (location, cache) = (IndexLocation::in_memory(), Arc::new(ByteCache::new(0)));
+        let mut index = LexicalIndex::open(&location, &cache, &Analyzer::new()).unwrap();
         let mut items = vec![None; 25];
         for (number, title, text, action) in writes {
             items[number] = (action > 0).then(|| item(number, &title, &text));

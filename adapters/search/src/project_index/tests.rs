@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use proptest::prelude::*;
-use reqlore_domain::ports::documents::Revision;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::embedder::ModelProfile;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::search::{SearchFacet, SearchItem, SemanticMode};
 
 use super::*;
-use crate::project_cache::{ProjectCache, SharedProject, lock};
+use crate::lock::lock;
+use crate::project_cache::{ProjectCache, SharedProject};
 
 const WORDS: [&str; 12] = [
     "alpha",

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::change_page::ChangePosition;
-use reqlore_domain::ports::documents::Revision;
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::embedder::{
     Embedder, ModelLanguages, ModelProfile, ModelSpeed, TextRole,
 };

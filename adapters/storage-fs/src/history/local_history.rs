@@ -11,15 +11,16 @@ use bytes::Bytes;
 use memchr::memmem;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{DocumentChange, StoreResult};
-use reqlore_domain::ports::history::{ChangeOrigin, HistoryEntry, RecentChange};
+use reqlore_domain::ports::history::{HistoryEntry, RecentChange};
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::file_identity;
 use reqlore_local_state::private_file::{PrivateFile, local_folder, writable_local_folder};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::merged_entries::{EntrySource, ListedEntry};
 use crate::layout::ProjectRoot;
-use crate::local::file_identity;
 use crate::read_file::FileStamp;
 use crate::stage_and_swap::{LoadedDocument, LoadedDocuments};
 

@@ -15,14 +15,15 @@ use bytes::Bytes;
 use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::backlog::Deletion;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
-use reqlore_domain::knowledge::parse_deletion;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::history::{
-    ChangeOrigin, DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery,
-    RecentChange, check_purge, invalid_history_cursor,
+    DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
+    check_purge, invalid_history_cursor,
 };
+use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::tombstone::parse_deletion;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::FsStore;
@@ -224,7 +225,7 @@ fn purge(
     if has_committed_text {
         let reason = "its earlier texts are in Git, and only the uncommitted ones were erased; \
                       remove the others there and purge again";
-        return Err(StoreError::Refused { place: id.to_string(), reason: reason.to_owned() });
+        return Err(StoreError::Refused { subject: id.to_string(), reason: reason.to_owned() });
     }
     Ok(erased as u64)
 }

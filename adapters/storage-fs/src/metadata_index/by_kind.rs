@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use reqlore_domain::backlog::Reference;
 use reqlore_domain::document::DocumentMeta;
-use reqlore_domain::ports::documents::{DocumentFilter, MetadataPage, UnreadFile};
-use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts, UntaggedList};
+use reqlore_domain::ports::documents::{DocumentFilter, MetadataPage};
+use reqlore_domain::ports::record_list::{
+    RecordCounts, RecordPage, RecordQuery, RecordSelection, UnreadFile,
+};
 
 use super::entity_totals::EntityTotals;
 use super::stored_metadata::{LookupHashes, StoredMetadata, hash_word};
@@ -112,34 +115,39 @@ impl KindIndex {
         })
     }
 
-    pub(crate) fn entity_kinds(&mut self) -> EntityCounts {
-        self.totals().kinds()
-    }
-
-    pub(crate) fn tag_counts(&mut self, kind: Option<&str>) -> EntityCounts {
-        self.totals().tags(kind)
-    }
-
-    pub(crate) fn untagged(&mut self, kind: Option<&str>, limit: usize) -> UntaggedList {
-        let (names, total) = self.totals().untagged(kind, limit);
-        UntaggedList {
-            metadata: names.iter().filter_map(|name| self.metadata(name)).collect(),
-            total,
-        }
-    }
-
-    pub(crate) fn duplicate_ids(&self, limit: usize) -> DuplicateIds {
-        // Equal IDs have equal hashes, which are neighbours.
-        let mut candidates = BTreeSet::new();
-        let mut last: Option<&(u64, Arc<str>)> = None;
-        for next in &self.by_reference {
-            if let Some(last) = last.filter(|last| last.0 == next.0) {
-                candidates.extend([&last.1, &next.1]);
+    pub(crate) fn list(&mut self, query: &RecordQuery) -> RecordPage {
+        let kind = query.filter.entity_kind.as_deref();
+        let page = match (&query.selection, query.counts) {
+            (RecordSelection::Listed, RecordCounts::Kind | RecordCounts::Tag)
+                if query.is_plain() && query.limit == 0 =>
+            {
+                self.totals().counts(kind, query.counts)
             }
-            last = Some(next);
+            (RecordSelection::Untagged, _) if query.is_plain() => {
+                let (names, total) = self.totals().untagged(kind, query.limit);
+                let metadata = names.iter().filter_map(|name| self.metadata(name)).collect();
+                RecordPage { metadata, total, ..RecordPage::default() }
+            }
+            _ => match &query.filter.parents {
+                Some(parents) => RecordPage::select(self.children(parents), query),
+                None => RecordPage::select(self.all(), query),
+            },
+        };
+        RecordPage { unread: self.unread.clone(), ..page }
+    }
+
+    /// The documents that link to a parent, sorted by name.
+    fn children<'a>(
+        &self,
+        parents: impl IntoIterator<Item = &'a Reference>,
+    ) -> Vec<Arc<DocumentMeta>> {
+        let mut children = Vec::new();
+        for parent in parents {
+            self.append_backlinks(&parent.to_string(), &mut children);
         }
-        let metadata = candidates.into_iter().filter_map(|name| self.metadata(name));
-        DuplicateIds::select(metadata, limit)
+        children.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        children.dedup_by(|a, b| a.id == b.id);
+        children
     }
 
     pub(crate) fn page(&self, filter: &DocumentFilter) -> MetadataPage {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use reqlore_domain::knowledge::Entity;
-use reqlore_domain::ports::entity_list::EntityCounts;
+use reqlore_domain::ports::record_list::{RecordCounts, RecordPage};
 
 #[derive(Debug, Default)]
 pub(super) struct EntityTotals {
@@ -15,7 +15,7 @@ pub(super) struct EntityTotals {
 #[derive(Debug, Default)]
 struct KindTotals {
     count: usize,
-    tags: EntityCounts,
+    tags: BTreeMap<String, usize>,
     /// The names of documents without tags.
     untagged: BTreeSet<Arc<str>>,
 }
@@ -51,25 +51,26 @@ impl EntityTotals {
         totals.untagged.remove(name);
     }
 
-    pub(super) fn kinds(&self) -> EntityCounts {
-        let kinds = self.by_kind.iter();
-        kinds.map(|(kind, totals)| (kind.clone(), totals.count)).collect()
-    }
-
-    pub(super) fn tags(&self, kind: Option<&str>) -> EntityCounts {
-        let mut tags = EntityCounts::new();
-        for totals in self.of_kind(kind) {
+    /// The number of entities with each tag, or of each kind.
+    pub(super) fn counts(&self, kind: Option<&str>, counts: RecordCounts) -> RecordPage {
+        let mut page = RecordPage::default();
+        for (kind, totals) in self.of_kind(kind) {
+            page.total += totals.count;
+            if counts == RecordCounts::Kind {
+                page.by_text.insert(kind.clone(), totals.count);
+                continue;
+            }
             for (tag, count) in &totals.tags {
-                *tags.entry(tag.clone()).or_default() += count;
+                *page.by_text.entry(tag.clone()).or_default() += count;
             }
         }
-        tags
+        page
     }
 
     /// The names of documents without tags, sorted by kind and name, and their number.
     pub(super) fn untagged(&self, kind: Option<&str>, limit: usize) -> (Vec<Arc<str>>, usize) {
         let (mut names, mut total) = (Vec::new(), 0);
-        for KindTotals { untagged, .. } in self.of_kind(kind) {
+        for (_, KindTotals { untagged, .. }) in self.of_kind(kind) {
             total += untagged.len();
             names.extend(untagged.iter().take(limit - names.len()).cloned());
         }
@@ -77,8 +78,7 @@ impl EntityTotals {
     }
 
     /// The totals of one kind or of all.
-    fn of_kind(&self, kind: Option<&str>) -> impl Iterator<Item = &KindTotals> {
-        let totals = self.by_kind.iter();
-        totals.filter(move |(other, _)| kind.is_none_or(|kind| kind == *other)).map(|pair| pair.1)
+    fn of_kind(&self, kind: Option<&str>) -> impl Iterator<Item = (&String, &KindTotals)> {
+        self.by_kind.iter().filter(move |(other, _)| kind.is_none_or(|kind| kind == *other))
     }
 }

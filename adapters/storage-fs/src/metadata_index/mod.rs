@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentChange, DocumentFilter, MetadataPage, Revision, StoreResult,
+    BacklinkQuery, DocumentChange, DocumentFilter, MetadataPage, StoreResult,
 };
 use reqlore_domain::timestamp::Timestamp;
 
@@ -579,6 +580,7 @@ fn list_by_stat(kind: DocumentKind, tree: &ProjectTree<'_>) -> StoreResult<Vec<L
     match kind {
         DocumentKind::Section => list_files::list_sections(tree.requirements()?),
         DocumentKind::Docsets => Ok(list_single(&DocumentId::docsets(), tree)),
+        DocumentKind::Schema => Ok(list_single(&DocumentId::schema(), tree)),
         _ => Ok(list_single(&DocumentId::instructions(), tree)),
     }
 }

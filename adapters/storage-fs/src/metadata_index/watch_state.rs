@@ -5,16 +5,7 @@ use std::collections::BTreeSet;
 use reqlore_domain::document::DocumentId;
 
 use crate::inotify::TreeWatcher;
-
-/// inotify events since the queue was last drained.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum WatchEvents {
-    None,
-    /// These documents were created, changed or removed.
-    Changed(BTreeSet<DocumentId>),
-    /// Events may be missing, so the watcher must be replaced.
-    Invalidated,
-}
+use crate::inotify::WatchEvents;
 
 /// Cache validity of one area: pending inotify events and documents that inotify can't cover.
 #[derive(Debug, Default)]

@@ -8,33 +8,35 @@ pub(crate) mod pending_audit;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use reqlore_domain::audit_log::{AuditEvent, AuditRow, ChainHead};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::refused;
 use reqlore_local_state::team_file::{self, CreationOptions, DISPLAY_PATH};
 use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
 use reqlore_row_store::error::DATABASE_LABEL;
-use reqlore_row_store::{RowStore, poll_ready};
+use reqlore_row_store::{RowStore, run_blocking};
 use reqlore_storage_sqlite::team::TeamDatabase;
 
-use crate::error::refused;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
 use crate::{Config, FsStore};
 
-/// Longer responses are not stored.
-const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+/// Longer answers are not stored.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 const COPY_BATCH_ROWS: usize = 5_000;
 
 /// The open team database of this process.
@@ -56,17 +58,21 @@ pub(crate) fn call_team<T>(
     team: &RowStore,
     call: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
 ) -> StoreResult<T> {
-    poll_ready(call(team)).map_err(|error| match error {
-        StoreError::Unavailable { place, reason, source } => {
-            StoreError::Unavailable { place: name_database(&place), reason, source }
+    run_blocking(call(team)).map_err(name_in_error)
+}
+
+fn name_in_error(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable { subject, reason, source } => {
+            StoreError::Unavailable { subject: name_database(&subject), reason, source }
         }
-        StoreError::Refused { place, reason } => refused(&name_database(&place), reason),
-        StoreError::Unreadable { place, reason } => {
-            StoreError::Unreadable { place: name_database(&place), reason }
+        StoreError::Refused { subject, reason } => refused(&name_database(&subject), reason),
+        StoreError::Unreadable { subject, reason } => {
+            StoreError::Unreadable { subject: name_database(&subject), reason }
         }
         StoreError::Busy { reason } => StoreError::Busy { reason: name_database(&reason) },
         error => error,
-    })
+    }
 }
 
 fn name_database(text: &str) -> String {
@@ -125,13 +131,13 @@ impl StoreInner {
         call_team(&self.team_to_write()?.store, call)
     }
 
-    /// Reads few rows without waiting; `None` if the database is not open or not checked yet.
+    /// Reads few rows without waiting; `None` if the database is not open or a read would wait.
     fn try_read_team<T>(
         &self,
         read: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
     ) -> Option<StoreResult<T>> {
         let team = self.team.open.try_read().ok()?.as_ref().map(Arc::clone)?;
-        team.is_checked().then(|| call_team(&team.store, read))
+        Some(read(&team.store).now_or_never()?.map_err(name_in_error))
     }
 
     /// Recovers the interrupted commits of killed processes. Failures, such as a read-only disk,
@@ -153,10 +159,10 @@ impl StoreInner {
     pub(crate) fn check_idempotency(&self, context: &WriteContext) -> StoreResult<()> {
         let Some(key) = &context.idempotency_key else { return Ok(()) };
         let record = self.with_team_data(async |team| team.confirmed_record(&key.key).await)?;
-        context.check_idempotency(record)
+        IdempotencyRecord::check_unused(record, context.at)
     }
 
-    /// Appends the audit row of a purge and erases the stored responses, which may quote the text.
+    /// Appends the audit row of a purge and erases the stored answers, which may quote the text.
     pub(crate) fn record_purge(&self, event: Option<AuditEvent>) -> StoreResult<()> {
         if event.is_some() {
             self.team_to_write()?;
@@ -349,14 +355,14 @@ impl IdempotencyStore for FsStore {
         self.with_team_data(async move |team| team.confirmed_record(&key).await).await
     }
 
-    async fn save_response(&self, key: &str, response: String) -> StoreResult<()> {
+    async fn save_answer(&self, key: &str, answer: String) -> StoreResult<()> {
         // The record itself stays, so a repeated request is still recognized.
-        if response.len() > MAX_RESPONSE_BYTES {
-            tracing::warn!(bytes = response.len(), "a response is too large to be stored");
+        if answer.len() > MAX_ANSWER_BYTES {
+            tracing::warn!(bytes = answer.len(), "an answer is too large to be stored");
             return Ok(());
         }
         let key = key.to_owned();
-        self.with_team_data(async move |team| team.save_response(&key, response).await).await
+        self.with_team_data(async move |team| team.save_answer(&key, answer).await).await
     }
 
     async fn expire_records(&self, before: Timestamp) -> StoreResult<()> {

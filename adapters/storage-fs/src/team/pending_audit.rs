@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use reqlore_domain::audit_log::{AuditEvent, AuditTarget};
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind};
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::ports::idempotency::IdempotencyRecord;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::error::not_written;
 use reqlore_local_state::team_file::DISPLAY_PATH;
 use reqlore_row_store::pending::PendingCommit;
 use reqlore_storage_sqlite::team::TeamDatabase;
 
-use crate::error::not_written;
 use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::ProjectTree;
 use crate::stage_and_swap::LoadedDocument;
@@ -64,7 +64,7 @@ impl AuditedCommit<'_> {
     pub(crate) fn roll_back(self) -> StoreResult<()> {
         let Some((team, intent)) = self.intent else { return Ok(()) };
         // Recovery can't rely on the documents alone: an editor may have changed one since.
-        let marked = call_team(&team.unsynced, async |team| team.mark_rolled_back(&intent).await);
+        let marked = call_team(&team.store, async |team| team.mark_rolled_back(&intent).await);
         let rolled_back = marked.and_then(|()| roll_back(&team, &intent, self.time));
         if let Err(error) = &rolled_back {
             tracing::error!(%error, "the audit row of a failed commit is not rolled back yet");
@@ -79,7 +79,7 @@ fn failpoint(step: FailPoint) -> StoreResult<()> {
 
 /// Unsynced: a power cut only repeats the comparison of documents.
 fn confirm(team: &TeamDatabase, intent: &PendingCommit) -> StoreResult<()> {
-    call_team(&team.unsynced, async |team| team.confirm_commit(intent).await)
+    call_team(&team.store, async |team| team.confirm_commit(intent).await)
 }
 
 fn roll_back(team: &TeamDatabase, intent: &PendingCommit, time: Timestamp) -> StoreResult<()> {
@@ -185,6 +185,7 @@ fn target_document(name: &str) -> Option<DocumentId> {
         let id = match kind {
             DocumentKind::Instructions => Some(DocumentId::instructions()),
             DocumentKind::Docsets => Some(DocumentId::docsets()),
+            DocumentKind::Schema => Some(DocumentId::schema()),
             DocumentKind::Section => section.map(DocumentId::section),
             DocumentKind::Entity => entity.map(DocumentId::entity),
             DocumentKind::Item(_) | DocumentKind::Deleted => {

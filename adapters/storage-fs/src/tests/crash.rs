@@ -12,12 +12,13 @@ use reqlore_domain::audit_log::{
 };
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
+use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     CommitRequest, CommitResult, DocumentChange, DocumentRepository, ReadSet, StoreError,
     StoreResult,
 };
-use reqlore_domain::ports::idempotency::{IdempotencyKey, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::write_context::{AuditScope, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;

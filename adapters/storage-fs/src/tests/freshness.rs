@@ -12,7 +12,7 @@ use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, DocumentRepository, Refresh, StoreResult,
 };
-use reqlore_domain::ports::entity_list::{DuplicateIds, EntityCounts, UntaggedList};
+use reqlore_domain::ports::record_list::{RecordCounts, RecordPage, RecordQuery, RecordSelection};
 
 use super::disk_edits::{Disk, Edit, FILES, FOLDERS, TEXTS, edits, files as any_file};
 use super::{PROJECT, Project, commit, files};
@@ -106,16 +106,15 @@ async fn find(store: &FsStore, kinds: &[DocumentKind]) -> StoreResult<MetadataBy
     Ok(all)
 }
 
-type Counts = (EntityCounts, EntityCounts, UntaggedList, DuplicateIds);
-
-async fn counts(store: &FsStore) -> StoreResult<Counts> {
-    let project = PROJECT();
-    Ok((
-        store.entity_kinds(&project).await?,
-        store.tag_counts(&project, None).await?,
-        store.untagged(&project, None, 2).await?,
-        store.duplicate_ids(&project, 2).await?,
-    ))
+async fn counts(store: &FsStore) -> StoreResult<[RecordPage; 3]> {
+    let (project, query) = (PROJECT(), RecordQuery::of_entities(None, 2));
+    Ok([
+        store.list(&project, &query.clone().count_by(RecordCounts::Kind)).await?,
+        store.list(&project, &query.clone().count_by(RecordCounts::Tag)).await?,
+        store
+            .list(&project, &RecordQuery { selection: RecordSelection::Untagged, ..query })
+            .await?,
+    ])
 }
 
 async fn backlinks(

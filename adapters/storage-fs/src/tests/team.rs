@@ -63,10 +63,10 @@ async fn child_process_with_other_rights() {
     assert_eq!(store.list_users().await.unwrap().len(), 1);
     assert_eq!(store.rows(1, 9).await.unwrap().len(), 1);
     for outcome in [add_user(&store, "bob").await, store.append_events(vec![test_event(1)]).await] {
-        let Err(StoreError::Unavailable { place, reason, .. }) = outcome else {
+        let Err(StoreError::Unavailable { subject, reason, .. }) = outcome else {
             panic!("{outcome:?}")
         };
-        assert!(place.starts_with(LOCAL) && reason.contains("read"), "{place}: {reason}");
+        assert!(subject.starts_with(LOCAL) && reason.contains("read"), "{subject}: {reason}");
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use reqlore_contract::{identity::user, run as block_on, test_context};
 use reqlore_domain::audit_log::{AuditEvent, AuditRow};
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::idempotency::IdempotencyRecord;
 use reqlore_domain::identity::{
     Access, PresentedToken, Token, TokenId, TokenOwner, User, UserRole,
 };
@@ -14,7 +15,7 @@ use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::documents::{
     DocumentChange, DocumentRepository, StoreError, StoreResult,
 };
-use reqlore_domain::ports::idempotency::{IdempotencyRecord, IdempotencyStore};
+use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityChange, IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::timestamp::Timestamp;
@@ -98,7 +99,7 @@ impl Fixture {
             let event = |seconds| AuditEvent { reason: reason.clone(), ..test_event(seconds) };
             store.append_events((0..COUNT).map(event).collect()).await.unwrap();
             store.commit(&PROJECT(), with_key(put("a"))).await.unwrap();
-            store.save_response(KEY, "the answer".to_owned()).await.unwrap();
+            store.save_answer(KEY, "the answer".to_owned()).await.unwrap();
         });
         let path = |name: &str| project.path(LOCAL).join(name);
         let read_files = || FILES.map(|name| (path(name), fs::read(path(name)).unwrap())).to_vec();

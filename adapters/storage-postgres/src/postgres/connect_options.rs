@@ -12,7 +12,6 @@ use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs
 use tokio_postgres::{Config, Error};
 
 use super::password_file::PasswordFile;
-use super::session::WriteIsolation;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// Parameters that tokio-postgres reads, with the same meaning as libpq.
@@ -254,13 +253,13 @@ impl fmt::Display for PostgresConfig {
             write!(f, "{user}@")?;
         }
         let mut addresses: Vec<String> = self.targets.iter().map(address_of).collect();
-        // The order says nothing about the place, and is random for balanced loads.
+        // The order says nothing about the database, and is random for balanced loads.
         addresses.sort();
         f.write_str(&addresses.join(","))?;
         if let Some(name) = first.get_dbname() {
             write!(f, "/{name}")?;
         }
-        // A search path selects another place.
+        // A search path selects another schema.
         if let Some(options) = first.get_options() {
             write!(f, "?options={options}")?;
         }
@@ -296,9 +295,9 @@ impl<'a> UrlParts<'a> {
         let Some(scheme) = scheme else {
             return Err("it must begin with postgres:// or postgresql://".to_owned());
         };
-        let (place, query) =
+        let (location, query) =
             url[scheme.len()..].split_once('?').unwrap_or((&url[scheme.len()..], ""));
-        let (authority, path) = place.split_once('/').unwrap_or((place, ""));
+        let (authority, path) = location.split_once('/').unwrap_or((location, ""));
         let (credentials, hosts) = match authority.split_once('@') {
             Some((credentials, hosts)) => (Some(credentials), hosts),
             None => (None, authority),
@@ -442,4 +441,26 @@ fn parse_number(name: &str, value: &str, min: u32, max: u32) -> Result<u32, Stri
 
 fn invalid(name: &str, value: &str, expected: &str) -> String {
     format!("{name}: {:?} is not accepted; use {expected}", redact_echo(value))
+}
+
+/// Isolation of the transactions of writers. Each level is safe: all writers change one row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum WriteIsolation {
+    /// After the wait for [`LOCK`], statements see the newest state: writers queue.
+    #[default]
+    ReadCommitted,
+    /// Conflicting transactions fail and are retried. The only level of Aurora DSQL.
+    RepeatableRead,
+    /// As [`Self::RepeatableRead`]. The default of CockroachDB.
+    Serializable,
+}
+
+impl WriteIsolation {
+    pub(crate) fn begin(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Self::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Self::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        }
+    }
 }

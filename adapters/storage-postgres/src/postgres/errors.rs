@@ -5,7 +5,9 @@ use std::{fmt, io};
 use reqlore_domain::ports::documents::StoreError;
 
 use reqlore_row_store::database::SessionError;
-use reqlore_row_store::error::{DATABASE_LABEL, busy, damaged, refused, unavailable};
+use reqlore_row_store::error::{
+    DATABASE_LABEL, busy, damaged, damaged_structure, refused, unavailable,
+};
 
 pub(crate) const UNREACHABLE: &str = "cannot be reached; check that it runs, then try again";
 pub(crate) const LOSSY: &str = "its settings lose acknowledged writes; see Reqlore's log";
@@ -71,8 +73,8 @@ impl DatabaseError {
         Self::report(StoreError::Internal(format!("{DATABASE_LABEL}: {}", message.into())))
     }
 
-    pub(crate) fn damaged_row(table: &str) -> Self {
-        Self::report(damaged(&format!("a row does not match its checksum: table {table}")))
+    pub(crate) fn damaged_row(row: &str) -> Self {
+        Self::report(damaged(row))
     }
 
     /// True if the server ended or cannot be reached, and not only this connection or statement.
@@ -203,11 +205,12 @@ fn store_error(code: &str, message: &str) -> StoreError {
             "rejected the login; name a certificate for this role as sslcert and sslkey in the URL"
         }
         "42501" => &format!("a permission is missing ({message}); grant it to the role"),
-        "42P01" | "42703" | "3F000" => {
-            &format!("its schema is incomplete ({message}); run `reqlore migrate up`")
-        }
+        "42P01" | "42703" | "3F000" => &format!(
+            "its schema is incomplete ({message}); run `reqlore migrate up`, or restore a \
+                 backup into a new database if nothing is pending"
+        ),
         "42704" => "does not know a parameter of `options`; correct the URL",
-        "XX001" | "XX002" => return damaged(message),
+        "XX001" | "XX002" => return damaged_structure(message),
         _ => return store_error_of_class(code, message),
     };
     unavailable(reason)

@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::error::Error;
 
 use bytes::BytesMut;
+use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, ColumnType, Table};
 use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::errors::DatabaseError;
-use super::statements::sql_type;
-use reqlore_row_store::row::{RowBuffer, RowQuery, TableRow, Value};
-use reqlore_row_store::tables::{Column, ColumnType, Table};
 
 /// Escapes NUL, which PostgreSQL cannot store in a text. The order of texts stays the same.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
@@ -113,7 +112,7 @@ impl UnionLayout {
         }
         let found = buffer.take();
         if checksum != Some(table.checksum(&found)) {
-            return Err(DatabaseError::damaged_row(table.name));
+            return Err(DatabaseError::damaged_row(&table.name_row(&found)));
         }
         Ok((number, found))
     }
@@ -127,6 +126,14 @@ fn columns_of(columns: &[Column], kind: ColumnType) -> Vec<&'static str> {
     }
     names.extend(columns.iter().filter(|column| column.kind == kind).map(|one| one.name));
     names
+}
+
+pub(crate) fn sql_type(kind: ColumnType) -> &'static str {
+    match kind {
+        ColumnType::Integer => "bigint",
+        ColumnType::Text => "text",
+        ColumnType::Binary => "bytea",
+    }
 }
 
 #[cfg(test)]

@@ -9,16 +9,6 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::future::join_all;
 use futures_util::{TryStreamExt, pin_mut};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use tokio::time::timeout;
-use tokio_postgres::Statement;
-
-use super::connect_options::PostgresConfig;
-use super::connector::SessionKind;
-use super::errors::{DatabaseError, NextStep, lost_connection};
-use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
-use super::rows::UnionLayout;
-use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
-use super::statements::SqlStatement;
 use reqlore_row_store::StoreRow;
 use reqlore_row_store::database::{
     BegunTransaction, CommitOutcome, Database, DatabaseHealth, RowSource, SessionError,
@@ -26,6 +16,17 @@ use reqlore_row_store::database::{
 };
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow};
 use reqlore_row_store::tables::{STORE, Table};
+use tokio::time::timeout;
+use tokio_postgres::Statement;
+
+use super::connect_options::PostgresConfig;
+use super::connect_options::WriteIsolation;
+use super::connector::SessionKind;
+use super::errors::{DatabaseError, NextStep, lost_connection};
+use super::pool::{Client, ConnectionPool, UnpooledClient, callers_runtime};
+use super::rows::UnionLayout;
+use super::schema::{SchemaGuard, SchemaStatus, check_statement, migrations, read_schema_status};
+use super::statements::SqlStatement;
 
 /// Maximum attempts of a read. It has no side effects, so it can be repeated.
 const READ_ATTEMPTS: usize = 3;
@@ -45,28 +46,6 @@ const LOCK: &str = "UPDATE group_lock SET turn = turn + 1 WHERE id = 1";
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 const COMMIT: &str = "COMMIT";
-
-/// Isolation of the transactions of writers. Each level is safe: all writers change one row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum WriteIsolation {
-    /// After the wait for [`LOCK`], statements see the newest state: writers queue.
-    #[default]
-    ReadCommitted,
-    /// Conflicting transactions fail and are retried. The only level of Aurora DSQL.
-    RepeatableRead,
-    /// As [`Self::RepeatableRead`]. The default of CockroachDB.
-    Serializable,
-}
-
-impl WriteIsolation {
-    fn begin(self) -> &'static str {
-        match self {
-            Self::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
-            Self::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
-            Self::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-        }
-    }
-}
 
 #[derive(Debug, Default)]
 struct Response {
@@ -380,7 +359,7 @@ impl PostgresSession {
         let count = |index| responses.get(index).map_or(0, |response: &Response| response.count);
         let checked = match count(1) {
             1 => self.schema.finish_check(count(2), self.pool.accepts_loss()),
-            _ => Err(DatabaseError::damaged_row("group_lock")),
+            _ => Err(DatabaseError::damaged_row("table group_lock")),
         };
         if let Err(error) = checked {
             self.end_transaction().await;

@@ -5,12 +5,13 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{Column, Table};
 use tokio_postgres::types::ToSql;
 
 use super::errors::DatabaseError;
+use super::rows::sql_type;
 use super::rows::{SqlValue, UnionLayout};
-use reqlore_row_store::row::{RowKey, RowQuery, TableRow, Value};
-use reqlore_row_store::tables::{Column, ColumnType, Table};
 
 pub(crate) type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
@@ -188,14 +189,6 @@ fn push_arrays<'a>(
         parameters.push(Box::new(array));
     }
     Ok(())
-}
-
-pub(crate) fn sql_type(kind: ColumnType) -> &'static str {
-    match kind {
-        ColumnType::Integer => "bigint",
-        ColumnType::Text => "text",
-        ColumnType::Binary => "bytea",
-    }
 }
 
 fn column_of<'t>(table: &'t Table, name: &str) -> Result<&'t Column, DatabaseError> {

@@ -27,8 +27,9 @@ use super::files::copy_files;
 use super::{audited, close, commit, keyed, open, open_both, put};
 use crate::database::OpenDatabase;
 use crate::files::{ACKNOWLEDGED, DB};
+use crate::open::COPY_TIMEOUT;
 use crate::open::open_database;
-use crate::{COPY_TIMEOUT, start};
+use crate::start;
 
 const ITEMS: u32 = 12;
 const BLOCK: u64 = 4096;

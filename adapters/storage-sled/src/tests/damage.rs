@@ -1,9 +1,11 @@
 //! Damaged values are reported and disable writes.
 
 use reqlore_contract::run;
-use reqlore_domain::document::{Document, DocumentId};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
-use reqlore_domain::ports::documents::{DocumentRepository, StoreError, StoreResult};
+use reqlore_domain::ports::documents::{
+    DocumentFilter, DocumentRepository, StoreError, StoreResult,
+};
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::RowStore;
@@ -92,6 +94,9 @@ fn check_index_damage(damage: impl Fn(&Tree, &[IVec])) {
         let tree = &database.tree().0;
         damage(tree, &keys(tree, &DOCUMENTS, 1));
         assert_eq!(store.find_damage().await.unwrap(), ["rows are missing or changed"]);
+        let sections = DocumentFilter::of_kind(DocumentKind::Section);
+        let error = store.find(&ProjectKey::default(), &sections).await.unwrap_err();
+        assert!(error.to_string().contains("so writes and answers that may be"), "{error}");
     });
 }
 

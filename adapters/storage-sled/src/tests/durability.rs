@@ -10,7 +10,7 @@ use reqlore_contract::{run, test_context};
 use reqlore_domain::audit_log::AuditRow;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind};
-use reqlore_domain::ports::archive::Archive;
+use reqlore_domain::ports::archive::{Archive, ArchiveRecord, HighWaterMark};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, CommitRequest, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreError,
 };
@@ -24,8 +24,8 @@ use super::{
     PausingStore, audited, close, failing_sync, get, keyed, open, open_with, put, verified_rows,
     write,
 };
-use crate::COPY_TIMEOUT;
 use crate::database::lock;
+use crate::open::COPY_TIMEOUT;
 
 // S5: 4.5
 #[test]
@@ -39,7 +39,7 @@ fn failed_sync_disables_writes_until_restart() {
         fails.store(true, Ordering::Relaxed);
         let outcomes = join_all([
             write(&store, "b", keyed("l", audited())).boxed_local(),
-            store.save_response("k", "{}".to_owned()).boxed_local(),
+            store.save_answer("k", "{}".to_owned()).boxed_local(),
         ]);
         for outcome in outcomes.await {
             assert!(matches!(outcome, Err(StoreError::Unavailable { .. })), "{outcome:?}");
@@ -122,6 +122,25 @@ fn group_shares_one_sync_and_commit() {
         let seen =
             pausing.in_one_group(join_all((0..5).map(|_| create(&pausing.store, links.clone()))));
         assert_eq!(seen.await, [50, 51, 52, 53, 54], "each commit sees the ones before it");
+    });
+}
+
+#[test]
+fn import_is_synced_at_its_end() {
+    let folder = tempdir().unwrap();
+    run(async {
+        let pausing = PausingStore::open(&folder);
+        let syncs = || pausing.sync_count.load(Ordering::Relaxed);
+        let mut writer = pausing.store.import().await.unwrap();
+        let before = syncs();
+        for number in 1..=3 {
+            let (project, kind) = (ProjectKey::default(), ItemKind::Epic);
+            let mark = ArchiveRecord::HighWaterMark(HighWaterMark { project, kind, number });
+            writer.write_batch(vec![mark]).await.unwrap();
+        }
+        assert_eq!(syncs(), before);
+        writer.finish().await.unwrap();
+        assert_eq!(syncs(), before + 1);
     });
 }
 

@@ -13,8 +13,9 @@ use tempfile::tempdir;
 
 use super::{close, config, get, open, open_both, open_error, put};
 use crate::files::{ACKNOWLEDGED, CREATION_MARKER, DatabaseFile};
+use crate::open::COPY_TIMEOUT;
 use crate::open::{FORMAT, FORMAT_KEY, open_database, wait_until_closed};
-use crate::{COPY_TIMEOUT, DatabaseState, inspect};
+use crate::{DatabaseState, inspect};
 
 const UNFINISHED_SNAPSHOT: &str = "snap.00000000000000FF.generating";
 

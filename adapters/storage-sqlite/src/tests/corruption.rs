@@ -12,13 +12,14 @@ use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::document::{DocumentId, DocumentKind, Version};
+use reqlore_domain::ports::change_page::Revision;
 use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, Revision, StoreResult,
+    BacklinkQuery, DocumentChange, DocumentFilter, ReadSet, Refresh, StoreResult,
 };
 use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::identity::IdentityChange;
-use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery, RecordSelection};
 use reqlore_domain::ports::storage_health::StorageHealth as _;
 use reqlore_domain::project_key::ProjectKey;
 use rusqlite::types::Value;
@@ -26,7 +27,7 @@ use rusqlite::{Connection, params_from_iter};
 use tempfile::TempDir;
 
 use super::{connect, database_path, open_file, storage};
-use crate::database_file::sibling_path;
+use crate::commit_count::sibling_path;
 
 const PAGE: usize = 4096;
 const SUFFIXES: [&str; 3] = ["", "-wal", "-commits"];
@@ -124,8 +125,10 @@ fn answer(question: impl Debug, answer: StoreResult<impl Debug>) -> Answer {
 
 async fn ask_children(s: &Storage, project: &ProjectKey) -> Answer {
     let stories = [1, 2].map(|number| Reference { kind: ItemKind::UserStory, number });
-    let children = s.store.child_statuses(project, ItemKind::Requirement, &stories).await;
-    answer(("children", project), children)
+    let query = RecordQuery::of_items(ItemKind::Requirement, 0);
+    let mut query = query.count_by(RecordCounts::ChildStatus);
+    query.filter.parents = Some(stories.into());
+    answer(("children", project), s.store.list(project, &query).await)
 }
 
 /// Everything that the ports answer, and a new epic at the end.
@@ -155,10 +158,9 @@ pub(super) async fn ask_everything(s: &Storage) -> Vec<Answer> {
             answers.push(answer(("find", project, kind), store.find(project, &filter).await));
             let page = DocumentFilter { limit: 3, after_name: Some("EP-02".into()), ..filter };
             answers.push(answer(("page", project, kind), store.find(project, &page).await));
-            answers.push(answer(
-                ("diagnostics", project, kind),
-                store.diagnostics(project, kind, 3).await,
-            ));
+            let query = RecordQuery::select(kind, RecordSelection::WithDiagnostic, 3);
+            let diagnostics = store.list(project, &query).await;
+            answers.push(answer(("diagnostics", project, kind), diagnostics));
         }
         let changes = store.changes_since(project, None, 1, Refresh::Full).await;
         let position =
@@ -170,10 +172,10 @@ pub(super) async fn ask_everything(s: &Storage) -> Vec<Answer> {
             answers.push(answer(("changes", project, revision), changes));
         }
         for kind in ItemKind::ALL {
-            let mut query = ItemQuery::of_kind(kind, 5);
-            answers.push(answer(("items", project, kind), store.items(project, &query).await));
+            let mut query = RecordQuery::of_items(kind, 5);
+            answers.push(answer(("items", project, kind), store.list(project, &query).await));
             query.filter.status = Some(Status::Backlog);
-            answers.push(answer(("backlog", project, kind), store.items(project, &query).await));
+            answers.push(answer(("backlog", project, kind), store.list(project, &query).await));
         }
         answers.push(ask_children(s, project).await);
         let earlier = Version::of_bytes(b"**1.** two\n");

@@ -4,20 +4,23 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use reqlore_contract::run;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
-use reqlore_domain::ports::item_list::ItemQuery;
+use reqlore_domain::ports::record_list::RecordQuery;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::tables::DOCUMENTS;
 use tempfile::TempDir;
 
+use crate::commit_count::sibling_path;
 use crate::damage::DamageState;
-use crate::database_file::sibling_path;
+use crate::integrity_check::IntegrityCheck;
+use crate::open_for_writing;
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 
@@ -213,10 +216,29 @@ fn damage_is_found_before_the_first_write() {
 fn damaged_header_found_by_a_call_stops_writes() {
     let damage = DamageState::new("reqlore.db");
     let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB);
-    let error = damage.note(rusqlite::Error::SqliteFailure(code, None).into());
+    let error = damage.record(rusqlite::Error::SqliteFailure(code, None).into());
     assert!(error.to_string().contains("its first page is damaged"), "{error}");
     let refused = damage.permit_write().unwrap_err().to_string();
     assert!(refused.contains("so writes and answers"), "{refused}");
+}
+
+#[test]
+fn check_that_could_not_read_is_repeated() {
+    let (_folder, file) = closed_database();
+    let (connector, _connection) = open_for_writing(&file).unwrap();
+    let away = file.with_extension("away");
+    fs::rename(&file, &away).unwrap();
+    let damage = Arc::new(DamageState::new("reqlore.db"));
+    let _check = IntegrityCheck::start(&connector, &damage).unwrap();
+    for _ in 0..2 {
+        let (error, message) = error_text(damage.permit_write());
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+        assert!(message.contains("cannot be read or written"), "{message}");
+    }
+    assert!(damage.known.write_error().is_none(), "no damage was found");
+    fs::rename(&away, &file).unwrap();
+    // Each worker may have failed once more before that.
+    while damage.permit_write().is_err() {}
 }
 
 /// A closed database with an active requirement and one that is the parent of no other.
@@ -240,8 +262,8 @@ fn changed_row_of_a_list_is_not_served() {
         let (_folder, file) = database_with_items();
         run_sql(&file, change);
         let store = open_file(&file).unwrap();
-        let query = ItemQuery::of_kind(ItemKind::Requirement, 10);
-        let (_, message) = error_text(run(store.items(&ProjectKey::default(), &query)));
+        let query = RecordQuery::of_items(ItemKind::Requirement, 10);
+        let (_, message) = error_text(run(store.list(&ProjectKey::default(), &query)));
         assert!(message.contains("damaged") && message.contains("restore"), "{message}");
         assert!(!run(store.find_damage()).unwrap().is_empty(), "{change}");
     }
@@ -249,7 +271,7 @@ fn changed_row_of_a_list_is_not_served() {
 
 #[test]
 fn lost_row_of_a_list_is_found_by_the_check() {
-    for table in ["links", "children", "item_counts"] {
+    for table in ["links", "item_fields", "item_counts"] {
         let (_folder, file) = database_with_items();
         let find = || run(open_file(&file).unwrap().find_damage()).unwrap();
         assert_eq!(find(), Vec::<String>::new());
@@ -270,8 +292,8 @@ fn missing_index_or_trigger_is_damage() {
         run_sql(&file, &format!("DROP {kind} {name}"));
         run(async {
             let s = storage(&file);
-            let query = ItemQuery::of_kind(ItemKind::Requirement, 10);
-            let (_, message) = error_text(s.store.items(&s.project, &query).await);
+            let query = RecordQuery::of_items(ItemKind::Requirement, 10);
+            let (_, message) = error_text(s.store.list(&s.project, &query).await);
             let expected = format!("its schema: {name}");
             assert!(message.contains(&expected) && message.contains("restore"), "{message}");
             let (_, message) = error_text(try_put(&s, "b").await);

@@ -18,8 +18,9 @@ use tempfile::TempDir;
 
 use super::{connect, database_path, error_text, open_file, run_sql, storage};
 use crate::commit_count::CommitCount;
-use crate::database_file::sibling_path;
-use crate::{ReadOnlyOpen, SqliteConfig, accept_loss, open_read_only, rows};
+use crate::commit_count::sibling_path;
+use crate::database_file::SqliteConfig;
+use crate::{ReadOnlyOpen, accept_loss, open_read_only, rows};
 
 const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-commits"];
 const EPICS: u32 = 30;

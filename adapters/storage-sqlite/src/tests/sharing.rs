@@ -1,20 +1,39 @@
 //! Several writers and several stores on one file, as in several processes.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use reqlore_contract::archive::read_documents;
 use reqlore_contract::{run, test_context};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{ArchiveRecord, DocumentRecord};
-use reqlore_domain::ports::documents::{DocumentFilter, StoreError};
+use reqlore_domain::ports::documents::{DocumentFilter, StoreError, StoreResult};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_row_store::StoreRow;
+use reqlore_row_store::row::RowQuery;
+use reqlore_row_store::tables::STORE;
+
+use crate::connection::{Connector, OpenFiles, OpenMode, ReadPool};
+use crate::damage::DamageState;
+use crate::database_file::{DatabaseFile, FileGuard};
+use crate::schema::WHOLE_SCHEMA;
 
 use super::{closed_database, database_path, error_text, open_file, storage, try_put};
+
+thread_local! {
+    static WAITS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a wait of this thread for a lock.
+pub(crate) fn count_wait() {
+    WAITS.set(WAITS.get() + 1);
+}
 
 /// Counts the transactions in the log. The last frame of each holds the size of the database.
 fn transactions_in_log(file: &Path) -> usize {
@@ -74,6 +93,37 @@ fn opening_waits_for_locks_of_another_process() {
         });
         run(async { try_put(&storage(&file), "a").await.unwrap() });
         closing.join().unwrap();
+    }
+}
+
+#[derive(Debug)]
+struct NoChecks;
+
+impl FileGuard for NoChecks {
+    fn check(&self, _: bool) -> StoreResult<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn first_poll_of_a_read_never_waits_for_locks() {
+    for guard in [None, Some(Arc::new(NoChecks) as Arc<dyn FileGuard>)] {
+        let (_folder, path) = closed_database();
+        let file = DatabaseFile::new(path.clone(), String::new(), &WHOLE_SCHEMA, guard);
+        let connector = Connector { file: Arc::new(file), mode: OpenMode::Shared };
+        let damage = Arc::new(DamageState::passed(""));
+        // Without connections, so that the lock excludes the reader.
+        let pool = Arc::new(ReadPool::new(Arc::new(OpenFiles { connector, damage })));
+        let other = super::connect(&path);
+        other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; UPDATE store SET id = 1").unwrap();
+        run(async {
+            let queries = [RowQuery::keys(&STORE, vec![StoreRow::key()])];
+            let mut read = Box::pin(pool.read(&queries));
+            assert!(read.as_mut().now_or_never().is_none());
+            assert_eq!(WAITS.get(), 0);
+            drop(other);
+            assert_eq!(read.await.unwrap()[0].len(), 1);
+        });
     }
 }
 

@@ -5,11 +5,11 @@ use reqlore_contract::audit::{audit_event, audited_context, verified_rows};
 use reqlore_contract::identity::{put_identities_as, user};
 use reqlore_contract::{Storage, run};
 use reqlore_domain::document::DocumentId;
+use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::identity::User;
 use reqlore_domain::ports::documents::{
     CommitRequest, DocumentChange, ReadSet, StoreError, StoreResult,
 };
-use reqlore_domain::ports::idempotency::IdempotencyKey;
 use reqlore_domain::ports::identity::IdentityChange;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_row_store::database::{CommitOutcome, SessionError, WriteSession as _};

@@ -11,7 +11,7 @@ use reqlore_domain::identity::{
     CallChannel, Caller, PresentedToken, ProjectScope, TokenError, TokenId, UserRole,
 };
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
-use reqlore_domain::ports::service::{ToolCall, ToolReply};
+use reqlore_domain::ports::service::{RenderedAnswer, ToolCall};
 use reqlore_domain::ports::transport::{TrafficCounters, Transport};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::test_support::StubService;
@@ -87,7 +87,7 @@ impl StubTools {
         })
     }
 
-    async fn call(&self, call: ToolCall) -> Result<ToolReply> {
+    async fn call(&self, call: ToolCall) -> Result<RenderedAnswer> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let data = match call.name.as_str() {
             "who" => json!({
@@ -110,7 +110,7 @@ impl StubTools {
             "busy" => return Err(Error::new(ErrorKind::Busy, "try again")),
             other => return Err(Error::new(ErrorKind::UnknownTool, format!("{other}?"))),
         };
-        Ok(ToolReply { text: data.to_string(), data: Arc::new(data) })
+        Ok(RenderedAnswer { text: data.to_string(), data: Arc::new(data) })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use reqlore_domain::identity::{Access, Caller};
-use reqlore_domain::test_support::{StubService, reply};
+use reqlore_domain::test_support::{StubService, rendered_answer};
 use reqlore_mcp::shutdown::Shutdown;
 use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn slow_stub(count: usize, bytes: usize, time: Duration) -> Arc<StubService> {
         let changed = stub.clone();
         let service = StubService::default().with_tools(&["write"]).on_call(move |_| {
             changed.upgrade().unwrap().touch_all();
-            Box::pin(async { Ok(reply()) })
+            Box::pin(async { Ok(rendered_answer()) })
         });
         for number in 0..count {
             service.set(&number.to_string(), &"x".repeat(bytes));

@@ -11,10 +11,11 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::ports::administration::{AuditFilter, AuditPage, AuditState};
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const PAGE_ROWS: usize = 50;

@@ -12,10 +12,11 @@ use reqlore_domain::identity::{Access, Token, TokenId, User, UserName};
 use reqlore_domain::ports::administration::{AdminRequest, AdministrationService, NewToken};
 use reqlore_domain::project_key::ProjectKey;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::page::{PageError, PageFrame, PageSection, error_status, public_message, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, error_status, public_message};
 use crate::session::PageSession;
 
 const DEFAULT_LIFETIME: &str = "90d";

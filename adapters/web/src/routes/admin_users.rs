@@ -10,10 +10,11 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{User, UserName, UserRole};
 use reqlore_domain::ports::administration::{AdminRequest, AdministrationService, UserAction};
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::page::{PageError, PageFrame, PageSection, error_status, public_message, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, error_status, public_message};
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {

@@ -14,11 +14,12 @@ use reqlore_domain::records::answers::lists::ListedItem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::item_lists::{BOARD_KINDS, ItemFilters, KindLabel};
-use crate::page::{PageError, PageFrame, PageSection, error_status, public_message, render};
+use crate::item_lists::{BOARD_KINDS, ItemFilters};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, error_status, public_message};
 use crate::session::{PageSession, local_target};
 
 /// Cards of a column, and those that each "show more" adds.
@@ -36,7 +37,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct BoardPage<'a> {
     frame: PageFrame,
     filters: ItemFilters,
-    kinds: &'static [KindLabel],
+    kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
@@ -79,7 +80,7 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
     render(&BoardPage {
         frame: PageFrame::new(&session, PageSection::Board, "Board"),
         filters,
-        kinds: &BOARD_KINDS,
+        kinds: BOARD_KINDS,
         epics,
         columns,
         total,

@@ -20,8 +20,8 @@ use reqlore_domain::project_key::ProjectKey;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::WebConfig;
-use crate::page::PageError;
+use crate::config::WebConfig;
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 /// Time between two reads of the change counter of a project with open pages, which hear of a

@@ -10,11 +10,14 @@ use reqlore_domain::error::Error;
 use reqlore_domain::records::answers::details::ItemDetails;
 use serde_json::json;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::form_fields::encode_component;
-use crate::page::{PageError, PageFrame, PageSection, public_message, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, public_message};
 use crate::session::PageSession;
-use crate::svg::{GraphNode, GraphWalk, MAX_GRAPH_DEPTH, PictureStyle, draw_graph};
+use crate::svg::graph_walk::{GraphNode, GraphWalk};
+use crate::svg::picture_item::MAX_GRAPH_DEPTH;
+use crate::svg::{PictureStyle, draw_graph};
 
 const DEFAULT_DEPTH: u32 = 1;
 

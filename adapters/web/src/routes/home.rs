@@ -7,7 +7,7 @@ use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::session::{PageSession, THEME_COOKIE, ThemeChoice, local_target};
 

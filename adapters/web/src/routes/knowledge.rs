@@ -13,8 +13,9 @@ use reqlore_domain::records::answers::tags::{TagCount, TagReport};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::WebConfig;
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::config::WebConfig;
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const PAGE_LIMIT: usize = 100;

@@ -3,6 +3,7 @@
 mod activity;
 mod admin_tokens;
 mod admin_users;
+mod assets;
 mod board;
 mod events;
 mod graph;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use axum::Router;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::{WebConfig, assets};
+use crate::config::WebConfig;
 
 pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
     Router::new()

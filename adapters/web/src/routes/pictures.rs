@@ -9,10 +9,12 @@ use axum::routing::get;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::WebConfig;
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::config::WebConfig;
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
-use crate::svg::{MAX_NODES, PictureItem, PictureStyle, draw_progress, draw_tree};
+use crate::svg::picture_item::{MAX_NODES, PictureItem};
+use crate::svg::{PictureStyle, draw_progress, draw_tree};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new().route("/p/{project}/pictures", get(show_pictures))

@@ -6,12 +6,14 @@ use askama::Template;
 use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
-use reqlore_domain::records::answers::search::{SearchResponse, SearchResult};
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
 use serde_json::json;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::form_fields::encode_component;
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const HIT_LIMIT: usize = 30;
@@ -25,7 +27,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct SearchPage<'a> {
     frame: PageFrame,
     text: &'a str,
-    answer: SearchResponse,
+    answer: SearchAnswer,
     /// The query of the next page; empty if there is none.
     next: String,
 }
@@ -33,9 +35,7 @@ struct SearchPage<'a> {
 fn kind_name(hit: &SearchResult) -> &str {
     match (hit.kind.as_deref(), &*hit.entity_type) {
         (Some(kind), _) => kind,
-        (None, "acceptance_criteria") => "acceptance criterion",
-        (None, "user_story") => "user story",
-        (None, name) => name,
+        (None, name) => ItemKind::from_name(name).map_or(name, |kind| kind.row().words[0]),
     }
 }
 
@@ -57,7 +57,7 @@ fn hit_page(hit: &SearchResult, frame: &PageFrame) -> String {
 
 async fn show_search(session: PageSession) -> Result<Response, PageError> {
     let text = session.query.filled("q").unwrap_or_default();
-    let mut answer = SearchResponse::default();
+    let mut answer = SearchAnswer::default();
     if !text.is_empty() {
         let cursor = session.query.filled("cursor");
         let arguments = json!({ "query": text, "limit": HIT_LIMIT, "cursor": cursor });

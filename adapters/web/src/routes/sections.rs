@@ -15,12 +15,13 @@ use reqlore_domain::sections::{Section, instructions};
 use serde_json::{Map, Value, json};
 
 use super::item::form::{FieldControl, FormField};
-use super::item::project_item_url;
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
 use crate::markdown::{ItemUrl, render_markdown};
-use crate::page::{PageError, PageFrame, PageSection, public_message, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, public_message};
+use crate::routes::item::frame::project_item_url;
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -75,7 +76,7 @@ struct SectionPage {
     key: String,
     title: String,
     version: String,
-    fault: String,
+    diagnostic: String,
     parts: Vec<SectionPart>,
     /// The index of the last requirement, after which a new one is added.
     count: usize,
@@ -129,7 +130,7 @@ async fn show_section(
         count: section.requirements().len(),
         title: answer.item.title().to_owned(),
         version: answer.item.version().to_owned(),
-        fault: answer.fault.unwrap_or_default(),
+        diagnostic: answer.diagnostic.unwrap_or_default(),
         parts,
         is_saved: session.query.filled("saved").is_some(),
         key,

@@ -15,10 +15,11 @@ use reqlore_domain::identity::token;
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use reqlore_domain::ports::transport::{FailedSignIn, SIGN_IN_PATH};
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::page::{PageError, PageFrame, render};
+use crate::page::{PageFrame, render};
+use crate::page_error::PageError;
 use crate::session::{local_target, request_origin, session_cookie, theme_choice};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {

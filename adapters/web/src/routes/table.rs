@@ -7,14 +7,16 @@ use axum::Router;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csv::{BYTE_ORDER_MARK, heading, push_item};
-use crate::item_lists::{BOARD_KINDS, ItemFilters, KindLabel};
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::item_lists::{BOARD_KINDS, ItemFilters};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const PAGE_LIMIT: usize = 100;
@@ -47,7 +49,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct TablePage {
     frame: PageFrame,
     filters: ItemFilters,
-    kinds: &'static [KindLabel],
+    kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
     columns: Vec<TableColumn>,
     page: ListPage,
@@ -98,7 +100,7 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
     render(&TablePage {
         frame: PageFrame::new(&session, PageSection::Table, "Table"),
         filters,
-        kinds: &BOARD_KINDS,
+        kinds: BOARD_KINDS,
         epics,
         columns,
         page,
@@ -134,7 +136,7 @@ async fn export_csv(session: PageSession) -> Result<Response, PageError> {
             break;
         }
     }
-    let name = format!("attachment; filename=\"{}.csv\"", filters.label.kind.name());
+    let name = format!("attachment; filename=\"{}.csv\"", filters.kind.name());
     let headers =
         [(CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)];
     Ok((headers, csv).into_response())

@@ -11,8 +11,9 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use serde_json::{Map, Value, json};
 
-use crate::WebConfig;
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::config::WebConfig;
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
 use crate::session::PageSession;
 
 const EPIC_LIMIT: usize = 100;

@@ -9,7 +9,7 @@ use reqlore_domain::untrusted_text::{encode_line, encode_lines};
 const PAGE_CSS: &str = include_str!("../../assets/style.css");
 const PICTURE_CSS: &str = include_str!("../../assets/picture.css");
 
-/// The place of a picture decides about its colours.
+/// The context of a picture, which decides about its colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PictureStyle {
     /// A file of its own, with light and dark colours inside.

@@ -9,7 +9,7 @@ use super::canvas::{
     LABEL_PX, MARGIN, PictureStyle, SMALL_PX, SvgCanvas, TEXT_PX, count_noun, cut_text, id_width,
     text_width,
 };
-use super::{GraphEdge, GraphNode, GraphWalk};
+use crate::svg::graph_walk::{GraphEdge, GraphNode, GraphWalk};
 
 const NODE_HEIGHT: usize = 44;
 const NODE_GAP: usize = 14;
@@ -66,8 +66,8 @@ fn node_texts(node: &GraphNode) -> (String, Cow<'_, str>) {
     (cut_text(&line, SMALL_PX + 1, max_px).into_owned(), encode_line(title))
 }
 
-fn draw_node(canvas: &mut SvgCanvas, node: &GraphNode, place: &NodeBox, is_focus: bool) {
-    let NodeBox { x, y, width, height, .. } = *place;
+fn draw_node(canvas: &mut SvgCanvas, node: &GraphNode, node_box: &NodeBox, is_focus: bool) {
+    let NodeBox { x, y, width, height, .. } = *node_box;
     let (line, title) = node_texts(node);
     let class = match (&node.title, is_focus) {
         (None, _) => "node missing",
@@ -223,9 +223,9 @@ fn place_columns(
         column.x = x;
         let mut y = MARGIN + (tallest - column.height) / 2;
         for node in &column.nodes {
-            let place = &mut boxes[*node];
-            (place.x, place.y, place.width) = (x, y, column.width);
-            y += place.height + NODE_GAP;
+            let node_box = &mut boxes[*node];
+            (node_box.x, node_box.y, node_box.width) = (x, y, column.width);
+            y += node_box.height + NODE_GAP;
         }
         column.bottom = y - NODE_GAP;
         x += column.width + gap;
@@ -236,7 +236,7 @@ fn place_columns(
 /// Width of an edge between two nodes of one column.
 const LOOP_PX: usize = 28;
 
-/// A curve between two points, with the place of its label.
+/// A curve between two points, with the position of its label.
 struct EdgePath {
     from: PathEnd,
     to: PathEnd,
@@ -306,10 +306,10 @@ fn route_edges(edges: &[GraphEdge], nodes: &[GraphNode], boxes: &[NodeBox]) -> V
     let mut paths = Vec::with_capacity(edges.len());
     for (index, edge) in edges.iter().enumerate() {
         let end = |side: (usize, bool)| {
-            let (place, list) = (&boxes[side.0], &ports[&side]);
+            let (node_box, list) = (&boxes[side.0], &ports[&side]);
             let position = list.iter().position(|(_, edge)| *edge == index).unwrap_or(0);
-            let y = place.y + place.height * (position + 1) / (list.len() + 1);
-            let x = if side.1 { place.x + place.width } else { place.x };
+            let y = node_box.y + node_box.height * (position + 1) / (list.len() + 1);
+            let x = if side.1 { node_box.x + node_box.width } else { node_box.x };
             PathEnd { x, y, is_right: side.1 }
         };
         let (from, to) = edge_sides(edge, nodes);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::details::{ItemDetails, LinkEnd};
 
-use super::MAX_NODES;
+use crate::svg::picture_item::MAX_NODES;
 
 /// A node of the relation graph.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +58,7 @@ impl GraphWalk {
             nodes: vec![node],
             hidden: BTreeMap::new(),
             relations: BTreeSet::new(),
-            depth: depth.min(super::MAX_GRAPH_DEPTH),
+            depth: depth.min(crate::svg::picture_item::MAX_GRAPH_DEPTH),
             filter: relation.map(relation_words),
             indexes: HashMap::new(),
             edges: BTreeMap::new(),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::canvas::{
     BAR_WIDTH, MARGIN, PictureStyle, SMALL_PX, SvgCanvas, TEXT_PX, cut_text, id_width, text_width,
 };
-use super::{MAX_NODES, PictureItem};
+use crate::svg::picture_item::{MAX_NODES, PictureItem};
 
 const ROW_HEIGHT: usize = 28;
 const MAX_TITLE_PX: usize = 360;

@@ -1,6 +1,7 @@
 //! Pictures: limits, layout and hostile text.
 
 use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::answers::lists::ProgressView;
 use serde_json::{Value, json};
 
 use super::*;

@@ -6,7 +6,7 @@ use super::canvas::{
     BAR_WIDTH, MARGIN, PictureStyle, SMALL_PX, STATUS_INDENT, SvgCanvas, TEXT_PX, count_noun,
     cut_text, id_width, text_width,
 };
-use super::{MAX_NODES, PictureItem};
+use crate::svg::picture_item::{MAX_NODES, PictureItem};
 
 const ROW_HEIGHT: usize = 26;
 const INDENT: usize = 22;
@@ -103,7 +103,7 @@ struct TreeRow {
     item: usize,
     depth: usize,
     parent_row: Option<usize>,
-    /// Items that the picture leaves out at this place.
+    /// Items that the picture leaves out at this position.
     hidden: usize,
     /// True for the row that only counts them.
     is_remainder: bool,

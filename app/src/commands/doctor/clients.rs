@@ -21,7 +21,7 @@ use crate::client_environment::{
 };
 use crate::commands::client_entry::{self, ClientEntry, CommandEntry, TokenSource};
 use crate::commands::untrusted_text::{read_file, shell_word};
-use crate::config::env_variable;
+use crate::config::paths::env_variable;
 use crate::settings::SettingFlags;
 use crate::storage_spec::StorageSpec;
 

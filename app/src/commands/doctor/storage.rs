@@ -28,11 +28,12 @@ use crate::exit::CommandError;
 use crate::storage_spec::{LOCAL, StorageSpec};
 use crate::system::SystemClock;
 
-const COUNTED_KINDS: [(&str, &[DocumentKind]); 4] = [
+const COUNTED_KINDS: [(&str, &[DocumentKind]); 5] = [
     ("sections", &[DocumentKind::Section]),
     ("backlog items", &DocumentKind::ITEMS),
     ("entities", &[DocumentKind::Entity]),
     ("docset configurations", &[DocumentKind::Docsets]),
+    ("record schemas", &[DocumentKind::Schema]),
 ];
 const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// Entries of [`LOCAL`] that other users must not read.
@@ -80,8 +81,8 @@ fn check_storage(config: &AppConfig, report: &mut AreaReport<'_>) -> Option<Arc<
     match composition::inspect_storage(config) {
         Err(failure) => {
             // The message may begin with the path, which the name of the storage contains too.
-            let place = storage.path().map(|path| format!("{}: ", path.display()));
-            let message = failure.message.strip_prefix(&*place.unwrap_or_default());
+            let prefix = storage.path().map(|path| format!("{}: ", path.display()));
+            let message = failure.message.strip_prefix(&*prefix.unwrap_or_default());
             let message = message.unwrap_or(&failure.message);
             let next = "fix this, or select another storage with --storage";
             report.problem(format!("{storage}: {message}"), next);
@@ -153,7 +154,7 @@ fn check_server(database: &PostgresConfig, report: &mut AreaReport<'_>) -> bool 
     true
 }
 
-fn counts_text(totals: [usize; 4]) -> String {
+fn counts_text(totals: [usize; COUNTED_KINDS.len()]) -> String {
     let labels = COUNTED_KINDS.iter().map(|(label, _)| label);
     let counts: Vec<String> =
         labels.zip(totals).map(|(label, total)| format!("{label}: {total}")).collect();

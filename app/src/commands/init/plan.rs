@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use reqlore_client_config::edit::{self, block};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use reqlore_domain::ports::project_resolver::Toolset;
@@ -10,10 +9,12 @@ use reqlore_domain::sections::instructions;
 use reqlore_domain::untrusted_text::encode_line;
 use reqlore_git_runner::repository_around;
 
-use super::Options;
-use super::report::short_path;
+use super::options::Scaffold;
 use super::server_entry::{self, ServerEntry};
-use super::undo_log::{self, ChangeKind, UndoLog};
+use super::undo_log::{self, UndoLog};
+use crate::commands::init::file_change::ChangeKind;
+use crate::commands::init::file_change::FileChange;
+use crate::commands::init::options::Options;
 use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
 use crate::config::{ToolsetChoice, found_file_refusal, parse_toolsets};
 use crate::exit::CommandError;
@@ -26,112 +27,6 @@ pub(super) struct ChangePlan<'a> {
     /// Clients that can't be configured, and why.
     pub(super) unsupported: Vec<(Client, String)>,
     pub(super) warnings: Vec<String>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) struct FileChange {
-    pub(super) kind: ChangeKind,
-    /// The programs that read the file.
-    pub(super) title: String,
-    pub(super) clients: Vec<Client>,
-    pub(super) scope: ConfigScope,
-    /// The path before links are resolved.
-    pub(super) path: PathBuf,
-    /// As the user would write it.
-    pub(super) short_path: String,
-    /// The path after links are resolved.
-    pub(super) target: PathBuf,
-    /// `None` if the file does not exist.
-    pub(super) old_text: Option<String>,
-    /// True if the file mentions Reqlore already.
-    pub(super) mentions_reqlore: bool,
-    pub(super) outcome: ChangeOutcome,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum ChangeOutcome {
-    Unchanged,
-    /// The whole new text; `None` removes the file.
-    Write {
-        after: Option<String>,
-        note: Option<String>,
-    },
-    /// The reason and the next step.
-    Refused(String),
-}
-
-impl FileChange {
-    /// An unchanged file. Refused if a link of a project's file leads out of the project.
-    pub(super) fn for_file(
-        kind: ChangeKind,
-        title: &str,
-        scope: ConfigScope,
-        path: &Path,
-        environment: &ClientEnvironment,
-    ) -> Self {
-        let folder = (scope == ConfigScope::Project).then_some(&*environment.project);
-        let (target, old_text, outcome) = match undo_log::resolve_and_read(path, folder) {
-            Ok((target, text)) => (target, text, ChangeOutcome::Unchanged),
-            Err(reason) => (path.to_owned(), None, ChangeOutcome::Refused(reason)),
-        };
-        Self {
-            kind,
-            title: title.to_owned(),
-            clients: Vec::new(),
-            scope,
-            path: path.to_owned(),
-            short_path: short_path(path, environment),
-            target,
-            old_text,
-            mentions_reqlore: false,
-            outcome,
-        }
-    }
-
-    pub(super) fn agents_md(environment: &ClientEnvironment) -> Self {
-        let path = environment.project.join(AGENTS_MD);
-        Self::for_file(ChangeKind::Block, AGENTS_MD_TITLE, ConfigScope::Project, &path, environment)
-    }
-
-    /// The text after the changes so far.
-    pub(super) fn current_text(&self) -> &str {
-        match &self.outcome {
-            ChangeOutcome::Write { after: Some(after), .. } => after,
-            _ => self.old_text.as_deref().unwrap_or_default(),
-        }
-    }
-
-    pub(super) fn set_text(&mut self, text: Result<String, ConfigError>) {
-        self.outcome = match text {
-            Ok(text) if self.old_text.as_ref() == Some(&text) => ChangeOutcome::Unchanged,
-            Ok(text) => self.write_outcome(Some(text), None),
-            Err(reason) => ChangeOutcome::Refused(reason.into()),
-        };
-    }
-
-    pub(super) fn remove_file(&mut self) {
-        let note = match &mut self.outcome {
-            ChangeOutcome::Write { note, .. } => note.take(),
-            _ => None,
-        };
-        self.outcome = self.write_outcome(None, note);
-    }
-
-    fn write_outcome(&self, after: Option<String>, note: Option<String>) -> ChangeOutcome {
-        // Checked before the first write, so that the preview shows the problem.
-        match undo_log::check_writable(&self.target) {
-            Ok(()) => ChangeOutcome::Write { after, note },
-            Err(reason) => ChangeOutcome::Refused(reason),
-        }
-    }
-
-    pub(super) fn is_refused(&self) -> bool {
-        matches!(self.outcome, ChangeOutcome::Refused(_))
-    }
-
-    pub(super) fn is_write(&self) -> bool {
-        matches!(self.outcome, ChangeOutcome::Write { .. })
-    }
 }
 
 impl<'a> ChangePlan<'a> {
@@ -327,8 +222,6 @@ pub(super) fn choose_location(
     }
 }
 
-pub(super) const AGENTS_MD_TITLE: &str = "all assistants";
-
 /// The line of each toolset, with its tools, and those of the core tools.
 const TOOLSET_LINES: [(Toolset, &str, &str, &str); 4] = [
     (Toolset::Sections, "rules, by section", "`reqlix_*`", "`reqlix_*`"),
@@ -357,14 +250,6 @@ fn agents_md_block(toolsets: Option<&ToolsetChoice>) -> String {
          Query it before you plan, write or review, and update it when behaviour changes. If\n\
          these tools are missing, say so instead of guessing; `reqlore doctor` finds the reason.\n"
     )
-}
-
-/// A value of `--create`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Scaffold {
-    Requirements,
-    Knowledge,
-    Ixchel,
 }
 
 /// Folders for requirements; the first that exists is used.

@@ -10,10 +10,14 @@ use reqlore_client_config::edit::{self, EntrySlot, block};
 use reqlore_client_config::{Client, ClientEnvironment, ConfigError, ConfigLocation, ConfigScope};
 use serde_json::{Map, Value};
 
-use super::Options;
-use super::plan::{self, AGENTS_MD_TITLE, ChangeOutcome, ChangePlan, FileChange};
-use super::report::short_path;
-use super::undo_log::{self, ChangeKind, UndoEntry, UndoLog, find_entry};
+use super::file_change;
+use super::plan::{self, ChangePlan};
+use super::undo_log::{UndoEntry, UndoLog, find_entry};
+use crate::commands::init::file_change::AGENTS_MD_TITLE;
+use crate::commands::init::file_change::ChangeKind;
+use crate::commands::init::file_change::short_path;
+use crate::commands::init::file_change::{ChangeOutcome, FileChange};
+use crate::commands::init::options::Options;
 
 const EDITED_NOTE: &str = "edited after init; only Reqlore's part is removed";
 const UNLOGGED_NOTE: &str =
@@ -95,7 +99,7 @@ fn add_unlogged_entries(
 }
 
 fn resolved_target(location: &ConfigLocation) -> Option<PathBuf> {
-    let (target, _) = undo_log::resolve_and_read(&location.file, None).ok()?;
+    let (target, _) = file_change::resolve_and_read(&location.file, None).ok()?;
     Some(target)
 }
 

@@ -4,15 +4,16 @@
 //! from them is encoded and passes through [`mask_secrets`].
 
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
+use reqlore_client_config::{Client, ConfigScope};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::plan::{ChangeOutcome, ChangePlan, FileChange};
-use super::undo_log::ChangeKind;
+use super::plan::ChangePlan;
+use crate::commands::init::file_change::ChangeKind;
+use crate::commands::init::file_change::{ChangeOutcome, FileChange};
 use crate::commands::untrusted_text::mask_secrets;
 use crate::console::{encode_console, eprint_line};
 
@@ -68,17 +69,6 @@ impl<Input: BufRead> Confirmation<Input> {
             return is_all;
         }
     }
-}
-
-/// The path as the user would write it.
-pub(super) fn short_path(path: &Path, environment: &ClientEnvironment) -> String {
-    let path = match (path.strip_prefix(&environment.project), path.strip_prefix(&environment.home))
-    {
-        (Ok(inside), _) => inside.display().to_string(),
-        (_, Ok(inside)) => format!("~/{}", inside.display()),
-        _ => path.display().to_string(),
-    };
-    encode_line(&path).into_owned()
 }
 
 pub(super) fn question_subject(change: &FileChange) -> String {

@@ -11,13 +11,15 @@ use reqlore_domain::untrusted_text::check_replaced;
 use reqlore_probe::{endpoint_url, is_loopback};
 use serde_json::Value;
 
-use super::Options;
 use crate::client_environment::{NAME, program_on_path};
 use crate::commands::client_entry::{CommandEntry, NPX, is_package};
-use crate::config::{check_path, env_variable, parse_toolsets};
+use crate::commands::init::options::Options;
+use crate::config::parse_toolsets;
+use crate::config::paths::resolve_links;
+use crate::config::paths::{check_path, env_variable};
 use crate::exit::CommandError;
 use crate::settings::{self, FILE, SettingFlags};
-use crate::storage_spec::{StorageSpec, resolve_links};
+use crate::storage_spec::StorageSpec;
 use crate::telemetry;
 
 /// Set by the launcher of the npm package.
@@ -190,7 +192,7 @@ fn setting_arguments(
         let value = match (parsed.path(), storage.split_once(':')) {
             // A URL, which has no password.
             (None, _) => storage.clone(),
-            (Some(path), Some((name, place))) if !place.is_empty() => {
+            (Some(path), Some((name, written))) if !written.is_empty() => {
                 format!("{name}:{}", relative_path(path, base))
             }
             _ => parsed.name().to_owned(),

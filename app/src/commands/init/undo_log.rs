@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{ConfigLocation, ConfigScope, UndoPatch, edit};
 use reqlore_domain::identity::token;
@@ -15,91 +15,16 @@ use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write, is_private};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::plan::{ChangeOutcome, FileChange};
-use crate::commands::untrusted_text;
-use crate::storage_spec::resolve_links;
+use super::file_change::link_target;
+use super::file_change::read_text;
+use super::file_change::{ChangeKind, ChangeOutcome, FileChange, resolve_and_read};
 
 const LOG_VERSION: u32 = 1;
 const CHANGED_MEANWHILE: &str = "changed meanwhile; run the command again";
-const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
-const MAX_LINKS: usize = 32;
-
-/// Resolves links and reads the file. Returns its resolved path, and its text if the file exists.
-/// Rejects a link that leads out of `allowed_folder`. Errors do not name the file.
-pub(super) fn resolve_and_read(
-    path: &Path,
-    allowed_folder: Option<&Path>,
-) -> Result<(PathBuf, Option<String>), String> {
-    let path = link_target(path)?;
-    // A cloned repository may contain links to the user's own files.
-    if allowed_folder.is_some_and(|folder| !path.starts_with(folder)) {
-        return Err(format!(
-            "a link out of the project, to {}; replace it with a file in the project",
-            path.display()
-        ));
-    }
-    if path.to_str().is_none() {
-        return Err("a link to a file whose name is not UTF-8; rename that file".into());
-    }
-    let text = read_text(&path)?;
-    Ok((path, text))
-}
-
-fn read_text(path: &Path) -> Result<Option<String>, String> {
-    untrusted_text::read_file(path, MAX_FILE_BYTES)
-}
-
 /// The entry for this server, if the file can be read and has one.
 pub(super) fn find_entry(location: &ConfigLocation) -> Option<Value> {
     let (_, text) = resolve_and_read(&location.file, None).ok()?;
     edit::find_entry(&text?, location.slot).ok()?
-}
-
-/// Follows links, including one to a file that does not exist yet.
-fn link_target(path: &Path) -> Result<PathBuf, String> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        let Ok(next) = fs::read_link(&path) else {
-            let resolved = resolve_links(&path);
-            for part in resolved.components() {
-                if part == Component::ParentDir {
-                    return Err("a broken link; remove it".into());
-                }
-            }
-            return Ok(resolved);
-        };
-        path = match path.parent() {
-            Some(folder) => folder.join(next),
-            None => next,
-        };
-    }
-    Err("a link to itself; remove it".into())
-}
-
-/// Rejects read-only files and folders. A rename would replace a read-only file.
-pub(super) fn check_writable(target: &Path) -> Result<(), String> {
-    if is_read_only(target) {
-        return Err("read-only; make it writable with chmod u+w".into());
-    }
-    for folder in target.ancestors().skip(1) {
-        let Ok(metadata) = fs::metadata(folder) else { continue };
-        if !metadata.is_dir() {
-            return Err(format!("{} is not a folder; move it away", folder.display()));
-        }
-        if metadata.permissions().readonly() {
-            return Err(format!(
-                "its folder {} is read-only; make it writable with chmod u+w",
-                folder.display()
-            ));
-        }
-        // Only the nearest existing folder decides: the others are created in it.
-        break;
-    }
-    Ok(())
-}
-
-fn is_read_only(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().readonly())
 }
 
 fn missing_folders(file: &Path) -> Vec<PathBuf> {
@@ -165,18 +90,6 @@ pub(super) struct UndoEntry {
     /// `None` if the edit can't be undone to the byte.
     #[serde(rename = "trace")]
     pub(super) patch: Option<UndoPatch>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ChangeKind {
-    /// The server's entry in a client's configuration.
-    Entry,
-    /// The block in AGENTS.md.
-    Block,
-    /// A whole file, for `--create`.
-    #[serde(rename = "beginning")]
-    Scaffold,
 }
 
 impl UndoEntry {

@@ -6,9 +6,10 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ApplicationService;
 use serde_json::{Value, json};
 
+use crate::Application;
+use crate::ports::ApplicationPorts;
 use crate::project_index::SHARED_POLL;
 use crate::test_support::TestApplication;
-use crate::{Application, ApplicationPorts};
 
 const DECISION: &str = "---\nid: dec-4f1a20\ntitle: Guests\nstatus: accepted\ntags: [shop]\naffects: \
                         [REQ-7, general:2.1]\n---\nNo account.\n";
@@ -77,16 +78,16 @@ async fn id_of_several_documents_names_the_first_and_lists_others() {
     testing.write_entity("notes/react", "---\nid: react\n---\n").await;
     let answer = read(&testing, "react").await;
     assert_eq!(answer["item"]["kind"], "notes");
-    assert_eq!(answer["also"], json!(["section:react", "docset:react"]));
-    for exact in answer["also"].as_array().unwrap() {
+    assert_eq!(answer["other_ids"], json!(["section:react", "docset:react"]));
+    for exact in answer["other_ids"].as_array().unwrap() {
         let answer = read(&testing, exact.as_str().unwrap()).await;
         assert_eq!(answer["item"]["id"], "react");
-        assert_eq!(answer["also"], Value::Null, "an exact ID names one document");
+        assert_eq!(answer["other_ids"], Value::Null, "an exact ID names one document");
     }
     testing.write_entity("notes/req", "---\nid: REQ-007\n---\n").await;
     let answer = read(&testing, "REQ-007").await;
     assert_eq!(answer["item"]["title"], "Guest checkout", "references come first");
-    assert_eq!(answer["also"], json!([".ixchel/notes/req.md"]));
+    assert_eq!(answer["other_ids"], json!([".ixchel/notes/req.md"]));
 }
 
 #[tokio::test]
@@ -176,8 +177,8 @@ async fn writing_tools_refuse_ids_of_other_sets_and_name_the_tool() {
 #[tokio::test]
 async fn links_are_listed_in_both_directions_by_relation() {
     let testing = project().await;
-    let reply = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
-    let text = &reply.text;
+    let answer = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
+    let text = &answer.text;
     for line in [
         "- mentions dec-4f1a20 (decision, accepted): Guests [shop]",
         "- affected by dec-4f1a20 (decision, accepted): Guests [shop]",
@@ -185,7 +186,7 @@ async fn links_are_listed_in_both_directions_by_relation() {
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
     }
-    let links = &reply.data["links"];
+    let links = &answer.data["links"];
     let relations: Vec<&Value> =
         links["incoming"].as_array().unwrap().iter().map(|link| &link["relation"]).collect();
     assert_eq!(relations, ["affects", "mentions"]);
@@ -208,14 +209,14 @@ async fn incoming_links_are_bounded_and_counted() {
         let text = "---\ntitle: x\ndepends_on: [REQ-007]\n---\n";
         testing.write_item(&format!("REQ-{number}"), text).await;
     }
-    let reply = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
-    let links = &reply.data["links"];
+    let answer = testing.call("get_item", json!({ "reference": "REQ-007" })).await.unwrap();
+    let links = &answer.data["links"];
     assert_eq!(links["incoming"].as_array().unwrap().len(), 50);
-    let relationships = &reply.data["relationships"];
+    let relationships = &answer.data["relationships"];
     assert_eq!(relationships["incoming"].as_array().unwrap().len(), 50);
     assert_eq!(relationships["incoming_total"], 52);
     assert_eq!(links["incoming_total"], 62);
-    assert!(reply.text.contains("(50 of 62 incoming links)"), "{}", reply.text);
+    assert!(answer.text.contains("(50 of 62 incoming links)"), "{}", answer.text);
     let graph = testing.data("ixchel_graph", json!({ "id": "REQ-007" })).await;
     assert_eq!(graph["incoming_total"], 62 + 52);
     let all = testing.read("requirement://REQ-007/relationships").await.unwrap();

@@ -79,7 +79,7 @@ impl PromptContext {
     pub(super) async fn read(backlog: BacklogReader<'_>, reference: Reference) -> Result<Self> {
         let (meta, mut record) = find_record(backlog, reference).await?;
         let mut content = Self { version: record.version.clone(), ..Self::default() };
-        content.notes.extend(item_lookup::diagnostic_with_place(&meta));
+        content.notes.extend(item_lookup::diagnostic_with_path(&meta));
         content.truncate_record(&mut record, MAX_OWN_DESCRIPTION_CHARS);
         let relations = ItemRelations::read(backlog, &meta).await?;
         let parent = item_lookup::item_meta(&meta).and_then(|item| item.parent);

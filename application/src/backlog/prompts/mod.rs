@@ -26,9 +26,8 @@ use serde_json::{Map, Value};
 
 use super::arguments::parse_reference;
 use super::item_lookup::BacklogReader;
-use crate::ToolContext;
 use crate::answers::answer::serialization_error;
-use crate::writes::write_guard::CallGuard;
+use crate::context::ToolContext;
 use context::PromptContext;
 
 pub(crate) struct PromptTemplate {
@@ -155,7 +154,7 @@ pub(crate) async fn get(
         let backlog = BacklogReader::for_caller(&context.ports, &request.caller);
         let stored = PromptContext::read(backlog, reference).await?;
         let data = serde_json::to_value(&stored).map_err(serialization_error)?;
-        CallGuard::new(context, &request.caller, backlog.project).note_data(&data, |_| true);
+        context.call_guard(&request.caller, backlog.project).note_data(&data, |_| true);
         PromptItem::stored(reference, &stored)?
     };
     let idea = arguments.get(IDEA).map(String::as_str);

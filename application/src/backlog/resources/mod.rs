@@ -13,7 +13,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::DocumentFilter;
-use reqlore_domain::ports::item_list::{ItemQuery, MAX_PAGE_ITEMS};
+use reqlore_domain::ports::record_list::{MAX_PAGE_ITEMS, RecordQuery};
 use reqlore_domain::ports::service::{
     CompletionRequest, CompletionTarget, CompletionValues, ResourceContent, ResourceInfo,
     ResourcePage,
@@ -24,15 +24,16 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::ToolContext;
+pub(crate) use uri::TEMPLATES;
+
 use crate::answers::answer::serialization_error;
 use crate::backlog::epic_hierarchy::read_hierarchy;
 use crate::backlog::item_lookup::{self, BacklogReader};
 use crate::backlog::item_view::{self, ItemRelations};
 use crate::backlog::prompts;
+use crate::context::ToolContext;
 use crate::tools::pagination::{PageCursor, PageReader};
 use reqlore_domain::records::answers::items::ItemRecord;
-pub(crate) use uri::TEMPLATES;
 use uri::{
     COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,
     item_uri,
@@ -108,7 +109,7 @@ impl ResourceLabel {
 
 /// Records under the plural name of their kind.
 struct RecordList {
-    key: &'static str,
+    key: String,
     items: Vec<ItemRecord>,
     /// Size of the records as JSON.
     bytes: usize,
@@ -175,7 +176,7 @@ impl RecordList {
 impl Serialize for RecordList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry(self.key, &self.items)?;
+        map.serialize_entry(&self.key, &self.items)?;
         map.serialize_entry("count", &self.count)?;
         if self.items.len() < self.count {
             map.serialize_entry("truncated", &true)?;
@@ -246,14 +247,14 @@ async fn item_with_relations(
         if kind.parent() == Some(reference.kind) {
             let children =
                 item_view::read_summaries(backlog, &relations.children_of_kind(kind)).await?;
-            fields.insert(plural_name(kind).to_owned(), json!(children));
+            fields.insert(plural_name(kind), json!(children));
         }
     }
     if reference.kind == ItemKind::Requirement {
         fields.insert("relationships".to_owned(), json!(relations.relationships.bounded()));
     }
     fields.insert("links".to_owned(), json!(relations.links));
-    if let Some(diagnostic) = item_lookup::diagnostic_with_place(meta) {
+    if let Some(diagnostic) = item_lookup::diagnostic_with_path(meta) {
         fields.insert("warnings".to_owned(), json!([diagnostic]));
     }
     Ok(ItemResource { record, relations: fields })
@@ -269,13 +270,8 @@ fn content_summary(kind: ItemKind) -> &'static str {
     }
 }
 
-fn plural_name(kind: ItemKind) -> &'static str {
-    match kind {
-        ItemKind::Epic => "epics",
-        ItemKind::UserStory => "user_stories",
-        ItemKind::Requirement => "requirements",
-        ItemKind::AcceptanceCriteria => "acceptance_criteria",
-    }
+fn plural_name(kind: ItemKind) -> String {
+    kind.row().words[1].replace(' ', "_")
 }
 
 fn item_label(reference: Reference, view: ItemView, title: &str, summary: &str) -> ResourceLabel {
@@ -308,7 +304,7 @@ async fn collection_content(
     };
     match collection.contents {
         CollectionContents::Items(kind, hint) => {
-            let mut query = ItemQuery::of_kind(kind, MAX_PAGE_ITEMS);
+            let mut query = RecordQuery::of_items(kind, MAX_PAGE_ITEMS);
             let (mut page, warnings) = backlog.list_items(&query).await?;
             let mut records = RecordList::new(kind, page.total, hint);
             while records.add(backlog, &page.metadata).await? && page.next.is_some() {
@@ -421,10 +417,10 @@ pub(crate) async fn complete(
         return Ok(CompletionValues::default());
     }
     let backlog = BacklogReader::for_caller(&context.ports, caller);
-    let mut query = ItemQuery::of_kind(kind, MAX_PAGE_ITEMS);
+    let mut query = RecordQuery::of_items(kind, MAX_PAGE_ITEMS);
     let mut matches: Vec<(MatchRank, Reference)> = Vec::new();
     loop {
-        let page = backlog.ports.documents.items(backlog.project, &query).await?;
+        let page = backlog.ports.documents.list(backlog.project, &query).await?;
         for meta in &page.metadata {
             let Some(item) = item_lookup::item_meta(meta) else { continue };
             let Some(reference) = item.reference else { continue };

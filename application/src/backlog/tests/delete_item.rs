@@ -27,10 +27,10 @@ async fn delete_of_a_referenced_item_requires_cascade() {
         assert!(error.message.contains(message) && error.message.contains("cascade"), "{error}");
     }
     let arguments = json!({ "reference": "US-001", "cascade": true });
-    let reply = testing.call("delete_item", arguments).await.unwrap();
-    assert_eq!(reply.data["deleted"], json!(["US-001", "REQ-001"]));
-    assert_eq!(reply.data["unlinked"], json!(["REQ-002"]));
-    assert!(reply.text.starts_with("Deleted user story US-001: Log in (version "), "{reply:?}");
+    let answer = testing.call("delete_item", arguments).await.unwrap();
+    assert_eq!(answer.data["deleted"], json!(["US-001", "REQ-001"]));
+    assert_eq!(answer.data["unlinked"], json!(["REQ-002"]));
+    assert!(answer.text.starts_with("Deleted user story US-001: Log in (version "), "{answer:?}");
     let error = testing.error("get_item", json!({ "reference": "REQ-001" })).await;
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.message.starts_with("Requirement not found: REQ-001 (it was deleted on "));
@@ -38,8 +38,8 @@ async fn delete_of_a_referenced_item_requires_cascade() {
     let again = requirement_of(&testing, "US-002").await;
     assert_eq!(again["reference_id"], "REQ-003", "a deleted reference is never issued again");
     let epic = json!({ "reference": "EP-001", "cascade": true });
-    let reply = testing.call("delete_item", epic).await.unwrap();
-    assert_eq!(reply.data["deleted"], json!(["EP-001", "US-002", "REQ-002", "REQ-003"]));
+    let answer = testing.call("delete_item", epic).await.unwrap();
+    assert_eq!(answer.data["deleted"], json!(["EP-001", "US-002", "REQ-002", "REQ-003"]));
 }
 
 async fn requirement_of(testing: &TestApplication, story: &str) -> Value {
@@ -76,8 +76,8 @@ async fn cascade_with_a_duplicate_reference_is_refused() {
     let arguments = json!({ "reference": "EP-001", "cascade": true });
     let error = testing.error("delete_item", arguments).await;
     assert!(error.message.contains("reqlore check --fix"), "{error}");
-    let reply = testing.call("get_item", json!({ "reference": "REQ-001" })).await;
-    assert!(reply.is_ok(), "nothing was deleted");
+    let answer = testing.call("get_item", json!({ "reference": "REQ-001" })).await;
+    assert!(answer.is_ok(), "nothing was deleted");
 }
 
 #[tokio::test]
@@ -85,9 +85,9 @@ async fn story_with_an_unreadable_child_still_lists_the_others() {
     let testing = story().await;
     requirement(&testing, "Good", 1).await;
     testing.write_item("REQ-002", "---\ntitle: A: b\nuser_story: US-001\n---\n").await;
-    let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
-    assert!(reply.text.starts_with("Found 2 requirements"), "{reply:?}");
-    assert!(reply.text.contains("REQ-002.md:2"), "{reply:?}");
+    let answer = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
+    assert!(answer.text.starts_with("Found 2 requirements"), "{answer:?}");
+    assert!(answer.text.contains("REQ-002.md:2"), "{answer:?}");
     let error = testing.error("delete_item", json!({ "reference": "US-001" })).await;
     assert!(error.message.contains("REQ-002 belongs to it"), "{error}");
 }

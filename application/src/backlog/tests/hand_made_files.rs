@@ -23,12 +23,12 @@ async fn hand_made_children_are_listed_or_named() {
     let text = "---\ntitle: U\nuser_story: US-1\nbroken: [\nuser_story\n---\n";
     testing.write_item("US-002", "---\ntitle: U\nepic: Accounts\n---\n").await;
     testing.write_item("REQ-020", text.replace("user_story: US-1\n", "")).await;
-    let reply = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
-    assert_eq!(reply.data["requirements"].as_array().unwrap().len(), parents.len());
+    let answer = testing.call(GET, json!({ "user_story": "US-001" })).await.unwrap();
+    assert_eq!(answer.data["requirements"].as_array().unwrap().len(), parents.len());
     assert!(
-        reply.text.starts_with("Found 6 requirements for user story US-001:"),
+        answer.text.starts_with("Found 6 requirements for user story US-001:"),
         "{}",
-        reply.text
+        answer.text
     );
     for (tool, arguments) in [
         (GET, json!({ "user_story": "US-001" })),
@@ -37,22 +37,22 @@ async fn hand_made_children_are_listed_or_named() {
         ("search_requirements", json!({ "user_story": "US-001" })),
         ("epic_hierarchy", json!({ "epic": "EP-001" })),
     ] {
-        let reply = testing.call(tool, arguments).await.unwrap();
+        let answer = testing.call(tool, arguments).await.unwrap();
         let (named, total) = match tool {
             "epic_hierarchy" => ("and 9 more", 14),
             "get_item" => ("and 8 more", 13),
             _ => ("and 2 more", 7),
         };
-        assert!(reply.text.contains(named), "{tool}, {total} files: {}", reply.text);
+        assert!(answer.text.contains(named), "{tool}, {total} files: {}", answer.text);
         assert!(
-            reply.text.contains("user_story \\\"Log in\\\" is not a reference")
-                || reply.text.contains("user_story \"Log in\" is not a reference"),
+            answer.text.contains("user_story \\\"Log in\\\" is not a reference")
+                || answer.text.contains("user_story \"Log in\" is not a reference"),
             "{}",
-            reply.text
+            answer.text
         );
     }
-    let reply = testing.call("get_item", json!({ "reference": "EP-001" })).await.unwrap();
-    assert!(reply.text.contains("US-002.md:3: epic \"Accounts\" is not a ref"), "{}", reply.text);
+    let answer = testing.call("get_item", json!({ "reference": "EP-001" })).await.unwrap();
+    assert!(answer.text.contains("US-002.md:3: epic \"Accounts\" is not a ref"), "{}", answer.text);
 }
 
 /// A project in which each kind of document is in a merge, and its items and sections.

@@ -33,9 +33,9 @@ async fn fix_of_duplicates_renumbers_the_younger_with_its_links() {
     for (story, title, requirements) in
         [("US-007", "Older", vec!["REQ-002", "REQ-003"]), ("US-008", "Younger", vec!["REQ-001"])]
     {
-        let reply = testing.call("get_item", json!({ "reference": story })).await.unwrap();
-        assert_eq!(reply.data["item"]["title"], title);
-        let children = reply.data["children"].as_array().unwrap();
+        let answer = testing.call("get_item", json!({ "reference": story })).await.unwrap();
+        assert_eq!(answer.data["item"]["title"], title);
+        let children = answer.data["children"].as_array().unwrap();
         let mut references: Vec<&str> =
             children.iter().map(|child| child["reference_id"].as_str().unwrap()).collect();
         references.sort_unstable();

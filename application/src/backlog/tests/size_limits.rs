@@ -50,19 +50,19 @@ async fn limited_pages_have_every_entry_once() {
         arguments["max_tokens"] = json!(300);
         let (mut found, mut pages) = (Vec::new(), 0);
         loop {
-            let reply = testing.call(tool, arguments.clone()).await.unwrap();
-            assert!(reply.text.len() <= 1_200, "{tool}: {}", reply.text);
-            let entries = reply.data[key].as_array().unwrap();
+            let answer = testing.call(tool, arguments.clone()).await.unwrap();
+            assert!(answer.text.len() <= 1_200, "{tool}: {}", answer.text);
+            let entries = answer.data[key].as_array().unwrap();
             for entry in entries {
                 let shown = entry[id].as_str().unwrap();
                 let shown = if id == "version" { &shown[..8] } else { shown };
-                assert!(reply.text.contains(shown), "{tool}: {}", reply.text);
+                assert!(answer.text.contains(shown), "{tool}: {}", answer.text);
             }
             found.extend(entries.iter().map(|entry| entry[id].clone()));
             pages += 1;
-            let Some(cursor) = reply.data.get("next_cursor") else { break };
+            let Some(cursor) = answer.data.get("next_cursor") else { break };
             let line = format!("\nNext page: cursor {}", cursor.as_str().unwrap());
-            assert!(reply.text.contains(&line), "{tool}: {}", reply.text);
+            assert!(answer.text.contains(&line), "{tool}: {}", answer.text);
             arguments["cursor"] = cursor.clone();
         }
         let expected: Vec<Value> = all.iter().map(|entry| entry[id].clone()).collect();
@@ -144,21 +144,21 @@ async fn chosen_keys_are_the_only_ones() {
         ),
         ("search_requirements", json!({ "show": ["id"] }), "results", "REQ-001", &[]),
     ] {
-        let reply = testing.call(tool, arguments).await.unwrap();
-        let entry = reply.data[key][0].as_object().unwrap();
+        let answer = testing.call(tool, arguments).await.unwrap();
+        let entry = answer.data[key][0].as_object().unwrap();
         let mut found: Vec<&str> = entry.keys().map(String::as_str).collect();
         found.retain(|key| *key != "reference_id");
         assert_eq!(found, keys, "{tool}");
-        let first = reply.text.lines().nth(1).unwrap();
+        let first = answer.text.lines().nth(1).unwrap();
         assert!(first.starts_with(line), "{tool}: {first}");
     }
-    let reply = testing
+    let answer = testing
         .call("epic_hierarchy", json!({ "epic": "EP-001", "show": ["title"] }))
         .await
         .unwrap();
-    assert!(reply.text.contains("\n  - REQ-001: About REQ-001\n"), "{}", reply.text);
+    assert!(answer.text.contains("\n  - REQ-001: About REQ-001\n"), "{}", answer.text);
     assert_eq!(
-        reply.data["user_stories"][0]["requirements"][0],
+        answer.data["user_stories"][0]["requirements"][0],
         json!({ "reference_id": "REQ-001", "title": "About REQ-001" })
     );
     let error = testing.error("list_epics", json!({ "show": ["colour"] })).await;
@@ -196,8 +196,8 @@ async fn item_text_has_all_values() {
                 depends_on: [REQ-002, REQ-009]\n---\nBody.\n";
     testing.write_item("REQ-001", text).await;
     testing.write_item("REQ-002", "---\ntitle: Card\nstatus: Draft\ntags: [a]\n---\n").await;
-    let reply = testing.call("get_item", json!({ "reference": "REQ-001" })).await.unwrap();
-    let version = reply.data["item"]["version"].as_str().unwrap();
+    let answer = testing.call("get_item", json!({ "reference": "REQ-001" })).await.unwrap();
+    let version = answer.data["item"]["version"].as_str().unwrap();
     let expected = format!(
         "REQ-001: Pay (version {})\nStatus: Active, Priority: 2 High, Type: Data, User story: \
          US-001, Assignee: ann, Tags: pay, eu, Creator: bob, Created: 2026-01-01T00:00:00Z, \
@@ -205,7 +205,7 @@ async fn item_text_has_all_values() {
          - depends_on REQ-009: (missing)",
         &version[..8]
     );
-    assert_eq!(reply.text, expected);
+    assert_eq!(answer.text, expected);
 }
 
 // S2: 1.3, 1.6, 1.8, 3.3
@@ -221,12 +221,12 @@ async fn story_requirements_are_newest_first_with_a_note_of_updates() {
         testing.write_item(&format!("REQ-00{number}"), text).await;
     }
     let arguments = json!({ "user_story": "US-001" });
-    let reply = testing.call("get_user_story_requirements", arguments).await.unwrap();
+    let answer = testing.call("get_user_story_requirements", arguments).await.unwrap();
     let order = ["REQ-003", "REQ-004", "REQ-002", "REQ-001"];
-    assert_eq!(references(&reply.data["requirements"]), order);
+    assert_eq!(references(&answer.data["requirements"]), order);
     let note = "\n\nNote: updated REQ-003 2026-02-03T00:00:00Z, REQ-004 2026-02-04T00:00:00Z, \
                 REQ-002 2026-02-02T00:00:00Z, REQ-001 2026-02-01T00:00:00Z";
-    assert!(reply.text.ends_with(note), "{}", reply.text);
+    assert!(answer.text.ends_with(note), "{}", answer.text);
     // Other tools list the oldest first.
     let children = testing.data("get_item", json!({ "reference": "US-001" })).await;
     let order = ["REQ-003", "REQ-001", "REQ-002", "REQ-004"];

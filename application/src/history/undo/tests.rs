@@ -11,14 +11,15 @@ use reqlore_domain::ports::Store;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::service::{
-    AnswerFormat, ApplicationService, NoProgress, ToolCall, ToolReply, ToolService,
+    AnswerFormat, ApplicationService, NoProgress, RenderedAnswer, ToolCall, ToolService,
 };
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_storage_memory::memory_store;
 use serde_json::{Value, json};
 
+use crate::Application;
+use crate::ports::ApplicationPorts;
 use crate::test_support::{TestApplication, item_id, write_context};
-use crate::{Application, ApplicationPorts};
 
 /// A clock that advances with each reading.
 struct StepClock(AtomicI64);
@@ -52,7 +53,7 @@ impl TestUsers {
         Self { clock, testing, application: Application::new(ports) }
     }
 
-    async fn call(&self, user: &str, tool: &str, mut arguments: Value) -> Result<ToolReply> {
+    async fn call(&self, user: &str, tool: &str, mut arguments: Value) -> Result<RenderedAnswer> {
         if tool.starts_with("reqlix_") {
             arguments["project_root"] = json!("/project");
             arguments["operation_description"] = json!("a test");
@@ -70,8 +71,8 @@ impl TestUsers {
     }
 
     async fn done(&self, user: &str, tool: &str, arguments: Value) -> String {
-        let reply = self.call(user, tool, arguments).await;
-        reply.unwrap_or_else(|error| panic!("{tool}: {error}")).text
+        let answer = self.call(user, tool, arguments).await;
+        answer.unwrap_or_else(|error| panic!("{tool}: {error}")).text
     }
 
     async fn undo(&self, user: &str, arguments: Value) -> String {
@@ -161,12 +162,12 @@ async fn undo_of_a_deletion_restores_children_and_links() {
             .starts_with("Dry run: nothing was changed. An undo would report:\nUndone: deleted "),
         "{planned}"
     );
-    let reply = users.call("ann", "undo", reference("EP-001")).await.unwrap();
+    let answer = users.call("ann", "undo", reference("EP-001")).await.unwrap();
     assert_eq!(users.documents().await, before);
-    let restored = reply.data["documents"].as_array().unwrap();
+    let restored = answer.data["documents"].as_array().unwrap();
     let ids: BTreeSet<&str> = restored.iter().map(|one| one["id"].as_str().unwrap()).collect();
     assert_eq!(ids, BTreeSet::from(["AC-001", "EP-001", "REQ-001", "REQ-002", "US-001"]));
-    assert_eq!(reply.data["undone"]["tool"], "delete_item");
+    assert_eq!(answer.data["undone"]["tool"], "delete_item");
     users.undo("ann", reference("EP-001")).await;
     assert_eq!(users.documents().await, after);
     users.undo("ann", reference("EP-001")).await;
@@ -376,8 +377,8 @@ async fn undo_of_a_child_names_its_deleted_parent() {
 }
 
 async fn newest_version(users: &TestUsers, id: &str) -> String {
-    let reply = users.call("ann", "get_history", reference(id)).await.unwrap();
-    reply.data["versions"][0]["version"].as_str().unwrap().to_owned()
+    let answer = users.call("ann", "get_history", reference(id)).await.unwrap();
+    answer.data["versions"][0]["version"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -417,8 +418,8 @@ async fn undo_of_entities_restores_their_links() {
         if let Some(links) = links {
             entity["links"] = links;
         }
-        let reply = users.call("ann", "ixchel_create", entity).await.unwrap();
-        ids.push(reply.data["id"].as_str().unwrap().to_owned());
+        let answer = users.call("ann", "ixchel_create", entity).await.unwrap();
+        ids.push(answer.data["id"].as_str().unwrap().to_owned());
     }
     let before = users.documents().await;
     let refused = users.refused("ann", reference(&ids[0])).await;

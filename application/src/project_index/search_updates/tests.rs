@@ -143,8 +143,8 @@ async fn failed_build_fails_the_search_that_waits_for_it() {
     let position = ChangePosition { store_id: 1, ..ChangePosition::default() };
     store.expect_changes_since().returning(move |_, _, _, _| Ok(ChangePage::Reset { position }));
     store.expect_find().returning(|_, _| {
-        let (place, reason) = ("the folder".to_owned(), "permission denied".to_owned());
-        Err(StoreError::Unavailable { place, reason, source: None })
+        let (subject, reason) = ("the folder".to_owned(), "permission denied".to_owned());
+        Err(StoreError::Unavailable { subject, reason, source: None })
     });
     let testing = TestApplication::on(store);
     let application = testing.application();

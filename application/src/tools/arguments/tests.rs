@@ -123,14 +123,14 @@ async fn json_text_has_the_result_of_the_list_or_object() {
         for levels in [2, 4, 8, 16, 10, 30] {
             let converted = as_json_text(&arguments, levels);
             let testing = project().await;
-            let reply = testing.call(tool, converted.clone()).await;
-            match (&reply, &outcome) {
-                (Ok(reply), Ok(expected)) => {
-                    assert_eq!(reply.text, expected.text, "{tool} {converted}");
-                    assert_eq!(reply.data, expected.data, "{tool} {converted}");
+            let answer = testing.call(tool, converted.clone()).await;
+            match (&answer, &outcome) {
+                (Ok(answer), Ok(expected)) => {
+                    assert_eq!(answer.text, expected.text, "{tool} {converted}");
+                    assert_eq!(answer.data, expected.data, "{tool} {converted}");
                 }
                 (Err(error), Err(expected)) => assert_eq!(error.message, expected.message),
-                _ => panic!("{tool} {converted}: {reply:?}"),
+                _ => panic!("{tool} {converted}: {answer:?}"),
             }
         }
     }
@@ -220,8 +220,8 @@ async fn id_names_the_item_of_every_tool() {
             arguments[name] = json!(id);
             // A deleted item is not found again.
             if tool != "delete_item" || name == "id" {
-                let reply = testing.call(tool, arguments).await;
-                assert!(reply.is_ok(), "{tool} {name}: {reply:?}");
+                let answer = testing.call(tool, arguments).await;
+                assert!(answer.is_ok(), "{tool} {name}: {answer:?}");
             }
         }
     }

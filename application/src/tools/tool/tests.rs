@@ -96,9 +96,9 @@ async fn story_requirements_accept_only_the_exact_reference() {
     for (given, is_accepted) in
         [("US-1", true), ("US-001", true), ("us-001", false), (" US-1", false)]
     {
-        let reply =
+        let answer =
             testing.call("get_user_story_requirements", json!({ "user_story": given })).await;
-        assert_eq!(reply.is_ok(), is_accepted, "{given}");
+        assert_eq!(answer.is_ok(), is_accepted, "{given}");
     }
 }
 
@@ -147,24 +147,24 @@ async fn limit_above_the_maximum_is_cut_and_the_answer_says_so() {
         ("search_global", json!({ "query": "lock", "limit": 1e9 })),
         ("ixchel_search", json!({ "query": "lock", "limit": 101 })),
     ] {
-        let reply = testing.call(tool, arguments.clone()).await.unwrap();
-        let notes = reply.data["notes"].as_array().unwrap();
+        let answer = testing.call(tool, arguments.clone()).await.unwrap();
+        let notes = answer.data["notes"].as_array().unwrap();
         let note = notes.last().unwrap().as_str().unwrap();
         let words = "is above the maximum; 100 was used.";
         assert!(note.starts_with("limit: ") && note.ends_with(words), "{tool}: {note}");
-        assert!(reply.text.contains("is above the maximum"), "{tool}: {reply:?}");
+        assert!(answer.text.contains("is above the maximum"), "{tool}: {answer:?}");
     }
-    let reply = testing.call("list_epics", json!({ "limit": "1" })).await.unwrap();
-    assert_eq!(reply.data.get("notes"), None);
-    assert!(!reply.text.contains("Note: "), "{reply:?}");
+    let answer = testing.call("list_epics", json!({ "limit": "1" })).await.unwrap();
+    assert_eq!(answer.data.get("notes"), None);
+    assert!(!answer.text.contains("Note: "), "{answer:?}");
 }
 
 #[tokio::test]
 async fn unknown_argument_is_a_warning_for_reading_tools() {
     let testing = backlog().await;
     let arguments = json!({ "statsu": "Done", "x": 1 });
-    let reply = testing.call("list_epics", arguments).await.unwrap();
-    assert_eq!(references(&reply.data["epics"]), ["EP-001"]);
+    let answer = testing.call("list_epics", arguments).await.unwrap();
+    assert_eq!(references(&answer.data["epics"]), ["EP-001"]);
     let notes = [
         "statsu: unknown argument, did you mean status? list_epics takes status, show, limit, \
          cursor, max_tokens. It was ignored.",
@@ -172,8 +172,8 @@ async fn unknown_argument_is_a_warning_for_reading_tools() {
          ignored.",
     ];
     let in_text = format!("\n\nNote: {}\nNote: {}", notes[0], notes[1]);
-    assert!(reply.text.ends_with(&in_text), "{}", reply.text);
-    assert_eq!(reply.data["notes"], json!(notes));
+    assert!(answer.text.ends_with(&in_text), "{}", answer.text);
+    assert_eq!(answer.data["notes"], json!(notes));
     // A required argument under another name is missing, so the call fails.
     let error = testing.error("get_item", json!({ "referense": "REQ-001" })).await;
     assert!(error.message.contains("referense: unknown argument, did you mean reference?"));
@@ -210,11 +210,11 @@ async fn argument_names_in_errors_are_at_most_100_characters() {
 
 /// The notes of an empty answer, which its text has as well.
 async fn notes_of(testing: &TestApplication, tool: &str, arguments: Value) -> String {
-    let reply = testing.call(tool, arguments).await.unwrap();
-    let notes = reply.data["notes"].as_array().unwrap_or_else(|| panic!("{tool}: {reply:?}"));
+    let answer = testing.call(tool, arguments).await.unwrap();
+    let notes = answer.data["notes"].as_array().unwrap_or_else(|| panic!("{tool}: {answer:?}"));
     let notes: Vec<&str> = notes.iter().map(|note| note.as_str().unwrap()).collect();
     for note in &notes {
-        assert!(reply.text.contains(note.split('"').next().unwrap()), "{tool}: {reply:?}");
+        assert!(answer.text.contains(note.split('"').next().unwrap()), "{tool}: {answer:?}");
     }
     notes.join(" ")
 }

@@ -12,7 +12,6 @@ use reqlore_domain::sections::Section;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
 
-use crate::addresses::address::AddressTarget;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 
 /// The key of the value that stands for all absent ones of its group.
@@ -63,7 +62,7 @@ impl FieldValue {
     }
 
     /// The links of an entity, sorted by relation.
-    fn of_links(project: &str, id: &str, links: &[EntityLink]) -> Vec<Self> {
+    pub(crate) fn of_links(project: &str, id: &str, links: &[EntityLink]) -> Vec<Self> {
         let group = hash_of(&(project, id, "links"));
         let of_relation = |relation: &str| {
             let (key, name) = (hash_of(relation), format!("links.{relation}"));
@@ -107,18 +106,6 @@ impl FieldValue {
         ];
         let fields = fields.map(|(name, text)| Self::field(project, &entity.id, name, text));
         fields.into_iter().chain(links).collect()
-    }
-
-    /// The links of an entity; none of another document.
-    pub(crate) fn links_of(project: &str, target: &AddressTarget) -> Vec<Self> {
-        match target {
-            AddressTarget::Entity(meta) => meta
-                .entity
-                .iter()
-                .flat_map(|entity| Self::of_links(project, &entity.id, &entity.links))
-                .collect(),
-            _ => Vec::new(),
-        }
     }
 
     /// The fields of an entity that `show` has, except the body.

@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, TokenId};
-use reqlore_domain::ports::service::{AnswerFormat, NoProgress, ToolCall, ToolReply, ToolService};
+use reqlore_domain::ports::service::{self, AnswerFormat, NoProgress, ToolCall, ToolService};
 use serde_json::{Value, json};
 
 use crate::test_support::TestApplication;
@@ -33,7 +33,7 @@ impl Client {
         Self { token: TokenId::parse(&letter.repeat(12)), ..self.clone() }
     }
 
-    async fn call(&self, tool: &str, mut arguments: Value) -> Result<ToolReply> {
+    async fn call(&self, tool: &str, mut arguments: Value) -> Result<service::RenderedAnswer> {
         if tool.starts_with("reqlix_") {
             arguments["project_root"] = json!("/project");
             arguments["operation_description"] = json!("a test");

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use super::super::{DocsetConfig, MAX_CONFIG_BYTES, format_diagnostic};
 use super::FOLDER;
 
-/// The errors of a configuration, or the faults of single docsets.
+/// The errors of a configuration, or those of single docsets.
 fn errors(text: &str) -> Vec<String> {
-    let faults = match DocsetConfig::parse(text, FOLDER) {
-        Ok(configuration) => configuration.faults,
+    let errors = match DocsetConfig::parse(text, FOLDER) {
+        Ok(configuration) => configuration.docset_errors,
         Err(errors) => errors,
     };
-    faults.iter().map(format_diagnostic).collect()
+    errors.iter().map(format_diagnostic).collect()
 }
 
 #[track_caller]

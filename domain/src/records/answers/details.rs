@@ -23,10 +23,10 @@ pub struct ItemDetails {
     pub links: LinkList,
     /// A problem in its file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fault: Option<String>,
+    pub diagnostic: Option<String>,
     /// Exact IDs of others that the reference names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<String>,
+    pub other_ids: Vec<String>,
     // Set by `ItemAnswer::data` alone.
     /// Names what max_tokens left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,8 +146,7 @@ impl ItemView {
     /// The kind in words, such as `user story`.
     pub fn kind_words(&self) -> String {
         match (self.item_kind(), self.kind()) {
-            (Some(ItemKind::AcceptanceCriteria), _) => "acceptance criterion".to_owned(),
-            (Some(kind), _) => kind.noun().to_lowercase(),
+            (Some(kind), _) => kind.row().words[0].to_owned(),
             (None, "") => "item".to_owned(),
             (None, kind) => kind.replace('_', " "),
         }

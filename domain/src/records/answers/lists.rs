@@ -74,8 +74,8 @@ pub struct ProgressView {
 }
 
 impl ListedItem {
-    pub fn of_item(meta: &DocumentMeta) -> Option<Self> {
-        let item = meta.item.as_deref()?;
+    pub fn of_record(meta: &DocumentMeta) -> Option<Self> {
+        let Some(item) = meta.item.as_deref() else { return Self::of_entity(meta) };
         Some(Self {
             reference_id: item.display_name(&meta.id.name).into_owned(),
             kind: item.kind.name().to_owned(),
@@ -93,7 +93,7 @@ impl ListedItem {
         })
     }
 
-    pub fn of_entity(meta: &DocumentMeta) -> Option<Self> {
+    fn of_entity(meta: &DocumentMeta) -> Option<Self> {
         let entity = meta.entity.as_ref()?;
         Some(Self {
             reference_id: entity.id.clone(),

@@ -9,7 +9,7 @@ use crate::search::{IncompleteDocuments, MAX_INDEXED_BYTES};
 use crate::untrusted_text::encode_line;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-pub struct SearchResponse {
+pub struct SearchAnswer {
     pub total: usize,
     pub results: Vec<SearchResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,16 +5,17 @@ use std::thread;
 use reqlore_contract::Storage;
 use reqlore_domain::document::DocumentId;
 use reqlore_domain::ports::documents::StoreError;
-use reqlore_test_postgres::{PostgresCluster, StopMode};
-
-use super::support::{TestServer, commit, open_pool, put};
-use crate::postgres::errors::{DatabaseError, NextStep};
-use crate::postgres::schema::update_schema;
-use crate::postgres::session::{PostgresDatabase, WriteIsolation};
-use crate::{PasswordSources, PostgresConfig};
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError};
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::USERS;
+use reqlore_test_postgres::{PostgresCluster, StopMode};
+
+use super::support::{TestServer, commit, open_pool, put};
+use crate::postgres::connect_options::WriteIsolation;
+use crate::postgres::errors::{DatabaseError, NextStep};
+use crate::postgres::schema::update_schema;
+use crate::postgres::session::PostgresDatabase;
+use crate::{PasswordSources, PostgresConfig};
 
 fn user(key: &str) -> TableRow {
     TableRow::of(&[key.into(), "text".into()])
@@ -46,7 +47,12 @@ fn error_codes_lead_to_next_steps_and_messages() {
         ("40003", Reconnect, "the connection was lost"),
         ("40P01", Repeat, "nothing was written; try again"),
         ("42501", Report, "a permission is missing (the cause); grant it"),
-        ("42P01", Report, "its schema is incomplete (the cause); run `reqlore migrate up`"),
+        (
+            "42P01",
+            Report,
+            "its schema is incomplete (the cause); run `reqlore migrate up`, or restore a backup \
+             into a new database if nothing is pending",
+        ),
         ("53100", Report, "no space is left on its disk, so nothing was written; free some"),
         ("53200", Report, "is short of a resource (the cause); raise its limit"),
         ("53300", Reconnect, "accepts no more connections; raise its `max_connections`"),
@@ -57,7 +63,11 @@ fn error_codes_lead_to_next_steps_and_messages() {
         ("57P03", Reconnect, "is starting or shutting down; try again"),
         ("58030", Report, "cannot access its files; check its disk and its log"),
         ("OC000", Repeat, "nothing was written; try again"),
-        ("XX002", Report, "is damaged (the cause); restore a backup into a new database"),
+        (
+            "XX002",
+            Report,
+            "is damaged (its structure: the cause); restore a backup into a new database",
+        ),
     ] {
         let raise =
             format!("DO $$ BEGIN RAISE EXCEPTION 'the cause' USING ERRCODE = '{code}'; END $$");

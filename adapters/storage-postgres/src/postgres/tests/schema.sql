@@ -132,26 +132,30 @@ CREATE TABLE IF NOT EXISTS field_values (
     PRIMARY KEY (project, kind, field, value, name)
 );
 
-CREATE TABLE IF NOT EXISTS children (
+CREATE TABLE IF NOT EXISTS item_fields (
     project TEXT COLLATE "C" NOT NULL,
     kind TEXT COLLATE "C" NOT NULL,
-    parent TEXT COLLATE "C" NOT NULL,
-    position BYTEA NOT NULL,
+    field TEXT COLLATE "C" NOT NULL,
+    value TEXT COLLATE "C" NOT NULL,
     status TEXT COLLATE "C" NOT NULL,
     type TEXT COLLATE "C" NOT NULL,
+    position BYTEA NOT NULL,
+    custom BYTEA,
     checksum BIGINT NOT NULL,
-    PRIMARY KEY (project, kind, parent, position, status, type)
+    PRIMARY KEY (project, kind, field, value, status, type, position)
 );
 
 CREATE TABLE IF NOT EXISTS item_counts (
     project TEXT COLLATE "C" NOT NULL,
+    field TEXT COLLATE "C" NOT NULL,
+    value TEXT COLLATE "C" NOT NULL,
     kind TEXT COLLATE "C" NOT NULL,
     status TEXT COLLATE "C" NOT NULL,
     type TEXT COLLATE "C" NOT NULL,
     priority BIGINT NOT NULL,
     number BIGINT NOT NULL,
     checksum BIGINT NOT NULL,
-    PRIMARY KEY (project, kind, status, type, priority)
+    PRIMARY KEY (project, field, value, kind, status, type, priority)
 );
 
 CREATE TABLE IF NOT EXISTS counts (

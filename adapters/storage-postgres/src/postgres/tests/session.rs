@@ -2,11 +2,12 @@
 
 use std::thread;
 
-use super::support::{TestServer, commit, key_of, put, row_of};
-use crate::postgres::session::WriteIsolation;
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, SessionError, WriteSession};
 use reqlore_row_store::row::{RowChange, RowKey, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{DOCUMENTS, IDEMPOTENCY, LINKS, PROJECTS, STORE, TABLES, USERS};
+
+use super::support::{TestServer, commit, key_of, put, row_of};
+use crate::postgres::connect_options::WriteIsolation;
 
 fn user(key: &str, text: &str) -> TableRow {
     TableRow::of(&[key.into(), text.into()])
@@ -102,15 +103,16 @@ fn texts_with_nul_are_stored_and_sorted() {
 }
 
 #[test]
-fn damaged_row_is_an_error_that_names_the_table() {
-    for change in ["text = 'other'", "key = 'b'", "checksum = 7"] {
+fn damaged_row_is_an_error_that_names_the_row() {
+    for (change, key) in [("text = 'other'", "a"), ("key = 'b'", "b"), ("checksum = 7", "a")] {
         let server = TestServer::new();
         server.put(&USERS, vec![user("a", "one")]);
         server.database.query(&format!("UPDATE users SET {change}")).unwrap();
         let message = server.try_read(RowQuery::all(&USERS)).unwrap_err();
-        let expected = "the database: is damaged (a row does not match its checksum: table \
-                        users); restore a backup into a new database with \
-                        `reqlore restore`";
+        let expected = format!(
+            "the database: is damaged (row {key} of table users); restore a backup into a new \
+             database with `reqlore restore`"
+        );
         assert_eq!(message, expected, "{change}");
     }
 }

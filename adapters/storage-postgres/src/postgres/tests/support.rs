@@ -1,15 +1,16 @@
 //! A database of a test, with its connections.
 
-use reqlore_test_postgres::TestDatabase;
-use tokio::runtime::Runtime;
-
-use crate::postgres::pool::ConnectionPool;
-use crate::postgres::schema::{migrate, migrations};
-use crate::postgres::session::{PostgresDatabase, WriteIsolation};
-use crate::postgres::{PasswordSources, PostgresConfig};
 use reqlore_row_store::database::{CommitOutcome, Database, RowSource, WriteSession};
 use reqlore_row_store::row::{RowBuffer, RowChange, RowQuery, TableRow, Value};
 use reqlore_row_store::tables::{ColumnType, Table};
+use reqlore_test_postgres::TestDatabase;
+use tokio::runtime::Runtime;
+
+use crate::postgres::connect_options::WriteIsolation;
+use crate::postgres::pool::ConnectionPool;
+use crate::postgres::schema::{migrate, migrations};
+use crate::postgres::session::PostgresDatabase;
+use crate::postgres::{PasswordSources, PostgresConfig};
 
 pub(crate) struct TestServer {
     pub(crate) database: TestDatabase,

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use reqlore_domain::backlog::{ItemKind, RelationshipType, Status, inverse_relation};
+use reqlore_domain::backlog::{RelationshipType, Status, inverse_relation};
 use reqlore_domain::error::Result;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, LinkEnd};
 use reqlore_domain::records::answers::items::ItemSummary;
 use reqlore_domain::records::answers::lists::{ListPage, ProgressView};
 use serde_json::json;
 
+use crate::page::capitalize;
 use crate::session::PageSession;
 
 /// Links with the same relation and direction.
@@ -98,17 +99,23 @@ pub(crate) fn is_part(item: &ItemView) -> bool {
 }
 
 pub(super) fn child_kinds(item: &ItemView) -> Vec<(&'static str, &'static str)> {
-    match item.item_kind() {
-        Some(ItemKind::Epic) => vec![("user_story", "user story")],
-        Some(ItemKind::UserStory) => {
-            vec![("requirement", "requirement"), ("acceptance_criteria", "acceptance criterion")]
-        }
-        _ => Vec::new(),
-    }
+    let children = item.item_kind().map_or(&[][..], |kind| kind.row().children);
+    children.iter().map(|child| (child.name(), child.row().words[0])).collect()
 }
 
-pub(crate) fn capitalize(words: &str) -> String {
-    let mut letters = words.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
+/// The number of incoming links that the tool left out.
+pub(super) fn hidden_links(answer: &ItemDetails) -> usize {
+    answer.link_ends().iter().map(|ends| ends.hidden).sum()
+}
+
+pub(super) fn link_count(answer: &ItemDetails) -> usize {
+    let mut count = hidden_links(answer);
+    for ends in answer.link_ends() {
+        count += ends.outgoing.len() + ends.incoming.len();
+    }
+    count
+}
+
+pub(crate) fn short_version(version: &str) -> &str {
+    version.get(..8).unwrap_or(version)
 }

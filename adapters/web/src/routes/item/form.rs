@@ -20,12 +20,14 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use fields::{ContentKind, FieldControl, FormField};
 
-use super::{ItemHeader, is_part, item_frame, project_item_url, read_item};
-use crate::WebConfig;
+use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::{FormFields, encode_component};
+use crate::form_fields::encode_component;
 use crate::markdown::render_markdown;
-use crate::page::{PageError, PageFrame, PageSection, public_message, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, public_message};
+use crate::routes::item::answer::is_part;
+use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -82,7 +84,7 @@ impl FormPage {
             ContentKind::Item(_) => PageSection::Board,
             ContentKind::Entity(_) => PageSection::Knowledge,
         };
-        let heading = format!("New {}", kind.words().to_lowercase());
+        let heading = format!("New {}", kind.row().words[0]);
         let cancel_url = match (parent, section) {
             ("", PageSection::Knowledge) => session.url("knowledge"),
             ("", _) => session.url("board"),
@@ -168,7 +170,7 @@ async fn save(
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
-    let outcome = session.call_tool::<Value>(kind.update_tool(), arguments.into()).await;
+    let outcome = session.call_tool::<Value>(kind.row().update_tool, arguments.into()).await;
     let Err(error) = outcome else {
         let target = format!("{}?saved=yes", item_url(&session, &id));
         return Ok(Redirect::to(&target).into_response());
@@ -241,7 +243,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     if page.has_errors() {
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
-    match session.call_tool::<CreatedItem>(kind.create_tool(), arguments.into()).await {
+    match session.call_tool::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
         Ok(created) => {
             let url = item_url(&session, &created.reference_id);
             Ok(Redirect::to(&format!("{url}?saved=yes")).into_response())
@@ -266,7 +268,8 @@ async fn show_delete(
     require_write(&session)?;
     let (answer, parents) = read_item(&session, &id).await?;
     let frame = item_frame(&session, &answer.item);
-    let header = ItemHeader::new(&frame, &answer, parents, super::ItemTab::Text);
+    let header =
+        ItemHeader::new(&frame, &answer, parents, crate::routes::item::frame::ItemTab::Text);
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;

@@ -9,8 +9,9 @@ use reqlore_domain::records::answers::history::{HistoryAnswer, VersionRecord};
 use reqlore_domain::word_diff::{DiffPart, TIME_LIMIT, compare_texts};
 use serde_json::json;
 
-use super::{ItemHeader, ItemTab, read_item};
-use crate::page::{PageError, PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::PageError;
+use crate::routes::item::frame::{ItemHeader, ItemTab, read_item};
 use crate::session::PageSession;
 
 const PAGE_VERSIONS: usize = 50;
@@ -80,7 +81,7 @@ pub(super) async fn show_history(
     // A deleted item has only its history.
     let header = match read_item(&session, &id).await {
         Ok((answer, parents)) => {
-            let frame = super::item_frame(&session, &answer.item);
+            let frame = crate::routes::item::frame::item_frame(&session, &answer.item);
             ItemHeader::new(&frame, &answer, parents, ItemTab::History)
         }
         Err(PageError::NotFound) => ItemHeader::of_deleted(id),

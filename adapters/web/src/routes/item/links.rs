@@ -8,10 +8,12 @@ use reqlore_domain::backlog::{ItemKind, RelationshipType};
 use reqlore_domain::error::ErrorKind;
 use serde_json::{Value, json};
 
-use super::{ItemHeader, ItemTab, LinkGroup, hidden_links, item_frame, link_groups, read_item};
 use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
-use crate::page::{PageError, PageFrame, public_message, render};
+use crate::page::{PageFrame, render};
+use crate::page_error::{PageError, public_message};
+use crate::routes::item::answer::{LinkGroup, hidden_links, link_groups};
+use crate::routes::item::frame::{ItemHeader, ItemTab, item_frame, read_item};
 use crate::session::PageSession;
 
 #[derive(Template)]

@@ -34,8 +34,8 @@ fn story(id: &str) -> Value {
             "incoming": [{ "relation": "affects", "id": HOSTILE, "kind": "decision", "title": "D" }],
             "incoming_total": 51
         },
-        "fault": HOSTILE,
-        "also": [HOSTILE]
+        "diagnostic": HOSTILE,
+        "other_ids": [HOSTILE]
     })
 }
 
@@ -111,11 +111,11 @@ async fn item_pages_with_hostile_content_are_escaped() {
         "dec-1d2c8f/edit",
     ] {
         let page = format!("/p/default/item/{page}");
-        let reply = client.get(&page).await;
-        assert_eq!(reply.status(), 200, "{page}: {}", reply.body);
-        assert!(!reply.body.contains("<script>"), "{page}: {}", reply.body);
-        assert!(!reply.body.contains("<img"), "{page}");
-        assert_eq!(reply.body.matches("<h1>").count(), 1, "{page}");
+        let response = client.get(&page).await;
+        assert_eq!(response.status(), 200, "{page}: {}", response.body);
+        assert!(!response.body.contains("<script>"), "{page}: {}", response.body);
+        assert!(!response.body.contains("<img"), "{page}");
+        assert_eq!(response.body.matches("<h1>").count(), 1, "{page}");
     }
 }
 
@@ -133,16 +133,16 @@ async fn item_pages_encode_names_with_hidden_characters() {
     });
     let pages = ["US-001", "EP-001", "US-001/links", "US-001/history", "US-001/raw", "dec-1d2c8f"];
     for page in pages {
-        let reply = client.get(&format!("/p/default/item/{page}")).await;
-        check_names(page, &reply.body);
+        let response = client.get(&format!("/p/default/item/{page}")).await;
+        check_names(page, &response.body);
     }
     let page = client.get("/p/default/item/US-001").await.body;
     let prompt = page.split_once("<pre id=\"prompt\"").unwrap().1.split_once("</pre>").unwrap().0;
     assert!(!prompt.contains('\u{202e}') && prompt.contains(r"\u{202e}"), "{prompt}");
     // The text of the file, and the values of a form.
     for page in ["US-001/raw", "US-001/edit"] {
-        let reply = client.get(&format!("/p/default/item/{page}")).await;
-        assert!(reply.body.contains('\u{202e}'), "{page}: {}", reply.body);
+        let response = client.get(&format!("/p/default/item/{page}")).await;
+        assert!(response.body.contains('\u{202e}'), "{page}: {}", response.body);
     }
 }
 
@@ -187,10 +187,10 @@ async fn item_page_of_a_reader_has_no_edit_control() {
 
 #[tokio::test]
 async fn history_of_a_deleted_item_has_its_versions() {
-    let reply = client().get("/p/default/item/US-009/history").await;
-    assert_eq!(reply.status(), 200);
-    assert!(reply.body.contains("<h1><bdi>Deleted</bdi></h1>"), "{}", reply.body);
-    assert!(reply.body.contains("?from=ffeeddccbbaa9988&amp;to=00112233aabbccdd"));
+    let response = client().get("/p/default/item/US-009/history").await;
+    assert_eq!(response.status(), 200);
+    assert!(response.body.contains("<h1><bdi>Deleted</bdi></h1>"), "{}", response.body);
+    assert!(response.body.contains("?from=ffeeddccbbaa9988&amp;to=00112233aabbccdd"));
     assert_eq!(client().get("/p/default/item/US-404/history").await.status(), 404);
 }
 

@@ -18,7 +18,7 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
             "item": { "kind": "section", "id": "general", "title": HOSTILE, "text": section,
                       "version": "00112233aabbccdd" },
             "links": { "outgoing": [], "incoming": [], "incoming_total": 0 },
-            "fault": HOSTILE
+            "diagnostic": HOSTILE
         })),
         "list_items" => Ok(json!({
             "items": [{ "reference_id": "dec-1d2c8f", "kind": HOSTILE, "title": HOSTILE,
@@ -74,9 +74,9 @@ async fn lists_and_sections_with_hostile_content_are_escaped() {
         "knowledge?tag=%22%3E%3Cscript%3E&kind=%22%3E%3Cscript%3E&q=%22%3E%3Cscript%3E",
         "docsets",
     ] {
-        let reply = client.get(&format!("/p/default/{page}")).await;
-        assert_eq!(reply.status(), 200, "{page}: {}", reply.body);
-        assert!(!reply.body.contains("<script>"), "{page}: {}", reply.body);
+        let response = client.get(&format!("/p/default/{page}")).await;
+        assert_eq!(response.status(), 200, "{page}: {}", response.body);
+        assert!(!response.body.contains("<script>"), "{page}: {}", response.body);
     }
 }
 
@@ -128,7 +128,11 @@ async fn rule_saved_untouched_changes_nothing() {
         });
         let target = "/p/default/sections/general/edit";
         let page = client.get(&format!("{target}?index=1")).await.body;
-        let reply = client.post(target, &untouched_form(&page, target)).await;
-        assert_eq!(reply.header("location"), "/p/default/sections/general?saved=same", "{text:?}");
+        let response = client.post(target, &untouched_form(&page, target)).await;
+        assert_eq!(
+            response.header("location"),
+            "/p/default/sections/general?saved=same",
+            "{text:?}"
+        );
     }
 }

@@ -4,16 +4,18 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use reqlore_domain::backlog::reference::ParsedReference;
-use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference, RequirementType};
+use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference, Status};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
+use reqlore_domain::records::kinds::RecordKind;
 use reqlore_domain::word_diff::{DiffPart, TIME_LIMIT, compare_values};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::FormFields;
+use crate::form_fields::FormFields;
 use crate::form_fields::{join_list, split_list};
-use crate::routes::item::link_groups;
+use crate::routes::item::answer::link_groups;
 
 /// The kind of the document that a form edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub(crate) enum ContentKind {
 
 impl ContentKind {
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        let item = ItemKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let item = ItemKind::from_name(name);
         let entity = || EntityKind::ALL.into_iter().find(|kind| kind.name() == name);
         item.map(Self::Item).or_else(|| entity().map(|kind| Self::Entity(Some(kind))))
     }
@@ -39,45 +41,23 @@ impl ContentKind {
         Self::Entity(None)
     }
 
-    pub(super) fn name(self) -> &'static str {
+    /// The row of the kind; that of any entity for an existing one.
+    pub(super) fn row(self) -> &'static RecordKind {
         match self {
-            Self::Item(kind) => kind.name(),
-            Self::Entity(kind) => kind.map_or("", EntityKind::name),
+            Self::Item(kind) => kind.row(),
+            Self::Entity(kind) => kind.unwrap_or(EntityKind::Decision).row(),
         }
     }
 
-    pub(super) fn words(self) -> String {
+    pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Item(ItemKind::AcceptanceCriteria) => "acceptance criterion".to_owned(),
-            _ => self.name().replace('_', " "),
+            Self::Entity(None) => "",
+            kind => kind.row().name,
         }
     }
 
     pub(super) fn parent_name(self) -> &'static str {
-        match self {
-            Self::Item(kind) => kind.parent().map_or("", ItemKind::name),
-            Self::Entity(_) => "",
-        }
-    }
-
-    pub(super) fn create_tool(self) -> &'static str {
-        match self {
-            Self::Item(ItemKind::Epic) => "create_epic",
-            Self::Item(ItemKind::UserStory) => "create_user_story",
-            Self::Item(ItemKind::Requirement) => "create_requirement",
-            Self::Item(ItemKind::AcceptanceCriteria) => "create_acceptance_criteria",
-            Self::Entity(_) => "ixchel_create",
-        }
-    }
-
-    pub(super) fn update_tool(self) -> &'static str {
-        match self {
-            Self::Item(ItemKind::Epic) => "update_epic",
-            Self::Item(ItemKind::UserStory) => "update_user_story",
-            Self::Item(ItemKind::Requirement) => "update_requirement",
-            Self::Item(ItemKind::AcceptanceCriteria) => "update_acceptance_criteria",
-            Self::Entity(_) => "ixchel_update",
-        }
+        self.row().parent.map_or("", ItemKind::name)
     }
 
     /// The argument of the update tool that names the document.
@@ -90,66 +70,38 @@ impl ContentKind {
 
     /// The fields with the values of a new document.
     pub(super) fn fields(self) -> Vec<FormField> {
-        let text = |name, label| FormField { control: FieldControl::Area, ..field(name, label) };
-        let mut fields = Vec::new();
-        let title = FormField { is_required: true, ..field("title", "Title") };
-        let tags = field("tags", "Tags").hint("Separated by commas; \"a, b\" is one tag.");
-        match self {
-            Self::Item(ItemKind::AcceptanceCriteria) => {
-                fields.push(text("description", "Text").hint("Markdown. One testable condition."));
-                fields[0].is_required = true;
+        let fields = fields_of(self.row()).filter(|field| field.is_editable || field.is_required);
+        fields.map(|field| self.form_field(field)).collect()
+    }
+
+    fn form_field(self, field: &'static RecordField) -> FormField {
+        let options: Vec<(String, String)> = match field.field_type {
+            FieldType::Status => {
+                let statuses = self.row().statuses.iter().map(Status::name);
+                statuses.map(|name| (name.to_owned(), name.to_owned())).collect()
             }
-            Self::Item(_) => {
-                fields.extend([title, text("description", "Description").hint("Markdown.")]);
+            FieldType::Choice(values) => {
+                values.iter().map(|name| ((*name).to_owned(), (*name).to_owned())).collect()
             }
-            Self::Entity(_) => fields.extend([
-                title,
-                text("body", "Text").hint("Markdown."),
-                field("status", "Status"),
-                tags.clone(),
-                text("links", "Links").hint("One relation per line, such as: affects: REQ-001"),
-            ]),
-        }
-        let Self::Item(kind) = self else { return fields };
-        if !kind.statuses().is_empty() {
-            fields.push(choice(
-                "status",
-                "Status",
-                kind.statuses().iter().map(|one| (one.name().to_owned(), one.name().to_owned())),
-            ));
-        }
-        if kind.has_priority() {
-            let priorities = (1..=4).filter_map(Priority::new);
-            fields.push(choice(
-                "priority",
-                "Priority",
-                priorities.map(|one| {
-                    (one.number().to_string(), format!("{} {}", one.number(), one.name()))
-                }),
-            ));
-            if let Some(last) = fields.last_mut() {
-                last.value = Priority::DEFAULT.number().to_string();
-            }
-        }
-        if kind == ItemKind::Requirement {
-            fields.push(choice(
-                "type",
-                "Type",
-                RequirementType::ALL
-                    .into_iter()
-                    .map(|one| (one.name().to_owned(), one.name().to_owned())),
-            ));
-        }
-        if let Some(parent) = kind.parent() {
-            let label = if parent == ItemKind::Epic { "Epic" } else { "User story" };
-            let hint = if parent == ItemKind::Epic { "Such as EP-001." } else { "Such as US-001." };
-            fields.push(FormField { is_required: true, ..field(parent.name(), label).hint(hint) });
-        }
-        if kind.has_priority() {
-            fields.push(field("assignee", "Assignee").hint("User name; empty to unassign."));
-            fields.push(tags);
-        }
-        fields
+            FieldType::Priority => (1..=4)
+                .filter_map(Priority::new)
+                .map(|one| (one.number().to_string(), format!("{} {}", one.number(), one.name())))
+                .collect(),
+            _ => Vec::new(),
+        };
+        let value = match field.field_type {
+            FieldType::Priority => Priority::DEFAULT.number().to_string(),
+            _ => options.first().map(|(value, _)| value.clone()).unwrap_or_default(),
+        };
+        let control = match field.field_type {
+            FieldType::Body | FieldType::Links => FieldControl::Area,
+            _ if options.is_empty() => FieldControl::Line,
+            _ => FieldControl::Choice(options),
+        };
+        let has_default = matches!(control, FieldControl::Choice(_));
+        let RecordField { name, label, hint, is_required, .. } = *field;
+        let is_required = is_required && !has_default;
+        FormField { name, label, hint, control, is_required, value, ..FormField::default() }
     }
 
     /// The fields with the values of a document.
@@ -190,20 +142,6 @@ fn link_lines(answer: &ItemDetails) -> String {
     lines.trim_end().to_owned()
 }
 
-fn field(name: &'static str, label: &'static str) -> FormField {
-    FormField { name, label, ..FormField::default() }
-}
-
-fn choice(
-    name: &'static str,
-    label: &'static str,
-    options: impl Iterator<Item = (String, String)>,
-) -> FormField {
-    let options: Vec<_> = options.collect();
-    let value = options.first().map(|(value, _)| value.clone()).unwrap_or_default();
-    FormField { value, control: FieldControl::Choice(options), ..field(name, label) }
-}
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum FieldControl {
     #[default]
@@ -233,10 +171,6 @@ pub(crate) struct FormField {
 }
 
 impl FormField {
-    fn hint(self, hint: &'static str) -> Self {
-        Self { hint, ..self }
-    }
-
     /// True for the fields of the wide column.
     pub(crate) fn is_text(&self) -> bool {
         self.name == "title" || self.control == FieldControl::Area

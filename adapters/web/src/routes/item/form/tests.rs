@@ -61,16 +61,16 @@ async fn edit_sends_only_the_changed_fields() {
     let (client, calls) = pages(|| Ok(json!({})));
     let base = base_fields(&client).await;
     let form = format!("title=Pay&{UNCHANGED}{base}");
-    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
+    let response = client.post("/p/default/item/EP-001/edit", &form).await;
     assert_eq!(
-        (reply.status(), reply.header("location")),
+        (response.status(), response.header("location")),
         (303, "/p/default/item/EP-001?saved=yes")
     );
     let expected = json!({ "title": "Pay", "epic": "EP-001", "if_version": "00112233aabbccdd" });
     assert_eq!(*calls.lock().unwrap(), [("update_epic".to_owned(), expected)]);
     let form = format!("title=Checkout&{UNCHANGED}{base}");
-    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
-    assert_eq!(reply.header("location"), "/p/default/item/EP-001?saved=same");
+    let response = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(response.header("location"), "/p/default/item/EP-001?saved=same");
     assert_eq!(calls.lock().unwrap().len(), 1);
 }
 
@@ -81,8 +81,8 @@ async fn edit_conflict_shows_stored_and_typed_text() {
     let base = base_fields(&client).await.replace("base-description=", "base-description=0");
     let form = format!("title=Checkout&{UNCHANGED}{base}").replace("invoice", "card");
     let form = form.replace("version=0011", "version=ffff");
-    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
-    assert_eq!(reply.status(), 409);
+    let response = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(response.status(), 409);
     for expected in [
         "EP-001 changed while you edited it. Nothing was saved.",
         "<pre tabindex=\"0\">Guests pay by invoice.</pre>",
@@ -91,10 +91,10 @@ async fn edit_conflict_shows_stored_and_typed_text() {
         "name=\"version\" value=\"00112233aabbccdd\"",
         "Save over version 00112233",
     ] {
-        assert!(reply.body.contains(expected), "{expected}: {}", reply.body);
+        assert!(response.body.contains(expected), "{expected}: {}", response.body);
     }
     // Only the changed field has the stored text next to it.
-    assert_eq!(reply.body.matches("Stored now").count(), 1);
+    assert_eq!(response.body.matches("Stored now").count(), 1);
 }
 
 #[tokio::test]
@@ -104,26 +104,32 @@ async fn edit_error_keeps_the_typed_text_at_its_field() {
     let base = base_fields(&client).await;
     let title = "%22%3E%3Cscript%3E";
     let form = format!("title={title}&{UNCHANGED}{base}");
-    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
-    assert_eq!(reply.status(), 422);
-    assert!(!reply.body.contains("<script>"), "{}", reply.body);
-    assert!(reply.body.contains("id=\"title-error\">&#34;&#62;&#60;script"), "{}", reply.body);
-    assert!(reply.body.contains("value=\"&#34;&#62;&#60;script&#62;\""), "{}", reply.body);
-    assert!(reply.body.contains("<a href=\"#title\">"), "{}", reply.body);
+    let response = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(response.status(), 422);
+    assert!(!response.body.contains("<script>"), "{}", response.body);
+    assert!(
+        response.body.contains("id=\"title-error\">&#34;&#62;&#60;script"),
+        "{}",
+        response.body
+    );
+    assert!(response.body.contains("value=\"&#34;&#62;&#60;script&#62;\""), "{}", response.body);
+    assert!(response.body.contains("<a href=\"#title\">"), "{}", response.body);
 }
 
 #[tokio::test]
 async fn create_reports_all_missing_fields_and_keeps_the_rest() {
     let (client, calls) = pages(|| Ok(json!({ "reference_id": "REQ-001" })));
     let form = "kind=requirement&title=&description=Why&priority=1&type=Data&user_story=+";
-    let reply = client.post("/p/default/new", form).await;
-    assert_eq!(reply.status(), 422);
+    let response = client.post("/p/default/new", form).await;
+    assert_eq!(response.status(), 422);
     assert!(calls.lock().unwrap().is_empty());
-    assert!(reply.body.contains("id=\"title-error\"") && reply.body.contains("user_story-error"));
-    assert!(reply.body.contains("\nWhy</textarea>"), "{}", reply.body);
+    assert!(
+        response.body.contains("id=\"title-error\"") && response.body.contains("user_story-error")
+    );
+    assert!(response.body.contains("\nWhy</textarea>"), "{}", response.body);
     let form = form.replace("title=", "title=Pay").replace("user_story=+", "user_story=us-1");
-    let reply = client.post("/p/default/new", &form).await;
-    assert_eq!(reply.header("location"), "/p/default/item/REQ-001?saved=yes");
+    let response = client.post("/p/default/new", &form).await;
+    assert_eq!(response.header("location"), "/p/default/item/REQ-001?saved=yes");
     let sent = calls.lock().unwrap().pop().unwrap();
     let expected = json!({
         "title": "Pay", "description": "Why", "status": "Draft", "priority": "1", "type": "Data",
@@ -138,8 +144,8 @@ async fn form_forged_by_a_reader_is_refused_by_the_tool() {
     let (client, calls) = pages(refuse);
     let client = client.with_access(Access::Read);
     let form = format!("title=x&{UNCHANGED}&base-title=1");
-    let reply = client.post("/p/default/item/EP-001/edit", &form).await;
-    assert_eq!(reply.status(), 403);
+    let response = client.post("/p/default/item/EP-001/edit", &form).await;
+    assert_eq!(response.status(), 403);
     assert_eq!(client.post("/p/default/item/EP-001/delete", "").await.status(), 403);
     assert_eq!(calls.lock().unwrap().len(), 2);
 }
@@ -203,9 +209,9 @@ async fn save_untouched(title: &str, text: &str, list: &[String]) {
         let page = client.get(&target).await.body;
         let form_id = page.split_once("<h1>Edit ").unwrap().1.split_once('<').unwrap().0;
         let action = format!("/p/default/item/{form_id}/edit");
-        let reply = client.post(&target, &untouched_form(&page, &action)).await;
+        let response = client.post(&target, &untouched_form(&page, &action)).await;
         let location = format!("/p/default/item/{id}?saved=same");
-        assert_eq!(reply.header("location"), location, "{:?}", calls.lock().unwrap());
+        assert_eq!(response.header("location"), location, "{:?}", calls.lock().unwrap());
     }
     assert!(calls.lock().unwrap().is_empty());
 }

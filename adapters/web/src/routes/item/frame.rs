@@ -1,0 +1,115 @@
+//! What all pages of an item share: the header, the tabs and the record.
+
+use std::sync::Arc;
+
+use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
+use serde_json::json;
+
+use crate::form_fields::encode_component;
+use crate::markdown::ItemUrl;
+use crate::page::{PageFrame, PageSection, capitalize};
+use crate::page_error::PageError;
+use crate::routes::item::answer::{child_kinds, is_part, link_count};
+use crate::session::PageSession;
+
+/// A tab of an item's pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ItemTab {
+    Text,
+    Links,
+    History,
+    Raw,
+}
+
+/// The values of the heading of an item's pages: breadcrumb, title, actions and tabs.
+pub(crate) struct ItemHeader {
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    pub(crate) title: String,
+    pub(crate) version: String,
+    /// The items above, outermost first.
+    pub(crate) parents: Vec<ParentItem>,
+    pub(crate) tab: ItemTab,
+    pub(crate) link_count: usize,
+    pub(crate) is_editable: bool,
+    /// The kinds of new children: name and words.
+    pub(crate) child_kinds: Vec<(&'static str, &'static str)>,
+}
+
+pub(crate) struct ParentItem {
+    pub(crate) id: String,
+    pub(crate) title: String,
+}
+
+impl ItemHeader {
+    pub(crate) fn new(
+        frame: &PageFrame,
+        answer: &ItemDetails,
+        parents: Vec<ParentItem>,
+        tab: ItemTab,
+    ) -> Self {
+        let item = &answer.item;
+        let is_editable = frame.can_write && !is_part(item);
+        Self {
+            id: item.id().to_owned(),
+            kind: capitalize(&item.kind_words()),
+            title: item.title().to_owned(),
+            version: item.version().to_owned(),
+            parents,
+            tab,
+            link_count: link_count(answer),
+            is_editable,
+            child_kinds: if is_editable { child_kinds(item) } else { Vec::new() },
+        }
+    }
+}
+
+impl ItemHeader {
+    /// The heading of an item of which only the history is known.
+    pub(crate) fn of_deleted(id: String) -> Self {
+        Self {
+            title: "Deleted".to_owned(),
+            id,
+            kind: "Item".to_owned(),
+            version: String::new(),
+            parents: Vec::new(),
+            tab: ItemTab::History,
+            link_count: 0,
+            is_editable: false,
+            child_kinds: Vec::new(),
+        }
+    }
+}
+
+/// The URLs of the items of a project.
+pub(crate) fn project_item_url(session: &PageSession) -> ItemUrl {
+    let base = session.url("item/");
+    Arc::new(move |id| Some(format!("{base}{}", encode_component(id))))
+}
+
+/// Reads an item with the items above it.
+pub(crate) async fn read_item(
+    session: &PageSession,
+    id: &str,
+) -> Result<(ItemDetails, Vec<ParentItem>), PageError> {
+    let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
+    let mut parents = Vec::new();
+    let mut parent = answer.item.parent().map(str::to_owned);
+    // An epic has no parent, so there are two at most.
+    while let Some(id) = parent.take().filter(|_| parents.len() < 2) {
+        // A missing parent is shown as its reference.
+        let found: Option<ItemDetails> =
+            session.call_tool("get_item", json!({ "reference": id })).await.ok();
+        let item = found.map(|found| found.item);
+        let title = item.as_ref().map(|item| item.title().to_owned()).unwrap_or_default();
+        parent = item.and_then(|item| item.parent().map(str::to_owned));
+        parents.insert(0, ParentItem { id, title });
+    }
+    Ok((answer, parents))
+}
+
+pub(crate) fn item_frame(session: &PageSession, item: &ItemView) -> PageFrame {
+    let is_item = item.item_kind().is_some();
+    let section = if is_item { PageSection::Board } else { PageSection::Knowledge };
+    PageFrame::new(session, section, format!("{} {}", item.id(), item.title()))
+}

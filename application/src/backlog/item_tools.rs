@@ -1,0 +1,272 @@
+//! The tools that create and update an item, such as `create_epic` and `update_epic`: the fields of
+//! the kind are their arguments.
+
+use reqlore_domain::backlog::fields::{
+    Assignee, Description, MAX_DESCRIPTION_CHARS, Status, Tags, Title,
+};
+use reqlore_domain::bounded_types::BoundedString;
+use reqlore_domain::document::VersionPrefix;
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::edit::ItemEdit;
+use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
+use reqlore_domain::records::kinds::{ItemKind, RecordKind};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::arguments::{
+    AnyItemRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument,
+    WorkStatusArgument,
+};
+use super::write_item::{ItemCreation, ItemUpdate, WriteOutcome};
+use crate::tools::tool::{decode_exactly, tool_of_schema};
+use crate::writes::change::{Change, WriteTool};
+use crate::writes::local_names::LocalNames;
+
+/// Title and description of the tools of a kind.
+struct ToolTexts {
+    create: [&'static str; 2],
+    update: [&'static str; 2],
+}
+
+fn texts_of(kind: ItemKind) -> ToolTexts {
+    match kind {
+        ItemKind::Epic => ToolTexts {
+            create: [
+                "Add an epic",
+                "Creates an epic: a large goal that groups user stories. With its items: \
+                 apply_changes.",
+            ],
+            update: [
+                "Change an epic",
+                "Sets only the given fields of an epic, such as its status.",
+            ],
+        },
+        ItemKind::UserStory => ToolTexts {
+            create: [
+                "Add a user story",
+                "Creates a user story of an epic: a user's need and its reason. Several: \
+                 apply_changes.",
+            ],
+            update: [
+                "Change a user story",
+                "Sets only the given fields of a user story, such as status or assignee.",
+            ],
+        },
+        ItemKind::Requirement => ToolTexts {
+            create: [
+                "Add a requirement to a story",
+                "Creates a requirement of a user story: one thing that the product must do or be. \
+                 Several: apply_changes.",
+            ],
+            update: [
+                "Change a requirement",
+                "Sets only the given fields of a requirement, such as its status.",
+            ],
+        },
+        ItemKind::AcceptanceCriteria => ToolTexts {
+            create: [
+                "Add an acceptance criterion",
+                "Creates an acceptance criterion of a user story: one testable condition, such as \
+                 Given-When-Then.",
+            ],
+            update: [
+                "Change an acceptance criterion",
+                "Sets the given fields of an acceptance criterion.",
+            ],
+        },
+    }
+}
+
+/// The arguments of all kinds. The schema of a tool decides which of them it takes.
+#[derive(Deserialize)]
+struct Arguments<StatusArgument, Text> {
+    epic: Option<AnyItemRef>,
+    user_story: Option<AnyItemRef>,
+    requirement: Option<AnyItemRef>,
+    acceptance_criteria: Option<AnyItemRef>,
+    title: Option<Title>,
+    description: Option<Text>,
+    status: Option<StatusArgument>,
+    priority: Option<PriorityArgument>,
+    #[serde(rename = "type")]
+    requirement_type: Option<RequirementTypeArgument>,
+    assignee: Option<Assignee>,
+    tags: Option<Tags>,
+    if_version: Option<VersionPrefix>,
+}
+
+/// Decoded arguments of any kind.
+type ItemArguments = Arguments<Status, String>;
+
+impl ItemArguments {
+    fn decode(kind: ItemKind, call: &mut ToolCall, spec: &ToolSpec) -> Result<Self> {
+        Ok(match kind {
+            ItemKind::Requirement => {
+                decode_exactly::<Arguments<RequirementStatusArgument, Description>>(call, spec)?
+                    .into()
+            }
+            ItemKind::AcceptanceCriteria => decode_exactly::<
+                Arguments<WorkStatusArgument, BoundedString<MAX_DESCRIPTION_CHARS>>,
+            >(call, spec)?
+            .into(),
+            _ => decode_exactly::<Arguments<WorkStatusArgument, Description>>(call, spec)?.into(),
+        })
+    }
+
+    /// The argument that names an item of a kind: the item itself or its parent.
+    fn reference(&self, kind: ItemKind) -> Option<&AnyItemRef> {
+        match kind {
+            ItemKind::Epic => &self.epic,
+            ItemKind::UserStory => &self.user_story,
+            ItemKind::Requirement => &self.requirement,
+            ItemKind::AcceptanceCriteria => &self.acceptance_criteria,
+        }
+        .as_ref()
+    }
+
+    fn into_edit(self) -> ItemEdit {
+        ItemEdit {
+            title: self.title.map(Title::into_string),
+            description: self.description,
+            status: self.status,
+            priority: self.priority.map(|priority| priority.0),
+            requirement_type: self.requirement_type.map(|given| given.0),
+            assignee: self.assignee.map(|assignee| assignee.name().map(str::to_owned)),
+            tags: self.tags.map(Tags::into_vec),
+            ..ItemEdit::default()
+        }
+    }
+}
+
+impl<StatusArgument: Into<Status>, Text: ToString> Arguments<StatusArgument, Text> {
+    fn into(self) -> ItemArguments {
+        let Self { epic, user_story, requirement, acceptance_criteria, title, priority, .. } = self;
+        Arguments {
+            epic,
+            user_story,
+            requirement,
+            acceptance_criteria,
+            title,
+            description: self.description.map(|text| text.to_string()),
+            status: self.status.map(StatusArgument::into),
+            priority,
+            requirement_type: self.requirement_type,
+            assignee: self.assignee,
+            tags: self.tags,
+            if_version: self.if_version,
+        }
+    }
+}
+
+/// The schema of the arguments that create an item of a kind, or update one.
+fn argument_schema(kind: &RecordKind, is_update: bool) -> Map<String, Value> {
+    let fields: Vec<&RecordField> = fields_of(kind)
+        .filter(|field| field.is_editable || (!is_update && field.is_required))
+        .collect();
+    // A tool that updates one field needs it.
+    let is_only = is_update && fields.len() == 1;
+    let is_required = |field: &RecordField| is_only || (!is_update && field.is_required);
+    let is_parent = |field: &RecordField| matches!(field.field_type, FieldType::Parent(_));
+    let mut properties = Map::new();
+    if is_update {
+        properties.insert(kind.name.to_owned(), reference_schema(kind));
+    }
+    let mut required: Vec<&str> = properties.keys().map(|_| kind.name).collect();
+    let mut ordered = fields.clone();
+    // Stable: what is required comes first when an item is created, the parent before it.
+    ordered.sort_by_key(|field| (!is_required(field), is_update || !is_parent(field)));
+    for field in ordered {
+        if is_required(field) {
+            required.push(field.name);
+        }
+        let description = field.descriptions[usize::from(is_update)];
+        properties.insert(field.name.to_owned(), field_schema(kind, field, description));
+    }
+    if is_update {
+        let version = json!({ "type": "string", "description": "Current version." });
+        properties.insert("if_version".to_owned(), version);
+    }
+    Map::from_iter([
+        ("type".to_owned(), json!("object")),
+        ("required".to_owned(), json!(required)),
+        ("properties".to_owned(), properties.into()),
+    ])
+}
+
+fn reference_schema(kind: &RecordKind) -> Value {
+    json!({ "type": "string", "description": format!("Such as {}-047.", kind.prefixes[0]) })
+}
+
+fn field_schema(kind: &RecordKind, field: &RecordField, description: &str) -> Value {
+    let mut schema = match field.field_type {
+        FieldType::Parent(parent) => return reference_schema(parent.row()),
+        FieldType::Status => {
+            let names: Vec<&str> = kind.statuses.iter().map(Status::name).collect();
+            json!({ "type": "string", "enum": names })
+        }
+        FieldType::Choice(names) => json!({ "type": "string", "enum": names }),
+        FieldType::Priority => json!({ "type": "integer", "minimum": 1, "maximum": 4 }),
+        FieldType::Tags => json!({ "type": "array" }),
+        _ => json!({ "type": "string" }),
+    };
+    if !description.is_empty() {
+        schema["description"] = json!(description);
+    }
+    if field.field_type == FieldType::Tags {
+        schema["items"] = json!({ "type": "string" });
+    }
+    schema
+}
+
+/// Creates an item of a kind.
+pub(crate) struct CreateItem(pub(crate) ItemKind);
+
+impl WriteTool for CreateItem {
+    fn spec(&self) -> ToolSpec {
+        let ([title, description], row) = (texts_of(self.0).create, self.0.row());
+        let schema = argument_schema(row, false);
+        tool_of_schema::<WriteOutcome>(row.create_tool, title, description, schema)
+    }
+
+    fn decode(
+        &self,
+        call: &mut ToolCall,
+        spec: &ToolSpec,
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let arguments = ItemArguments::decode(self.0, call, spec)?;
+        let parent = self.0.parent().and_then(|kind| Some((kind, arguments.reference(kind)?)));
+        let parent = parent.map(|(kind, given)| given.resolve_kind(kind, names)).transpose()?;
+        let fields = arguments.into_edit();
+        Ok(Box::new(ItemCreation { kind: self.0, parent, fields }))
+    }
+}
+
+/// Updates the given fields of an item of a kind, or moves it.
+pub(crate) struct UpdateItem(pub(crate) ItemKind);
+
+impl WriteTool for UpdateItem {
+    fn spec(&self) -> ToolSpec {
+        let ([title, description], row) = (texts_of(self.0).update, self.0.row());
+        let schema = argument_schema(row, true);
+        let spec = tool_of_schema::<WriteOutcome>(row.update_tool, title, description, schema);
+        ToolSpec { is_idempotent: true, ..spec }
+    }
+
+    fn decode(
+        &self,
+        call: &mut ToolCall,
+        spec: &ToolSpec,
+        names: &LocalNames,
+    ) -> Result<Box<dyn Change>> {
+        let mut arguments = ItemArguments::decode(self.0, call, spec)?;
+        // The schema requires it, so an absent one is an empty text.
+        let item =
+            arguments.reference(self.0).unwrap_or(&AnyItemRef::default()).parse_kind(self.0)?;
+        let parent = self.0.parent().and_then(|kind| Some((kind, arguments.reference(kind)?)));
+        let parent = parent.map(|(kind, given)| given.resolve_kind(kind, names)).transpose()?;
+        let if_version = arguments.if_version.take();
+        ItemUpdate::fields(spec, item, parent, arguments.into_edit(), if_version)
+    }
+}

@@ -1,0 +1,76 @@
+//! The record schema of each project, parsed once per version.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::error::Result;
+use reqlore_domain::ports::documents::DocumentRepository;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::schema::RecordSchema;
+
+use crate::documents::get_one;
+
+/// Maximum number of cached projects.
+const MAX_PROJECTS: usize = 1_000;
+
+/// Caches values that are parsed from a document while its version is unchanged.
+#[derive(Debug)]
+pub(crate) struct VersionCache<T>(Mutex<HashMap<ProjectKey, (Version, T)>>);
+
+impl<T> Default for VersionCache<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> VersionCache<T> {
+    /// The value of this version. Cloned, because the lock must not be held during a read.
+    pub(crate) fn find(&self, project: &ProjectKey, version: Version) -> Option<T> {
+        let cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (cached, value) = cache.get(project)?;
+        (*cached == version).then(|| value.clone())
+    }
+
+    pub(crate) fn insert(&self, project: ProjectKey, version: Version, value: T) {
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Any project may make room, because it costs one more read.
+        if cache.len() >= MAX_PROJECTS
+            && !cache.contains_key(&project)
+            && let Some(other) = cache.keys().next().cloned()
+        {
+            cache.remove(&other);
+        }
+        cache.insert(project, (version, value));
+    }
+}
+
+/// The schemas of projects.
+#[derive(Debug, Default)]
+pub struct RecordSchemas(VersionCache<Arc<RecordSchema>>);
+
+impl RecordSchemas {
+    /// The current schema of a project; an empty one if it has none. An unreadable file adds
+    /// nothing, and `check` names it.
+    pub(crate) async fn current(
+        &self,
+        documents: &dyn DocumentRepository,
+        project: &ProjectKey,
+    ) -> Result<Arc<RecordSchema>> {
+        let id = DocumentId::schema();
+        let versions = documents.versions(project, std::slice::from_ref(&id)).await?;
+        let Some(version) = versions.into_iter().next().flatten() else {
+            return Ok(Arc::default());
+        };
+        if let Some(schema) = self.0.find(project, version) {
+            return Ok(schema);
+        }
+        let Some(document) = get_one(documents, project, &id).await? else {
+            return Ok(Arc::default());
+        };
+        let schema = Arc::new(document.text().map(RecordSchema::parse).unwrap_or_default());
+        // With the version of the text that was read, which may be newer than the one polled.
+        self.0.insert(project.clone(), document.version, Arc::clone(&schema));
+        Ok(schema)
+    }
+}

@@ -1,0 +1,499 @@
+//! Renders items and entities as files: new ones, edits, and links that follow or lose a target.
+//!
+//! An edit changes only the given keys and `updated_at`. Setting the default of a missing key
+//! changes nothing. The first edit of an item also adds `created_at`, because the modification time
+//! is lost. Kind and times that an entity's file does not state follow from its ID and its history.
+
+use super::fields::{FieldType, RecordField, fields_of, is_metadata_key};
+use super::item_links::{edit_links, suffix_map};
+use super::kinds::{EntityKind, IdSource, ItemKind, RecordKind};
+use super::link_edits::{LinkEdits, contains_target};
+use crate::backlog::fields::{Priority, RequirementType, Status, find_by_name};
+use crate::backlog::reference::Reference;
+use crate::backlog::{ItemMeta, Relationship};
+use crate::bounded_types::one_line;
+use crate::front_matter::{self, FieldValue, KeyEdit};
+use crate::knowledge::{Entity, EntityLink};
+use crate::link_values::{MAX_LINKS, parse_links};
+use crate::timestamp::Timestamp;
+use crate::yaml::{self, YamlEntry, YamlNode};
+
+/// The target of a link as stored in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkTarget {
+    pub reference: Reference,
+    /// The suffix of the document name: `3f9a1c` in `REQ-001-login-3f9a1c`, `None` in `REQ-500`.
+    pub file_suffix: Option<String>,
+}
+
+/// Number of hexadecimal digits of a new id.
+pub const ID_DIGITS: usize = 6;
+
+/// The targets of one relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelationTargets {
+    /// The key in the front matter.
+    pub relation: String,
+    /// Ids or references.
+    pub targets: Vec<String>,
+}
+
+/// Rejects a relation that is not the name of a link: a metadata key, or not a plain word.
+pub fn check_relation(relation: &str) -> Result<(), String> {
+    const MAX_BYTES: usize = 64;
+    let is_word = relation.starts_with(|c: char| c.is_ascii_alphabetic())
+        && relation.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if !is_word || relation.len() > MAX_BYTES {
+        return Err(format!(
+            "is not a relation; use at most {MAX_BYTES} letters, digits, _ and -, such as affects"
+        ));
+    }
+    // A link under such a key would overwrite the metadata and would not be read as a link.
+    if is_metadata_key(relation) {
+        return Err("is a metadata key; use another word, such as affects".to_owned());
+    }
+    Ok(())
+}
+
+/// A new item.
+#[derive(Debug, Clone)]
+pub struct NewItem<'a> {
+    pub kind: ItemKind,
+    pub uid: &'a str,
+    /// `None` for acceptance criteria.
+    pub title: Option<&'a str>,
+    pub description: &'a str,
+    /// `None` for the kind's default.
+    pub status: Option<Status>,
+    /// `None` for the default.
+    pub priority: Option<Priority>,
+    /// `None` for the default.
+    pub requirement_type: Option<RequirementType>,
+    pub parent: Option<&'a LinkTarget>,
+    pub assignee: Option<&'a str>,
+    pub tags: &'a [String],
+    pub creator: &'a str,
+    pub created_at: Timestamp,
+}
+
+impl NewItem<'_> {
+    /// Renders the item's file.
+    pub fn text(&self) -> Result<String, String> {
+        let given = GivenValues {
+            title: self.title,
+            status: self.status.as_ref().map(Status::name),
+            priority: self.priority,
+            requirement_type: self.requirement_type,
+            parent: self.parent.map(|parent| parent.reference),
+            assignee: self.assignee,
+            tags: Some(self.tags),
+        };
+        let mut edits = given.new_values(self.kind.row());
+        edits.set_text("creator_username", Some(self.creator));
+        edits.set("created_at", FieldValue::Time(self.created_at));
+        edits.set_text("uid", Some(self.uid));
+        if let Some(LinkTarget { reference, file_suffix: Some(suffix) }) = self.parent {
+            edits.set("linked", suffix_map(&[(*reference, suffix.clone())]));
+        }
+        let front_matter = front_matter::edit("", &edits.0, &last_keys(self.kind.row()))?;
+        Ok(front_matter::with_body(&front_matter, self.description))
+    }
+}
+
+/// A new entity.
+#[derive(Debug, Clone)]
+pub struct NewEntity<'a> {
+    pub kind: EntityKind,
+    /// The id's hexadecimal digits.
+    pub digits: &'a str,
+    pub title: &'a str,
+    pub body: &'a str,
+    pub status: Option<&'a str>,
+    pub tags: &'a [String],
+    pub links: &'a [RelationTargets],
+    pub creator: &'a str,
+    pub created_at: Timestamp,
+}
+
+impl NewEntity<'_> {
+    /// Renders the entity's file. Empty optional keys are left out.
+    pub fn text(&self) -> Result<String, String> {
+        let given = GivenValues {
+            title: Some(self.title),
+            status: self.status,
+            tags: Some(self.tags),
+            ..GivenValues::default()
+        };
+        let mut edits = KeyEdits::default();
+        edits.set_text("id", Some(&self.kind.id(self.digits)));
+        edits.0.extend(given.new_values(self.kind.row()).0);
+        for RelationTargets { relation, targets } in self.links {
+            if !targets.is_empty() {
+                edits.set(relation, FieldValue::List(targets.clone()));
+            }
+        }
+        edits.set("created_at", FieldValue::Time(self.created_at));
+        edits.set_text("created_by", Some(self.creator));
+        let front_matter = front_matter::edit("", &edits.0, &last_keys(self.kind.row()))?;
+        Ok(front_matter::with_body(&front_matter, self.body))
+    }
+}
+
+/// Keys at the end of the front matter. A new key of any other name is inserted before them.
+pub(super) fn last_keys(kind: &RecordKind) -> Vec<&'static str> {
+    fields_of(kind).filter(|field| field.is_last).map(|field| field.key).collect()
+}
+
+/// New values of an item; `None` keeps the current value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemEdit {
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub status: Option<Status>,
+    pub priority: Option<Priority>,
+    pub requirement_type: Option<RequirementType>,
+    pub parent: Option<LinkTarget>,
+    /// `Some(None)` removes the assignee.
+    pub assignee: Option<Option<String>>,
+    pub tags: Option<Vec<String>>,
+    /// Replaces all outgoing relationships.
+    pub relationships: Option<Vec<Relationship>>,
+    /// The documents of targets that `relationships` adds.
+    pub new_targets: Vec<LinkTarget>,
+}
+
+/// Applies an edit to an item's file and sets `updated_at`. `None` if nothing changes.
+pub fn edit_item(
+    item: &ItemMeta,
+    text: &str,
+    edit: &ItemEdit,
+    at: Timestamp,
+) -> Result<Option<String>, String> {
+    let given = GivenValues {
+        title: edit.title.as_deref(),
+        status: edit.status.as_ref().map(Status::name),
+        priority: edit.priority,
+        requirement_type: edit.requirement_type,
+        parent: edit.parent.as_ref().map(|parent| parent.reference),
+        assignee: edit.assignee.as_ref().map(|name| name.as_deref().unwrap_or_default()),
+        tags: edit.tags.as_deref(),
+    };
+    let kind = item.kind.row();
+    let file = RecordFile::parse(kind, text);
+    // Collects all edits first: an edit without effect must not touch the file.
+    let mut edits = file.changed_values(&given, &item.title, item.parent, &item.tags);
+    let changes_links =
+        edit.parent.is_some() || edit.relationships.is_some() || !edit.new_targets.is_empty();
+    if changes_links {
+        edit_links(item, &file, edit, None, &mut edits);
+    }
+    let body = changed_body(text, edit.description.as_deref());
+    if edits.0.is_empty() && body.is_none() {
+        return Ok(None);
+    }
+    if !changes_links {
+        // Removes suffixes of links that were removed by hand.
+        edit_links(item, &file, edit, None, &mut edits);
+    }
+    if file.text("created_at").is_none() {
+        edits.set("created_at", FieldValue::Time(item.created_at));
+    }
+    edits.write(kind, text, body, at).map(Some)
+}
+
+/// New values of an entity; `None` keeps the current value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EntityEdit {
+    pub title: Option<String>,
+    pub body: Option<String>,
+    pub status: Option<String>,
+    pub tags: Option<Vec<String>>,
+    /// Replaces the targets of these relations. No targets removes the relation.
+    pub links: Vec<RelationTargets>,
+}
+
+/// Applies an edit to an entity's file and sets `updated_at`. `None` if nothing changes.
+pub fn edit_entity(
+    entity: &Entity,
+    text: &str,
+    edit: &EntityEdit,
+    at: Timestamp,
+) -> Result<Option<String>, String> {
+    let given = GivenValues {
+        title: edit.title.as_deref(),
+        status: edit.status.as_deref(),
+        tags: edit.tags.as_deref(),
+        ..GivenValues::default()
+    };
+    // All kinds of entities have the same fields.
+    let kind = EntityKind::Decision.row();
+    let file = RecordFile::parse(kind, text);
+    let mut edits = file.changed_values(&given, &entity.title, None, &entity.tags);
+    // Only the first links are known, and setting targets would remove the rest.
+    if !edit.links.is_empty() && parse_links(&file.entries).list.len() > MAX_LINKS {
+        return Err(format!("it has more than {MAX_LINKS} links; edit the file by hand"));
+    }
+    let mut links = LinkEdits::new(&file.entries);
+    for RelationTargets { relation, targets } in &edit.links {
+        links.set_targets(relation, targets);
+    }
+    edits.0.extend(links.key_edits()?);
+    let body = changed_body(text, edit.body.as_deref());
+    if edits.0.is_empty() && body.is_none() {
+        check_links(entity, text, &edit.links)?;
+        return Ok(None);
+    }
+    let edited = edits.write(kind, text, body, at)?;
+    // On the edited text: only the parser knows every form in which a file can link.
+    check_links(entity, &edited, &edit.links)?;
+    Ok(Some(edited))
+}
+
+/// Fails if a relation still has another target, in a form that cannot be edited.
+fn check_links(entity: &Entity, text: &str, edits: &[RelationTargets]) -> Result<(), String> {
+    let (edited, _) = Entity::parse(&entity.id, text);
+    for RelationTargets { relation, targets } in edits {
+        let mut links = edited.links.iter().filter(|link| link.relation == *relation);
+        if let Some(link) = links.find(|link| !contains_target(targets, &link.target)) {
+            let target = &link.target;
+            return Err(format!(
+                "{relation}: the form of {target} is unknown; edit the file by hand"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The edit that removes all links to these ids or references.
+pub fn unlink_edit(entity: &Entity, names: &[String]) -> EntityEdit {
+    let mut links: Vec<RelationTargets> = Vec::new();
+    for EntityLink { relation, target, .. } in &entity.links {
+        // A relation is rewritten as a whole, so it is listed once.
+        if contains_target(names, target) && links.iter().all(|list| list.relation != *relation) {
+            let mut targets = Vec::new();
+            for link in &entity.links {
+                if link.relation == *relation && !contains_target(names, &link.target) {
+                    targets.push(link.target.clone());
+                }
+            }
+            links.push(RelationTargets { relation: relation.clone(), targets });
+        }
+    }
+    EntityEdit { links, ..EntityEdit::default() }
+}
+
+/// The body, unless the text has it.
+fn changed_body<'a>(text: &str, body: Option<&'a str>) -> Option<&'a str> {
+    let body = body?.trim_matches(['\r', '\n']);
+    (!front_matter::has_body(text, body)).then_some(body)
+}
+
+/// Values of fields, for a new record or an edit; `None` if not given.
+#[derive(Default)]
+struct GivenValues<'a> {
+    title: Option<&'a str>,
+    status: Option<&'a str>,
+    priority: Option<Priority>,
+    requirement_type: Option<RequirementType>,
+    parent: Option<Reference>,
+    /// An empty name removes the assignee.
+    assignee: Option<&'a str>,
+    tags: Option<&'a [String]>,
+}
+
+impl GivenValues<'_> {
+    /// The edit of a field's key.
+    fn edit(&self, field: &RecordField) -> Option<KeyEdit<'static>> {
+        let value = match field.field_type {
+            // As parsing reads it, so that an equal title is not a change.
+            FieldType::Title => Some((&*one_line(self.title?)).into()),
+            FieldType::Status => Some(self.status?.into()),
+            FieldType::Priority => Some(priority_value(self.priority?)),
+            FieldType::Choice(_) => Some(self.requirement_type?.name().into()),
+            FieldType::Parent(_) => Some((&*self.parent?.to_string()).into()),
+            FieldType::User if !field.is_last => {
+                Some(self.assignee?.trim()).filter(|name| !name.is_empty()).map(FieldValue::from)
+            }
+            FieldType::Tags => {
+                let tags = unique_tags(self.tags?);
+                if tags.is_empty() { None } else { Some(FieldValue::List(tags)) }
+            }
+            _ => return None,
+        };
+        Some(KeyEdit { key: field.key, value })
+    }
+
+    /// The values of a new file. Those of a missing key are left out, so that files stay short.
+    fn new_values(&self, kind: &'static RecordKind) -> KeyEdits<'static> {
+        let mut edits = KeyEdits::default();
+        for field in fields_of(kind) {
+            if let Some(KeyEdit { value: Some(value), .. }) = self.edit(field)
+                && default_value(kind, field).as_ref() != Some(&value)
+            {
+                edits.set(field.key, value);
+            }
+        }
+        edits
+    }
+}
+
+/// The value of a missing key.
+fn default_value(kind: &RecordKind, field: &RecordField) -> Option<FieldValue> {
+    match field.field_type {
+        FieldType::Status => kind.statuses.first().map(|status| status.name().into()),
+        FieldType::Priority => Some(priority_value(Priority::DEFAULT)),
+        FieldType::Choice(names) => names.first().map(|name| (*name).into()),
+        _ => None,
+    }
+}
+
+/// The value that a text stands for, in the spelling that is written: `high` is 2.
+fn parse_value(kind: &RecordKind, field: &RecordField, text: &str) -> Option<FieldValue> {
+    match field.field_type {
+        FieldType::Status if kind.id_source == IdSource::FileName => {
+            Status::parse(text).map(|status| status.name().into())
+        }
+        FieldType::Priority => Priority::parse(text).map(priority_value),
+        FieldType::Choice(names) => find_by_name(names, |name| name, text).map(FieldValue::from),
+        _ => Some(text.into()),
+    }
+}
+
+fn priority_value(priority: Priority) -> FieldValue {
+    FieldValue::Number(priority.number().into())
+}
+
+/// Removes blanks, empty tags and duplicates.
+pub(crate) fn unique_tags(tags: &[String]) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::new();
+    for tag in tags {
+        let tag = tag.trim();
+        if !tag.is_empty() && !unique.iter().any(|other| other == tag) {
+            unique.push(tag.to_owned());
+        }
+    }
+    unique
+}
+
+/// Edits `tags`, or `labels` in a file that has only `labels`. Parsing merges the two keys, so a
+/// file with both keeps only `tags`.
+fn tag_edits(entries: &[YamlEntry], tags: Vec<String>) -> Vec<KeyEdit<'static>> {
+    let has_labels = yaml::find_key(entries, "labels").is_some();
+    let has_tags = yaml::find_key(entries, "tags").is_some();
+    let mut edits = Vec::new();
+    if has_labels && has_tags {
+        edits.push(KeyEdit { key: "labels", value: None });
+    }
+    let value = if tags.is_empty() { None } else { Some(FieldValue::List(tags)) };
+    edits.push(KeyEdit { key: if has_labels && !has_tags { "labels" } else { "tags" }, value });
+    edits
+}
+
+#[derive(Default)]
+pub(super) struct KeyEdits<'a>(pub(super) Vec<KeyEdit<'a>>);
+
+impl<'a> KeyEdits<'a> {
+    pub(super) fn set(&mut self, key: &'a str, value: FieldValue) {
+        self.0.push(KeyEdit { key, value: Some(value) });
+    }
+
+    /// `None` leaves the key unchanged.
+    pub(super) fn set_text(&mut self, key: &'a str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.set(key, FieldValue::from(text));
+        }
+    }
+
+    /// An empty list removes the key.
+    pub(super) fn set_list(&mut self, key: &'a str, texts: Vec<String>) {
+        let value = if texts.is_empty() { None } else { Some(FieldValue::List(texts)) };
+        self.0.push(KeyEdit { key, value });
+    }
+
+    /// Writes the edits, the time and the body.
+    fn write(
+        mut self,
+        kind: &RecordKind,
+        text: &str,
+        body: Option<&str>,
+        at: Timestamp,
+    ) -> Result<String, String> {
+        // Last, because the time alone is not a change.
+        self.set("updated_at", FieldValue::Time(at));
+        let edited = front_matter::edit(text, &self.0, &last_keys(kind))?;
+        Ok(body.map(|body| front_matter::with_body(&edited, body)).unwrap_or(edited))
+    }
+}
+
+/// The front matter of a file, without default values.
+pub(super) struct RecordFile {
+    kind: &'static RecordKind,
+    entries: Vec<YamlEntry>,
+}
+
+impl RecordFile {
+    /// Invalid front matter has no keys; [`front_matter::edit`] will reject its edit.
+    pub(super) fn parse(kind: &'static RecordKind, text: &str) -> Self {
+        let front_matter = front_matter::parse(front_matter::split(text));
+        let entries = front_matter.map(|front_matter| front_matter.entries).unwrap_or_default();
+        Self { kind, entries }
+    }
+
+    pub(super) fn find_key(&self, key: &str) -> Option<&YamlNode> {
+        yaml::find_key(&self.entries, key)
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.find_key(key).and_then(YamlNode::text)
+    }
+
+    /// The edits of all keys with a new value, except links. Title, parent and tags of the record
+    /// may come from other keys or from the body.
+    fn changed_values(
+        &self,
+        given: &GivenValues<'_>,
+        title: &str,
+        parent: Option<Reference>,
+        tags: &[String],
+    ) -> KeyEdits<'static> {
+        let mut edits = KeyEdits::default();
+        for field in fields_of(self.kind) {
+            let Some(KeyEdit { key, value }) = given.edit(field) else { continue };
+            let is_same = match (field.field_type, &value) {
+                (FieldType::Tags, None) => tags.is_empty(),
+                (FieldType::Tags, Some(value)) => *value == FieldValue::List(tags.to_vec()),
+                (FieldType::Parent(_), _) => given.parent == parent,
+                // Writing a title of which YAML reads only a part corrects it.
+                (FieldType::Title, Some(value)) => {
+                    let written =
+                        self.find_key(field.key).is_none_or(|node| node.text() == Some(title));
+                    written && *value == title.into()
+                }
+                // An invalid value also reads as the default, but the file does not have it.
+                _ => {
+                    value
+                        == match self.text(field.key) {
+                            Some(text) => parse_value(self.kind, field, text),
+                            None => default_value(self.kind, field),
+                        }
+                }
+            };
+            match value {
+                _ if is_same => {}
+                Some(FieldValue::List(tags)) => edits.0.extend(tag_edits(&self.entries, tags)),
+                None if field.field_type == FieldType::Tags => {
+                    edits.0.extend(tag_edits(&self.entries, Vec::new()));
+                }
+                value => edits.0.push(KeyEdit { key, value }),
+            }
+        }
+        edits
+    }
+}
+
+#[cfg(test)]
+mod entity_tests;
+#[cfg(test)]
+mod item_tests;
+#[cfg(test)]
+mod line_tests;
