@@ -16,7 +16,7 @@ const COLUMNS: [(&str, CellText); 12] = [
     ("status", |item| item.status.clone().unwrap_or_default()),
     ("priority", |item| item.priority.as_ref().map_or("", priority_name).to_owned()),
     ("type", |item| item.type_name.clone().unwrap_or_default().into_owned()),
-    ("done", |item| child_count(item, |progress| progress.count())),
+    ("done", |item| child_count(item, ProgressView::count)),
     ("children", |item| child_count(item, |progress| progress.total)),
     ("parent", |item| item.parent.clone().unwrap_or_default()),
     ("assignee", |item| item.assignee_username.clone().unwrap_or_default()),

@@ -158,7 +158,9 @@ pub(crate) fn complete(mut answer: Value) -> Value {
     for name in names {
         match answer.get_mut(name) {
             Some(Value::Array(items)) => {
-                items.iter_mut().for_each(|one| fill(one, item.clone()));
+                for one in items.iter_mut() {
+                    fill(one, item.clone());
+                }
             }
             Some(one) => fill(one, item.clone()),
             None => {}

@@ -279,7 +279,7 @@ async fn list_records(
     let cursor_after =
         move |shown: usize| Some(pages.cursor(&query.position(metadata.get(shown - 1)?)?));
     let show = arguments.show.unwrap_or_default();
-    let mut answer = page_answer(list, nouns, &show, Box::new(cursor_after))?;
+    let mut answer = page_answer(&list, nouns, &show, Box::new(cursor_after))?;
     answer.add_notes(warnings.into_list());
     if total == 0 {
         let (ports, project) = (backlog.ports, backlog.project);
@@ -368,7 +368,7 @@ fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> St
     let parent = item.parent.as_ref().filter(|_| show.has("parent"));
     details.extend(parent.map(|parent| format!("parent {parent}")));
     let progress = item.progress.as_ref().filter(|_| show.has("progress"));
-    details.extend(progress.map(|progress| progress.text()));
+    details.extend(progress.map(ProgressView::text));
     // Only on request: most callers do not need them.
     if show.is_given() {
         let updated = item.updated_at.as_ref().filter(|_| show.has("updated_at"));
@@ -393,7 +393,7 @@ fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> St
 }
 
 fn page_answer(
-    page: ListPage,
+    page: &ListPage,
     [one, several]: [&'static str; 2],
     show: &ShowKeys<ListKeys>,
     cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
@@ -409,7 +409,7 @@ fn page_answer(
     };
     let has_kind = page.items.windows(2).any(|pair| pair[0].kind != pair[1].kind);
     let lines = page.items.iter().map(|item| item_line(item, has_kind, show)).collect();
-    let mut data = serde_json::to_value(&page).map_err(serialization_error)?;
+    let mut data = serde_json::to_value(page).map_err(serialization_error)?;
     show.filter_list(&mut data["items"]);
     let heading = Box::new(move |shown| {
         let noun = if total == 1 { one } else { several };

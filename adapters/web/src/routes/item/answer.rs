@@ -51,12 +51,11 @@ pub(crate) fn link_groups(answer: &ItemDetails) -> Vec<LinkGroup> {
             let known = groups
                 .iter_mut()
                 .find(|group| group.is_incoming == is_incoming && group.relation == link.relation);
-            match known {
-                Some(group) => group.links.push(link),
-                None => {
-                    let relation = link.relation.clone();
-                    groups.push(LinkGroup { relation, is_incoming, links: vec![link] });
-                }
+            if let Some(group) = known {
+                group.links.push(link);
+            } else {
+                let relation = link.relation.clone();
+                groups.push(LinkGroup { relation, is_incoming, links: vec![link] });
             }
         }
     }
