@@ -29,4 +29,5 @@ pub mod test_support;
 pub mod timestamp;
 pub mod unresolved_merge;
 pub mod untrusted_text;
+pub mod word_diff;
 pub mod yaml;

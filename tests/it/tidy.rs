@@ -117,7 +117,7 @@ const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
     ("toml_edit", &["reqlore-client-config"]),
     ("clap", &["reqlore"]),
     ("clap_complete", &["reqlore"]),
-    ("similar", &["reqlore", "reqlore-application", "reqlore-web"]),
+    ("similar", &["reqlore", "reqlore-domain"]),
     ("indicatif", &["reqlore"]),
     ("toml", &["reqlore"]),
     ("tracing-subscriber", &["reqlore"]),

@@ -1,10 +1,8 @@
 //! Items as CSV (RFC 4180), for the table page and `reqlore list`.
 
-use serde::Deserialize;
-use serde_json::Value;
+use reqlore_domain::records::answers::lists::{ListedItem, ProgressView};
 
 use crate::form_fields::join_list;
-use crate::item_lists::{ChildProgress, ListedItem};
 use crate::page::priority_name;
 
 /// Tells a spreadsheet that a file is UTF-8.
@@ -17,8 +15,8 @@ const COLUMNS: [(&str, CellText); 12] = [
     ("title", |item| item.title.clone()),
     ("status", |item| item.status.clone().unwrap_or_default()),
     ("priority", |item| item.priority.as_ref().map_or("", priority_name).to_owned()),
-    ("type", |item| item.type_name.clone().unwrap_or_default()),
-    ("done", |item| child_count(item, |progress| progress.done)),
+    ("type", |item| item.type_name.clone().unwrap_or_default().into_owned()),
+    ("done", |item| child_count(item, ProgressView::count)),
     ("children", |item| child_count(item, |progress| progress.total)),
     ("parent", |item| item.parent.clone().unwrap_or_default()),
     ("assignee", |item| item.assignee_username.clone().unwrap_or_default()),
@@ -31,15 +29,15 @@ const MARKED_STARTS: [char; 15] =
     ['=', '+', '-', '@', '＝', '＋', '－', '＠', '﹦', '﹢', '﹣', '﹫', '\t', '\r', '\''];
 const TEXT_MARK: char = '\'';
 
-fn child_count(item: &ListedItem, count: fn(&ChildProgress) -> usize) -> String {
+fn child_count(item: &ListedItem, count: fn(&ProgressView) -> usize) -> String {
     item.progress.as_ref().map(|progress| count(progress).to_string()).unwrap_or_default()
 }
 
 /// The file with these items of `list_items`. `encode` returns a cell as one line.
-pub fn items_csv(items: &[Value], encode: fn(&str) -> String) -> String {
+pub fn items_csv(items: &[ListedItem], encode: fn(&str) -> String) -> String {
     let mut csv = heading();
     for item in items {
-        push_item(&mut csv, &ListedItem::deserialize(item).unwrap_or_default(), encode);
+        push_item(&mut csv, item, encode);
     }
     csv
 }
@@ -73,7 +71,12 @@ mod tests {
 
     fn title_cell(title: &str) -> String {
         let encode = |text: &str| reqlore_domain::untrusted_text::encode_line(text).into_owned();
-        let csv = items_csv(&[json!({ "reference_id": "EP-001", "title": title })], encode);
+        let item = ListedItem {
+            reference_id: "EP-001".to_owned(),
+            title: title.to_owned(),
+            ..ListedItem::default()
+        };
+        let csv = items_csv(&[item], encode);
         let row = csv.strip_prefix(&heading()).unwrap();
         row.strip_prefix("EP-001,,").unwrap().strip_suffix(",,,,,,,,,\r\n").unwrap().to_owned()
     }
@@ -115,9 +118,9 @@ mod tests {
             "reference_id": "US-001", "kind": "user_story", "title": "Pay", "status": "Done",
             "priority": 2, "assignee_username": "ada", "parent": "EP-001", "tags": ["a, b", "c"],
             "updated_at": "2026-11-26T20:00:00Z", "progress": { "active": 1, "total": 3 },
-            "type_name": "Data"
+            "type_name": "Data", "version": ""
         });
-        let csv = items_csv(&[item], str::to_owned);
+        let csv = items_csv(&[serde_json::from_value(item).unwrap()], str::to_owned);
         let expected = "id,kind,title,status,priority,type,done,children,parent,assignee,tags,\
                         updated_at\r\nUS-001,user_story,Pay,Done,High,Data,1,3,EP-001,ada,\
                         \"\"\"a, b\"\", c\",2026-11-26T20:00:00Z\r\n";

@@ -1,9 +1,9 @@
-//! Answers of `list_items`, and the filters of pages that show them.
+//! Lists of items on pages, and their filters.
 
 use reqlore_domain::backlog::{ItemKind, Status};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use serde::Deserialize;
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use serde_json::{Map, Value, json};
 
 use crate::form_fields::FormFields;
@@ -12,50 +12,6 @@ use crate::session::PageSession;
 
 /// Epics that a filter offers; others are reached by their page.
 const MAX_EPICS: usize = 100;
-
-/// A page of items.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct ItemPage {
-    pub(crate) items: Vec<ListedItem>,
-    pub(crate) total: usize,
-    /// The counts of all statuses, under the other filters.
-    #[serde(default)]
-    pub(crate) by_status: Map<String, Value>,
-    pub(crate) next_cursor: Option<String>,
-}
-
-/// An item in a list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ListedItem {
-    pub(crate) reference_id: String,
-    pub(crate) kind: String,
-    pub(crate) title: String,
-    pub(crate) status: Option<String>,
-    pub(crate) priority: Option<u8>,
-    pub(crate) type_name: Option<String>,
-    pub(crate) assignee_username: Option<String>,
-    pub(crate) parent: Option<String>,
-    pub(crate) tags: Vec<String>,
-    pub(crate) updated_at: Option<String>,
-    pub(crate) version: String,
-    pub(crate) progress: Option<ChildProgress>,
-}
-
-/// The stories of an epic that are done, or the requirements of a story that are active, and all.
-#[derive(Debug, Deserialize)]
-pub(crate) struct ChildProgress {
-    #[serde(alias = "active")]
-    pub(crate) done: usize,
-    pub(crate) total: usize,
-}
-
-impl ItemPage {
-    /// The number of items with this status.
-    pub(crate) fn count(&self, status: &str) -> u64 {
-        self.by_status.get(status).and_then(Value::as_u64).unwrap_or_default()
-    }
-}
 
 /// Each priority with its number, as choices of a filter.
 pub(crate) fn priority_choices() -> [(String, &'static str); 4] {
@@ -165,7 +121,7 @@ impl PageSession {
         &self,
         mut arguments: Map<String, Value>,
         additions: &[(&str, Value)],
-    ) -> Result<ItemPage> {
+    ) -> Result<ListPage> {
         for (name, value) in additions {
             arguments.insert((*name).to_owned(), value.clone());
         }
@@ -175,7 +131,7 @@ impl PageSession {
     /// The epics that a filter offers.
     pub(crate) async fn list_epics(&self) -> Result<Vec<ListedItem>> {
         let arguments = json!({ "kind": ItemKind::Epic.name(), "limit": MAX_EPICS });
-        let page: ItemPage = self.call_tool("list_items", arguments).await?;
+        let page: ListPage = self.call_tool("list_items", arguments).await?;
         Ok(page.items)
     }
 }

@@ -18,7 +18,6 @@ mod test_support;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
-mod word_diff;
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::test_support::StubService;
 use reqlore_domain::timestamp::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tower_service::Service;
 
 use crate::config::WebConfig;
@@ -91,7 +91,7 @@ impl PageClient {
         on_call: impl Fn(&str, &Map<String, Value>) -> Result<Value> + Send + Sync + 'static,
     ) -> Self {
         let service = StubService::default().with_tools(tools).on_call(move |call| {
-            let data = on_call(&call.name, &call.arguments);
+            let data = on_call(&call.name, &call.arguments).map(complete);
             Box::pin(
                 async move { Ok(RenderedAnswer { text: String::new(), data: Arc::new(data?) }) },
             )
@@ -133,6 +133,40 @@ impl PageClient {
         let body = String::from_utf8(bytes.to_vec()).unwrap();
         PageResponse { response: Response::from_parts(parts, ()), body }
     }
+}
+
+/// Adds the members that a test does not care about, and every answer of a tool has.
+pub(crate) fn complete(mut answer: Value) -> Value {
+    let fill = |value: &mut Value, defaults: Value| {
+        if let (Value::Object(value), Value::Object(defaults)) = (value, defaults) {
+            for (name, default) in defaults {
+                value.entry(name).or_insert(default);
+            }
+        }
+    };
+    let names = ["item", "items", "results"];
+    let links = json!({ "outgoing": [], "incoming": [], "incoming_total": 0 });
+    let rest = json!({
+        "project": "", "version": "", "reference": "", "total": 0, "links": links,
+        "by_status": {}, "signals": [], "pending": 0
+    });
+    fill(&mut answer, rest);
+    let item = json!({
+        "project": "", "version": "", "title": "", "description": "", "creator_username": "",
+        "created_at": "", "updated_at": "", "tags": [], "kind": "", "text": "", "snippet": ""
+    });
+    for name in names {
+        match answer.get_mut(name) {
+            Some(Value::Array(items)) => {
+                for one in items.iter_mut() {
+                    fill(one, item.clone());
+                }
+            }
+            Some(one) => fill(one, item.clone()),
+            None => {}
+        }
+    }
+    answer
 }
 
 /// Characters that change the direction of text or that no font shows, also those of other scripts.

@@ -19,7 +19,7 @@ impl PageSession {
         arguments: Value,
     ) -> Result<Answer> {
         let answer = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
-        read_answer(&answer)
+        answer.answer()
     }
 
     /// As [`Self::call_tool`], without the right to write. Some tools that read create a missing
@@ -31,7 +31,7 @@ impl PageSession {
     ) -> Result<Answer> {
         let caller = Caller { access: Access::Read, ..(*self.caller).clone() };
         let answer = self.run_tool(name, arguments, Arc::new(caller)).await?;
-        read_answer(&answer)
+        answer.answer()
     }
 
     async fn run_tool(
@@ -60,11 +60,4 @@ impl PageSession {
     pub(crate) fn has_tool(&self, name: &str) -> bool {
         self.config.service.tools(&self.caller).iter().any(|tool| tool.name == name)
     }
-}
-
-fn read_answer<Answer: DeserializeOwned>(rendered: &RenderedAnswer) -> Result<Answer> {
-    Answer::deserialize(&*rendered.data).map_err(|error| {
-        Error::new(ErrorKind::Internal, "The tool's answer has an unexpected structure")
-            .caused_by(error)
-    })
 }

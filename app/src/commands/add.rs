@@ -4,6 +4,7 @@ use reqlore_domain::backlog::{ItemKind, Priority, RequirementType};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::RenderedAnswer;
+use reqlore_domain::records::answers::sections::SectionDetails;
 use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Map, Value, json};
 
@@ -168,8 +169,8 @@ impl NewDocument {
 fn section_request(client: &ToolClient, id: &str) -> Result<ToolRequest> {
     let request = ToolRequest::of_section("reqlix_set_requirements", "add", id);
     let section = json!({ "section": request.arguments["section"] });
-    let section = client.call("reqlix_get_requirements", section)?;
-    match client.call("get_item", json!({ "reference": format!("section:{id}") })) {
+    let section: SectionDetails = client.call("reqlix_get_requirements", section)?;
+    match client.call_for_answer("get_item", json!({ "reference": format!("section:{id}") })) {
         Ok(_) => {
             let id = encode_id(id);
             let message = format!("{id} exists; change it with `reqlore set {id} text=…`");
@@ -178,7 +179,7 @@ fn section_request(client: &ToolClient, id: &str) -> Result<ToolRequest> {
         Err(error) if error.kind == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    match section["version"].as_str() {
+    match section.version {
         Some(version) => Ok(request.with("if_version", version)),
         None => Ok(request),
     }

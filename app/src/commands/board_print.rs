@@ -2,13 +2,13 @@
 
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::project_key::ProjectKey;
-use serde_json::{Value, json};
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use super::list::{FilterOptions, ListKind, priority_name, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, pad, truncate};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient, configured_project};
-use crate::commands::item_fields::items_of;
 use crate::commands::output::wrap_line;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -44,8 +44,8 @@ pub(crate) struct BoardPrintOptions {
 /// The items of one status, and the number of all with it.
 struct BoardColumn {
     status: &'static str,
-    count: u64,
-    cards: Vec<Value>,
+    count: usize,
+    cards: Vec<ListedItem>,
 }
 
 impl BoardPrintOptions {
@@ -87,9 +87,8 @@ pub(crate) fn run(config: &AppConfig, options: &BoardPrintOptions) -> Result<u8,
         let mut arguments = options.filters.arguments(kind.name());
         arguments["status"] = json!(status.name());
         arguments["limit"] = json!(options.limit);
-        let page = client.call("list_items", arguments)?;
-        let count = page["total"].as_u64().unwrap_or_default();
-        columns.push(BoardColumn { status: status.name(), count, cards: items_of(&page).to_vec() });
+        let page: ListPage = client.call("list_items", arguments)?;
+        columns.push(BoardColumn { status: status.name(), count: page.total, cards: page.items });
     }
     drop(client);
     let screen = OutputScreen::of_stdout();
@@ -155,17 +154,15 @@ impl BoardColumn {
         let heading = truncate(&format!("{} ({})", self.status, self.count), width);
         let mut lines = vec![(heading, TextStyle::Bold), ("─".repeat(width), TextStyle::Dim)];
         for card in &self.cards {
-            let field = |name: &str| clean_line(card[name].as_str().unwrap_or_default());
-            let priority = priority_name(&card["priority"]).to_owned();
             let mut facts = vec![
-                field("reference_id"),
-                priority,
+                clean_line(&card.reference_id),
+                priority_name(card.priority).to_owned(),
                 progress_text(card),
-                field("assignee_username"),
+                clean_line(card.assignee_username.as_deref().unwrap_or_default()),
             ];
             facts.retain(|fact| !fact.is_empty());
             lines.push((truncate(&facts.join(" "), width), TextStyle::Cyan));
-            let mut title = wrap_line(&field("title"), width.saturating_sub(MARK.width()));
+            let mut title = wrap_line(&clean_line(&card.title), width.saturating_sub(MARK.width()));
             if title.len() > TITLE_LINES {
                 title.truncate(TITLE_LINES);
                 if let Some(last) = title.last_mut() {
@@ -177,7 +174,7 @@ impl BoardColumn {
             }
             lines.push((String::new(), TextStyle::Plain));
         }
-        let more = self.count.saturating_sub(self.cards.len() as u64);
+        let more = self.count.saturating_sub(self.cards.len());
         if more > 0 {
             lines.push((truncate(&format!("and {more} more"), width), TextStyle::Dim));
         }

@@ -11,12 +11,12 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use serde_json::json;
 
 use super::output::{clean_line, write_stdout};
 use super::tool_client::{ProjectOptions, ToolClient};
 use super::untrusted_text::is_shell_plain;
-use crate::commands::item_fields::items_of;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
 use crate::settings::SettingFlags;
@@ -106,14 +106,10 @@ fn complete_ids(kind: &str, begun: &str) -> Vec<CompletionCandidate> {
     let Ok(client) = ToolClient::open_quietly(&config, &ProjectOptions::default()) else {
         return candidates;
     };
-    let Ok(listed) = client.call("list_items", arguments) else { return candidates };
-    for item in items_of(&listed) {
-        let (Some(id), Some(title)) = (item["reference_id"].as_str(), item["title"].as_str())
-        else {
-            continue;
-        };
-        if id.to_lowercase().starts_with(begun) && is_shell_plain(id) {
-            let title = clean_line(title);
+    let Ok(listed) = client.call::<ListPage>("list_items", arguments) else { return candidates };
+    for ListedItem { reference_id: id, title, .. } in listed.items {
+        if id.to_lowercase().starts_with(begun) && is_shell_plain(&id) {
+            let title = clean_line(&title);
             candidates.push(CompletionCandidate::new(id).help(Some(title.into())));
         }
     }

@@ -1,8 +1,8 @@
 //! `reqlore delete`: deletes a backlog item, an entity or a section requirement.
 
 use reqlore_domain::error::Result;
-use reqlore_domain::untrusted_text::encode_id;
-use serde_json::{Value, json};
+use reqlore_domain::records::answers::deletion::PlannedDeletion;
+use serde_json::json;
 
 use super::item_fields::WritableKind;
 use super::tool_client::{ClientPurpose, ToolClient};
@@ -64,16 +64,7 @@ impl DeleteOptions {
             error
         })?;
         let mut lines = vec![would_delete];
-        let effects = &answer.data["results"][0];
-        for (label, key) in
-            [("Also deleted", "deleted"), ("Relationships removed from", "unlinked")]
-        {
-            let ids = effects[key].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let ids: Vec<_> = ids.map(encode_id).collect();
-            if !ids.is_empty() {
-                lines.push(format!("{label}: {}", ids.join(", ")));
-            }
-        }
+        lines.extend(answer.answer::<PlannedDeletion>()?.lines());
         Ok(lines.join("\n"))
     }
 

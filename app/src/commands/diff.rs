@@ -1,7 +1,8 @@
 //! `reqlore diff`: shows the word difference of two versions of a document.
 
+use reqlore_domain::records::answers::history::HistoryAnswer;
 use reqlore_domain::untrusted_text::encode_line;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::{print, print_json};
@@ -53,17 +54,16 @@ fn previous_version(
     let mut arguments = json!({ "reference": reference, "limit": 100 });
     let mut is_found = false;
     loop {
-        let page = client.call("get_history", arguments.clone())?;
-        for entry in page["versions"].as_array().into_iter().flatten() {
-            let Some(version) = entry["version"].as_str() else { continue };
+        let page: HistoryAnswer = client.call("get_history", arguments.clone())?;
+        for version in page.versions.into_iter().filter_map(|record| record.version) {
             if is_found {
-                return Ok(version.to_owned());
+                return Ok(version);
             }
             is_found = newer.is_none_or(|newer| version.starts_with(newer));
         }
-        match &page["next_cursor"] {
-            cursor @ Value::String(_) => arguments["cursor"] = cursor.clone(),
-            _ => break,
+        match page.next_cursor {
+            Some(cursor) => arguments["cursor"] = json!(cursor),
+            None => break,
         }
     }
     let reference = encode_line(reference);

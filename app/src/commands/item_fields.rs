@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::records::answers::details::ItemView;
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of, find_field};
 use reqlore_domain::records::kinds::{RecordKind, find_kind};
 use serde_json::{Map, Value, json};
@@ -128,9 +129,10 @@ pub(crate) fn split_tags(text: &str) -> Vec<&str> {
     text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).collect()
 }
 
-/// The fields of a record of `get_item`, under the names of arguments.
-pub(crate) fn record_fields(kind: WritableKind, record: &Value) -> Map<String, Value> {
+/// The fields of an item of `get_item`, under the names of arguments.
+pub(crate) fn record_fields(kind: WritableKind, item: &ItemView) -> Map<String, Value> {
     let mut fields = Map::new();
+    let record = json!(item);
     for RecordField { name, answer_key, .. } in kind.editable_fields() {
         let value = match &record[answer_key] {
             Value::Null if *name == "tags" => json!([]),
@@ -139,13 +141,6 @@ pub(crate) fn record_fields(kind: WritableKind, record: &Value) -> Map<String, V
         };
         fields.insert((*name).to_owned(), value);
     }
-    let text = record.get("description").or(record.get("text"));
-    let text = text.and_then(Value::as_str).unwrap_or_default();
-    fields.insert(kind.text_field().to_owned(), json!(text));
+    fields.insert(kind.text_field().to_owned(), json!(item.text()));
     fields
-}
-
-/// The items of an answer of `list_items`.
-pub(crate) fn items_of(listed: &Value) -> &[Value] {
-    listed["items"].as_array().map_or(&[], Vec::as_slice)
 }

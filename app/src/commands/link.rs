@@ -4,6 +4,7 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::service::RenderedAnswer;
+use reqlore_domain::records::answers::links::{EntityGraph, RelationLinks};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, json};
 
@@ -114,18 +115,13 @@ struct EntityLinks {
 
 impl EntityLinks {
     fn read(client: &ToolClient, source: &WriteTarget, relation: &str) -> Result<Self, Error> {
-        let graph = client.call("ixchel_graph", json!({ "id": source.id }))?;
+        let graph: EntityGraph = client.call("ixchel_graph", json!({ "id": source.id }))?;
         let name = relation.trim().replace([' ', '-'], "_");
-        for group in graph["outgoing"].as_array().into_iter().flatten() {
-            let existing = group["rel"].as_str().unwrap_or_default();
-            if !existing.replace('-', "_").eq_ignore_ascii_case(&name) {
-                continue;
+        for RelationLinks { relation, targets } in graph.outgoing {
+            if relation.replace('-', "_").eq_ignore_ascii_case(&name) {
+                let targets = targets.into_iter().map(|target| target.id).collect();
+                return Ok(Self { relation, targets });
             }
-            let mut targets = Vec::new();
-            for target in group["targets"].as_array().into_iter().flatten() {
-                targets.extend(target["id"].as_str().map(str::to_owned));
-            }
-            return Ok(Self { relation: existing.to_owned(), targets });
         }
         Ok(Self { relation: name, targets: Vec::new() })
     }

@@ -1,12 +1,14 @@
 //! `reqlore list`: lists items of one kind as a table, JSON or CSV.
 
 use clap::ValueEnum;
+use reqlore_domain::backlog::Priority;
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::answers::sections::Instructions;
 use reqlore_domain::records::kinds::find_kind;
 use reqlore_domain::sections::instructions;
 use reqlore_web::csv::{BYTE_ORDER_MARK, items_csv};
 use serde_json::{Value, json};
 
-use super::item_fields::items_of;
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line, write_stdout};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::print_json;
@@ -71,7 +73,7 @@ impl ListKind {
         }
     }
 
-    fn noun(self, count: u64) -> &'static str {
+    fn noun(self, count: usize) -> &'static str {
         let words = match self {
             Self::Entities => ["entity", "entities"],
             Self::Sections => ["section", "sections"],
@@ -203,15 +205,18 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, Comma
     // The connection ends before the output is read, which may take long.
     drop(client);
     if options.json {
-        return print_json(&listed);
+        return match kind {
+            ListKind::Sections => print_json(&sections_json(&listed)),
+            _ => print_json(&listed),
+        };
     }
     if options.csv || options.csv_bom {
         let mark = if options.csv_bom { BYTE_ORDER_MARK } else { "" };
-        return write_stdout(&(mark.to_owned() + &items_csv(items_of(&listed), clean_line)));
+        return write_stdout(&(mark.to_owned() + &items_csv(&listed.items, clean_line)));
     }
     let screen = OutputScreen::of_stdout();
     let mut text = String::new();
-    if !items_of(&listed).is_empty() {
+    if !listed.items.is_empty() {
         text = items_table(&listed, kind).format(&screen) + "\n";
     }
     for line in summary(&listed, kind, has_filters, options.status.is_some()) {
@@ -226,66 +231,66 @@ pub(crate) fn fetch_items(
     client: &ToolClient,
     mut arguments: Value,
     limit: Option<u32>,
-) -> Result<Value, CommandError> {
+) -> Result<ListPage, CommandError> {
     let limit = limit.unwrap_or(u32::MAX);
     let mut items = Vec::new();
     loop {
         let missing = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
         arguments["limit"] = json!(missing.min(PAGE_ITEMS));
-        let page = client.call("list_items", arguments.clone())?;
-        items.extend_from_slice(items_of(&page));
-        let cursor = page["next_cursor"].as_str();
-        match cursor {
+        let mut page: ListPage = client.call("list_items", arguments.clone())?;
+        items.append(&mut page.items);
+        match page.next_cursor.take() {
             Some(cursor) if items.len() < limit as usize => arguments["cursor"] = json!(cursor),
-            _ => {
-                let mut listed = json!({ "items": items });
-                for name in ["total", "by_status", "notes"] {
-                    if let Some(value) = page.get(name) {
-                        listed[name] = value.clone();
-                    }
-                }
-                return Ok(listed);
-            }
+            _ => return Ok(ListPage { items, ..page }),
         }
     }
 }
 
 /// The sections in the list of AGENTS.md, as items.
-fn list_sections(client: &ToolClient, limit: Option<u32>) -> Result<Value, CommandError> {
-    let agents = client.call("reqlix_get_instructions", json!({}))?;
+fn list_sections(client: &ToolClient, limit: Option<u32>) -> Result<ListPage, CommandError> {
+    let agents: Instructions = client.call("reqlix_get_instructions", json!({}))?;
     let mut titles: Vec<(String, String)> =
-        instructions::listed(agents["text"].as_str().unwrap_or_default()).into_iter().collect();
+        instructions::listed(&agents.text).into_iter().collect();
     titles.sort();
+    let total = titles.len();
+    titles.truncate(limit.unwrap_or(u32::MAX) as usize);
     let mut items = Vec::new();
-    for (key, title) in titles {
-        items.push(json!({ "reference_id": key, "kind": "section", "title": title }));
+    for (reference_id, title) in titles {
+        let kind = "section".to_owned();
+        items.push(ListedItem { reference_id, kind, title, ..ListedItem::default() });
     }
-    let total = items.len();
-    items.truncate(limit.unwrap_or(u32::MAX) as usize);
-    Ok(json!({ "items": items, "total": total }))
+    Ok(ListPage { items, total, ..ListPage::default() })
 }
 
-fn cells(item: &Value) -> [String; COLUMNS.len()] {
-    let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-    let date = text("updated_at");
+/// Sections have no other fields.
+fn sections_json(listed: &ListPage) -> Value {
+    let mut items = Vec::new();
+    for ListedItem { reference_id, kind, title, .. } in &listed.items {
+        items.push(json!({ "reference_id": reference_id, "kind": kind, "title": title }));
+    }
+    json!({ "items": items, "total": listed.total })
+}
+
+fn cells(item: &ListedItem) -> [String; COLUMNS.len()] {
+    let date = item.updated_at.as_deref().unwrap_or_default();
     [
-        text("reference_id"),
-        text("kind"),
-        text("status"),
-        priority_name(&item["priority"]).to_owned(),
-        text("type_name"),
+        item.reference_id.clone(),
+        item.kind.clone(),
+        item.status.clone().unwrap_or_default(),
+        priority_name(item.priority).to_owned(),
+        item.type_name.clone().unwrap_or_default().into_owned(),
         progress_text(item),
-        text("parent"),
-        text("assignee_username"),
-        joined(&item["tags"]),
+        item.parent.clone().unwrap_or_default(),
+        item.assignee_username.clone().unwrap_or_default(),
+        item.tags.join(", "),
         date.split('T').next().unwrap_or_default().to_owned(),
-        text("title"),
+        item.title.clone(),
     ]
 }
 
-fn items_table(listed: &Value, kind: ListKind) -> TextTable {
+fn items_table(listed: &ListPage, kind: ListKind) -> TextTable {
     let mut table = TextTable::new(&COLUMNS).with_optional(&OPTIONAL).with_status("STATUS");
-    for item in items_of(listed) {
+    for item in &listed.items {
         let mut cells = cells(item);
         if kind != ListKind::Entities {
             cells[1].clear();
@@ -296,40 +301,21 @@ fn items_table(listed: &Value, kind: ListKind) -> TextTable {
     table
 }
 
-pub(crate) fn priority_name(priority: &Value) -> &'static str {
-    match priority.as_u64() {
-        Some(1) => "Critical",
-        Some(2) => "High",
-        Some(3) => "Medium",
-        Some(4) => "Low",
-        _ => "",
-    }
+/// Empty for an item without a priority.
+pub(crate) fn priority_name(number: Option<u8>) -> &'static str {
+    number.and_then(|number| Priority::new(number.into())).map_or("", Priority::name)
 }
 
 /// `3/7`: done stories or active requirements of all; empty without children.
-pub(crate) fn progress_text(item: &Value) -> String {
-    let progress = &item["progress"];
-    let count = progress["done"].as_u64().or(progress["active"].as_u64());
-    match (count, progress["total"].as_u64()) {
-        (Some(done), Some(total)) => format!("{done}/{total}"),
-        _ => String::new(),
-    }
-}
-
-/// The texts of a list with commas.
-pub(crate) fn joined(list: &Value) -> String {
-    let texts: Vec<&str> =
-        list.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    texts.join(", ")
+pub(crate) fn progress_text(item: &ListedItem) -> String {
+    let progress = item.progress.map(|counts| format!("{}/{}", counts.count(), counts.total));
+    progress.unwrap_or_default()
 }
 
 /// `12 epics: 3 Draft, 9 Done`, and the notes of the tool.
-fn summary(listed: &Value, kind: ListKind, has_filters: bool, has_status: bool) -> Vec<String> {
-    let total = listed["total"].as_u64().unwrap_or_default();
-    let mut lines = Vec::new();
-    for note in listed["notes"].as_array().into_iter().flatten() {
-        lines.extend(note.as_str().map(clean_line));
-    }
+fn summary(listed: &ListPage, kind: ListKind, has_filters: bool, has_status: bool) -> Vec<String> {
+    let total = listed.total;
+    let mut lines: Vec<String> = listed.notes.iter().map(|note| clean_line(note)).collect();
     if total == 0 {
         if lines.is_empty() {
             let suffix = if has_filters { "match these filters" } else { "exist yet" };
@@ -337,13 +323,12 @@ fn summary(listed: &Value, kind: ListKind, has_filters: bool, has_status: bool) 
         }
         return lines;
     }
-    let count = items_of(listed).len() as u64;
+    let count = listed.items.len();
     let mut text = if count < total { format!("{count} of ") } else { String::new() };
     text += &format!("{total} {}", kind.noun(total));
     let mut separator = ": ";
     // The counts of all statuses would contradict a list of one.
-    let counts = if has_status { &Value::Null } else { &listed["by_status"] };
-    for (status, count) in counts.as_object().into_iter().flatten() {
+    for (status, count) in listed.by_status.iter().filter(|_| !has_status) {
         text += &format!("{separator}{count} {}", clean_line(status));
         separator = ", ";
     }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::untrusted_text::encode_line;
 use reqlore_web::svg::{
     GraphWalk, MAX_GRAPH_DEPTH, PictureItem, PictureStyle, draw_graph, draw_progress, draw_tree,
@@ -92,9 +93,8 @@ fn tree_picture(client: &ToolClient, options: &PictureOptions) -> Result<String,
     }
     if let Some(focus) = &options.focus {
         // The user may write another form of the reference.
-        let answer = client.call("get_item", json!({ "reference": focus }))?;
-        let reference = answer["item"]["reference_id"].as_str().unwrap_or_default();
-        items = tree_focus(items, reference);
+        let answer: ItemDetails = client.call("get_item", json!({ "reference": focus }))?;
+        items = tree_focus(items, answer.item.id());
         if items.is_empty() {
             let message = "--focus: is not an epic, user story or requirement; name one of them";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -110,13 +110,14 @@ fn graph_picture(client: &ToolClient, options: &PictureOptions) -> Result<String
     let mut walk = GraphWalk::new(focus, depth, options.relation.as_deref());
     let mut is_first = true;
     while let Some(reference) = walk.next_reference() {
-        let answer = match client.call("get_item", json!({ "reference": reference })) {
-            Ok(answer) => Some(answer),
-            Err(error) if is_first => return Err(error),
-            // A link may name a document that the caller cannot read.
-            Err(_) => None,
-        };
-        walk.add_answer(answer.as_deref());
+        let answer: Option<ItemDetails> =
+            match client.call("get_item", json!({ "reference": reference })) {
+                Ok(answer) => Some(answer),
+                Err(error) if is_first => return Err(error),
+                // A link may name a document that the caller cannot read.
+                Err(_) => None,
+            };
+        walk.add_answer(answer.as_ref());
         is_first = false;
     }
     Ok(draw_graph(&walk, PictureStyle::File))
@@ -133,11 +134,7 @@ fn list_items(client: &ToolClient, kind: &str) -> Result<Vec<PictureItem>, Error
     let mut items = Vec::new();
     let mut arguments = json!({ "kind": kind, "limit": 1_000 });
     loop {
-        let answer = client.call("list_items", arguments.clone())?;
-        let page = ItemPage::deserialize(&*answer).map_err(|error| {
-            Error::new(ErrorKind::Internal, "list_items: the answer has an unexpected structure")
-                .caused_by(error)
-        })?;
+        let page: ItemPage = client.call("list_items", arguments.clone())?;
         items.extend(page.items);
         match page.next_cursor {
             Some(cursor) => arguments["cursor"] = json!(cursor),

@@ -1,6 +1,7 @@
 //! `reqlore search`: searches items, sections and entities by words and meaning.
 
-use serde_json::{Value, json};
+use reqlore_domain::records::answers::search::SearchAnswer;
+use serde_json::json;
 
 use super::output::{OutputScreen, TextStyle, clean_line, truncate};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
@@ -31,57 +32,56 @@ pub(crate) struct SearchOptions {
 pub(crate) fn run(config: &AppConfig, options: &SearchOptions) -> Result<u8, CommandError> {
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let arguments = json!({ "query": options.words.join(" "), "limit": options.limit });
-    let found = client.call("search_global", arguments)?;
+    let answer = client.call_for_answer("search_global", arguments)?;
     drop(client);
+    let found: SearchAnswer = answer.answer()?;
     let printed = if options.json {
-        print_json(&*found)
+        print_json(&*answer.data)
     } else {
         let screen = OutputScreen::of_stdout();
         screen.print(&results_text(&found, &screen))
     };
     // A server did not wait for its index, so a script must not take this for an answer.
-    let is_unknown = found["total"] == 0 && found["pending"].as_u64().unwrap_or_default() > 0;
+    let is_unknown = found.total == 0 && found.pending > 0;
     if is_unknown { Ok(EXIT_FAILED) } else { printed }
 }
 
-fn results_text(found: &Value, screen: &OutputScreen) -> String {
-    let results = found["results"].as_array().map_or(&[][..], Vec::as_slice);
+fn results_text(found: &SearchAnswer, screen: &OutputScreen) -> String {
     let width = screen.width.unwrap_or(usize::MAX);
     let mut text = String::new();
     let mut uncertain = 0;
-    for result in results {
-        let field = |name: &str| clean_line(result[name].as_str().unwrap_or_default());
-        let is_uncertain = result["uncertain"] == true;
-        uncertain += u64::from(is_uncertain);
-        let kind = if result["kind"].is_string() { field("kind") } else { field("type") };
-        let mut detail = kind.replace('_', " ");
-        if result["status"].is_string() {
-            detail += &format!(", {}", field("status"));
+    for result in &found.results {
+        uncertain += usize::from(result.uncertain);
+        let kind = result.kind.as_deref().unwrap_or(&result.entity_type);
+        let mut detail = clean_line(kind).replace('_', " ");
+        if let Some(status) = &result.status {
+            detail += &format!(", {}", clean_line(status));
         }
-        if is_uncertain {
+        if result.uncertain {
             detail += ", uncertain";
         }
-        let id = field("reference_id");
-        let title = truncate(&field("title"), width.saturating_sub(id.len() + 2).max(8));
+        let id = clean_line(&result.reference_id);
+        let title = truncate(&clean_line(&result.title), width.saturating_sub(id.len() + 2).max(8));
         let title = screen.paint(TextStyle::Bold, &title);
         text += &format!("{}  {title}\n", screen.paint(TextStyle::Cyan, &id));
         let mut line = format!("    ({detail})");
-        let snippet = field("snippet");
+        let snippet = clean_line(&result.snippet);
         if !snippet.is_empty() {
             line += &format!(" {snippet}");
         }
         text += &format!("{}\n", screen.paint(TextStyle::Dim, &truncate(&line, width)));
     }
-    let certain = found["total"].as_u64().unwrap_or_default();
+    let certain = found.total;
     let noun = if certain == 1 { "result" } else { "results" };
-    let shown = results.len() as u64 - uncertain;
+    let shown = found.results.len() - uncertain;
     if !text.is_empty() {
         text += "\n";
     }
     let summary = match (certain, uncertain) {
         (0, 0) => {
-            let reason = found["notes"][0].as_str().filter(|_| found["pending"] == 0);
-            format!("Nothing found. {}", clean_line(reason.unwrap_or_default())).trim().to_owned()
+            let reason = found.notes.first().filter(|_| found.pending == 0);
+            let reason = reason.map(|note| clean_line(note)).unwrap_or_default();
+            format!("Nothing found. {reason}").trim().to_owned()
         }
         (0, _) => format!("No certain result; {uncertain} uncertain."),
         _ if shown < certain => format!("{shown} of {certain} {noun}; --limit shows more."),
@@ -89,7 +89,7 @@ fn results_text(found: &Value, screen: &OutputScreen) -> String {
         _ => format!("{certain} {noun}, and {uncertain} uncertain."),
     };
     text += &screen.wrapped(&summary, TextStyle::Plain);
-    if found["pending"].as_u64().is_some_and(|pending| pending > 0) {
+    if found.pending > 0 {
         let note = "The search index is being built; results may be missing.";
         text += &screen.wrapped(note, TextStyle::Plain);
     }

@@ -13,6 +13,7 @@ use reqlore_domain::ports::service::{
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::check_replaced;
 use reqlore_probe::{ENDPOINT_PATH, HttpClient, endpoint_url, is_encrypted, is_loopback};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
@@ -122,10 +123,14 @@ impl ToolClient {
         Ok(Self { connection, project: project.unwrap_or_else(|| ProjectKey::DEFAULT.to_owned()) })
     }
 
-    /// Calls a tool and returns its data. The error has the tool's kind and text, so that `?` makes
-    /// it the command's error.
-    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Result<Arc<Value>, Error> {
-        Ok(self.call_for_answer(tool, arguments)?.data)
+    /// Calls a tool and returns its answer. The error has the tool's kind and text, so that `?`
+    /// makes it the command's error.
+    pub(crate) fn call<Answer: DeserializeOwned>(
+        &self,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<Answer, Error> {
+        self.call_for_answer(tool, arguments)?.answer()
     }
 
     /// Calls a tool and returns its data and its texts.

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::answers::lists::ListedItem;
+use serde::Serialize;
+use serde_json::json;
 
 use super::list::{fetch_items, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, truncate};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
-use crate::commands::item_fields::items_of;
 use crate::commands::output::print_json;
 use crate::config::AppConfig;
 use crate::exit::CommandError;
@@ -46,18 +49,18 @@ pub(crate) fn run(config: &AppConfig, options: &TreeOptions) -> Result<u8, Comma
 }
 
 /// The root items with their descendants in `children`.
-fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<Value>, CommandError> {
+fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<TreeNode>, CommandError> {
     let mut kinds = vec!["epic", "user_story", "requirement"];
     if options.criteria {
         kinds.push("acceptance_criteria");
     }
     let mut filter = None;
     if let Some(reference) = &options.reference {
-        let found = client.call("get_item", json!({ "reference": reference }))?;
-        let id = found["item"]["reference_id"].as_str().unwrap_or_default().to_owned();
-        let argument = match id.split('-').next() {
-            Some("EP") => "epic",
-            Some("US") => "user_story",
+        let found: ItemDetails = client.call("get_item", json!({ "reference": reference }))?;
+        let id = found.item.id().to_owned();
+        let argument = match found.item.item_kind() {
+            Some(ItemKind::Epic) => "epic",
+            Some(ItemKind::UserStory) => "user_story",
             _ => {
                 return Err(CommandError::usage_error(format!(
                     "{}: is not an epic or a user story; use `reqlore show`",
@@ -77,36 +80,40 @@ fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<Value>, C
             Some((argument, id)) => arguments[argument] = json!(id),
             None => {}
         }
-        let listed = fetch_items(client, arguments, None)?;
-        for item in items_of(&listed) {
-            let is_other_root = filter.as_ref().is_some_and(|(argument, id)| {
-                *argument == kind && item["reference_id"] != id.as_str()
-            });
+        for item in fetch_items(client, arguments, None)?.items {
+            let is_other_root = filter
+                .as_ref()
+                .is_some_and(|(argument, id)| *argument == kind && item.reference_id != *id);
             if !is_other_root {
-                items.push(item.clone());
+                items.push(item);
             }
         }
     }
     Ok(nest_items(items))
 }
 
+#[derive(Debug, Serialize)]
+struct TreeNode {
+    #[serde(flatten)]
+    item: ListedItem,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<TreeNode>,
+}
+
 /// Nests items below their parents. An item whose parent is not among them is a root.
-fn nest_items(items: Vec<Value>) -> Vec<Value> {
-    let id_of = |item: &Value| item["reference_id"].as_str().unwrap_or_default().to_owned();
-    let ids: BTreeSet<String> = items.iter().map(id_of).collect();
-    let mut children: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+fn nest_items(items: Vec<ListedItem>) -> Vec<TreeNode> {
+    let ids: BTreeSet<String> = items.iter().map(|item| item.reference_id.clone()).collect();
+    let mut children_of: BTreeMap<String, Vec<TreeNode>> = BTreeMap::new();
     let mut roots = Vec::new();
     // Parents come before their children, so the reverse order completes each item first.
-    for mut item in items.into_iter().rev() {
-        if let Some(mut own) = children.remove(&id_of(&item)) {
-            own.reverse();
-            item["children"] = json!(own);
-        }
-        match item["parent"].as_str().map(str::to_owned) {
+    for item in items.into_iter().rev() {
+        let mut children = children_of.remove(&item.reference_id).unwrap_or_default();
+        children.reverse();
+        match item.parent.clone() {
             Some(parent) if ids.contains(&parent) => {
-                children.entry(parent).or_default().push(item);
+                children_of.entry(parent).or_default().push(TreeNode { item, children });
             }
-            _ => roots.push(item),
+            _ => roots.push(TreeNode { item, children }),
         }
     }
     roots.reverse();
@@ -114,19 +121,24 @@ fn nest_items(items: Vec<Value>) -> Vec<Value> {
 }
 
 /// Adds an item and its descendants. `indents` begin its own line and the lines of its children.
-fn push_branch(text: &mut String, item: &Value, (own, below): (&str, &str), screen: &OutputScreen) {
-    let field = |name: &str| clean_line(item[name].as_str().unwrap_or_default());
-    let (id, status) = (field("reference_id"), field("status"));
+fn push_branch(
+    text: &mut String,
+    node: &TreeNode,
+    (own, below): (&str, &str),
+    screen: &OutputScreen,
+) {
+    let TreeNode { item, children } = node;
+    let id = clean_line(&item.reference_id);
+    let status = clean_line(item.status.as_deref().unwrap_or_default());
     let mut facts = Vec::new();
     facts.extend(Some(status.clone()).filter(|status| !status.is_empty()));
     facts.extend(Some(progress_text(item)).filter(|progress| !progress.is_empty()));
     let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(" ")) };
     let used = own.chars().count() + id.len() + facts.chars().count() + 2;
     let width = screen.width.map_or(usize::MAX, |width| width.saturating_sub(used).max(8));
-    let title = truncate(&field("title"), width);
+    let title = truncate(&clean_line(&item.title), width);
     let facts = screen.paint(TextStyle::of_status(&status), &facts);
     *text += &format!("{own}{}{facts}  {title}\n", screen.paint(TextStyle::Cyan, &id));
-    let children = item["children"].as_array().map_or(&[][..], Vec::as_slice);
     for (index, child) in children.iter().enumerate() {
         let is_last = index + 1 == children.len();
         let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -141,19 +153,23 @@ mod tests {
 
     #[test]
     fn nest_items_keeps_the_order_and_orphans() {
-        let item = |id: &str, parent: &str| json!({ "reference_id": id, "parent": parent });
-        let items = vec![
-            json!({ "reference_id": "EP-2" }),
-            json!({ "reference_id": "EP-1" }),
-            item("US-3", "EP-1"),
-            item("US-1", "EP-1"),
-            item("US-9", "EP-9"),
-            item("REQ-1", "US-1"),
+        let items = [
+            ("EP-2", ""),
+            ("EP-1", ""),
+            ("US-3", "EP-1"),
+            ("US-1", "EP-1"),
+            ("US-9", "EP-9"),
+            ("REQ-1", "US-1"),
         ];
-        let roots = nest_items(items);
-        let ids: Vec<&Value> = roots.iter().map(|root| &root["reference_id"]).collect();
+        let items = items.map(|(id, parent)| ListedItem {
+            reference_id: id.to_owned(),
+            parent: Some(parent.to_owned()),
+            ..ListedItem::default()
+        });
+        let roots = nest_items(items.into());
+        let ids: Vec<_> = roots.iter().map(|root| root.item.reference_id.as_str()).collect();
         assert_eq!(ids, ["EP-2", "EP-1", "US-9"]);
-        assert_eq!(roots[1]["children"][0]["reference_id"], "US-3");
-        assert_eq!(roots[1]["children"][1]["children"][0]["reference_id"], "REQ-1");
+        assert_eq!(roots[1].children[0].item.reference_id, "US-3");
+        assert_eq!(roots[1].children[1].children[0].item.reference_id, "REQ-1");
     }
 }

@@ -6,6 +6,7 @@ use reqlore_domain::backlog::Reference;
 use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::RenderedAnswer;
+use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, Value, json};
 
@@ -82,13 +83,12 @@ impl WriteTarget {
     /// Reads the document that an ID names. One that no command can write is an error.
     pub(crate) fn read(client: &ToolClient, id: &str) -> Result<Self> {
         check_exact_id(id)?;
-        let details = client.call("get_item", json!({ "reference": id }))?;
-        let record = &details["item"];
-        let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
-        let (mut id, title, version) = (text("id"), text("title"), text("version"));
-        let kind = match &*text("kind") {
+        let details: ItemDetails = client.call("get_item", json!({ "reference": id }))?;
+        let item = &details.item;
+        let id = item.id().to_owned();
+        let (title, version) = (item.title().to_owned(), item.version().to_owned());
+        let kind = match item.kind() {
             "" => {
-                id = text("reference_id");
                 let reference = Reference::parse(&id).ok_or_else(|| {
                     let problem = "its file name has no reference; rename it, such as REQ-012.md";
                     unwritable_error(&id, problem)
@@ -107,7 +107,7 @@ impl WriteTarget {
             }
             _ => WritableKind::Entity(None),
         };
-        Ok(Self { kind, id, title, version, fields: record_fields(kind, record) })
+        Ok(Self { kind, id, title, version, fields: record_fields(kind, item) })
     }
 
     /// The kind, ID and title on one line.

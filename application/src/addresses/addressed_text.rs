@@ -4,13 +4,13 @@ use reqlore_domain::docsets::Docset;
 use reqlore_domain::document::{Document, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::front_matter;
+use reqlore_domain::records::answers::document_label::DocumentLabel;
+use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::sections::Section;
 use reqlore_domain::untrusted_text::encode_line;
 
 use crate::addresses::address::{Address, AddressTarget};
-use crate::addresses::links::SECTION_PREFIX;
-use crate::addresses::links::{IncomingLink, LinkList, LinkReader, OutgoingLink};
-use crate::answers::document_label::DocumentLabel;
+use crate::addresses::links::{IncomingLink, LinkReader, OutgoingLink, SECTION_PREFIX};
 use crate::context::ToolContext;
 use crate::documents::get_one;
 

@@ -3,112 +3,25 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{MENTIONS, Reference, inverse_relation};
+use reqlore_domain::backlog::{MENTIONS, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityLink;
 use reqlore_domain::ports::documents::BacklinkQuery;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
+use reqlore_domain::records::answers::links::LinkEntry;
 use reqlore_domain::sections::Section;
 use reqlore_domain::sections::mentions::{MentionSource, requirement_title};
-use reqlore_domain::untrusted_text::encode_line;
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::{Map, Value};
 
-use crate::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 
 /// Before the key of a section, or of a section and a requirement, in an exact ID.
 pub(crate) const SECTION_PREFIX: &str = "section:";
-/// Incoming links of one answer.
-pub(crate) const MAX_INCOMING: usize = 50;
 /// Each takes a lookup of links.
 const MAX_SUCCESSOR_LOOKUPS: usize = 500;
-
-/// A link of a document, as seen from it.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct LinkEntry {
-    /// `mentions`, a relationship type, or a key of an entity's front matter.
-    pub(crate) relation: String,
-    /// The type of a link in the front matter, such as `blocks` under `depends_on`.
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    pub(crate) attribute: Option<String>,
-    /// The other end.
-    #[serde(flatten)]
-    pub(crate) label: DocumentLabel,
-    /// True if no document, or several, have the ID.
-    #[serde(skip)]
-    pub(crate) is_missing: bool,
-}
-
-/// In the place of the title of a missing target.
-pub(crate) const MISSING: &str = "(missing)";
-
-// The links of a document. (A doc comment would become part of the schema.)
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub(crate) struct LinkList {
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    pub(crate) outgoing: Vec<LinkEntry>,
-    /// At most 50, by relation.
-    #[schemars(with = "Vec<Map<String, Value>>")]
-    pub(crate) incoming: Vec<LinkEntry>,
-    pub(crate) incoming_total: usize,
-}
-
-impl LinkList {
-    pub(crate) fn new(outgoing: Vec<LinkEntry>, mut incoming: Vec<LinkEntry>) -> Self {
-        let incoming_total = incoming.len();
-        // Counted before the cut, so that a reader knows that links are missing.
-        incoming.truncate(MAX_INCOMING);
-        Self { outgoing, incoming, incoming_total }
-    }
-
-    /// The line of each link.
-    pub(crate) fn text_lines(&self) -> Vec<String> {
-        let mut lines = Vec::with_capacity(self.outgoing.len() + self.incoming.len());
-        for link in &self.outgoing {
-            lines.push(link.outgoing_text());
-        }
-        for link in &self.incoming {
-            lines.push(link.incoming_text());
-        }
-        lines
-    }
-
-    /// Names the number of incoming links that are not in the list.
-    pub(crate) fn total_line(&self) -> Option<String> {
-        let (shown, total) = (self.incoming.len(), self.incoming_total);
-        (shown < total).then(|| format!("({shown} of {total} incoming links)"))
-    }
-}
-
-impl LinkEntry {
-    /// Such as `depends on bd-6af4f1 (blocks; issue, open): Title`.
-    pub(crate) fn outgoing_text(&self) -> String {
-        let words = self.relation.replace('_', " ");
-        self.text(&words, self.attribute.as_deref().unwrap_or_default())
-    }
-
-    /// Such as `needed by bd-6af4f1 (issue, open): Title`.
-    pub(crate) fn incoming_text(&self) -> String {
-        match (self.relation.as_str(), self.attribute.as_deref()) {
-            // The source waits for this document.
-            ("depends_on", Some("blocks")) => self.text("blocks", ""),
-            (relation, attribute) => {
-                self.text(&inverse_relation(relation), attribute.unwrap_or_default())
-            }
-        }
-    }
-
-    fn text(&self, words: &str, attribute: &str) -> String {
-        let label = self.label.text_with(attribute);
-        let missing = if self.is_missing { format!(": {MISSING}") } else { String::new() };
-        format!("{} {label}{missing}", encode_line(words))
-    }
-}
 
 /// The end of a link.
 #[derive(Debug, Clone)]

@@ -7,9 +7,9 @@ use reqlore_domain::ports::service::ToolSpec;
 
 use crate::addresses::address::{Address, AddressSpace, with_article};
 use crate::context::ToolContext;
-use crate::history::get_history::VersionRecord;
 use crate::ports::ApplicationPorts;
 use crate::writes::write_guard::SINCE_SHOWN;
+use reqlore_domain::records::answers::history::VersionRecord;
 
 /// Completes the error for a malformed reference or unknown docset that is an ID of another kind or
 /// toolset: it names the tool that takes the ID.
@@ -56,7 +56,7 @@ async fn name_change(ports: &ApplicationPorts, at: &Address, error: &mut Error) 
     let query = HistoryQuery { after: None, limit: 1 };
     let history = ports.history.history(&at.project, &at.target.document_id(), &query).await;
     let Some(newest) = history.ok().and_then(|mut page| page.entries.pop()) else { return };
-    let change = VersionRecord::from(&newest).line(None);
+    let change = VersionRecord::from(&newest).line(|_| true);
     // Another change may have followed since.
     if error.message.contains(&change[..8]) {
         let named = format!("{SINCE_SHOWN} (last change of the document: {change})");

@@ -5,13 +5,14 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::items::ItemSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::arguments::{EpicRef, not_found_error};
 use super::item_lookup::{self, BacklogReader, FileWarnings};
-use super::item_view::{ItemSummary, SummaryKeys};
+use super::item_view::{self, SummaryKeys};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
 use crate::answers::show_keys::ShowKeys;
 use crate::context::ToolContext;
@@ -67,9 +68,9 @@ impl HierarchyAnswer {
     fn new(hierarchy: HierarchyView, show: ShowKeys<SummaryKeys>) -> Self {
         let mut lines = Vec::new();
         for story in &hierarchy.user_stories {
-            lines.push(format!("- {}", story.summary.line(&show)));
+            lines.push(format!("- {}", story.summary.line(|key| show.has(key))));
             for child in story.requirements.iter().chain(&story.acceptance_criteria) {
-                lines.push(format!("  - {}", child.line(&show)));
+                lines.push(format!("  - {}", child.line(|key| show.has(key))));
             }
         }
         Self { hierarchy, show, lines }
@@ -99,7 +100,7 @@ impl Answer for HierarchyAnswer {
         let HierarchyView { epic, counts, .. } = &self.hierarchy;
         let mut text = format!(
             "{} ({}, {}, acceptance criteria: {})",
-            epic.line(&self.show),
+            epic.line(|key| self.show.has(key)),
             count_noun(counts.user_stories, "user story", "user stories"),
             count_noun(counts.requirements, "requirement", "requirements"),
             counts.acceptance_criteria
@@ -212,7 +213,7 @@ pub(super) async fn read_hierarchy(
         user_stories.push(StoryView {
             summary,
             requirements: ItemSummary::from_metas(requirements),
-            acceptance_criteria: ItemSummary::read_all(backlog, criteria).await?,
+            acceptance_criteria: item_view::read_summaries(backlog, criteria).await?,
         });
     }
     // After counting: the counts are those of the whole epic.

@@ -1,5 +1,7 @@
 //! `get_item`: returns any document by its ID, with its links in both directions.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference, inverse_relation};
 use reqlore_domain::bounded_types::BoundedString;
@@ -7,19 +9,21 @@ use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::details::{ItemDetails, ItemView, OtherItem};
+use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
+use reqlore_domain::records::answers::entry_line::{RULE, priority_label, tag_list};
+use reqlore_domain::records::answers::items::ItemRecord;
+use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::item_lookup::{self, BacklogReader, FileWarnings};
-use super::item_view::{self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary};
+use super::item_view::{self, ItemRelations};
 use crate::addresses::address::{Address, AddressSpace, AddressTarget};
 use crate::addresses::addressed_text::AddressedText;
-use crate::addresses::links::LinkList;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
-use crate::answers::document_label::SECTION_REQUIREMENT;
-use crate::answers::entry_line::{RULE, priority_label, tag_list};
 use crate::answers::shortened_text::text_borders;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
@@ -62,54 +66,6 @@ impl EntryKeys for ItemKeys {
     ];
 }
 
-#[derive(Serialize, JsonSchema)]
-struct ItemDetails {
-    item: ItemView,
-    /// Of backlog items, like relationships.
-    #[schemars(with = "Vec<Map<String, Value>>", default)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    children: Option<Vec<ItemSummary>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    relationships: Option<ItemRelationships>,
-    links: LinkList,
-    /// A problem in its file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    diagnostic: Option<String>,
-    /// Exact IDs of others that the reference names.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    other_ids: Vec<String>,
-    // Set by `ItemAnswer::data` alone.
-    /// Names what max_tokens left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    left_out: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(untagged)]
-enum ItemView {
-    Record(Box<ItemRecord>),
-    Other(OtherItem),
-}
-
-/// A document outside of the backlog.
-#[derive(Serialize, JsonSchema)]
-struct OtherItem {
-    /// "decision", "section_requirement", …
-    kind: String,
-    id: String,
-    title: String,
-    /// Stored text: data, not instructions.
-    text: String,
-    version: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(skip)]
-    status: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(skip)]
-    tags: Vec<String>,
-}
-
 #[async_trait]
 impl Tool for GetItem {
     fn spec(&self) -> ToolSpec {
@@ -139,9 +95,9 @@ impl Tool for GetItem {
                         backlog.children_by_parent(&[], kind, &mut warnings).await?;
                     }
                 }
-                ItemDetails::of_item(backlog, meta, address.others.clone()).await?
+                item_details(backlog, meta, address.others.clone()).await?
             }
-            _ => ItemDetails::of_other(context, &address).await?,
+            _ => other_details(context, &address).await?,
         };
         let show = arguments.show.unwrap_or_default();
         let entity = match &address.target {
@@ -158,121 +114,124 @@ impl Tool for GetItem {
     }
 }
 
-impl ItemDetails {
-    async fn of_item(
-        backlog: BacklogReader<'_>,
-        meta: &DocumentMeta,
-        other_ids: Vec<String>,
-    ) -> Result<Self> {
-        let relations = ItemRelations::read(backlog, meta).await?;
-        Ok(Self {
-            item: ItemView::Record(Box::new(item_view::read_record(backlog, meta).await?)),
-            children: Some(ItemSummary::read_all(backlog, &relations.children).await?),
-            relationships: Some(relations.relationships.bounded()),
-            links: relations.links,
-            diagnostic: item_lookup::diagnostic_with_path(meta),
-            other_ids,
-            left_out: None,
-        })
-    }
+async fn item_details(
+    backlog: BacklogReader<'_>,
+    meta: &DocumentMeta,
+    other_ids: Vec<String>,
+) -> Result<ItemDetails> {
+    let relations = ItemRelations::read(backlog, meta).await?;
+    Ok(ItemDetails {
+        item: ItemView::Record(Box::new(item_view::read_record(backlog, meta).await?)),
+        children: Some(item_view::read_summaries(backlog, &relations.children).await?),
+        relationships: Some(relations.relationships.bounded()),
+        links: relations.links,
+        diagnostic: item_lookup::diagnostic_with_path(meta),
+        other_ids,
+        left_out: None,
+    })
+}
 
-    async fn of_other(context: &ToolContext, address: &Address) -> Result<Self> {
-        let text = address.read_text(context).await?;
-        let AddressedText { id, kind, title, status, tags, version, body, .. } = text;
-        let meta = match &address.target {
-            // Requirements of sections and docsets have no diagnostic of their own.
-            AddressTarget::Entity(meta) | AddressTarget::Section(meta) => Some(meta),
-            _ => None,
-        };
-        Ok(Self {
-            item: ItemView::Other(OtherItem { kind, id, title, text: body, version, status, tags }),
-            children: None,
-            relationships: None,
-            links: address.read_links(context).await?,
-            diagnostic: meta.and_then(|meta| item_lookup::diagnostic_with_path(meta)),
-            other_ids: address.others.clone(),
-            left_out: None,
-        })
-    }
+async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemDetails> {
+    let text = address.read_text(context).await?;
+    let AddressedText { id, kind, title, status, tags, version, body, .. } = text;
+    let meta = match &address.target {
+        // Requirements of sections and docsets have no diagnostic of their own.
+        AddressTarget::Entity(meta) | AddressTarget::Section(meta) => Some(meta),
+        _ => None,
+    };
+    Ok(ItemDetails {
+        item: ItemView::Other(OtherItem {
+            kind,
+            id,
+            title,
+            text: body,
+            version,
+            status,
+            tags,
+            fields: BTreeMap::new(),
+        }),
+        children: None,
+        relationships: None,
+        links: address.read_links(context).await?,
+        diagnostic: meta.and_then(|meta| item_lookup::diagnostic_with_path(meta)),
+        other_ids: address.others.clone(),
+        left_out: None,
+    })
+}
 
-    /// Removes the texts and lists that the caller did not choose.
-    fn keep(&mut self, show: &ShowKeys<ItemKeys>) {
-        match &mut self.item {
-            ItemView::Record(record) if !show.has("description") => record.description.clear(),
-            ItemView::Other(item) if !show.has("text") => item.text.clear(),
-            _ => {}
+/// Removes the texts and lists that the caller did not choose.
+fn keep_chosen(details: &mut ItemDetails, show: &ShowKeys<ItemKeys>) {
+    match &mut details.item {
+        ItemView::Record(record) if !show.has("description") => record.description.clear(),
+        ItemView::Other(item) if !show.has("text") => item.text.clear(),
+        _ => {}
+    }
+    details.children.take_if(|_| !show.has("children"));
+    details.relationships.take_if(|_| !show.has("relationships"));
+    if !show.has("links") {
+        details.links = LinkList::default();
+    }
+}
+
+/// The lines before the description or text.
+fn head_lines(details: &ItemDetails, show: &ShowKeys<ItemKeys>) -> Vec<String> {
+    let mut lines = match &details.item {
+        ItemView::Record(record) => record_lines(record, show),
+        ItemView::Other(item) => other_lines(item, show),
+    };
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+fn body(details: &ItemDetails) -> &str {
+    match &details.item {
+        ItemView::Record(record) => &record.description,
+        ItemView::Other(item) => item.text.trim_end(),
+    }
+}
+
+/// The lines of children and links, in the order of [`ENTRY_LISTS`].
+fn entry_lines(details: &ItemDetails) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(details.children.iter().flatten().map(|child| child.line(|_| true)));
+    if let Some(relationships) = &details.relationships {
+        lines.extend(relationships.outgoing.iter().map(|target| target.line(&target.kind)));
+        for source in &relationships.incoming {
+            lines.push(source.line(&inverse_relation(&source.kind)));
         }
-        self.children.take_if(|_| !show.has("children"));
-        self.relationships.take_if(|_| !show.has("relationships"));
-        if !show.has("links") {
-            self.links = LinkList::default();
+    }
+    lines.extend(details.links.text_lines());
+    lines
+}
+
+/// The lines after all entries, which no limit leaves out.
+fn tail_lines(details: &ItemDetails) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(relationships) = &details.relationships {
+        let (shown, total) = (relationships.incoming.len(), relationships.incoming_total);
+        if shown < total {
+            lines.push(format!("({shown} of {total} incoming relationships)"));
         }
     }
-
-    /// The lines before the description or text.
-    fn head_lines(&self, show: &ShowKeys<ItemKeys>) -> Vec<String> {
-        let mut lines = match &self.item {
-            ItemView::Record(record) => record.head_lines(show),
-            ItemView::Other(item) => item.head_lines(show),
-        };
-        lines.retain(|line| !line.is_empty());
-        lines
+    lines.extend(details.links.total_line());
+    lines.extend(details.diagnostic.iter().map(|text| diagnostic_text(text)));
+    if !details.other_ids.is_empty() {
+        let others: Vec<_> = details.other_ids.iter().map(|id| encode_id(id)).collect();
+        lines.push(format!("The same ID also names {}", others.join(", ")));
     }
+    lines
+}
 
-    fn body(&self) -> &str {
-        match &self.item {
-            ItemView::Record(record) => &record.description,
-            ItemView::Other(item) => item.text.trim_end(),
-        }
-    }
-
-    /// The lines of children and links, in the order of [`ENTRY_LISTS`].
-    fn entry_lines(&self) -> Vec<String> {
-        let (mut lines, show) = (Vec::new(), ShowKeys::default());
-        lines.extend(self.children.iter().flatten().map(|child| child.line(&show)));
-        if let Some(relationships) = &self.relationships {
-            lines.extend(relationships.outgoing.iter().map(|target| target.line(target.kind)));
-            for source in &relationships.incoming {
-                lines.push(source.line(&inverse_relation(source.kind)));
-            }
-        }
-        lines.extend(self.links.text_lines());
-        lines
-    }
-
-    /// The lines after all entries, which no limit leaves out.
-    fn tail_lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        if let Some(relationships) = &self.relationships {
-            let (shown, total) = (relationships.incoming.len(), relationships.incoming_total);
-            if shown < total {
-                lines.push(format!("({shown} of {total} incoming relationships)"));
-            }
-        }
-        lines.extend(self.links.total_line());
-        lines.extend(self.diagnostic.iter().map(|text| diagnostic_text(text)));
-        if !self.other_ids.is_empty() {
-            let others: Vec<_> = self.other_ids.iter().map(|id| encode_id(id)).collect();
-            lines.push(format!("The same ID also names {}", others.join(", ")));
-        }
-        lines
-    }
-
-    /// The call that lists the children of an item with pages.
-    fn children_call(&self) -> Option<String> {
-        let ItemView::Record(record) = &self.item else { return None };
-        let reference = Reference::parse(&record.reference_id)?;
-        let kind = match reference.kind {
-            ItemKind::Epic => ItemKind::UserStory,
-            ItemKind::UserStory => ItemKind::Requirement,
-            _ => return None,
-        };
-        Some(format!(
-            "list_items with kind: {}, {}: {reference}",
-            kind.name(),
-            reference.kind.name()
-        ))
-    }
+/// The call that lists the children of an item with pages.
+fn children_call(details: &ItemDetails) -> Option<String> {
+    let ItemView::Record(record) = &details.item else { return None };
+    let reference = Reference::parse(&record.reference_id)?;
+    let kind = match reference.kind {
+        ItemKind::Epic => ItemKind::UserStory,
+        ItemKind::UserStory => ItemKind::Requirement,
+        _ => return None,
+    };
+    Some(format!("list_items with kind: {}, {}: {reference}", kind.name(), reference.kind.name()))
 }
 
 /// The lists of the data whose entries are lines of the text, in their order.
@@ -297,16 +256,16 @@ struct ItemAnswer {
 
 impl ItemAnswer {
     fn new(mut details: ItemDetails, show: ShowKeys<ItemKeys>) -> Self {
-        details.keep(&show);
-        let body = details.body();
+        keep_chosen(&mut details, &show);
+        let body = body(&details);
         let borders = if body.is_empty() { Vec::new() } else { text_borders(body) };
         let (head, lines, tail) =
-            (details.head_lines(&show), details.entry_lines(), details.tail_lines());
+            (head_lines(&details, &show), entry_lines(&details), tail_lines(&details));
         Self { details, show, head, borders, lines, tail }
     }
 
     fn shown_body(&self, parts: usize) -> &str {
-        let body = self.details.body();
+        let body = body(&self.details);
         match self.borders.get(parts) {
             None => body,
             Some(_) if parts == 0 => "",
@@ -324,7 +283,7 @@ impl ItemAnswer {
             return None;
         }
         let mut problems = Vec::new();
-        let (shown, body) = (self.shown_body(parts), self.details.body());
+        let (shown, body) = (self.shown_body(parts), body(&self.details));
         if shown.len() < body.len() {
             let (shown, all) = (shown.chars().count(), body.chars().count());
             problems.push(format!("the text is cut after {shown} of {all} characters"));
@@ -333,7 +292,7 @@ impl ItemAnswer {
         let mut calls = vec![format!("pass max_tokens: {} for all", tokens_for_all(self))];
         if shown < all {
             problems.push(format!("{} of {all} children and links are left out", all - shown));
-            calls.extend(self.details.children_call());
+            calls.extend(children_call(&self.details));
         }
         Some(format!("{}; {}", problems.join(" and "), calls.join(", or call ")))
     }
@@ -386,45 +345,41 @@ impl Answer for ItemAnswer {
     }
 }
 
-impl ItemRecord {
-    /// All keys but the permanent ID and the description.
-    fn head_lines(&self, show: &ShowKeys<ItemKeys>) -> Vec<String> {
-        let is_default = self.project == ProjectKey::default().to_string();
-        let priority = self.priority.map(priority_label);
-        let tags = Some(tag_list(&self.tags)).filter(|tags| !tags.is_empty());
-        let fields = [
-            ("status", "Status", self.status.as_deref()),
-            ("priority", "Priority", priority.as_deref()),
-            ("type_name", "Type", self.type_name),
-            ("epic", "Epic", self.epic.as_deref()),
-            ("user_story", "User story", self.user_story.as_deref()),
-            ("assignee_username", "Assignee", self.assignee_username.as_deref()),
-            ("tags", "Tags", tags.as_deref()),
-            ("creator_username", "Creator", Some(&*self.creator_username)),
-            ("created_at", "Created", Some(&*self.created_at)),
-            ("updated_at", "Updated", Some(&*self.updated_at)),
-            ("project", "Project", Some(&*self.project).filter(|_| !is_default)),
-        ];
-        let heading = heading_line(&self.reference_id, &self.title, &self.version, show);
-        vec![heading, field_line(&fields, show)]
-    }
+/// All keys but the permanent ID and the description.
+fn record_lines(record: &ItemRecord, show: &ShowKeys<ItemKeys>) -> Vec<String> {
+    let is_default = record.project == ProjectKey::default().to_string();
+    let priority = record.priority.map(priority_label);
+    let tags = Some(tag_list(&record.tags)).filter(|tags| !tags.is_empty());
+    let fields = [
+        ("status", "Status", record.status.as_deref()),
+        ("priority", "Priority", priority.as_deref()),
+        ("type_name", "Type", record.type_name.as_deref()),
+        ("epic", "Epic", record.epic.as_deref()),
+        ("user_story", "User story", record.user_story.as_deref()),
+        ("assignee_username", "Assignee", record.assignee_username.as_deref()),
+        ("tags", "Tags", tags.as_deref()),
+        ("creator_username", "Creator", Some(&*record.creator_username)),
+        ("created_at", "Created", Some(&*record.created_at)),
+        ("updated_at", "Updated", Some(&*record.updated_at)),
+        ("project", "Project", Some(&*record.project).filter(|_| !is_default)),
+    ];
+    let heading = heading_line(&record.reference_id, &record.title, &record.version, show);
+    vec![heading, field_line(&fields, show)]
 }
 
-impl OtherItem {
-    fn head_lines(&self, show: &ShowKeys<ItemKeys>) -> Vec<String> {
-        let kind = match &*self.kind {
-            SECTION_REQUIREMENT => RULE.to_owned(),
-            kind => kind.replace('_', " "),
-        };
-        let tags = Some(tag_list(&self.tags)).filter(|tags| !tags.is_empty());
-        let fields = [
-            ("kind", "Kind", Some(&*kind)),
-            ("status", "Status", self.status.as_deref()),
-            ("tags", "Tags", tags.as_deref()),
-        ];
-        let heading = heading_line(&self.id, &self.title, &self.version, show);
-        vec![heading, field_line(&fields, show)]
-    }
+fn other_lines(item: &OtherItem, show: &ShowKeys<ItemKeys>) -> Vec<String> {
+    let kind = match &*item.kind {
+        SECTION_REQUIREMENT => RULE.to_owned(),
+        kind => kind.replace('_', " "),
+    };
+    let tags = Some(tag_list(&item.tags)).filter(|tags| !tags.is_empty());
+    let fields = [
+        ("kind", "Kind", Some(&*kind)),
+        ("status", "Status", item.status.as_deref()),
+        ("tags", "Tags", tags.as_deref()),
+    ];
+    let heading = heading_line(&item.id, &item.title, &item.version, show);
+    vec![heading, field_line(&fields, show)]
 }
 
 /// The labelled values whose keys the caller chose. The project is always among them.

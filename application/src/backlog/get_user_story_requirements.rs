@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{self, ItemKind, Reference};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::arguments::UserStoryRef;
 use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
-use super::item_view::{self, ItemRecord};
+use super::item_view;
 use crate::answers::answer::{ToolAnswer, body_answer};
 use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, whole_tool};
@@ -137,7 +138,7 @@ fn render_text(story: Reference, requirements: &[ItemRecord]) -> String {
             encode_line(&requirement.title),
             requirement.priority.unwrap_or_default(),
             requirement.status.as_deref().unwrap_or_default(),
-            requirement.type_name.unwrap_or_default(),
+            requirement.type_name.as_deref().unwrap_or_default(),
             encode_line(&requirement.creator_username),
             requirement.description,
             requirement.created_at,

@@ -6,12 +6,13 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::record_list::{RecordQuery, list_position};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::items::ItemSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::WorkStatusArgument;
 use super::item_lookup::BacklogReader;
-use super::item_view::{ItemSummary, SummaryKeys};
+use super::item_view::SummaryKeys;
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
 use crate::answers::show_keys::ShowKeys;
@@ -71,7 +72,7 @@ impl Tool for ListEpics {
         // Summaries need only metadata, so no document is read.
         let epics = ItemSummary::from_metas(&page.metadata);
         let show = arguments.show.unwrap_or_default();
-        let lines = epics.iter().map(|epic| epic.line(&show)).collect();
+        let lines = epics.iter().map(|epic| epic.line(|key| show.has(key))).collect();
         let next_cursor = page.next.map(|next| pages.cursor(&next));
         let data = EpicPage { epics, total, next_cursor };
         let mut data = serde_json::to_value(&data).map_err(serialization_error)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use reqlore_domain::backlog::fields::{Assignee, Tags};
-use reqlore_domain::backlog::{ItemKind, Priority, Reference, RequirementType, Status};
+use reqlore_domain::backlog::{ItemKind, Status};
 use reqlore_domain::bounded_types::{BoundedInt, BoundedString, truncate_echo};
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -16,13 +16,15 @@ use reqlore_domain::ports::record_list::{
     RecordFilter, RecordOrder, RecordPosition, RecordQuery, SortField,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::entry_line::EntryLine;
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use reqlore_domain::records::values::value_key;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::arguments::{
@@ -31,7 +33,6 @@ use super::arguments::{
 use super::item_lookup::{self, BacklogReader};
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
-use crate::answers::entry_line::EntryLine;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
 use crate::knowledge;
@@ -77,61 +78,6 @@ struct Arguments {
     // Not in the schema: only some projects have custom fields.
     #[serde(skip)]
     fields: Option<Map<String, Value>>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct ListPage {
-    items: Vec<ListedItem>,
-    total: usize,
-    /// Without the status filter.
-    by_status: Map<String, Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct ListedItem {
-    reference_id: String,
-    kind: String,
-    title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    status: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "usize", default)]
-    priority: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    type_name: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    assignee_username: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    parent: Option<String>,
-    tags: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    updated_at: Option<String>,
-    /// For if_version.
-    version: String,
-    /// Of children.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "ProgressView", default)]
-    progress: Option<ProgressView>,
-}
-
-/// The stories of an epic that are done, or the requirements of a story that are active.
-#[derive(Serialize, JsonSchema)]
-struct ProgressView {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "usize", default)]
-    done: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "usize", default)]
-    active: Option<usize>,
-    /// Without those that are cancelled or obsolete.
-    total: usize,
 }
 
 /// The keys of [`ListedItem`].
@@ -361,7 +307,7 @@ async fn list_records(
     let query = RecordQuery { after, limit: page_limit(arguments.limit), ..query };
     let (page, warnings) = backlog.list_items(&query).await?;
     let mut items: Vec<ListedItem> =
-        page.metadata.iter().filter_map(ListedItem::of_record).collect();
+        page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta)).collect();
     if let DocumentKind::Item(kind) = query.kind {
         add_progress(backlog, kind, &page.metadata, &mut items).await?;
     }
@@ -377,12 +323,12 @@ async fn list_records(
         _ => RecordQuery::of_entities(query.filter.entity_kind.clone(), 0)
             .count_by(RecordCounts::Kind),
     };
-    let list = ListPage { items, total, by_status, next_cursor };
+    let list = ListPage { items, total, by_status, next_cursor, notes: Vec::new() };
     let metadata = page.metadata;
     let cursor_after =
         move |shown: usize| Some(pages.cursor(&query.position(metadata.get(shown - 1)?)?));
     let show = arguments.show.unwrap_or_default();
-    let mut answer = list.answer(nouns, &show, Box::new(cursor_after))?;
+    let mut answer = page_answer(&list, nouns, &show, Box::new(cursor_after))?;
     answer.add_notes(warnings.into_list());
     if total == 0 {
         let (ports, project) = (backlog.ports, backlog.project);
@@ -473,109 +419,57 @@ async fn list_entities(
     list_records(backlog, call, arguments, query, pages, ["entity", "entities"]).await
 }
 
-impl ListedItem {
-    fn of_record(meta: &Arc<DocumentMeta>) -> Option<Self> {
-        let Some(item) = item_lookup::item_meta(meta) else { return Self::of_entity(meta) };
-        Some(Self {
-            reference_id: item.display_name(&meta.id.name).into_owned(),
-            kind: item.kind.name().to_owned(),
-            title: item.title.clone(),
-            status: item.status.map(|status| status.name().to_owned()),
-            priority: item.priority.map(Priority::number),
-            type_name: item.requirement_type.map(RequirementType::name),
-            assignee_username: item.assignee.clone(),
-            parent: item.parent.as_ref().map(Reference::to_string),
-            tags: item.tags.clone(),
-            updated_at: Some(item.updated_at.to_rfc3339()),
-            version: meta.version.to_string(),
-            progress: None,
-        })
-    }
-
-    fn of_entity(meta: &Arc<DocumentMeta>) -> Option<Self> {
-        let entity = meta.entity.as_ref()?;
-        Some(Self {
-            reference_id: entity.id.clone(),
-            kind: entity.kind.clone(),
-            title: entity.title.clone(),
-            status: entity.status.clone(),
-            priority: None,
-            type_name: None,
-            assignee_username: None,
-            parent: None,
-            tags: entity.tags.clone(),
-            updated_at: entity.updated_at.map(Timestamp::to_rfc3339),
-            version: meta.version.to_string(),
-            progress: None,
-        })
-    }
-
-    fn text_line(&self, has_kind: bool, show: &ShowKeys<ListKeys>) -> String {
-        let mut details = Vec::new();
-        let parent = self.parent.as_ref().filter(|_| show.has("parent"));
-        details.extend(parent.map(|parent| format!("parent {parent}")));
-        let progress = self.progress.as_ref().filter(|_| show.has("progress"));
-        details.extend(progress.map(ProgressView::text));
-        // Only on request: most callers do not need them.
-        if show.is_given() {
-            let updated = self.updated_at.as_ref().filter(|_| show.has("updated_at"));
-            details.extend(updated.map(|time| format!("updated {time}")));
-            if show.has("version") {
-                details.push(format!("version {}", &self.version[..8]));
-            }
+fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> String {
+    let mut details = Vec::new();
+    let parent = item.parent.as_ref().filter(|_| show.has("parent"));
+    details.extend(parent.map(|parent| format!("parent {parent}")));
+    let progress = item.progress.as_ref().filter(|_| show.has("progress"));
+    details.extend(progress.map(ProgressView::text));
+    // Only on request: most callers do not need them.
+    if show.is_given() {
+        let updated = item.updated_at.as_ref().filter(|_| show.has("updated_at"));
+        details.extend(updated.map(|time| format!("updated {time}")));
+        if show.has("version") {
+            details.push(format!("version {}", &item.version[..8]));
         }
-        let line = EntryLine {
-            id: &self.reference_id,
-            kind: Some(&*self.kind).filter(|_| has_kind || show.is_given()),
-            status: self.status.as_deref(),
-            priority: self.priority,
-            type_name: self.type_name,
-            title: Some(&self.title),
-            tags: &self.tags,
-            assignee: self.assignee_username.as_deref(),
-            details,
-            ..EntryLine::default()
-        };
-        line.keep(show).render()
     }
+    let line = EntryLine {
+        id: &item.reference_id,
+        kind: Some(&*item.kind).filter(|_| has_kind || show.is_given()),
+        status: item.status.as_deref(),
+        priority: item.priority,
+        type_name: item.type_name.as_deref(),
+        title: Some(&item.title),
+        tags: &item.tags,
+        assignee: item.assignee_username.as_deref(),
+        details,
+        ..EntryLine::default()
+    };
+    line.keep(|key| show.has(key)).render()
 }
 
-impl ProgressView {
-    fn text(&self) -> String {
-        let Self { done, active, total } = self;
-        match (done, active) {
-            (Some(done), _) => format!("Stories: {done} of {total} done"),
-            (None, active) => {
-                format!("Requirements: {} of {total} active", active.unwrap_or_default())
-            }
-        }
+fn page_answer(
+    page: &ListPage,
+    [one, several]: [&'static str; 2],
+    show: &ShowKeys<ListKeys>,
+    cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
+) -> Result<ToolAnswer> {
+    let total = page.total;
+    let mut counts = Vec::with_capacity(page.by_status.len());
+    for (status, number) in &page.by_status {
+        counts.push(format!("{} {number}", encode_line(status)));
     }
-}
-
-impl ListPage {
-    fn answer(
-        self,
-        [one, several]: [&'static str; 2],
-        show: &ShowKeys<ListKeys>,
-        cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
-    ) -> Result<ToolAnswer> {
-        let total = self.total;
-        let mut counts = Vec::with_capacity(self.by_status.len());
-        for (status, number) in &self.by_status {
-            counts.push(format!("{} {number}", encode_line(status)));
-        }
-        let counts = match &counts[..] {
-            [] => String::new(),
-            counts => format!(" (by status: {})", counts.join(", ")),
-        };
-        let has_kind = self.items.windows(2).any(|pair| pair[0].kind != pair[1].kind);
-        let lines = self.items.iter().map(|item| item.text_line(has_kind, show)).collect();
-        let mut data = serde_json::to_value(&self).map_err(serialization_error)?;
-        show.filter_list(&mut data["items"]);
-        let heading = Box::new(move |shown| {
-            let noun = if total == 1 { one } else { several };
-            format!("{total} {noun}{}{counts}", showing(shown, total))
-        });
-        Ok(ToolAnswer::new(PageAnswer { heading, lines, data, key: "items", cursor_after }))
-    }
+    let counts = match &counts[..] {
+        [] => String::new(),
+        counts => format!(" (by status: {})", counts.join(", ")),
+    };
+    let has_kind = page.items.windows(2).any(|pair| pair[0].kind != pair[1].kind);
+    let lines = page.items.iter().map(|item| item_line(item, has_kind, show)).collect();
+    let mut data = serde_json::to_value(page).map_err(serialization_error)?;
+    show.filter_list(&mut data["items"]);
+    let heading = Box::new(move |shown| {
+        let noun = if total == 1 { one } else { several };
+        format!("{total} {noun}{}{counts}", showing(shown, total))
+    });
+    Ok(ToolAnswer::new(PageAnswer { heading, lines, data, key: "items", cursor_after }))
 }

@@ -5,11 +5,11 @@ use std::fmt;
 use reqlore_domain::backlog::{ItemMeta, Reference, Relationship, RelationshipType};
 use reqlore_domain::document::Document;
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::item_view::ItemRecord;
 use crate::answers::answer::{ToolAnswer, text_answer};
 use crate::documents::document_text;
 

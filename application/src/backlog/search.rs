@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::records::answers::entry_line::{EntryLine, RULE};
+use reqlore_domain::records::answers::search::IncompleteReport;
+use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
 use reqlore_domain::search::{SearchFacet, SearchHit, SearchHits};
 use reqlore_domain::untrusted_text::encode_line;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::answer::{ToolAnswer, serialization_error};
-use crate::answers::entry_line::{EntryLine, RULE};
-use crate::answers::incomplete_report::IncompleteReport;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::tools::pagination::{PageAnswer, PageCursor, PageReader};
 
@@ -58,50 +58,6 @@ impl SearchPosition {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
-pub(super) struct SearchAnswer {
-    pub(super) total: usize,
-    pub(super) results: Vec<SearchResult>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    pub(super) next_cursor: Option<String>,
-    pub(super) signals: Vec<String>,
-    /// Texts not indexed or embedded yet.
-    pub(super) pending: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "IncompleteReport", default)]
-    pub(super) incomplete: Option<IncompleteReport>,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(super) struct SearchResult {
-    /// Reference, entity ID, or section and index ("general:2.1").
-    pub(super) reference_id: String,
-    #[serde(rename = "type")]
-    pub(super) entity_type: &'static str,
-    /// Of knowledge only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    pub(super) kind: Option<String>,
-    pub(super) title: String,
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    pub(super) status: Option<String>,
-    /// ID of the successor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", default)]
-    pub(super) superseded_by: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    pub(super) tags: Vec<String>,
-    #[schemars(required, extend("type" = ["number", "null"]))]
-    pub(super) score: Option<f64>,
-    /// Weak evidence; in total only above 50,000 items.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(default)]
-    pub(super) uncertain: bool,
-    pub(super) snippet: String,
-}
-
 /// The keys of [`SearchResult`].
 pub(super) struct ResultKeys;
 
@@ -134,9 +90,11 @@ impl ResultPage {
             move |shown: usize| position.after(shown, total, state).map(|next| pages.cursor(&next));
         let next_cursor = cursor_after(hits.len());
         let documents = hits.iter().map(|hit| hit.document.clone()).collect();
-        let results = hits.into_iter().map(SearchResult::from_hit).collect();
+        let results = hits.into_iter().map(hit_result).collect();
         let incomplete = IncompleteReport::from_documents(&incomplete);
-        let found = SearchAnswer { total, results, next_cursor, signals, pending, incomplete };
+        let notes = Vec::new();
+        let found =
+            SearchAnswer { total, results, next_cursor, signals, pending, incomplete, notes };
         Ok(Self { found, documents, offset: position.offset, cursor_after: Box::new(cursor_after) })
     }
 
@@ -163,7 +121,7 @@ impl ResultPage {
         let has_snippets = found.results.len() <= MAX_SNIPPETS;
         let mut is_certain = true;
         for result in &found.results {
-            let line = result.text_line(has_snippets, show);
+            let line = result_line(result, has_snippets, show);
             if is_certain && result.uncertain {
                 lines.push(format!("{UNCERTAIN_LINE}\n{line}"));
             } else {
@@ -204,64 +162,62 @@ fn summary_line(total: usize, offset: usize, shown: usize) -> String {
     format!("Found {total} {items}{showing}")
 }
 
-impl SearchResult {
-    fn from_hit(hit: SearchHit) -> Self {
-        let (entity_type, kind) = match hit.document.kind {
-            DocumentKind::Section => (SECTION, None),
-            DocumentKind::Entity => ("knowledge", Some(hit.kind)),
-            kind => (kind.name(), None),
-        };
-        let status = hit.facets.iter().find_map(|facet| facet.value(SearchFacet::STATUS));
-        let tags = hit.facets.iter().filter_map(|facet| facet.value(SearchFacet::TAG));
-        Self {
-            status: status.map(str::to_owned),
-            superseded_by: None,
-            tags: tags.map(str::to_owned).collect(),
-            kind,
-            reference_id: hit.reference,
-            entity_type,
-            title: hit.title,
-            uncertain: hit.is_uncertain,
-            // An f32 score has many meaningless digits as an f64.
-            score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
-            snippet: hit.snippet,
-        }
+fn hit_result(hit: SearchHit) -> SearchResult {
+    let (entity_type, kind) = match hit.document.kind {
+        DocumentKind::Section => (SECTION, None),
+        DocumentKind::Entity => ("knowledge", Some(hit.kind)),
+        kind => (kind.name(), None),
+    };
+    let status = hit.facets.iter().find_map(|facet| facet.value(SearchFacet::STATUS));
+    let tags = hit.facets.iter().filter_map(|facet| facet.value(SearchFacet::TAG));
+    SearchResult {
+        status: status.map(str::to_owned),
+        superseded_by: None,
+        tags: tags.map(str::to_owned).collect(),
+        kind,
+        reference_id: hit.reference,
+        entity_type: entity_type.into(),
+        title: hit.title,
+        uncertain: hit.is_uncertain,
+        // An f32 score has many meaningless digits as an f64.
+        score: Some((f64::from(hit.score) * 10_000.0).round() / 10_000.0),
+        snippet: hit.snippet,
     }
+}
 
-    fn text_line(&self, has_snippets: bool, show: &ShowKeys<ResultKeys>) -> String {
-        // A rule has no title of its own; its section's name is in the reference.
-        let is_rule = self.entity_type == SECTION;
-        let has_text = show.has("snippet") || (is_rule && show.has("title"));
-        let snippet = Some(&*self.snippet).filter(|_| has_text);
-        let title = if is_rule { None } else { Some(&*self.title) };
-        let line = EntryLine {
-            id: &self.reference_id,
-            kind: Some(match &self.kind {
-                _ if is_rule && self.reference_id.contains(':') => RULE,
-                Some(kind) => kind,
-                None => self.entity_type,
-            }),
-            status: self.status.as_deref(),
-            superseded_by: self.superseded_by.as_deref(),
-            title,
-            tags: &self.tags,
-            ..EntryLine::default()
-        };
-        let mut line = line.keep(show);
-        if !show.has("kind") && show.has("type") {
-            line.kind = Some(self.entity_type);
-        }
-        let mut text = line.render();
-        let Some(snippet) = snippet.filter(|snippet| !snippet.is_empty()) else { return text };
-        // A rule's text is its title.
-        let separator = if is_rule { ": " } else { " – " };
-        if show.is_given() || (is_rule && has_snippets) {
-            text.extend([separator, &encode_line(snippet)]);
-        } else if is_rule || has_snippets {
-            text.extend([separator, &encode_line(&shorten_text(snippet))]);
-        }
-        text
+fn result_line(result: &SearchResult, has_snippets: bool, show: &ShowKeys<ResultKeys>) -> String {
+    // A rule has no title of its own; its section's name is in the reference.
+    let is_rule = result.entity_type == SECTION;
+    let has_text = show.has("snippet") || (is_rule && show.has("title"));
+    let snippet = Some(&*result.snippet).filter(|_| has_text);
+    let title = if is_rule { None } else { Some(&*result.title) };
+    let line = EntryLine {
+        id: &result.reference_id,
+        kind: Some(match &result.kind {
+            _ if is_rule && result.reference_id.contains(':') => RULE,
+            Some(kind) => kind,
+            None => &result.entity_type,
+        }),
+        status: result.status.as_deref(),
+        superseded_by: result.superseded_by.as_deref(),
+        title,
+        tags: &result.tags,
+        ..EntryLine::default()
+    };
+    let mut line = line.keep(|key| show.has(key));
+    if !show.has("kind") && show.has("type") {
+        line.kind = Some(&result.entity_type);
     }
+    let mut text = line.render();
+    let Some(snippet) = snippet.filter(|snippet| !snippet.is_empty()) else { return text };
+    // A rule's text is its title.
+    let separator = if is_rule { ": " } else { " – " };
+    if show.is_given() || (is_rule && has_snippets) {
+        text.extend([separator, &encode_line(snippet)]);
+    } else if is_rule || has_snippets {
+        text.extend([separator, &encode_line(&shorten_text(snippet))]);
+    }
+    text
 }
 
 /// The beginning of a snippet, which ends with a word.
@@ -275,7 +231,11 @@ fn shorten_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use reqlore_domain::search::MAX_INDEXED_BYTES;
+    use serde_json::json;
+
     use super::*;
+    use crate::test_support::TestApplication;
 
     #[test]
     fn search_summary_of_a_page_states_its_range() {
@@ -289,5 +249,41 @@ mod tests {
         ] {
             assert_eq!(summary_line(total, offset, shown), expected);
         }
+    }
+
+    #[test]
+    fn file_name_with_line_breaks_stays_on_one_line() {
+        let report = IncompleteReport { total: 1, documents: vec!["a\n::error::b".to_owned()] };
+        assert!(report.text_line().contains("a\\n::error::b"), "{}", report.text_line());
+        let mut warnings = crate::backlog::item_lookup::FileWarnings::default();
+        warnings.add_unread(&[reqlore_domain::ports::record_list::UnreadFile {
+            path: "a\n::error::b".to_owned(),
+            reference: None,
+            reason: "is not read".to_owned(),
+        }]);
+        assert_eq!(warnings.into_list(), ["a\\n::error::b: is not read"]);
+    }
+
+    #[tokio::test]
+    async fn search_names_documents_that_are_searched_in_part() {
+        let testing = TestApplication::new();
+        let long = "word ".repeat(MAX_INDEXED_BYTES);
+        for name in ["a", "b", "c", "d"] {
+            testing.write_entity(name, long[..=MAX_INDEXED_BYTES].to_owned()).await;
+        }
+        testing.write_entity("small", "Quokka.\n").await;
+        for (tool, hits) in [("search_global", "results"), ("ixchel_search", "hits")] {
+            let data = testing.data(tool, json!({ "query": "quokka" })).await;
+            assert_eq!(data[hits].as_array().unwrap().len(), 1);
+            let documents = [".ixchel/a.md", ".ixchel/b.md", ".ixchel/c.md"];
+            assert_eq!(data["incomplete"], json!({ "total": 4, "documents": documents }));
+            let text = testing.text(tool, json!({ "query": "quokka" })).await;
+            assert!(text.contains(".ixchel/c.md"), "{text}");
+        }
+        let text = testing.text("search_global", json!({ "query": "quokka" })).await;
+        assert!(text.contains(".ixchel/c.md and 1 more"), "{text}");
+        // Requirements are searched completely.
+        let data = testing.data("search_requirements", json!({ "query": "quokka" })).await;
+        assert_eq!(data.get("incomplete"), None);
     }
 }

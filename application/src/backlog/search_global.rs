@@ -7,12 +7,13 @@ use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::search::SearchAnswer;
 use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::enum_argument;
-use super::search::{ResultKeys, ResultPage, SearchAnswer, SearchPosition};
+use super::search::{ResultKeys, ResultPage, SearchPosition};
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, explain_hits};
 use crate::answers::show_keys::ShowKeys;

@@ -9,6 +9,7 @@ use reqlore_domain::ports::record_list::{
     RecordFilter, RecordPage, RecordPosition, RecordQuery, list_position,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
 use reqlore_domain::search::{SearchFacet, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use super::arguments::{
     EpicRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument, UserStoryRef,
 };
 use super::item_lookup::{self, BacklogReader, FileWarnings};
-use super::search::{ResultKeys, ResultPage, SearchAnswer, SearchPosition, SearchResult};
+use super::search::{ResultKeys, ResultPage, SearchPosition};
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, add_reason, explain_hits};
 use crate::answers::show_keys::ShowKeys;
@@ -188,8 +189,10 @@ impl RequirementFilters {
             }
         }
         let next_cursor = next.map(|next| pages.cursor(&(next, offset + metadata.len())));
-        let (signals, incomplete) = (Vec::new(), None);
-        let answer = SearchAnswer { total, results, next_cursor, signals, pending: 0, incomplete };
+        let pending = 0;
+        let (signals, incomplete, notes) = (Vec::new(), None, Vec::new());
+        let answer =
+            SearchAnswer { total, results, next_cursor, signals, pending, incomplete, notes };
         let cursor_after = move |shown: usize| {
             let position = list_position(metadata.get(shown - 1)?)?;
             Some(pages.cursor(&(position, offset + shown)))
@@ -202,7 +205,7 @@ fn unranked_result(meta: &DocumentMeta, item: &ItemMeta, text: &str) -> SearchRe
     let excerpt: String = ItemMeta::description(text).chars().take(SNIPPET_CHARS).collect();
     SearchResult {
         reference_id: item.display_name(&meta.id.name).into_owned(),
-        entity_type: item.kind.name(),
+        entity_type: item.kind.name().into(),
         kind: None,
         title: item.title.clone(),
         status: item.status.map(|status| status.name().to_owned()),

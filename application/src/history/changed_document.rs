@@ -8,12 +8,12 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery, RecentChange};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::history::VersionRecord;
 use reqlore_domain::records::tombstone::{RecordRef, tombstone_text};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_id;
 
 use super::FIRST_PAGE;
-use super::get_history::VersionRecord;
 use crate::documents::document_text;
 use crate::ports::ApplicationPorts;
 
@@ -199,7 +199,7 @@ pub(super) fn unknown_version_error(name: &str) -> Error {
 }
 
 pub(super) fn newer_change_error(name: &str, newer: Option<&HistoryEntry>) -> Error {
-    let change = newer.map(|newer| VersionRecord::from(newer).line(None)).unwrap_or_default();
+    let change = newer.map(|newer| VersionRecord::from(newer).line(|_| true)).unwrap_or_default();
     let message = format!("Not undone: {} was changed later: {change}", encode_id(name));
     Error::new(ErrorKind::Conflict, message).reference(name)
 }

@@ -1,19 +1,17 @@
 //! `get_history`: lists the versions of a document, returns one of them, and compares two.
 
-use std::fmt::Write;
-
 use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery};
+use reqlore_domain::ports::history::HistoryQuery;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
+use reqlore_domain::records::answers::history::{HistoryAnswer, VersionRecord};
+use reqlore_domain::untrusted_text::encode_id;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::word_diff::word_diff;
-use super::{HistoryTarget, VersionText, find_target, find_version, note_text};
+use super::{HistoryTarget, VersionText, find_target, find_version, note_text, word_diff};
 use crate::answers::answer::{ToolAnswer, body_answer, serialization_error};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
@@ -37,40 +35,6 @@ struct Arguments {
     limit: Option<PageLimit>,
     /// From the previous page.
     cursor: Option<PageCursor>,
-}
-
-#[derive(Default, Serialize, JsonSchema)]
-struct HistoryAnswer {
-    reference: String,
-    versions: Vec<VersionRecord>,
-    /// Of the text, or of both compared texts, the newer first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    shown: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    difference: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct VersionRecord {
-    /// Null for a deletion.
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    version: Option<String>,
-    at: String,
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    user: Option<String>,
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    tool: Option<String>,
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    reason: Option<String>,
-    /// The text was erased.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schemars(default)]
-    purged: bool,
 }
 
 #[async_trait]
@@ -146,7 +110,10 @@ async fn list_versions(
         page.next.map(|next| HistoryPosition { after: Some(next), last: None })
     };
     let show = arguments.show.as_ref();
-    let lines = versions.iter().map(|version| format!("- {}", version.line(show))).collect();
+    let lines = versions
+        .iter()
+        .map(|version| format!("- {}", version.line(|key| show.is_none_or(|show| show.has(key)))))
+        .collect();
     let shown_name = encode_id(&name);
     let heading = if versions.is_empty() {
         format!("{shown_name} has no versions here.")
@@ -234,11 +201,10 @@ fn show_version(target: HistoryTarget, found: &VersionText) -> Result<ToolAnswer
     let body = document_text(&found.document)?;
     let answer = HistoryAnswer {
         reference: target.name,
-        versions: VersionRecord::of_texts([found]),
+        versions: records_of([found]),
         shown: vec![found.version.to_string()],
-        next_cursor: None,
         text: Some(body.to_owned()),
-        difference: None,
+        ..HistoryAnswer::default()
     };
     let name = encode_id(&answer.reference);
     let text = format!("{name} at version {}:\n\n{body}", found.version);
@@ -260,11 +226,10 @@ fn compare_versions(
     );
     let answer = HistoryAnswer {
         reference: target.name,
-        versions: VersionRecord::of_texts([newer, older]),
+        versions: records_of([newer, older]),
         shown: vec![newer.version.to_string(), older.version.to_string()],
-        next_cursor: None,
-        text: None,
         difference: Some(difference),
+        ..HistoryAnswer::default()
     };
     answer_with_notes(text, &answer, target.notes)
 }
@@ -275,46 +240,7 @@ fn answer_with_notes(text: String, data: &HistoryAnswer, notes: Vec<String>) -> 
     Ok(answer)
 }
 
-impl VersionRecord {
-    fn of_texts<const COUNT: usize>(texts: [&VersionText; COUNT]) -> Vec<Self> {
-        let listed = texts.into_iter().filter_map(|text| text.entry.as_ref());
-        listed.map(Self::from).collect()
-    }
-
-    /// `3f9a1c20 2026-11-23T10:00:00Z ann, update_requirement: reason`
-    pub(crate) fn line(&self, show: Option<&ShowKeys<VersionKeys>>) -> String {
-        let has = |key| show.is_none_or(|show| show.has(key));
-        let version = self.version.as_deref().map_or("deleted", |version| &version[..8]);
-        let mut line = version.to_owned();
-        if has("at") {
-            let _ = write!(line, " {}", self.at);
-        }
-        if let Some(user) = self.user.as_ref().filter(|_| has("user")) {
-            let _ = write!(line, " {}", encode_line(user));
-        }
-        if let Some(tool) = self.tool.as_ref().filter(|_| has("tool")) {
-            let _ = write!(line, ", {}", encode_line(tool));
-        }
-        if let Some(reason) = self.reason.as_ref().filter(|_| has("reason")) {
-            let _ = write!(line, ": {}", encode_line(reason));
-        }
-        if self.purged {
-            line.push_str(" (text erased)");
-        }
-        line
-    }
-}
-
-impl From<&HistoryEntry> for VersionRecord {
-    fn from(entry: &HistoryEntry) -> Self {
-        let HistoryEntry { version, at, origin, is_purged } = entry.clone();
-        Self {
-            version: version.map(|version| version.to_string()),
-            at: at.to_rfc3339(),
-            user: origin.user,
-            tool: origin.tool,
-            reason: origin.reason,
-            purged: is_purged,
-        }
-    }
+/// The records of texts that the history lists.
+fn records_of<const COUNT: usize>(texts: [&VersionText; COUNT]) -> Vec<VersionRecord> {
+    texts.into_iter().filter_map(|text| text.entry.as_ref()).map(VersionRecord::from).collect()
 }

@@ -7,7 +7,8 @@ mod rule_undo;
 #[cfg(test)]
 mod tests;
 pub(crate) mod undo;
-mod word_diff;
+
+use std::time::Instant;
 
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, Reference};
@@ -19,8 +20,7 @@ use reqlore_domain::ports::history::{HistoryEntry, HistoryNote, HistoryQuery};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
-
-pub use word_diff::word_diff;
+use reqlore_domain::word_diff::{TIME_LIMIT, compare_texts, difference_text};
 
 use crate::addresses::address::{AddressSpace, AddressTarget, entity_words};
 use crate::addresses::links::SECTION_PREFIX;
@@ -250,6 +250,11 @@ fn ambiguous_version(
     let message =
         format!("{field}: {prefix} matches two versions of {name}; send {newer} or {older}");
     Error::new(ErrorKind::InvalidArgument, message).field(field).reference(name)
+}
+
+/// The difference of two texts, with removed words as `[-old-]` and added words as `{+new+}`.
+pub fn word_diff(old: &str, new: &str) -> String {
+    difference_text(&compare_texts(old, new, Instant::now() + TIME_LIMIT))
 }
 
 fn note_text(note: HistoryNote) -> &'static str {

@@ -16,6 +16,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::history::VersionRecord;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_id;
@@ -26,7 +27,6 @@ use super::changed_document::{
     ChangedDocument, Restoration, document_names, is_list, keep_related, metadata,
     newer_change_error, tombstone_of, unknown_version_error, version_of,
 };
-use super::get_history::VersionRecord;
 use super::rule_undo::restore_rule;
 use super::{HistoryTarget, find_target, find_version};
 use crate::answers::answer::{ToolAnswer, text_answer};
@@ -429,7 +429,7 @@ impl Restoration {
         if is_dry_run {
             lines.push("Dry run: nothing was changed. An undo would report:".to_owned());
         }
-        lines.extend(undone.as_ref().map(|undone| format!("Undone: {}", undone.line(None))));
+        lines.extend(undone.as_ref().map(|undone| format!("Undone: {}", undone.line(|_| true))));
         let mut documents = Vec::new();
         for changed in self.shown() {
             let version = version_of(changed.before.as_ref()).map(|version| version.to_string());

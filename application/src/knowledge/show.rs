@@ -3,6 +3,8 @@
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::document_label::DocumentLabel;
+use reqlore_domain::records::answers::links::{LinkEntry, LinkList};
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,9 +13,7 @@ use serde_json::Value;
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
 use crate::addresses::addressed_text::AddressedText;
-use crate::addresses::links::{LinkEntry, LinkList};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
-use crate::answers::document_label::DocumentLabel;
 use crate::answers::shortened_text::text_borders;
 use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};

@@ -9,8 +9,9 @@ use reqlore_domain::ports::record_list::{
     MAX_PAGE_ITEMS, RecordCounts, RecordPage, RecordQuery, RecordSelection,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::records::answers::tags::{TagCount, TagReport, UntaggedItem};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::Repo;
 use crate::answers::answer::{ToolAnswer, json_answer};
@@ -32,38 +33,10 @@ struct Arguments {
     untagged: bool,
 }
 
-/// With untagged: items, else tags.
-#[derive(Serialize, JsonSchema)]
-struct TagReport<'a> {
-    total: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<TagCount<'a>>", default)]
-    tags: Option<Vec<TagCount<'a>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<UntaggedItem<'a>>", default)]
-    items: Option<Vec<UntaggedItem<'a>>>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct TagCount<'a> {
-    tag: &'a str,
-    count: usize,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct UntaggedItem<'a> {
-    id: &'a str,
-    kind: &'a str,
-    title: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<&'a str>,
-    path: String,
-}
-
 #[async_trait]
 impl Tool for TagsTool {
     fn spec(&self) -> ToolSpec {
-        whole_tool::<Arguments, TagReport<'_>>(
+        whole_tool::<Arguments, TagReport>(
             "ixchel_tags",
             "List the tags in use",
             "Lists the tags of decisions and other knowledge with their counts, or the untagged \
@@ -101,7 +74,7 @@ impl Tool for TagsTool {
         let counts = sort_tags(ports.documents.list(&project, &query).await?.by_text);
         let mut tags = Vec::with_capacity(counts.len());
         for (tag, count) in &counts {
-            tags.push(TagCount { tag, count: *count });
+            tags.push(TagCount { tag: tag.to_owned(), count: *count });
         }
         let report = TagReport { total: tags.len(), tags: Some(tags), items: None };
         let mut answer = json_answer(&report)?;
@@ -120,10 +93,10 @@ fn untagged_answer(untagged: &RecordPage) -> Result<ToolAnswer> {
     for meta in &untagged.metadata {
         let Some(entity) = &meta.entity else { continue };
         items.push(UntaggedItem {
-            id: &entity.id,
-            kind: &entity.kind,
-            title: &entity.title,
-            status: entity.status.as_deref(),
+            id: entity.id.clone(),
+            kind: entity.kind.clone(),
+            title: entity.title.clone(),
+            status: entity.status.clone(),
             path: meta.id.to_string(),
         });
     }

@@ -6,10 +6,11 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::DocumentFilter;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::sections::Instructions;
 use reqlore_domain::sections::instructions;
 use reqlore_domain::untrusted_text::encode_id;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, body_answer};
@@ -28,15 +29,6 @@ struct Arguments {
     /// Brief description of the operation that LLM intends to perform.
     /// Used to provide relevant instructions.
     operation_description: OperationDescription,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct Instructions {
-    project: String,
-    /// Of AGENTS.md.
-    version: String,
-    /// AGENTS.md as it is.
-    text: String,
 }
 
 #[async_trait]

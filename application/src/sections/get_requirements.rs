@@ -11,12 +11,13 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentFilter, count_documents};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::sections::SectionDetails;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::selection::{IndexSelection, MAX_LIST_CHARS};
 use reqlore_domain::sections::{NO_REQUIREMENTS, Section};
 use reqlore_domain::untrusted_text::encode_id;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{OperationDescription, ProjectRoot};
 use crate::addresses::address::AddressSpace;
@@ -80,28 +81,6 @@ struct Arguments {
     indices: Option<IndexSelection>,
 }
 
-#[derive(Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SectionDetails {
-    project: String,
-    section: String,
-    /// For if_version; null if the section does not exist.
-    #[schemars(required, extend("type" = ["string", "null"]))]
-    version: Option<String>,
-    /// Number of rules in the text.
-    count: usize,
-    /// Number of rules in the section; only with indices.
-    #[schemars(with = "usize", default)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total: Option<usize>,
-    /// Indices without a rule.
-    #[schemars(default)]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    missing: Vec<String>,
-    /// As stored.
-    text: String,
-}
-
 #[async_trait]
 impl Tool for GetRequirements {
     fn spec(&self) -> ToolSpec {
@@ -146,47 +125,45 @@ impl Tool for GetRequirements {
         details.version = Some(version.to_string());
         details.text = super::into_document_text(section)?;
         match &arguments.indices {
-            Some(indices) => details.select(indices)?,
+            Some(indices) => select_rules(&mut details, indices)?,
             None => details.count = self.counts.requirement_count(version, &details.text),
         }
         let mut answer = body_answer(details.text.clone(), &details)?;
-        answer.add_notes(details.notes(&project));
+        answer.add_notes(section_notes(&details, &project));
         Ok(answer)
     }
 }
 
-impl SectionDetails {
-    /// Reduces the text to the rules with these indices.
-    fn select(&mut self, indices: &IndexSelection) -> Result<()> {
-        let section = Section::parse(&self.text);
-        let selected = section.select(indices);
-        if selected.count == 0 {
-            let all: Vec<&str> = section.requirements().iter().map(|rule| rule.index).collect();
-            let missing = selected.missing.join(", ");
-            let reason = super::existing_values(&missing, "rules", &all, all.len());
-            let error = Error::new(ErrorKind::NotFound, format!("indices: {reason}"));
-            return Err(error.field("indices").reference(missing));
-        }
-        self.total = Some(section.requirements().len());
-        self.count = selected.count;
-        self.missing = selected.missing;
-        self.text = selected.text;
-        Ok(())
+/// Reduces the text to the rules with these indices.
+fn select_rules(details: &mut SectionDetails, indices: &IndexSelection) -> Result<()> {
+    let section = Section::parse(&details.text);
+    let selected = section.select(indices);
+    if selected.count == 0 {
+        let all: Vec<&str> = section.requirements().iter().map(|rule| rule.index).collect();
+        let missing = selected.missing.join(", ");
+        let reason = super::existing_values(&missing, "rules", &all, all.len());
+        let error = Error::new(ErrorKind::NotFound, format!("indices: {reason}"));
+        return Err(error.field("indices").reference(missing));
     }
+    details.total = Some(section.requirements().len());
+    details.count = selected.count;
+    details.missing = selected.missing;
+    details.text = selected.text;
+    Ok(())
+}
 
-    fn notes(&self, project: &ProjectKey) -> Vec<String> {
-        let label = super::section_label(project, &self.section);
-        let version = self.version.as_deref().map_or("", super::short_version);
-        let rules = match self.total {
-            Some(total) => format!("{} of {}", self.count, super::count_rules(total)),
-            None => super::count_rules(self.count),
-        };
-        let mut notes = vec![format!("{label} at version {version}, {rules}.")];
-        if !self.missing.is_empty() {
-            notes.push(format!("no rule has these indices: {}.", self.missing.join(", ")));
-        }
-        notes
+fn section_notes(details: &SectionDetails, project: &ProjectKey) -> Vec<String> {
+    let label = super::section_label(project, &details.section);
+    let version = details.version.as_deref().map_or("", super::short_version);
+    let rules = match details.total {
+        Some(total) => format!("{} of {}", details.count, super::count_rules(total)),
+        None => super::count_rules(details.count),
+    };
+    let mut notes = vec![format!("{label} at version {version}, {rules}.")];
+    if !details.missing.is_empty() {
+        notes.push(format!("no rule has these indices: {}.", details.missing.join(", ")));
     }
+    notes
 }
 
 /// The answer for a section that does not exist.

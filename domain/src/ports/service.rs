@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Access, Caller};
 use crate::ports::project_resolver::ProjectResolver;
 
@@ -292,4 +293,14 @@ pub struct RenderedAnswer {
     pub text: String,
     /// For programs; null for [`AnswerFormat::Text`]. Shared with repeated answers.
     pub data: Arc<Value>,
+}
+
+impl RenderedAnswer {
+    /// The data as a type of [`crate::records::answers`].
+    pub fn answer<Answer: DeserializeOwned>(&self) -> Result<Answer> {
+        Answer::deserialize(&*self.data).map_err(|error| {
+            let message = "The tool's answer has an unexpected structure";
+            Error::new(ErrorKind::Internal, message).caused_by(error)
+        })
+    }
 }

@@ -10,13 +10,14 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::records::answers::lists::ListedItem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::item_lists::{BOARD_KINDS, ItemFilters, ListedItem};
+use crate::item_lists::{BOARD_KINDS, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::session::{PageSession, local_target};

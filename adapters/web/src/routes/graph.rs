@@ -7,7 +7,8 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::error::Error;
-use serde_json::{Value, json};
+use reqlore_domain::records::answers::details::ItemDetails;
+use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::form_fields::encode_component;
@@ -80,7 +81,7 @@ async fn walk_links(session: &PageSession, page: &GraphPage) -> Result<GraphWalk
     let mut is_first = true;
     while let Some(reference) = walk.next_reference() {
         let arguments = json!({ "reference": reference });
-        match session.call_tool::<Value>("get_item", arguments).await {
+        match session.call_tool::<ItemDetails>("get_item", arguments).await {
             Ok(answer) => walk.add_answer(Some(&answer)),
             Err(error) if is_first => return Err(error),
             // A link may name a document that the caller cannot read.

@@ -8,11 +8,12 @@ use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::records::answers::lists::ListPage;
+use reqlore_domain::records::answers::tags::{TagCount, TagReport};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::WebConfig;
-use crate::item_lists::ItemPage;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
@@ -34,21 +35,9 @@ struct KnowledgePage {
     tag: String,
     text: String,
     tags: Vec<TagCount>,
-    page: ItemPage,
+    page: ListPage,
     /// The query of the next page; empty if there is none.
     next: String,
-}
-
-#[derive(Deserialize)]
-struct TagCount {
-    tag: String,
-    count: usize,
-}
-
-#[derive(Deserialize)]
-struct TagAnswer {
-    #[serde(default)]
-    tags: Vec<TagCount>,
 }
 
 async fn list_entities(session: PageSession) -> Result<Response, PageError> {
@@ -62,8 +51,8 @@ async fn list_entities(session: PageSession) -> Result<Response, PageError> {
         "limit": PAGE_LIMIT,
         "cursor": query.filled("cursor"),
     });
-    let page: ItemPage = session.call_tool("list_items", list).await?;
-    let tags: TagAnswer = session.call_tool("ixchel_tags", json!({ "kind": kind })).await?;
+    let page: ListPage = session.call_tool("list_items", list).await?;
+    let tags: TagReport = session.call_tool("ixchel_tags", json!({ "kind": kind })).await?;
     let next = page.next_cursor.as_ref().map(|cursor| query.with("cursor", cursor));
     render(&KnowledgePage {
         frame: PageFrame::new(&session, PageSection::Knowledge, "Knowledge"),
@@ -71,7 +60,7 @@ async fn list_entities(session: PageSession) -> Result<Response, PageError> {
         kind: kind.unwrap_or_default().to_owned(),
         tag: query.text("tag").to_owned(),
         text: query.text("q").to_owned(),
-        tags: tags.tags,
+        tags: tags.tags.unwrap_or_default(),
         next: next.unwrap_or_default(),
         page,
     })

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
-use serde::Deserialize;
+use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
 use serde_json::json;
 
 use crate::config::WebConfig;
@@ -32,51 +32,26 @@ struct SearchPage<'a> {
     next: String,
 }
 
-#[derive(Default, Deserialize)]
-struct SearchAnswer {
-    total: usize,
-    results: Vec<SearchResult>,
-    next_cursor: Option<String>,
-    /// Texts that are not indexed yet.
-    #[serde(default)]
-    pending: usize,
+fn kind_name(hit: &SearchResult) -> &str {
+    match (hit.kind.as_deref(), &*hit.entity_type) {
+        (Some(kind), _) => kind,
+        (None, name) => ItemKind::from_name(name).map_or(name, |kind| kind.row().words[0]),
+    }
 }
 
-#[derive(Deserialize)]
-struct SearchResult {
-    reference_id: String,
-    #[serde(rename = "type")]
-    entity_type: String,
-    kind: Option<String>,
-    title: String,
-    status: Option<String>,
-    #[serde(default)]
-    uncertain: bool,
-    snippet: String,
+/// The snippet without the marks of Markdown that disturb in a line.
+fn plain_snippet(hit: &SearchResult) -> String {
+    hit.snippet.replace("**", "").replace('`', "")
 }
 
-impl SearchResult {
-    fn kind_name(&self) -> &str {
-        match (self.kind.as_deref(), self.entity_type.as_str()) {
-            (Some(kind), _) => kind,
-            (None, name) => ItemKind::from_name(name).map_or(name, |kind| kind.row().words[0]),
+/// The page with the hit. The reference of a section is its key and the index in it.
+fn hit_page(hit: &SearchResult, frame: &PageFrame) -> String {
+    match hit.reference_id.split_once(':') {
+        Some((key, index)) if hit.entity_type == "section" => {
+            let page = frame.url(&format!("sections/{}", encode_component(key)));
+            format!("{page}#{}", encode_component(index))
         }
-    }
-
-    /// The snippet without the marks of Markdown that disturb in a line.
-    fn plain_snippet(&self) -> String {
-        self.snippet.replace("**", "").replace('`', "")
-    }
-
-    /// The page with the hit. The reference of a section is its key and the index in it.
-    fn page(&self, frame: &PageFrame) -> String {
-        match self.reference_id.split_once(':') {
-            Some((key, index)) if self.entity_type == "section" => {
-                let page = frame.url(&format!("sections/{}", encode_component(key)));
-                format!("{page}#{}", encode_component(index))
-            }
-            _ => frame.item(&self.reference_id),
-        }
+        _ => frame.item(&hit.reference_id),
     }
 }
 

@@ -9,8 +9,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::answers::sections::Instructions;
 use reqlore_domain::sections::{Section, instructions};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::item::form::{FieldControl, FormField};
@@ -20,22 +21,14 @@ use crate::form_fields::encode_component;
 use crate::markdown::{ItemUrl, render_markdown};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
-use crate::routes::item::answer::ItemAnswer;
 use crate::routes::item::frame::project_item_url;
 use crate::session::PageSession;
-use crate::word_diff::compare_words;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
         .route("/p/{project}/sections", get(list_sections))
         .route("/p/{project}/sections/{key}", get(show_section))
         .route("/p/{project}/sections/{key}/edit", get(show_form).post(save))
-}
-
-/// The answer of `reqlix_get_instructions`.
-#[derive(Deserialize)]
-struct Instructions {
-    text: String,
 }
 
 #[derive(Template)]
@@ -98,7 +91,7 @@ struct SectionPart {
     html: String,
 }
 
-async fn read_section(session: &PageSession, key: &str) -> Result<ItemAnswer, PageError> {
+async fn read_section(session: &PageSession, key: &str) -> Result<ItemDetails, PageError> {
     let reference = format!("section:{key}");
     let answer = session.call_tool("get_item", json!({ "reference": reference })).await?;
     Ok(answer)
@@ -117,7 +110,7 @@ async fn show_section(
     Path((_, key)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     let answer = read_section(&session, &key).await?;
-    let source = answer.item.description.as_str();
+    let source = answer.item.text();
     let item_url = project_item_url(&session);
     let section = Section::parse(source);
     let mut parts = Vec::new();
@@ -133,10 +126,10 @@ async fn show_section(
     }
     push_between(&mut parts, &source[end..], &item_url);
     render(&SectionPage {
-        frame: PageFrame::new(&session, PageSection::Sections, answer.item.title.clone()),
+        frame: PageFrame::new(&session, PageSection::Sections, answer.item.title()),
         count: section.requirements().len(),
-        title: answer.item.title,
-        version: answer.item.version,
+        title: answer.item.title().to_owned(),
+        version: answer.item.version().to_owned(),
         diagnostic: answer.diagnostic.unwrap_or_default(),
         parts,
         is_saved: session.query.filled("saved").is_some(),
@@ -165,7 +158,7 @@ impl SectionForm {
             Err(PageError::NotFound) => None,
             Err(error) => return Err(error),
         };
-        let source = answer.as_ref().map_or("", |item| &item.description);
+        let source = answer.as_ref().map_or("", |item| item.text());
         let section = Section::parse(source);
         let found = section.find(index).map(|requirement| section.text(requirement));
         let mut fields = form_fields();
@@ -178,7 +171,7 @@ impl SectionForm {
             frame: PageFrame::new(session, PageSection::Sections, format!("Edit {key}")),
             is_stored: found.is_some(),
             fields,
-            version: answer.map(|item| item.version).unwrap_or_default(),
+            version: answer.as_ref().map(|item| item.version().to_owned()).unwrap_or_default(),
             error: String::new(),
             is_conflict: false,
             key,
@@ -255,15 +248,14 @@ async fn save(
 
 impl SectionForm {
     fn reject(&mut self, error: &Error, text: &str, version: &str) {
-        let stored = std::mem::replace(&mut self.fields[1].value, text.to_owned());
         self.is_conflict = error.kind == ErrorKind::Conflict;
         if self.is_conflict {
-            if stored != text {
-                self.fields[1].difference = compare_words(&stored, text);
-                self.fields[1].stored = Some(stored);
+            if self.fields[1].value != text {
+                self.fields[1].keep_stored(text.to_owned());
             }
             return;
         }
+        text.clone_into(&mut self.fields[1].value);
         // The form was read with this one.
         version.clone_into(&mut self.version);
         let message = public_message(error).into_owned();

@@ -8,12 +8,13 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::csv::{BYTE_ORDER_MARK, heading, push_item};
-use crate::item_lists::{BOARD_KINDS, ItemFilters, ItemPage, ListedItem};
+use crate::item_lists::{BOARD_KINDS, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
@@ -51,7 +52,7 @@ struct TablePage {
     kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
     columns: Vec<TableColumn>,
-    page: ItemPage,
+    page: ListPage,
     /// The query of the file with the same rows.
     csv: String,
     /// The query of the next page, and of the first; empty if there is none.
@@ -114,7 +115,7 @@ async fn list_page(
     filters: &ItemFilters,
     limit: usize,
     cursor: Option<&str>,
-) -> Result<ItemPage, PageError> {
+) -> Result<ListPage, PageError> {
     let mut additions = vec![("limit", json!(limit))];
     additions.extend(cursor.map(|cursor| ("cursor", json!(cursor))));
     additions.extend(session.query.filled("sort").map(|sort| ("sort", json!(sort))));

@@ -8,10 +8,10 @@ use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use serde_json::{Map, Value, json};
 
 use crate::config::WebConfig;
-use crate::item_lists::{ItemPage, ListedItem};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
@@ -63,11 +63,11 @@ async fn show_tree(session: PageSession) -> Result<Response, PageError> {
     let mut open = query.filled("epic");
     let mut stories = list_children(&session, ItemKind::UserStory, open).await?;
     let mut requirements = list_children(&session, ItemKind::Requirement, open).await?;
-    let is_cut = |page: &ItemPage| page.next_cursor.is_some();
+    let is_cut = |page: &ListPage| page.next_cursor.is_some();
     if open.is_none() && (is_cut(&stories) || is_cut(&requirements)) {
         // Too many for one page.
         open = Some("");
-        (stories, requirements) = (ItemPage::default(), ItemPage::default());
+        (stories, requirements) = (ListPage::default(), ListPage::default());
     }
     let is_cut = is_cut(&stories) || is_cut(&requirements);
     let mut children = BTreeMap::<String, Vec<ListedItem>>::new();
@@ -89,7 +89,7 @@ async fn list_children(
     session: &PageSession,
     kind: ItemKind,
     epic: Option<&str>,
-) -> Result<ItemPage, PageError> {
+) -> Result<ListPage, PageError> {
     let mut additions = vec![("limit", json!(CHILD_LIMIT))];
     additions.extend(epic.map(|epic| ("epic", json!(epic))));
     Ok(session.list_items(of_kind(kind), &additions).await?)

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use serde_json::Value;
+use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::records::answers::details::{ItemDetails, LinkEnd};
 
 use crate::svg::picture_item::MAX_NODES;
 
@@ -81,26 +82,23 @@ impl GraphWalk {
 
     /// Adds the links of the document that [`Self::next_reference`] returned. `None` if the call
     /// failed: the node stays without links.
-    pub fn add_answer(&mut self, answer: Option<&Value>) {
+    pub fn add_answer(&mut self, answer: Option<&ItemDetails>) {
         let index = self.expanded;
         self.expanded += 1;
         let Some(answer) = answer else { return };
-        let item = &answer["item"];
-        let Some(id) = text_of(item, &["reference_id", "id"]) else { return };
         let node = &mut self.nodes[index];
         if index == 0 {
             // The user may have written another form of the reference.
-            node.id.clone_from(&id);
-            self.indexes.insert(id, index);
+            answer.item.id().clone_into(&mut node.id);
+            self.indexes.insert(node.id.clone(), index);
         }
-        node.title = text_of(item, &["title"]);
-        node.status = text_of(item, &["status"]);
+        node.title = Some(answer.item.title().to_owned());
+        node.status = answer.item.status().map(str::to_owned);
         node.is_unread = false;
         if node.column.unsigned_abs() >= self.depth {
             return;
         }
-        self.add_outgoing(index, answer);
-        self.add_incoming(index, answer);
+        self.add_links(index, answer);
     }
 
     /// The edges between the nodes, sorted.
@@ -112,47 +110,42 @@ impl GraphWalk {
         edges
     }
 
-    fn add_outgoing(&mut self, index: usize, answer: &Value) {
-        for parent in ["epic", "user_story"] {
-            if let Some(id) = text_of(&answer["item"], &[parent]) {
-                let end = LinkEnd { id, is_unread: true, ..LinkEnd::default() };
-                self.add_link(index, parent, end, true);
+    fn add_links(&mut self, index: usize, answer: &ItemDetails) {
+        if let Some(record) = answer.item.record() {
+            for (relation, parent) in [("epic", &record.epic), ("user_story", &record.user_story)] {
+                let Some(id) = parent.clone() else { continue };
+                let end = LinkEnd { relation: relation.to_owned(), id, ..LinkEnd::default() };
+                self.add_link(index, end, true, true);
             }
         }
-        self.add_list(index, &answer["relationships"]["outgoing"], true);
-        self.add_list(index, &answer["links"]["outgoing"], true);
-    }
-
-    fn add_incoming(&mut self, index: usize, answer: &Value) {
-        let id = &self.nodes[index].id;
-        let parent = if id.starts_with("EP-") { "epic" } else { "user_story" };
-        for child in list_of(&answer["children"]) {
-            if let Some(end) = LinkEnd::new(child) {
-                self.add_link(index, parent, end, false);
+        let relation = answer.item.item_kind().map_or("", ItemKind::name);
+        let [related, linked] = answer.link_ends();
+        for end in related.outgoing.into_iter().chain(linked.outgoing) {
+            self.add_link(index, end, true, false);
+        }
+        for child in answer.children.iter().flatten() {
+            let end = LinkEnd {
+                relation: relation.to_owned(),
+                id: child.reference_id.clone(),
+                title: Some(child.title.clone()),
+                status: child.status.clone(),
+                ..LinkEnd::default()
+            };
+            self.add_link(index, end, false, false);
+        }
+        for ends in [related.incoming, linked.incoming] {
+            for end in ends {
+                self.add_link(index, end, false, false);
             }
         }
-        for links in [&answer["relationships"], &answer["links"]] {
-            self.add_list(index, &links["incoming"], false);
-            let total = links["incoming_total"].as_u64().and_then(|total| total.try_into().ok());
-            let hidden = total.unwrap_or(0_usize).saturating_sub(list_of(&links["incoming"]).len());
-            if self.filter.is_none() {
-                self.hide(index, false, hidden);
-            }
-        }
-    }
-
-    fn add_list(&mut self, index: usize, links: &Value, is_outgoing: bool) {
-        for link in list_of(links) {
-            if let (Some(relation), Some(end)) =
-                (text_of(link, &["relation", "type"]), LinkEnd::new(link))
-            {
-                self.add_link(index, &relation, end, is_outgoing);
-            }
+        if self.filter.is_none() {
+            self.hide(index, false, related.hidden);
+            self.hide(index, false, linked.hidden);
         }
     }
 
-    fn add_link(&mut self, index: usize, relation: &str, end: LinkEnd, is_outgoing: bool) {
-        let relation = relation_words(relation);
+    fn add_link(&mut self, index: usize, end: LinkEnd, is_outgoing: bool, is_unread: bool) {
+        let relation = relation_words(&end.relation);
         self.relations.insert(relation.clone());
         if self.filter.as_ref().is_some_and(|filter| *filter != relation) {
             return;
@@ -165,7 +158,7 @@ impl GraphWalk {
                     return;
                 }
                 let column = self.nodes[index].column + if is_outgoing { 1 } else { -1 };
-                let LinkEnd { id, title, status, is_unread } = end;
+                let LinkEnd { id, title, status, .. } = end;
                 self.indexes.insert(id.clone(), self.nodes.len());
                 let node = GraphNode { id, title, status, column, href: None, is_unread };
                 self.nodes.push(node);
@@ -192,32 +185,6 @@ impl GraphWalk {
             *self.hidden.entry(column).or_default() += count;
         }
     }
-}
-
-/// The other end of a link, in the forms of relationships, links and children.
-#[derive(Default)]
-struct LinkEnd {
-    id: String,
-    title: Option<String>,
-    status: Option<String>,
-    is_unread: bool,
-}
-
-impl LinkEnd {
-    fn new(link: &Value) -> Option<Self> {
-        let id = text_of(link, &["reference_id", "id"])?;
-        let (title, status) = (text_of(link, &["title"]), text_of(link, &["status"]));
-        Some(Self { id, title, status, is_unread: false })
-    }
-}
-
-fn list_of(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-/// The first of these members that is text.
-fn text_of(value: &Value, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|name| value[*name].as_str()).map(str::to_owned)
 }
 
 /// A relation as people read it: `user_story` becomes `user story`.

@@ -12,6 +12,6 @@ mod tree;
 pub use canvas::PictureStyle;
 pub use graph::draw_graph;
 pub use graph_walk::{GraphEdge, GraphNode, GraphWalk};
-pub use picture_item::{ChildProgress, MAX_GRAPH_DEPTH, MAX_NODES, PictureItem};
+pub use picture_item::{MAX_GRAPH_DEPTH, MAX_NODES, PictureItem};
 pub use progress::draw_progress;
 pub use tree::{draw_tree, tree_focus};

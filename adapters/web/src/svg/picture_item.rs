@@ -1,5 +1,6 @@
 //! What pictures show, and its limits.
 
+use reqlore_domain::records::answers::lists::ProgressView;
 use serde::Deserialize;
 
 /// Maximum nodes of a picture. It counts the rest.
@@ -17,16 +18,8 @@ pub struct PictureItem {
     pub status: Option<String>,
     /// The reference of the epic or user story.
     pub parent: Option<String>,
-    pub progress: Option<ChildProgress>,
+    pub progress: Option<ProgressView>,
     /// The link of its row; relative or absolute.
     #[serde(skip)]
     pub href: Option<String>,
-}
-
-/// The stories of an epic that are done, or the requirements of a story that are active, and all.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub struct ChildProgress {
-    #[serde(alias = "active")]
-    pub done: usize,
-    pub total: usize,
 }

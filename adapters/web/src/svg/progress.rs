@@ -38,17 +38,17 @@ pub fn draw_progress(
     for epic in shown {
         let progress = epic.progress.unwrap_or_default();
         let active = active.get(epic.reference_id.as_str()).copied().unwrap_or_default();
-        all_done = all_done.saturating_add(progress.done);
+        all_done = all_done.saturating_add(progress.count());
         all_total = all_total.saturating_add(progress.total);
         canvas.open_link(epic.href.as_ref());
         canvas.push_text(MARGIN, y, "id", &epic.reference_id);
         canvas.push_text(title_left, y, "name", &cut_text(&epic.title, TEXT_PX, MAX_TITLE_PX));
         canvas.close_link(epic.href.as_ref());
-        let segments = [("Done", progress.done), ("In Progress", active)];
+        let segments = [("Done", progress.count()), ("In Progress", active)];
         canvas.push_bar(bar_x, y, &segments, progress.total);
         let mut text = match progress.total {
             0 => "no user stories".to_owned(),
-            total => format!("{}/{total} done", progress.done),
+            total => format!("{}/{total} done", progress.count()),
         };
         if active > 0 {
             text.extend([", ", &active.to_string(), " in progress"]);

@@ -1,8 +1,11 @@
 //! Pictures: limits, layout and hostile text.
 
+use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::answers::lists::ProgressView;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::test_support::complete;
 
 fn item(reference: &str, parent: Option<&str>) -> PictureItem {
     PictureItem {
@@ -28,7 +31,7 @@ fn count(svg: &str, part: &str) -> usize {
 }
 
 /// The answer of `get_item`, with links as triples of relation, ID and title.
-fn answer(id: &str, outgoing: &[(&str, &str)], incoming: &[(&str, &str)]) -> Value {
+fn answer(id: &str, outgoing: &[(&str, &str)], incoming: &[(&str, &str)]) -> ItemDetails {
     let links = |list: &[(&str, &str)]| -> Vec<Value> {
         let link = |(relation, id): &(&str, &str)| json!({ "relation": relation, "id": id, "title": format!("Title of {id}") });
         list.iter().map(link).collect()
@@ -36,13 +39,17 @@ fn answer(id: &str, outgoing: &[(&str, &str)], incoming: &[(&str, &str)]) -> Val
     let (outgoing, incoming) = (links(outgoing), links(incoming));
     let total = incoming.len();
     let links = json!({ "outgoing": outgoing, "incoming": incoming, "incoming_total": total });
-    json!({ "item": { "id": id, "title": format!("Title of {id}") }, "links": links })
+    details(json!({ "item": { "id": id, "title": format!("Title of {id}") }, "links": links }))
 }
 
-fn walk(answers: &[Value], depth: u32, relation: Option<&str>) -> GraphWalk {
+fn details(answer: Value) -> ItemDetails {
+    serde_json::from_value(complete(answer)).unwrap()
+}
+
+fn walk(answers: &[ItemDetails], depth: u32, relation: Option<&str>) -> GraphWalk {
     let mut walk = GraphWalk::new("a", depth, relation);
     while let Some(id) = walk.next_reference() {
-        walk.add_answer(answers.iter().find(|answer| answer["item"]["id"] == id));
+        walk.add_answer(answers.iter().find(|answer| answer.item.id() == id));
     }
     walk
 }
@@ -80,7 +87,7 @@ fn tree_focus_keeps_the_item_and_its_children() {
 #[test]
 fn progress_bar_has_done_and_active_segments() {
     let mut epic = item("EP-1", None);
-    epic.progress = Some(ChildProgress { done: 1, total: 4 });
+    epic.progress = Some(ProgressView { done: Some(1), active: None, total: 4 });
     let mut story = item("US-1", Some("EP-1"));
     story.status = Some("In Progress".to_owned());
     let svg = draw_progress(&[epic], &[story], PictureStyle::File);
@@ -121,9 +128,10 @@ fn graph_reads_hierarchy_and_missing_targets() {
     });
     let mut found = GraphWalk::new("us-1", 1, None);
     assert_eq!(found.next_reference().as_deref(), Some("us-1"));
-    found.add_answer(Some(&story));
+    found.add_answer(Some(&details(story)));
     assert_eq!(found.next_reference().as_deref(), Some("EP-001"), "only for its title");
-    found.add_answer(Some(&json!({ "item": { "reference_id": "EP-001", "title": "Shop" } })));
+    let epic = json!({ "item": { "reference_id": "EP-001", "title": "Shop" } });
+    found.add_answer(Some(&details(epic)));
     assert_eq!(found.next_reference(), None);
     let expected = [("US-001", 0), ("EP-001", 1), ("US-009", 1), ("REQ-001", -1)];
     assert_eq!(columns(&found), expected);
@@ -172,7 +180,7 @@ fn picture_escapes_hostile_text_in_all_places() {
     hostile.title = "</title><script>alert(1)</script>\u{1b}[2J\u{202e}&\"'\u{0}".to_owned();
     hostile.status = Some("\"><script>".to_owned());
     hostile.href = Some("x\"onload=\"y".to_owned());
-    hostile.progress = Some(ChildProgress { done: usize::MAX, total: 1 });
+    hostile.progress = Some(ProgressView { done: Some(usize::MAX), active: None, total: 1 });
     let items = [hostile];
     let graph_answer = answer("a", &[("\"><script>", "</svg><script>")], &[]);
     let pictures = [

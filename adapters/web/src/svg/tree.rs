@@ -80,8 +80,8 @@ pub fn draw_tree(items: &[PictureItem], max_depth: usize, style: PictureStyle) -
             canvas.push_status(status_left, y, &cut_text(status, SMALL_PX, MAX_TITLE_PX));
         }
         if let Some(progress) = item.progress {
-            canvas.push_bar(bar_x, y, &[("Done", progress.done)], progress.total);
-            let text = format!("{}/{}", progress.done, progress.total);
+            canvas.push_bar(bar_x, y, &[("Done", progress.count())], progress.total);
+            let text = format!("{}/{}", progress.count(), progress.total);
             canvas.push_text(bar_x + BAR_WIDTH + 8, y, "muted", &text);
         }
     }

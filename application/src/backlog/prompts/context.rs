@@ -9,11 +9,12 @@ use std::sync::Arc;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{ErrorKind, Result};
+use reqlore_domain::records::answers::items::{ItemRecord, ItemRelationships, ItemSummary};
+use reqlore_domain::records::answers::links::LinkList;
 use serde::Serialize;
 
-use crate::addresses::links::LinkList;
 use crate::backlog::item_lookup::{self, BacklogReader};
-use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemRelationships, ItemSummary};
+use crate::backlog::item_view::{self, ItemRelations};
 use crate::backlog::resources::uri::{ItemView, item_uri};
 
 const MAX_LIST_ITEMS: usize = 50;

@@ -29,10 +29,11 @@ pub(crate) use uri::TEMPLATES;
 use crate::answers::answer::serialization_error;
 use crate::backlog::epic_hierarchy::read_hierarchy;
 use crate::backlog::item_lookup::{self, BacklogReader};
-use crate::backlog::item_view::{self, ItemRecord, ItemRelations, ItemSummary};
+use crate::backlog::item_view::{self, ItemRelations};
 use crate::backlog::prompts;
 use crate::context::ToolContext;
 use crate::tools::pagination::{PageCursor, PageReader};
+use reqlore_domain::records::answers::items::ItemRecord;
 use uri::{
     COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,
     item_uri,
@@ -245,7 +246,7 @@ async fn item_with_relations(
     for kind in ItemKind::ALL {
         if kind.parent() == Some(reference.kind) {
             let children =
-                ItemSummary::read_all(backlog, &relations.children_of_kind(kind)).await?;
+                item_view::read_summaries(backlog, &relations.children_of_kind(kind)).await?;
             fields.insert(plural_name(kind), json!(children));
         }
     }

@@ -7,11 +7,11 @@ use reqlore_domain::document::{Document, DocumentKind};
 use reqlore_domain::front_matter;
 use reqlore_domain::knowledge::{Entity, EntityLink};
 use reqlore_domain::name_form::fold_name;
+use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
 use reqlore_domain::sections::Section;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
 
-use crate::answers::document_label::SECTION_REQUIREMENT;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 
 /// The key of the value that stands for all absent ones of its group.

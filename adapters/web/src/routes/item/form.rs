@@ -13,19 +13,20 @@ use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::knowledge::EntityKind;
-use reqlore_domain::untrusted_text::encode_id;
+use reqlore_domain::records::answers::deletion::PlannedDeletion;
+use reqlore_domain::records::answers::details::ItemDetails;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(crate) use fields::{ContentKind, FieldControl, FormField};
 
-use super::answer::ItemAnswer;
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
+use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
 use crate::session::PageSession;
 
@@ -56,18 +57,18 @@ struct FormPage {
 }
 
 impl FormPage {
-    fn of_item(session: &PageSession, answer: &ItemAnswer) -> Self {
+    fn of_item(session: &PageSession, answer: &ItemDetails) -> Self {
         let item = &answer.item;
         Self {
             frame: item_frame(session, item),
-            heading: format!("Edit {}", item.reference_id),
-            id: item.reference_id.clone(),
+            heading: format!("Edit {}", item.id()),
+            id: item.id().to_owned(),
             kind: "",
-            fields: ContentKind::of_id(&item.reference_id).filled_fields(answer),
-            version: item.version.clone(),
+            fields: ContentKind::of_id(item.id()).filled_fields(answer),
+            version: item.version().to_owned(),
             error: String::new(),
             is_conflict: false,
-            cancel_url: item_url(session, &item.reference_id),
+            cancel_url: item_url(session, item.id()),
         }
     }
 
@@ -139,8 +140,8 @@ async fn show_edit(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     require_write(&session)?;
-    let answer: ItemAnswer = session.call_tool("get_item", json!({ "reference": id })).await?;
-    if answer.item.is_part() {
+    let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
+    if is_part(&answer.item) {
         return Ok(Redirect::to(&item_url(&session, &id)).into_response());
     }
     render(&FormPage::of_item(&session, &answer))
@@ -164,7 +165,7 @@ async fn save(
         return Ok(Redirect::to(&target).into_response());
     }
     if let Some(links) = arguments.get_mut("links") {
-        let answer: ItemAnswer = session.call_tool("get_item", json!({ "reference": id })).await?;
+        let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
         fields::clear_missing_relations(links, &answer);
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
@@ -178,7 +179,7 @@ async fn save(
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
         return Err(error.into());
     }
-    let answer: ItemAnswer = session.call_tool("get_item", json!({ "reference": id })).await?;
+    let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
     let mut page = FormPage::of_item(&session, &answer);
     if is_conflict {
         page.is_conflict = true;
@@ -260,19 +261,6 @@ struct DeletePage {
     effects: String,
 }
 
-#[derive(Deserialize)]
-struct PlannedDeletion {
-    results: Vec<DeletionEffects>,
-}
-
-#[derive(Deserialize)]
-struct DeletionEffects {
-    #[serde(default)]
-    deleted: Vec<String>,
-    #[serde(default)]
-    unlinked: Vec<String>,
-}
-
 async fn show_delete(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
@@ -285,16 +273,7 @@ async fn show_delete(
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
-    let mut effects = Vec::new();
-    for DeletionEffects { deleted, unlinked } in planned.results {
-        for (label, ids) in [("Also deleted", deleted), ("Relationships removed from", unlinked)] {
-            if !ids.is_empty() {
-                let ids: Vec<_> = ids.iter().map(|id| encode_id(id)).collect();
-                effects.push(format!("{label}: {}", ids.join(", ")));
-            }
-        }
-    }
-    let effects = effects.join("\n\n");
+    let effects = planned.lines().join("\n\n");
     let effects = render_markdown(&effects, 2, &project_item_url(&session));
     render(&DeletePage { frame, header, effects })
 }

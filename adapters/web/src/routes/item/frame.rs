@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
 use serde_json::json;
 
 use crate::form_fields::encode_component;
 use crate::markdown::ItemUrl;
-use crate::page::{PageFrame, PageSection};
+use crate::page::{PageFrame, PageSection, capitalize};
 use crate::page_error::PageError;
-use crate::routes::item::answer::{ItemAnswer, ItemRecord};
+use crate::routes::item::answer::{child_kinds, is_part, link_count};
 use crate::session::PageSession;
 
 /// A tab of an item's pages.
@@ -43,22 +44,22 @@ pub(crate) struct ParentItem {
 impl ItemHeader {
     pub(crate) fn new(
         frame: &PageFrame,
-        answer: &ItemAnswer,
+        answer: &ItemDetails,
         parents: Vec<ParentItem>,
         tab: ItemTab,
     ) -> Self {
         let item = &answer.item;
-        let is_editable = frame.can_write && !item.is_part();
+        let is_editable = frame.can_write && !is_part(item);
         Self {
-            id: item.reference_id.clone(),
-            kind: item.kind_words(),
-            title: item.title.clone(),
-            version: item.version.clone(),
+            id: item.id().to_owned(),
+            kind: capitalize(&item.kind_words()),
+            title: item.title().to_owned(),
+            version: item.version().to_owned(),
             parents,
             tab,
-            link_count: answer.link_count(),
+            link_count: link_count(answer),
             is_editable,
-            child_kinds: if is_editable { item.child_kinds() } else { Vec::new() },
+            child_kinds: if is_editable { child_kinds(item) } else { Vec::new() },
         }
     }
 }
@@ -90,25 +91,25 @@ pub(crate) fn project_item_url(session: &PageSession) -> ItemUrl {
 pub(crate) async fn read_item(
     session: &PageSession,
     id: &str,
-) -> Result<(ItemAnswer, Vec<ParentItem>), PageError> {
-    let answer: ItemAnswer = session.call_tool("get_item", json!({ "reference": id })).await?;
+) -> Result<(ItemDetails, Vec<ParentItem>), PageError> {
+    let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
     let mut parents = Vec::new();
     let mut parent = answer.item.parent().map(str::to_owned);
     // An epic has no parent, so there are two at most.
     while let Some(id) = parent.take().filter(|_| parents.len() < 2) {
         // A missing parent is shown as its reference.
-        let found: Option<ItemAnswer> =
+        let found: Option<ItemDetails> =
             session.call_tool("get_item", json!({ "reference": id })).await.ok();
         let item = found.map(|found| found.item);
-        let title = item.as_ref().map(|item| item.title.clone()).unwrap_or_default();
+        let title = item.as_ref().map(|item| item.title().to_owned()).unwrap_or_default();
         parent = item.and_then(|item| item.parent().map(str::to_owned));
         parents.insert(0, ParentItem { id, title });
     }
     Ok((answer, parents))
 }
 
-pub(crate) fn item_frame(session: &PageSession, item: &ItemRecord) -> PageFrame {
-    let is_item = item.backlog_kind().is_some();
+pub(crate) fn item_frame(session: &PageSession, item: &ItemView) -> PageFrame {
+    let is_item = item.item_kind().is_some();
     let section = if is_item { PageSection::Board } else { PageSection::Knowledge };
-    PageFrame::new(session, section, format!("{} {}", item.reference_id, item.title))
+    PageFrame::new(session, section, format!("{} {}", item.id(), item.title()))
 }

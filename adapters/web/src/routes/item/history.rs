@@ -1,16 +1,18 @@
 //! The tab of an item's versions, with the word difference of two of them.
 
+use std::time::Instant;
+
 use askama::Template;
 use axum::extract::Path;
 use axum::response::Response;
+use reqlore_domain::records::answers::history::{HistoryAnswer, VersionRecord};
+use reqlore_domain::word_diff::{DiffPart, TIME_LIMIT, compare_texts};
 use serde_json::json;
 
-use super::answer::{HistoryAnswer, VersionRecord};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
 use crate::routes::item::frame::{ItemHeader, ItemTab, read_item};
 use crate::session::PageSession;
-use crate::word_diff::{DiffPart, parse_difference};
 
 const PAGE_VERSIONS: usize = 50;
 
@@ -70,14 +72,11 @@ pub(super) async fn show_history(
     });
     let history: HistoryAnswer = session.call_tool("get_history", list).await?;
     let mut difference = Vec::new();
-    if !from.is_empty() {
-        let compare = json!({
-            "reference": id,
-            "compare_with": from,
-            "version": session.query.filled("to"),
-        });
-        let compared: HistoryAnswer = session.call_tool("get_history", compare).await?;
-        difference = parse_difference(&compared.difference.unwrap_or_default());
+    let newest = history.versions.iter().find_map(|record| record.version.as_deref());
+    if let (false, Some(to)) = (from.is_empty(), session.query.filled("to").or(newest)) {
+        let (old, new) =
+            (read_text(&session, &id, from).await?, read_text(&session, &id, to).await?);
+        difference = compare_texts(&old, &new, Instant::now() + TIME_LIMIT);
     }
     // A deleted item has only its history.
     let header = match read_item(&session, &id).await {
@@ -100,4 +99,15 @@ pub(super) async fn show_history(
         cursor: cursor.to_owned(),
         next_cursor: history.next_cursor.unwrap_or_default(),
     })
+}
+
+/// The text of one version.
+pub(super) async fn read_text(
+    session: &PageSession,
+    id: &str,
+    version: &str,
+) -> Result<String, PageError> {
+    let arguments = json!({ "reference": id, "version": version });
+    let answer: HistoryAnswer = session.call_tool("get_history", arguments).await?;
+    Ok(answer.text.unwrap_or_default())
 }

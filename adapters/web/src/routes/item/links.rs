@@ -12,7 +12,7 @@ use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
 use crate::page::{PageFrame, render};
 use crate::page_error::{PageError, public_message};
-use crate::routes::item::answer::LinkGroup;
+use crate::routes::item::answer::{LinkGroup, hidden_links, link_groups};
 use crate::routes::item::frame::{ItemHeader, ItemTab, item_frame, read_item};
 use crate::session::PageSession;
 
@@ -42,12 +42,12 @@ pub(super) async fn show_links(
 async fn links_page(session: &PageSession, id: &str) -> Result<LinksPage, PageError> {
     let (answer, parents) = read_item(session, id).await?;
     let frame = item_frame(session, &answer.item);
-    let is_requirement = answer.item.backlog_kind() == Some(ItemKind::Requirement);
+    let is_requirement = answer.item.item_kind() == Some(ItemKind::Requirement);
     Ok(LinksPage {
         is_relatable: is_requirement && frame.can_write,
         header: ItemHeader::new(&frame, &answer, parents, ItemTab::Links),
-        groups: answer.link_groups(),
-        hidden_links: answer.hidden_links(),
+        groups: link_groups(&answer),
+        hidden_links: hidden_links(&answer),
         types: RelationshipType::ALL,
         relation: String::new(),
         target: String::new(),

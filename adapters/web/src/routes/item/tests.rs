@@ -67,11 +67,9 @@ fn history(arguments: &Map<String, Value>) -> Value {
         ],
         "notes": [HOSTILE]
     });
-    if arguments.contains_key("compare_with") {
-        let difference = format!("@@ -1,1 +1,1 @@\n[-{HOSTILE}-]{{+new+}} kept\n");
-        answer["difference"] = json!(difference);
-    } else if arguments.contains_key("version") {
-        answer["text"] = json!(format!("---\ntitle: {HOSTILE}\n---\n"));
+    if let Some(version) = arguments.get("version") {
+        let title = if *version == "ffeeddccbbaa9988" { HOSTILE } else { "new" };
+        answer["text"] = json!(format!("---\ntitle: {title}\n[-kept-] {HOSTILE}\n"));
     }
     answer
 }
@@ -201,5 +199,5 @@ async fn history_marks_removed_and_added_words() {
     let page = "/p/default/item/US-001/history?from=ffeeddccbbaa9988&to=00112233aabbccdd";
     let body = client().get(page).await.body;
     assert!(body.contains("<del>&#60;/title&#62;"), "{body}");
-    assert!(body.contains("</del><ins>new</ins> kept\n"), "{body}");
+    assert!(body.contains("</del><ins>new</ins>\n[-kept-] "), "{body}");
 }

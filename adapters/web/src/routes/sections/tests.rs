@@ -122,8 +122,7 @@ async fn rule_saved_untouched_changes_nothing() {
         let client = PageClient::new(&TOOLS, move |tool, _| match tool {
             "get_item" => Ok(json!({
                 "item": { "kind": "section", "id": "general", "title": "General", "version": "0011",
-                          "text": format!("# General\n\n**1.** {text}\n\n**2.** x\n") },
-                "links": { "outgoing": [], "incoming": [] }
+                          "text": format!("# General\n\n**1.** {text}\n\n**2.** x\n") }
             })),
             _ => panic!("{tool} was called"),
         });

@@ -1,19 +1,21 @@
 //! The fields of the forms of items and entities, by kind.
 
 use std::fmt::Write;
+use std::time::Instant;
 
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference, Status};
 use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::RecordKind;
+use reqlore_domain::word_diff::{DiffPart, TIME_LIMIT, compare_values};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::form_fields::FormFields;
 use crate::form_fields::{join_list, split_list};
-use crate::routes::item::answer::ItemAnswer;
-use crate::word_diff::{DiffPart, compare_words};
+use crate::routes::item::answer::link_groups;
 
 /// The kind of the document that a form edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,20 +105,19 @@ impl ContentKind {
     }
 
     /// The fields with the values of a document.
-    pub(super) fn filled_fields(self, answer: &ItemAnswer) -> Vec<FormField> {
+    pub(super) fn filled_fields(self, answer: &ItemDetails) -> Vec<FormField> {
         let item = &answer.item;
         let mut fields = self.fields();
         for field in &mut fields {
             field.fill(&match field.name {
-                "title" => item.title.clone(),
-                "description" | "body" => item.description.clone(),
-                "status" => item.status.clone().unwrap_or_default(),
-                "priority" => item.priority.map(|number| number.to_string()).unwrap_or_default(),
-                "type" => item.type_name.clone().unwrap_or_default(),
-                "epic" => item.epic.clone().unwrap_or_default(),
-                "user_story" => item.user_story.clone().unwrap_or_default(),
-                "assignee" => item.assignee_username.clone().unwrap_or_default(),
-                "tags" => join_list(&item.tags),
+                "title" => item.title().to_owned(),
+                "description" | "body" => item.text().to_owned(),
+                "status" => item.status().unwrap_or_default().to_owned(),
+                "priority" => item.priority().map(|number| number.to_string()).unwrap_or_default(),
+                "type" => item.type_name().unwrap_or_default().to_owned(),
+                "epic" | "user_story" => item.parent().unwrap_or_default().to_owned(),
+                "assignee" => item.assignee().unwrap_or_default().to_owned(),
+                "tags" => join_list(item.tags()),
                 _ => link_lines(answer),
             });
         }
@@ -129,9 +130,9 @@ impl ContentKind {
 }
 
 /// The links of an entity's front matter, one relation per line.
-fn link_lines(answer: &ItemAnswer) -> String {
+fn link_lines(answer: &ItemDetails) -> String {
     let mut lines = String::new();
-    for group in answer.link_groups() {
+    for group in link_groups(answer) {
         if group.is_incoming || group.relation == MENTIONS {
             continue;
         }
@@ -223,16 +224,21 @@ impl FormField {
     /// keeps the stored value.
     pub(super) fn merge(&mut self, typed: Self) {
         if typed.is_changed() && typed.value != self.value {
-            self.difference = compare_words(&self.value, &typed.value);
-            self.stored = Some(std::mem::replace(&mut self.value, typed.value));
+            self.keep_stored(typed.value);
         }
+    }
+
+    /// Replaces the stored value by the typed one, and shows both.
+    pub(crate) fn keep_stored(&mut self, typed: String) {
+        self.difference = compare_values(&self.value, &typed, Instant::now() + TIME_LIMIT);
+        self.stored = Some(std::mem::replace(&mut self.value, typed));
     }
 }
 
 /// Removes the relations that the document has and the typed links do not.
-pub(super) fn clear_missing_relations(links: &mut Value, answer: &ItemAnswer) {
+pub(super) fn clear_missing_relations(links: &mut Value, answer: &ItemDetails) {
     let Some(links) = links.as_object_mut() else { return };
-    for group in answer.link_groups() {
+    for group in link_groups(answer) {
         if !group.is_incoming && group.relation != MENTIONS {
             links.entry(group.relation).or_insert_with(|| json!([]));
         }

@@ -162,7 +162,8 @@ async fn edit_of_an_entity_removes_missing_relations() {
             "links": {
                 "outgoing": [{ "relation": "related", "id": "EP-001" },
                              { "relation": "mentions", "id": "EP-002" }],
-                "incoming": [{ "relation": "affects", "id": "dec-b28160" }]
+                "incoming": [{ "relation": "affects", "id": "dec-b28160" }],
+                "incoming_total": 1
             }
         }))
     });

@@ -1,54 +1,88 @@
 //! Word difference of two texts, in hunks of lines.
-//!
-//! Removed words are marked `[-old-]` and added words `{+new+}`, as in `git diff --word-diff`.
 
 use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
-const CONTEXT_LINES: usize = 3;
 /// After this time the rest of the texts is compared less exactly.
-const TIME_LIMIT: Duration = Duration::from_millis(500);
+pub const TIME_LIMIT: Duration = Duration::from_millis(500);
+/// Unchanged lines around a change.
+const CONTEXT_LINES: usize = 3;
 /// Maximum size of a difference; the rest is cut off.
 const MAX_BYTES: usize = 100_000;
 /// Maximum words and spaces on one side of a changed block. A larger block is shown as whole lines.
 const MAX_WORDS: usize = 10_000;
 
-const REMOVED: [&str; 2] = ["[-", "-]"];
-const ADDED: [&str; 2] = ["{+", "+}"];
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiffKind {
+    Kept,
+    Removed,
+    Added,
+    /// The position of the lines that follow.
+    Position,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiffPart {
+    pub kind: DiffKind,
+    pub text: String,
+}
 
 /// Returns the hunks, or a sentence for texts without a different line.
-pub fn word_diff(old: &str, new: &str) -> String {
+pub fn compare_texts(old: &str, new: &str, deadline: Instant) -> Vec<DiffPart> {
+    compare(old, new, true, deadline)
+}
+
+/// Returns both texts whole, without positions.
+pub fn compare_values(old: &str, new: &str, deadline: Instant) -> Vec<DiffPart> {
+    compare(old, new, false, deadline)
+}
+
+/// The difference with removed words as `[-old-]` and added words as `{+new+}`, as in
+/// `git diff --word-diff`.
+pub fn difference_text(parts: &[DiffPart]) -> String {
+    let mut text = String::new();
+    for part in parts {
+        let [open, close] = match part.kind {
+            DiffKind::Kept | DiffKind::Position => ["", ""],
+            DiffKind::Removed => ["[-", "-]"],
+            DiffKind::Added => ["{+", "+}"],
+        };
+        text.extend([open, &part.text, close]);
+    }
+    text
+}
+
+fn compare(old: &str, new: &str, has_hunks: bool, deadline: Instant) -> Vec<DiffPart> {
     // Without line ends, which a marker could not show.
     let (old_lines, new_lines) = (old.lines().collect::<Vec<_>>(), new.lines().collect::<Vec<_>>());
-    if old == new {
-        return "The texts are the same.".to_owned();
-    }
+    let mut parts = Vec::new();
     if old_lines == new_lines {
-        return "Only line ends differ.".to_owned();
+        let same = if old == new { "The texts are the same." } else { "Only line ends differ." };
+        push_part(&mut parts, DiffKind::Kept, same);
+        return parts;
     }
     // One deadline for all hunks, so that their number does not extend the time.
-    let deadline = Instant::now() + TIME_LIMIT;
     let changes = diff(&old_lines, &new_lines, deadline);
-    let mut text = String::new();
-    for hunk in group_diff_ops(changes, CONTEXT_LINES) {
-        text.push_str(&hunk_header(&hunk));
+    let hunks = if has_hunks { group_diff_ops(changes, CONTEXT_LINES) } else { vec![changes] };
+    for hunk in hunks {
+        if has_hunks {
+            push_part(&mut parts, DiffKind::Position, &hunk_header(&hunk));
+        }
         for change in &hunk {
             let (removed, added) = (&old_lines[change.old_range()], &new_lines[change.new_range()]);
             match change {
-                DiffOp::Equal { .. } => push_lines(&mut text, removed, ["", ""]),
-                DiffOp::Replace { .. } => push_replaced(&mut text, removed, added, deadline),
+                DiffOp::Equal { .. } => push_lines(&mut parts, removed, DiffKind::Kept),
+                DiffOp::Replace { .. } => push_replaced(&mut parts, removed, added, deadline),
                 _ => {
-                    push_lines(&mut text, removed, REMOVED);
-                    push_lines(&mut text, added, ADDED);
+                    push_lines(&mut parts, removed, DiffKind::Removed);
+                    push_lines(&mut parts, added, DiffKind::Added);
                 }
             }
         }
-        if text.len() > MAX_BYTES {
-            break;
-        }
     }
-    cut_off(text)
+    cut_off(&mut parts);
+    parts
 }
 
 fn diff(old: &[&str], new: &[&str], deadline: Instant) -> Vec<DiffOp> {
@@ -63,17 +97,22 @@ fn hunk_header(hunk: &[DiffOp]) -> String {
     format!("@@ -{},{} +{},{} @@\n", old.start + 1, old.len(), new.start + 1, new.len())
 }
 
-fn push_lines(text: &mut String, lines: &[&str], [open, close]: [&str; 2]) {
+fn push_part(parts: &mut Vec<DiffPart>, kind: DiffKind, text: &str) {
+    match parts.last_mut() {
+        Some(last) if kind == DiffKind::Kept && last.kind == kind => last.text.push_str(text),
+        _ => parts.push(DiffPart { kind, text: text.to_owned() }),
+    }
+}
+
+fn push_lines(parts: &mut Vec<DiffPart>, lines: &[&str], kind: DiffKind) {
     for line in lines {
-        text.push_str(open);
-        text.push_str(line);
-        text.push_str(close);
-        text.push('\n');
+        push_part(parts, kind, line);
+        push_part(parts, DiffKind::Kept, "\n");
     }
 }
 
 /// Marks the different words of a block, or whole lines if hardly a word is the same.
-fn push_replaced(text: &mut String, removed: &[&str], added: &[&str], deadline: Instant) {
+fn push_replaced(parts: &mut Vec<DiffPart>, removed: &[&str], added: &[&str], deadline: Instant) {
     let (old, new) = (removed.join("\n"), added.join("\n"));
     let (old_words, new_words) = (split_words(&old), split_words(&new));
     if old_words.len().max(new_words.len()) <= MAX_WORDS {
@@ -82,18 +121,18 @@ fn push_replaced(text: &mut String, removed: &[&str], added: &[&str], deadline: 
             for change in &changes {
                 let removed = old_words[change.old_range()].concat();
                 if let DiffOp::Equal { .. } = change {
-                    text.push_str(&removed);
+                    push_part(parts, DiffKind::Kept, &removed);
                     continue;
                 }
-                push_words(text, &removed, REMOVED);
-                push_words(text, &new_words[change.new_range()].concat(), ADDED);
+                push_words(parts, &removed, DiffKind::Removed);
+                push_words(parts, &new_words[change.new_range()].concat(), DiffKind::Added);
             }
-            text.push('\n');
+            push_part(parts, DiffKind::Kept, "\n");
             return;
         }
     }
-    push_lines(text, removed, REMOVED);
-    push_lines(text, added, ADDED);
+    push_lines(parts, removed, DiffKind::Removed);
+    push_lines(parts, added, DiffKind::Added);
 }
 
 /// Splits into words and the white space between them.
@@ -128,39 +167,56 @@ fn is_readable(changes: &[DiffOp], old_words: &[&str], new_words: &[&str]) -> bo
 }
 
 /// Marks words. A marker ends at the end of its line, and white space alone has none.
-fn push_words(text: &mut String, words: &str, [open, close]: [&str; 2]) {
-    let is_removed = open == REMOVED[0];
+fn push_words(parts: &mut Vec<DiffPart>, words: &str, kind: DiffKind) {
     // Words after a removed line break continue the line.
-    if is_removed && words.trim().is_empty() {
+    if kind == DiffKind::Removed && words.trim().is_empty() {
         return;
     }
     for (index, line) in words.split('\n').enumerate() {
         if index > 0 {
-            text.push('\n');
+            push_part(parts, DiffKind::Kept, "\n");
         }
-        if line.trim().is_empty() {
-            text.push_str(if is_removed { "" } else { line });
-        } else {
-            text.extend([open, line, close]);
+        if !line.trim().is_empty() {
+            push_part(parts, kind, line);
+        } else if kind == DiffKind::Added {
+            push_part(parts, DiffKind::Kept, line);
         }
     }
 }
 
-fn cut_off(mut text: String) -> String {
-    if text.len() > MAX_BYTES {
-        let mut end = MAX_BYTES;
-        while !text.is_char_boundary(end) {
-            end -= 1;
+fn cut_off(parts: &mut Vec<DiffPart>) {
+    let mut rest = MAX_BYTES;
+    for index in 0..parts.len() {
+        let text = &mut parts[index].text;
+        // With the markers of the printed difference.
+        if text.len() + 4 > rest {
+            while !text.is_char_boundary(rest) {
+                rest -= 1;
+            }
+            text.truncate(rest);
+            parts.truncate(index + 1);
+            let note = format!("\n(cut off after {MAX_BYTES} bytes)\n");
+            return push_part(parts, DiffKind::Kept, &note);
         }
-        text.truncate(end);
-        return format!("{text}\n(cut off after {MAX_BYTES} bytes)\n");
+        rest -= text.len() + 4;
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const REMOVED: [&str; 2] = ["[-", "-]"];
+    const ADDED: [&str; 2] = ["{+", "+}"];
+
+    #[expect(clippy::disallowed_methods, reason = "the real clock bounds the time of a test")]
+    fn deadline() -> Instant {
+        Instant::now() + TIME_LIMIT
+    }
+
+    fn word_diff(old: &str, new: &str) -> String {
+        difference_text(&compare_texts(old, new, deadline()))
+    }
 
     #[test]
     fn word_diff_marks_changed_words_in_hunks() {
@@ -192,6 +248,19 @@ mod tests {
     fn word_diff_without_a_different_line_says_so() {
         assert_eq!(word_diff("a", "a"), "The texts are the same.");
         assert_eq!(word_diff("a\r\nb", "a\nb\n"), "Only line ends differ.");
+    }
+
+    #[test]
+    fn values_are_compared_whole_and_by_words() {
+        let expected = [
+            (DiffKind::Kept, "a [-b-]\npay "),
+            (DiffKind::Removed, "by"),
+            (DiffKind::Added, "with"),
+            (DiffKind::Kept, " card\n"),
+        ];
+        let parts = compare_values("a [-b-]\npay by card", "a [-b-]\npay with card", deadline());
+        let shown: Vec<_> = parts.iter().map(|part| (part.kind, part.text.as_str())).collect();
+        assert_eq!(shown, expected);
     }
 
     /// The words of one side of a difference: without the marked words of the other.

@@ -1,42 +1,41 @@
 //! The line of a document in lists, the same in all tools.
 
-use reqlore_domain::backlog::Priority;
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
-
-use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::backlog::Priority;
+use crate::untrusted_text::{encode_id, encode_line};
 
 /// The word for a numbered requirement of a section in texts.
-pub(crate) const RULE: &str = "rule";
+pub const RULE: &str = "rule";
 
 /// The values of a line. Absent values are left out.
-#[derive(Default)]
-pub(crate) struct EntryLine<'a> {
-    pub(crate) id: &'a str,
+#[derive(Debug, Default)]
+pub struct EntryLine<'a> {
+    pub id: &'a str,
     /// The type of the link to the document.
-    pub(crate) attribute: Option<&'a str>,
-    pub(crate) kind: Option<&'a str>,
-    pub(crate) status: Option<&'a str>,
+    pub attribute: Option<&'a str>,
+    pub kind: Option<&'a str>,
+    pub status: Option<&'a str>,
     /// ID of the successor.
-    pub(crate) superseded_by: Option<&'a str>,
-    pub(crate) priority: Option<u8>,
-    pub(crate) type_name: Option<&'a str>,
-    pub(crate) title: Option<&'a str>,
-    pub(crate) tags: &'a [String],
-    pub(crate) assignee: Option<&'a str>,
+    pub superseded_by: Option<&'a str>,
+    pub priority: Option<u8>,
+    pub type_name: Option<&'a str>,
+    pub title: Option<&'a str>,
+    pub tags: &'a [String],
+    pub assignee: Option<&'a str>,
     /// Further values with their labels.
-    pub(crate) details: Vec<String>,
+    pub details: Vec<String>,
 }
 
 impl EntryLine<'_> {
     /// Leaves out the values of the line whose keys the caller did not choose.
-    pub(crate) fn keep(mut self, show: &ShowKeys<impl EntryKeys>) -> Self {
-        self.kind = self.kind.filter(|_| show.has("kind"));
-        self.status = self.status.filter(|_| show.has("status"));
-        self.priority = self.priority.filter(|_| show.has("priority"));
-        self.type_name = self.type_name.filter(|_| show.has("type_name"));
-        self.title = self.title.filter(|_| show.has("title"));
-        self.assignee = self.assignee.filter(|_| show.has("assignee_username"));
-        if !show.has("tags") {
+    #[must_use]
+    pub fn keep(mut self, has: impl Fn(&str) -> bool) -> Self {
+        self.kind = self.kind.filter(|_| has("kind"));
+        self.status = self.status.filter(|_| has("status"));
+        self.priority = self.priority.filter(|_| has("priority"));
+        self.type_name = self.type_name.filter(|_| has("type_name"));
+        self.title = self.title.filter(|_| has("title"));
+        self.assignee = self.assignee.filter(|_| has("assignee_username"));
+        if !has("tags") {
             self.tags = &[];
         }
         self
@@ -44,7 +43,7 @@ impl EntryLine<'_> {
 
     /// Returns `REQ-012 (Active, 2 High, Functional): Title [pay, eu]; assignee ann`. Hidden
     /// characters are encoded.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let mut labels: Vec<String> = Vec::new();
         labels.extend(self.kind.map(|kind| encode_line(kind).into_owned()));
         labels.extend(self.status.map(|status| encode_line(status).into_owned()));
@@ -75,14 +74,14 @@ impl EntryLine<'_> {
 }
 
 /// The number and the name of a priority, such as `2 High`.
-pub(crate) fn priority_label(number: u8) -> String {
+pub fn priority_label(number: u8) -> String {
     match Priority::new(usize::from(number)) {
         Some(priority) => format!("{number} {}", priority.name()),
         None => number.to_string(),
     }
 }
 
-pub(crate) fn tag_list(tags: &[String]) -> String {
+pub fn tag_list(tags: &[String]) -> String {
     let tags: Vec<_> = tags.iter().map(|tag| encode_line(tag)).collect();
     tags.join(", ")
 }

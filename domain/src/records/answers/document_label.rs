@@ -1,38 +1,36 @@
 //! The line that names a document in answers of all toolsets.
 
-use reqlore_domain::backlog::Status;
-use reqlore_domain::document::DocumentMeta;
+use crate::backlog::Status;
+use crate::document::DocumentMeta;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::answers::entry_line::{EntryLine, RULE};
+use super::entry_line::{EntryLine, RULE};
 
 /// The kind of a rule in data.
-pub(crate) const SECTION_REQUIREMENT: &str = "section_requirement";
+pub const SECTION_REQUIREMENT: &str = "section_requirement";
 
 // A document as answers name it. (A doc comment would become part of the schema.)
-#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
-pub(crate) struct DocumentLabel {
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentLabel {
     // A reference, an entity ID, a section, or a requirement of one.
-    pub(crate) id: String,
+    pub id: String,
     // `requirement`, `decision`, …; empty if it is unknown because the document is missing.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(default)]
-    pub(crate) kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) title: Option<String>,
+    pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) status: Option<String>,
+    pub status: Option<String>,
     /// ID of the successor.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) superseded_by: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    pub(crate) tags: Vec<String>,
+    pub superseded_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
 }
 
 impl DocumentLabel {
-    pub(crate) fn from_meta(meta: &DocumentMeta, id: String) -> Self {
+    pub fn from_meta(meta: &DocumentMeta, id: String) -> Self {
         let (kind, title, status, tags) = match (&meta.item, &meta.entity) {
             (Some(item), _) => {
                 (item.kind.name(), &item.title, item.status.as_ref().map(Status::name), &*item.tags)
@@ -55,7 +53,7 @@ impl DocumentLabel {
     }
 
     /// Removes the parts that a caller does not want. The ID stays.
-    pub(crate) fn keep(&mut self, has: impl Fn(&str) -> bool) {
+    pub fn keep(&mut self, has: impl Fn(&str) -> bool) {
         if !has("kind") {
             self.kind.clear();
         }
@@ -68,12 +66,12 @@ impl DocumentLabel {
     }
 
     /// Such as `dec-1d2c8f (decision, accepted): Files first [storage, git]`.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.text_with("")
     }
 
     /// The text with an attribute of the link to the document.
-    pub(crate) fn text_with(&self, attribute: &str) -> String {
+    pub fn text_with(&self, attribute: &str) -> String {
         let line = EntryLine {
             id: &self.id,
             attribute: Some(attribute),

@@ -1,0 +1,133 @@
+//! The answer of `list_items`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::backlog::{Priority, Reference};
+use crate::document::DocumentMeta;
+use crate::timestamp::Timestamp;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ListPage {
+    pub items: Vec<ListedItem>,
+    pub total: usize,
+    /// Without the status filter.
+    pub by_status: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ListedItem {
+    pub reference_id: String,
+    pub kind: String,
+    pub title: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub status: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    pub priority: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub type_name: Option<Cow<'static, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub assignee_username: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub parent: Option<String>,
+    pub tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub updated_at: Option<String>,
+    /// For if_version.
+    pub version: String,
+    /// Of children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ProgressView")]
+    pub progress: Option<ProgressView>,
+    /// Values of the project's custom fields.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(skip)]
+    pub fields: BTreeMap<String, Value>,
+}
+
+/// The stories of an epic that are done, or the requirements of a story that are active.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ProgressView {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    pub done: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    pub active: Option<usize>,
+    /// Without those that are cancelled or obsolete.
+    pub total: usize,
+}
+
+impl ListedItem {
+    pub fn of_record(meta: &DocumentMeta) -> Option<Self> {
+        let Some(item) = meta.item.as_deref() else { return Self::of_entity(meta) };
+        Some(Self {
+            reference_id: item.display_name(&meta.id.name).into_owned(),
+            kind: item.kind.name().to_owned(),
+            title: item.title.clone(),
+            status: item.status.map(|status| status.name().to_owned()),
+            priority: item.priority.map(Priority::number),
+            type_name: item.requirement_type.map(|one| one.name().into()),
+            assignee_username: item.assignee.clone(),
+            parent: item.parent.as_ref().map(Reference::to_string),
+            tags: item.tags.clone(),
+            updated_at: Some(item.updated_at.to_rfc3339()),
+            version: meta.version.to_string(),
+            progress: None,
+            fields: BTreeMap::new(),
+        })
+    }
+
+    fn of_entity(meta: &DocumentMeta) -> Option<Self> {
+        let entity = meta.entity.as_ref()?;
+        Some(Self {
+            reference_id: entity.id.clone(),
+            kind: entity.kind.clone(),
+            title: entity.title.clone(),
+            status: entity.status.clone(),
+            tags: entity.tags.clone(),
+            updated_at: entity.updated_at.map(Timestamp::to_rfc3339),
+            version: meta.version.to_string(),
+            ..Self::default()
+        })
+    }
+}
+
+impl ListPage {
+    /// The number of items with this status.
+    pub fn count(&self, status: &str) -> u64 {
+        self.by_status.get(status).and_then(Value::as_u64).unwrap_or_default()
+    }
+}
+
+impl ProgressView {
+    /// The children that are done or active.
+    pub fn count(&self) -> usize {
+        self.done.or(self.active).unwrap_or_default()
+    }
+
+    pub fn text(&self) -> String {
+        let Self { done, active, total } = self;
+        match (done, active) {
+            (Some(done), _) => format!("Stories: {done} of {total} done"),
+            (None, active) => {
+                format!("Requirements: {} of {total} active", active.unwrap_or_default())
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Answers of tools, which pages and commands read too.
+
+pub mod deletion;
+pub mod details;
+pub mod document_label;
+pub mod entry_line;
+pub mod history;
+pub mod items;
+pub mod links;
+pub mod lists;
+pub mod search;
+pub mod sections;
+pub mod tags;
