@@ -14,6 +14,7 @@ use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
 use reqlore_domain::records::answers::entry_line::{RULE, priority_label, tag_list};
 use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::records::answers::links::LinkList;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -120,12 +121,15 @@ async fn item_details(
     other_ids: Vec<String>,
 ) -> Result<ItemDetails> {
     let relations = ItemRelations::read(backlog, meta).await?;
+    let schema = backlog.ports.schemas.current(&*backlog.ports.documents, backlog.project).await?;
+    let mut record = item_view::read_record(backlog, meta).await?;
+    record.fields = schema.answers(meta);
     Ok(ItemDetails {
-        item: ItemView::Record(Box::new(item_view::read_record(backlog, meta).await?)),
+        item: ItemView::Record(Box::new(record)),
         children: Some(item_view::read_summaries(backlog, &relations.children).await?),
         relationships: Some(relations.relationships.bounded()),
         links: relations.links,
-        diagnostic: item_lookup::diagnostic_with_path(meta),
+        diagnostic: item_diagnostic(meta, &schema),
         other_ids,
         left_out: None,
     })
@@ -139,6 +143,8 @@ async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemD
         AddressTarget::Entity(meta) | AddressTarget::Section(meta) => Some(meta),
         _ => None,
     };
+    let ports = &context.ports;
+    let schema = ports.schemas.current(&*ports.documents, &address.project).await?;
     Ok(ItemDetails {
         item: ItemView::Other(OtherItem {
             kind,
@@ -148,15 +154,21 @@ async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemD
             version,
             status,
             tags,
-            fields: BTreeMap::new(),
+            fields: meta.map(|meta| schema.answers(meta)).unwrap_or_default(),
         }),
         children: None,
         relationships: None,
         links: address.read_links(context).await?,
-        diagnostic: meta.and_then(|meta| item_lookup::diagnostic_with_path(meta)),
+        diagnostic: meta.and_then(|meta| item_diagnostic(meta, &schema)),
         other_ids: address.others.clone(),
         left_out: None,
     })
+}
+
+/// The problem of an item's file, or of a value that does not fit the project's schema.
+fn item_diagnostic(meta: &DocumentMeta, schema: &RecordSchema) -> Option<String> {
+    let misfit = || Some(format!("{}: {}", meta.id, schema.first_problem(meta)?));
+    item_lookup::diagnostic_with_path(meta).or_else(misfit)
 }
 
 /// Removes the texts and lists that the caller did not choose.
@@ -364,7 +376,7 @@ fn record_lines(record: &ItemRecord, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         ("project", "Project", Some(&*record.project).filter(|_| !is_default)),
     ];
     let heading = heading_line(&record.reference_id, &record.title, &record.version, show);
-    vec![heading, field_line(&fields, show)]
+    vec![heading, field_line(&fields, show), custom_line(&record.fields)]
 }
 
 fn other_lines(item: &OtherItem, show: &ShowKeys<ItemKeys>) -> Vec<String> {
@@ -379,7 +391,23 @@ fn other_lines(item: &OtherItem, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         ("tags", "Tags", tags.as_deref()),
     ];
     let heading = heading_line(&item.id, &item.title, &item.version, show);
-    vec![heading, field_line(&fields, show)]
+    vec![heading, field_line(&fields, show), custom_line(&item.fields)]
+}
+
+/// The custom fields under their names, as tools take them.
+fn custom_line(fields: &BTreeMap<String, Value>) -> String {
+    let mut line = Vec::new();
+    for (name, value) in fields {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Array(texts) => {
+                texts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+            }
+            value => value.to_string(),
+        };
+        line.push(format!("{name}: {}", encode_line(&text)));
+    }
+    line.join(", ")
 }
 
 /// The labelled values whose keys the caller chose. The project is always among them.

@@ -9,6 +9,7 @@ use super::values::{CustomValues, value_key};
 use crate::backlog::{ItemKind, ItemMeta, Status};
 use crate::bounded_types::truncate_echo;
 use crate::diagnostic::Diagnostic;
+use crate::document::DocumentMeta;
 use crate::knowledge::Entity;
 
 /// Maximum number of custom fields of a project.
@@ -100,6 +101,33 @@ impl RecordSchema {
     pub fn entity_statuses(&self, kind: &str) -> Option<&[(String, StatusCategory)]> {
         let statuses = self.statuses.get(kind).or_else(|| self.statuses.get("entity"))?;
         Some(statuses)
+    }
+
+    /// The values of the custom fields of an item or entity, for answers.
+    pub fn answers(&self, meta: &DocumentMeta) -> BTreeMap<String, Value> {
+        let (kind, is_entity, custom) = match (&meta.item, &meta.entity) {
+            (Some(item), _) => (item.kind.name(), false, &item.custom),
+            (None, Some(entity)) => (&*entity.kind, true, &entity.custom),
+            (None, None) => return BTreeMap::new(),
+        };
+        let mut answers = BTreeMap::new();
+        for field in self.fields.iter().filter(|field| field.has_kind(kind, is_entity)) {
+            let texts = custom.get(&field.name);
+            if !texts.is_empty() {
+                answers.insert(field.name.clone(), field.answer(texts));
+            }
+        }
+        answers
+    }
+
+    /// The first key of an item or entity whose value does not fit the schema, and why.
+    pub fn first_problem(&self, meta: &DocumentMeta) -> Option<String> {
+        let problems = match (&meta.item, &meta.entity) {
+            (Some(item), _) => self.item_problems(item),
+            (None, Some(entity)) => self.entity_problems(entity),
+            (None, None) => return None,
+        };
+        problems.into_iter().next().map(|(_, problem)| problem)
     }
 
     /// Checks the values that a caller gives to custom fields of an item. The error has the name of

@@ -60,6 +60,28 @@ async fn custom_values_are_written_filtered_and_sorted() {
 }
 
 #[tokio::test]
+async fn custom_values_are_in_the_answer_of_an_item() {
+    let testing = project().await;
+    let item = testing.data("get_item", json!({ "reference": "REQ-001" })).await;
+    assert_eq!(item["item"]["fields"], json!({ "risk": "High", "effort": 10 }));
+    assert!(
+        testing
+            .text("get_item", json!({ "reference": "REQ-001" }))
+            .await
+            .contains("\neffort: 10, risk: High")
+    );
+    let text = "---\ntitle: A\nrisk: Huge\nstatus: Draft\neffort: 1\n---\n";
+    testing.write_item("REQ-009", text).await;
+    let item = testing.data("get_item", json!({ "reference": "REQ-009" })).await;
+    assert_eq!(item["item"]["fields"], json!({ "risk": "Huge", "effort": 1 }));
+    let problem = item["diagnostic"].as_str().unwrap();
+    assert!(
+        problem.contains("risk: \"Huge\" is invalid; use one of Low, Medium, High"),
+        "{problem}"
+    );
+}
+
+#[tokio::test]
 async fn custom_values_that_do_not_fit_are_rejected() {
     let testing = project().await;
     for (fields, expected) in [
