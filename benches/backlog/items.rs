@@ -112,6 +112,7 @@ fn item_text(
         parent,
         assignee: None,
         tags: &[],
+        custom: &[],
         creator: "bench",
         created_at,
     };

@@ -224,6 +224,7 @@ fn item_text(
         parent: parent.as_ref(),
         assignee: None,
         tags: &[],
+        custom: &[],
         creator: "bench",
         created_at: timestamp(number)?,
     };

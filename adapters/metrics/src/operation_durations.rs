@@ -175,6 +175,6 @@ mod tests {
             let expected = if operation == "commit" { 2.0 } else { 1.0 };
             assert_eq!(timed(operation), Some(expected), "{operation} in {text}");
         }
-        assert_eq!(timed("items"), Some(0.0), "{text}");
+        assert_eq!(timed("list"), Some(0.0), "{text}");
     }
 }

@@ -171,15 +171,6 @@ fn queries_visit_only_the_rows_of_their_result() {
             10,
             10 * row,
         ),
-        (
-            RowQuery::any_of(&DOCUMENTS, &["project"], vec![TableRow::of(&["p".into()])])
-                .within("modified", Value::from(1)..Value::from(i64::MAX))
-                .sorted_by(&["modified"])
-                .descending()
-                .limited_to(5),
-            5,
-            5 * row,
-        ),
     ];
     for (query, rows, visits) in cases {
         assert_eq!(tree.cost(query.clone()), (rows, visits), "{query:?}");

@@ -184,15 +184,16 @@ fn malformed_reference_error(kinds: &[ItemKind], text: &str, field: &str) -> Err
 
 /// Defines an argument that takes one of the names of a domain enum.
 macro_rules! enum_argument {
-    ($argument:ident, $value:ident, $values:expr) => {
+    ($argument:ident, $value:ident, $values:expr $(, $other:expr)?) => {
         #[derive(Clone, Copy)]
         pub(super) struct $argument(pub(super) $value);
 
         impl<'de> serde::Deserialize<'de> for $argument {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let name = reqlore_domain::bounded_types::deserialize_text(deserializer)?;
-                let value = $crate::backlog::arguments::find_value(&$values, |one| one.name(), &name);
-                value.map(Self).map_err(serde::de::Error::custom)
+                let found = $crate::backlog::arguments::find_value(&$values, |one| one.name(), &name);
+                $(let found = found.or_else(|error| $other(&name).ok_or(error));)?
+                found.map(Self).map_err(serde::de::Error::custom)
             }
         }
 
@@ -220,7 +221,8 @@ macro_rules! enum_argument {
 
 pub(super) use enum_argument;
 
-enum_argument!(WorkStatusArgument, Status, Status::WORK_STATUSES);
+// A project may have statuses of its own; the call checks them.
+enum_argument!(WorkStatusArgument, Status, Status::WORK_STATUSES, Status::parse);
 enum_argument!(RequirementStatusArgument, Status, Status::REQUIREMENT_STATUSES);
 enum_argument!(RequirementTypeArgument, RequirementType, RequirementType::ALL);
 enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL);

@@ -19,6 +19,7 @@ use super::arguments::{
     WorkStatusArgument,
 };
 use super::write_item::{ItemCreation, ItemUpdate, WriteOutcome};
+use crate::tools::arguments::take_custom_fields;
 use crate::tools::tool::{decode_exactly, tool_of_schema};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
@@ -94,6 +95,9 @@ struct Arguments<StatusArgument, Text> {
     assignee: Option<Assignee>,
     tags: Option<Tags>,
     if_version: Option<VersionPrefix>,
+    /// Values of custom fields.
+    #[serde(skip)]
+    custom: Map<String, Value>,
 }
 
 /// Decoded arguments of any kind.
@@ -101,7 +105,9 @@ type ItemArguments = Arguments<Status, String>;
 
 impl ItemArguments {
     fn decode(kind: ItemKind, call: &mut ToolCall, spec: &ToolSpec) -> Result<Self> {
-        Ok(match kind {
+        // Not in the schema: only some projects have custom fields.
+        let custom = take_custom_fields(&mut call.arguments)?;
+        let arguments: Self = match kind {
             ItemKind::Requirement => {
                 decode_exactly::<Arguments<RequirementStatusArgument, Description>>(call, spec)?
                     .into()
@@ -111,7 +117,8 @@ impl ItemArguments {
             >(call, spec)?
             .into(),
             _ => decode_exactly::<Arguments<WorkStatusArgument, Description>>(call, spec)?.into(),
-        })
+        };
+        Ok(Self { custom, ..arguments })
     }
 
     /// The argument that names an item of a kind: the item itself or its parent.
@@ -134,6 +141,7 @@ impl ItemArguments {
             requirement_type: self.requirement_type.map(|given| given.0),
             assignee: self.assignee.map(|assignee| assignee.name().map(str::to_owned)),
             tags: self.tags.map(Tags::into_vec),
+            custom: self.custom.into_iter().collect(),
             ..ItemEdit::default()
         }
     }
@@ -155,6 +163,7 @@ impl<StatusArgument: Into<Status>, Text: ToString> Arguments<StatusArgument, Tex
             assignee: self.assignee,
             tags: self.tags,
             if_version: self.if_version,
+            custom: self.custom,
         }
     }
 }

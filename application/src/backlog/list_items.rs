@@ -12,18 +12,20 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::record_list::{
-    AssigneeFilter, ChildProgress, DetailFilter, OrderField, RecordCounts, RecordFilter,
-    RecordOrder, RecordPosition, RecordQuery, SortField,
+    AssigneeFilter, ChildProgress, DetailFilter, FieldOrder, OrderField, RecordCounts,
+    RecordFilter, RecordOrder, RecordPosition, RecordQuery, SortField,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::entry_line::EntryLine;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
-use reqlore_domain::records::schema::StatusCategory;
+use reqlore_domain::records::custom_field::CustomField;
+use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
+use reqlore_domain::records::values::value_key;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::arguments::{
     EpicRef, PriorityArgument, RequirementTypeArgument, UserStoryRef, find_value,
@@ -34,6 +36,7 @@ use crate::answers::empty_answer::add_reason;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
 use crate::knowledge;
+use crate::tools::arguments::{CUSTOM_FIELDS, take_custom_fields};
 use crate::tools::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
 use crate::tools::synonyms;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
@@ -72,6 +75,9 @@ struct Arguments {
     limit: Option<BoundedInt<1, 1_000>>,
     /// From the previous page.
     cursor: Option<PageCursor>,
+    // Not in the schema: only some projects have custom fields.
+    #[serde(skip)]
+    fields: Option<Map<String, Value>>,
 }
 
 /// The keys of [`ListedItem`].
@@ -110,7 +116,9 @@ impl Tool for ListItems {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+        let fields = take_custom_fields(&mut call.arguments)?;
+        let mut arguments: Arguments = decode_arguments(&mut call, spec)?;
+        arguments.fields = Some(fields);
         let toolsets = &context.ports.settings.toolsets;
         match synonyms::find_value(&ItemKind::ALL, |one| one.name(), arguments.kind.as_str()) {
             Some(kind) if toolsets.contains(&Toolset::Backlog) => {
@@ -165,13 +173,49 @@ impl Arguments {
         })
     }
 
-    fn order(&self) -> Result<RecordOrder> {
+    /// The conditions on custom fields.
+    fn field_filter(
+        &self,
+        schema: &RecordSchema,
+        has_field: impl Fn(&CustomField) -> bool,
+    ) -> Result<Vec<(String, String)>> {
+        let mut conditions = Vec::new();
+        for (name, value) in self.fields.iter().flatten() {
+            let argument = format!("{CUSTOM_FIELDS}.{name}");
+            let invalid =
+                |problem: &str| invalid_argument(&argument, format!("{argument}: {problem}"));
+            let Some(field) = schema.field(name).filter(|field| has_field(field)) else {
+                return Err(invalid("items of this kind have no such field; omit it"));
+            };
+            match field.parse(value).map_err(|problem| invalid(&problem))? {
+                Value::String(text) => conditions.push((name.clone(), value_key(&text))),
+                Value::Array(texts) => conditions.extend(
+                    texts
+                        .iter()
+                        .filter_map(Value::as_str)
+                        .map(|text| (name.clone(), value_key(text))),
+                ),
+                _ => return Err(invalid("send the value that items must have")),
+            }
+        }
+        Ok(conditions)
+    }
+
+    fn order(&self, schema: &RecordSchema) -> Result<RecordOrder> {
         let Some(sort) = &self.sort else { return Ok(RecordOrder::default()) };
         let text = sort.as_str().trim();
         let (field, is_descending) = match text.strip_prefix('-') {
             Some(field) => (field, true),
             None => (text, false),
         };
+        if let Some(custom) = schema.field(field) {
+            let choices = custom.field_type.choices().iter().map(|text| value_key(text)).collect();
+            let order = FieldOrder { name: custom.name.clone(), choices };
+            return Ok(RecordOrder {
+                field: OrderField::Custom(order),
+                is_reversed: is_descending,
+            });
+        }
         let field = find_value(&SortField::ALL, |one| one.name(), field)
             .map_err(|reason| invalid_argument("sort", format!("sort: {reason}")))?;
         // Stores list the last change first.
@@ -210,15 +254,18 @@ async fn list_backlog(
             ("user_story", arguments.user_story.is_some() && !is_below_story),
         ],
     )?;
+    let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+    let schema = context.ports.schemas.current(&*context.ports.documents, backlog.project).await?;
     let status = match &arguments.status {
         None => None,
         Some(status) => {
-            let found = find_value(kind.statuses(), Status::name, status.as_str());
+            let text = status.as_str();
+            let found = synonyms::find_value(schema.statuses(kind), Status::name, text);
             let error = |reason| invalid_argument("status", format!("status: {reason}"));
+            let found = found.map_or_else(|| schema.find_status(kind, text), Ok);
             Some(found.map_err(error)?)
         }
     };
-    let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
     let epic = arguments.epic.as_ref().map(|epic| epic.parse_folded("epic")).transpose()?;
     let story =
         arguments.user_story.as_ref().map(|story| story.parse_folded("user_story")).transpose()?;
@@ -235,12 +282,14 @@ async fn list_backlog(
         requirement_type: arguments.requirement_type.map(|argument| argument.0),
         parents,
         details: arguments.detail_filter()?,
+        fields: arguments.field_filter(&schema, |field| field.has_kind(kind.name(), false))?,
         ..RecordFilter::default()
     };
-    let order = arguments.order()?;
+    let order = arguments.order(&schema)?;
     // The stories of an epic may change between two pages, so the epic stands for them.
     let list = (kind, status, filter.priority, filter.requirement_type, [epic, story]);
-    let pages = PageReader::new(backlog.project, &(spec.name, list, &filter.details, &order));
+    let details = (&filter.details, &filter.fields);
+    let pages = PageReader::new(backlog.project, &(spec.name, list, details, &order));
     let query = RecordQuery { filter, order, ..RecordQuery::of_items(kind, 0) };
     list_records(backlog, call, arguments, query, pages, kind.row().words).await
 }
@@ -355,10 +404,17 @@ async fn list_entities(
         })?),
     };
     let status = arguments.status.as_ref().map(|status| fold_name(status.as_str().trim()));
-    let (details, order) = (arguments.detail_filter()?, arguments.order()?);
-    let pages = PageReader::new(&project, &(spec.name, &kind, &status, &details, &order));
+    let schema = ports.schemas.current(&*ports.documents, &project).await?;
+    let (details, order) = (arguments.detail_filter()?, arguments.order(&schema)?);
+    let has_kind = |field: &CustomField| {
+        kind.as_ref().map_or(!field.kinds.is_empty(), |kind| field.has_kind(kind, true))
+    };
+    let fields = arguments.field_filter(&schema, has_kind)?;
+    let filters = (&details, &fields);
+    let pages = PageReader::new(&project, &(spec.name, &kind, &status, filters, &order));
     let mut query = RecordQuery { order, ..RecordQuery::of_entities(kind, 0) };
     (query.filter.entity_status, query.filter.details) = (status, details);
+    query.filter.fields = fields;
     let backlog = BacklogReader { ports, project: &project };
     list_records(backlog, call, arguments, query, pages, ["entity", "entities"]).await
 }

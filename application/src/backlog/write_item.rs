@@ -15,9 +15,10 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::{ItemEdit, LinkTarget, NewItem};
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
+use serde_json::{Map, Value};
 
 use super::arguments::ItemTarget;
-use super::item_lookup::{self};
+use super::item_lookup;
 use super::item_view;
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::text_answer;
@@ -124,7 +125,7 @@ impl Change for ItemCreation {
             kind: self.kind,
             parent,
             // Cloned, because an outdated plan is made again.
-            fields: with_known_assignee(context, self.fields.clone()).await?,
+            fields: checked_fields(context, self.kind, self.fields.clone(), true).await?,
             // The uid orders two items of the same second.
             uid: context.tools.ports.ids.new_uid(write.at),
             creator: write.caller.name.to_string(),
@@ -132,6 +133,35 @@ impl Change for ItemCreation {
             at: write.at.whole_seconds(),
         }))
     }
+}
+
+/// Checks the values that depend on the project: the assignee, the status and custom fields.
+async fn checked_fields(
+    context: PlanContext<'_>,
+    kind: ItemKind,
+    fields: ItemEdit,
+    is_new: bool,
+) -> Result<ItemEdit> {
+    let mut fields = with_known_assignee(context, fields).await?;
+    let ports = &context.tools.ports;
+    let schema = ports.schemas.current(&*ports.documents, context.project).await?;
+    let invalid = |field: &str, problem: &str| {
+        let message = format!("{field}: {problem}");
+        Error::new(ErrorKind::InvalidArgument, message).field(field.to_owned())
+    };
+    match &mut fields.status {
+        Some(status) => {
+            let found = schema.find_status(kind, status.name());
+            *status = found.map_err(|problem| invalid("status", &problem))?;
+        }
+        status if is_new => *status = schema.initial_status(kind),
+        None => {}
+    }
+    let given: Map<String, Value> = std::mem::take(&mut fields.custom).into_iter().collect();
+    let values = schema.parse_values(kind, &given, is_new);
+    fields.custom =
+        values.map_err(|(name, problem)| invalid(&format!("fields.{name}"), &problem))?;
+    Ok(fields)
 }
 
 /// Spells the assignee like the user's name. Over HTTP it must be a user of the server; a disabled
@@ -195,13 +225,13 @@ impl ChangePlan for CreationPlan {
             uid,
             title: fields.title.as_deref(),
             description: fields.description.as_deref().unwrap_or_default(),
-            // The first status of a kind is its initial one.
-            status: fields.status.or_else(|| kind.statuses().first().copied()),
+            status: fields.status,
             priority: fields.priority,
             requirement_type: fields.requirement_type,
             parent: parent.as_ref(),
             assignee: fields.assignee.as_ref().and_then(Option::as_deref),
             tags: fields.tags.as_deref().unwrap_or_default(),
+            custom: &fields.custom,
             creator,
             created_at: at,
         };
@@ -305,7 +335,8 @@ impl Change for ItemUpdate {
         };
         let mut effect = self.effect.clone();
         if let ItemEffect::SetFields(fields, _) = &mut effect {
-            *fields = with_known_assignee(context, std::mem::take(fields)).await?;
+            let kind = self.item.kind();
+            *fields = checked_fields(context, kind, std::mem::take(fields), false).await?;
         }
         Ok(Box::new(UpdatePlan {
             item,

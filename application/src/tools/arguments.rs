@@ -1,11 +1,15 @@
 //! The forms in which models send arguments: converts them to those of the schema where the meaning
 //! is clear, and names the form of the schema in errors.
 
+use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolSpec;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use crate::tools::synonyms;
+
+/// The argument of custom fields.
+pub(crate) const CUSTOM_FIELDS: &str = "fields";
 
 /// Lists whose texts may contain commas, so one text is not a list.
 const WHOLE_TEXTS: [&str; 2] = ["keywords", "generalized_keywords"];
@@ -44,6 +48,20 @@ pub(crate) fn normalize(arguments: &mut Map<String, Value>, spec: &ToolSpec) {
     let properties = &spec.input_schema["properties"];
     for (name, value) in arguments {
         convert(value, name, &properties[name]);
+    }
+}
+
+/// Removes the argument `fields`, the values of custom fields, and returns it.
+pub(crate) fn take_custom_fields(arguments: &mut Map<String, Value>) -> Result<Map<String, Value>> {
+    let mut fields = arguments.remove(CUSTOM_FIELDS).unwrap_or_default();
+    parse_json(&mut fields, &['{']);
+    match fields {
+        Value::Null => Ok(Map::new()),
+        Value::Object(fields) => Ok(fields),
+        _ => {
+            let message = r#"fields: send an object such as {"risk": "High"}"#;
+            Err(Error::new(ErrorKind::InvalidArgument, message).field(CUSTOM_FIELDS))
+        }
     }
 }
 

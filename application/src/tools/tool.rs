@@ -15,6 +15,7 @@ use serde_path_to_error::Segment;
 
 use crate::answers::answer::{self, ToolAnswer};
 use crate::context::ToolContext;
+use crate::tools::arguments::CUSTOM_FIELDS;
 use crate::tools::schema::{answer_schema, argument_schema};
 use crate::tools::schema::{property, required_names};
 use crate::tools::{arguments, synonyms};
@@ -178,8 +179,9 @@ pub(crate) fn correct_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Vec<Str
         return notes;
     }
     call.arguments.retain(|name, _| {
-        let is_known =
-            property(spec, name).is_some() || synonyms::find_argument(spec, name).is_some();
+        let is_known = property(spec, name).is_some()
+            || synonyms::find_argument(spec, name).is_some()
+            || (name == CUSTOM_FIELDS && spec.name == "list_items");
         if !is_known {
             let problem = unknown_argument(name, spec);
             let name = encode_line(truncate_echo(name));

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::values::{MAX_VALUE_CHARS, MAX_VALUES, value_key};
 use crate::bounded_types::{check_text, truncate_echo};
-use crate::front_matter::FieldValue;
 use crate::timestamp::Timestamp;
 
 /// A field that a project adds to records of some kinds.
@@ -130,9 +129,9 @@ impl CustomField {
         self.kinds.iter().any(|one| one == kind || is_entity && one == "entity")
     }
 
-    /// Converts the value of an argument to that of the file. `None` removes the field: null, an
-    /// empty text or an empty list.
-    pub fn parse(&self, given: &Value) -> Result<Option<FieldValue>, String> {
+    /// Checks the value of an argument and returns it as the file has it. Null removes the field, as
+    /// does an empty text or an empty list.
+    pub fn parse(&self, given: &Value) -> Result<Value, String> {
         let texts: Vec<String> = match given {
             Value::Null => Vec::new(),
             Value::String(text) if text.trim().is_empty() => Vec::new(),
@@ -157,18 +156,14 @@ impl CustomField {
             texts.iter().map(|text| self.field_type.check(text)).collect();
         let mut checked = checked?;
         Ok(match self.field_type {
-            _ if checked.is_empty() => None,
-            CustomType::Tags => Some(FieldValue::List(checked)),
-            CustomType::Number => Some(match checked[0].parse() {
-                Ok(number) => FieldValue::Number(number),
-                Err(_) => FieldValue::from(checked[0].as_str()),
-            }),
-            _ => Some(FieldValue::from(checked.remove(0).as_str())),
+            _ if checked.is_empty() => Value::Null,
+            CustomType::Tags => checked.into(),
+            _ => checked.remove(0).into(),
         })
     }
 
     /// The form of a value, for errors.
-    fn form(&self) -> String {
+    pub(super) fn form(&self) -> String {
         match &self.field_type {
             CustomType::Text => "a text".to_owned(),
             CustomType::Number => "a number".to_owned(),
@@ -234,29 +229,25 @@ mod tests {
     fn values_are_checked_by_type() {
         let choice = CustomType::Choice(vec!["Low".to_owned(), "High".to_owned()]);
         for (field_type, given, expected) in [
-            (choice.clone(), json!("high"), Ok(Some(FieldValue::from("High")))),
+            (choice.clone(), json!("high"), Ok(json!("High"))),
             (choice.clone(), json!("x"), Err("\"x\" is invalid; use one of Low, High")),
             (choice.clone(), json!(["Low"]), Err("send one of Low, High")),
-            (CustomType::Number, json!(3), Ok(Some(FieldValue::Number(3)))),
-            (CustomType::Number, json!("2.5"), Ok(Some(FieldValue::from("2.5")))),
+            (CustomType::Number, json!(3), Ok(json!("3"))),
+            (CustomType::Number, json!("2.5"), Ok(json!("2.5"))),
             (CustomType::Number, json!("many"), Err("\"many\" is not a number;")),
             (CustomType::Date, json!("2026-02-30"), Err("\"2026-02-30\" is not a date;")),
-            (CustomType::Date, json!("2026-02-28"), Ok(Some(FieldValue::from("2026-02-28")))),
-            (
-                CustomType::Tags,
-                json!("a, b"),
-                Ok(Some(FieldValue::List(vec!["a".into(), "b".into()]))),
-            ),
-            (CustomType::Tags, json!([]), Ok(None)),
+            (CustomType::Date, json!("2026-02-28"), Ok(json!("2026-02-28"))),
+            (CustomType::Tags, json!("a, b"), Ok(json!(["a", "b"]))),
+            (CustomType::Tags, json!([]), Ok(json!(null))),
             (
                 CustomType::Url,
                 json!("javascript:alert(1)"),
                 Err("\"javascript:alert(1)\" is not a"),
             ),
-            (CustomType::Url, json!("HTTPS://a.b"), Ok(Some(FieldValue::from("HTTPS://a.b")))),
+            (CustomType::Url, json!("HTTPS://a.b"), Ok(json!("HTTPS://a.b"))),
             (CustomType::Text, json!("a\nb"), Err("a control character is not allowed;")),
-            (CustomType::Text, json!(""), Ok(None)),
-            (CustomType::Text, json!(null), Ok(None)),
+            (CustomType::Text, json!(""), Ok(json!(null))),
+            (CustomType::Text, json!(null), Ok(json!(null))),
         ] {
             let parsed = field(field_type).parse(&given);
             match (&parsed, expected) {

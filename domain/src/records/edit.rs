@@ -4,10 +4,13 @@
 //! changes nothing. The first edit of an item also adds `created_at`, because the modification time
 //! is lost. Kind and times that an entity's file does not state follow from its ID and its history.
 
+use serde_json::Value;
+
 use super::fields::{FieldType, RecordField, fields_of, is_metadata_key};
 use super::item_links::{edit_links, suffix_map};
 use super::kinds::{EntityKind, IdSource, ItemKind, RecordKind};
 use super::link_edits::{LinkEdits, contains_target};
+use super::values::CustomValues;
 use crate::backlog::fields::{Priority, RequirementType, Status, find_by_name};
 use crate::backlog::reference::Reference;
 use crate::backlog::{ItemMeta, Relationship};
@@ -72,6 +75,8 @@ pub struct NewItem<'a> {
     pub parent: Option<&'a LinkTarget>,
     pub assignee: Option<&'a str>,
     pub tags: &'a [String],
+    /// Names and values of custom fields.
+    pub custom: &'a [(String, Value)],
     pub creator: &'a str,
     pub created_at: Timestamp,
 }
@@ -89,6 +94,7 @@ impl NewItem<'_> {
             tags: Some(self.tags),
         };
         let mut edits = given.new_values(self.kind.row());
+        edits.0.extend(custom_edits(&CustomValues::default(), self.custom));
         edits.set_text("creator_username", Some(self.creator));
         edits.set("created_at", FieldValue::Time(self.created_at));
         edits.set_text("uid", Some(self.uid));
@@ -156,6 +162,8 @@ pub struct ItemEdit {
     /// `Some(None)` removes the assignee.
     pub assignee: Option<Option<String>>,
     pub tags: Option<Vec<String>>,
+    /// Names and values of custom fields; null removes the field.
+    pub custom: Vec<(String, Value)>,
     /// Replaces all outgoing relationships.
     pub relationships: Option<Vec<Relationship>>,
     /// The documents of targets that `relationships` adds.
@@ -182,6 +190,7 @@ pub fn edit_item(
     let file = RecordFile::parse(kind, text);
     // Collects all edits first: an edit without effect must not touch the file.
     let mut edits = file.changed_values(&given, &item.title, item.parent, &item.tags);
+    edits.0.extend(custom_edits(&item.custom, &edit.custom));
     let changes_links =
         edit.parent.is_some() || edit.relationships.is_some() || !edit.new_targets.is_empty();
     if changes_links {
@@ -335,6 +344,31 @@ impl GivenValues<'_> {
         }
         edits
     }
+}
+
+/// The edits of custom fields whose values change.
+fn custom_edits<'e>(
+    current: &CustomValues,
+    given: &'e [(String, Value)],
+) -> impl Iterator<Item = KeyEdit<'e>> {
+    given.iter().filter_map(|(key, value)| {
+        let (texts, value) = match value {
+            Value::String(text) => (vec![text.as_str()], Some(plain_value(text))),
+            Value::Array(items) => {
+                let texts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+                let list = texts.iter().map(|text| (*text).to_owned()).collect();
+                (texts, Some(FieldValue::List(list)))
+            }
+            _ => (Vec::new(), None),
+        };
+        (current.get(key) != texts).then_some(KeyEdit { key, value })
+    })
+}
+
+/// A whole number without quotes, or a text.
+fn plain_value(text: &str) -> FieldValue {
+    let number = text.parse().ok().filter(|number: &u64| number.to_string() == text);
+    number.map_or_else(|| text.into(), FieldValue::Number)
 }
 
 /// The value of a missing key.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 use super::custom_field::CustomField;
 use super::values::{CustomValues, value_key};
 use crate::backlog::{ItemKind, ItemMeta, Status};
@@ -98,6 +100,50 @@ impl RecordSchema {
     pub fn entity_statuses(&self, kind: &str) -> Option<&[(String, StatusCategory)]> {
         let statuses = self.statuses.get(kind).or_else(|| self.statuses.get("entity"))?;
         Some(statuses)
+    }
+
+    /// Checks the values that a caller gives to custom fields of an item. The error has the name of
+    /// the field.
+    pub fn parse_values(
+        &self,
+        kind: ItemKind,
+        given: &Map<String, Value>,
+        is_new: bool,
+    ) -> Result<Vec<(String, Value)>, (String, String)> {
+        let mut values = Vec::with_capacity(given.len());
+        for (name, value) in given {
+            let Some(field) = self.item_fields(kind).find(|field| field.name == *name) else {
+                let names: Vec<&str> =
+                    self.item_fields(kind).map(|field| field.name.as_str()).collect();
+                let kind = kind.row().words[1];
+                let problem = match names.is_empty() {
+                    true => format!("{kind} have no custom fields in this project; omit it"),
+                    false => format!("{kind} have no such field; use {}", names.join(", ")),
+                };
+                return Err((name.clone(), problem));
+            };
+            let value = field.parse(value).map_err(|problem| (name.clone(), problem))?;
+            values.push((name.clone(), value));
+        }
+        let is_missing = |field: &&CustomField| {
+            field.is_required
+                && !values.iter().any(|(name, value)| *name == field.name && !value.is_null())
+        };
+        if is_new && let Some(field) = self.item_fields(kind).find(is_missing) {
+            return Err((field.name.clone(), format!("is required; send {}", field.form())));
+        }
+        Ok(values)
+    }
+
+    /// The status of an item that a caller names; the error lists those of the project.
+    pub fn find_status(&self, kind: ItemKind, name: &str) -> Result<Status, String> {
+        let statuses = self.statuses(kind);
+        let key = value_key(name);
+        let found = statuses.iter().find(|one| value_key(one.name()) == key).copied();
+        found.ok_or_else(|| {
+            let names: Vec<&str> = statuses.iter().map(Status::name).collect();
+            format!("{:?} is not one of {}", truncate_echo(name), names.join(", "))
+        })
     }
 
     /// The keys of an item whose values do not fit the schema, and why.

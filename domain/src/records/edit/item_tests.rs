@@ -27,6 +27,7 @@ fn new_item(kind: ItemKind) -> NewItem<'static> {
         parent: None,
         assignee: None,
         tags: &[],
+        custom: &[],
         creator: "ann",
         created_at: AT,
     }
@@ -95,6 +96,7 @@ fn new_item_renders_its_keys_in_order() {
             parent: Some(&story),
             assignee: Some("bob"),
             tags: &tags,
+            custom: &[],
             ..new_item(ItemKind::Requirement)
         },
         "title: \"Mail: one link, \\\"valid\\\" for an hour\"\nstatus: Active\n\
@@ -205,6 +207,7 @@ fn edit_without_changes_returns_none() {
         requirement_type: item.requirement_type,
         parent: None,
         assignee: Some(Some(String::new())),
+        custom: vec![("risk".to_owned(), Value::Null)],
         tags: Some(Vec::new()),
         relationships: Some(item.relationships.clone()),
         new_targets: vec![link_target("REQ-3", Some("aa11bb"))],
@@ -336,6 +339,7 @@ proptest! {
             title: Some(&title),
             description: &description,
             tags: &tags,
+            custom: &[],
             creator: &name,
             parent: Some(&parent),
             ..new_item(ItemKind::Requirement)

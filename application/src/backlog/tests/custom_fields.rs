@@ -1,0 +1,124 @@
+//! Custom fields and statuses of a project, through its tools.
+
+use reqlore_domain::document::DocumentId;
+use reqlore_domain::error::ErrorKind;
+use serde_json::{Value, json};
+
+use crate::test_support::{TestApplication, item_id, references};
+
+const SCHEMA: &str = r#"
+[fields.risk]
+kinds = ["requirement", "user_story"]
+type = "choice"
+values = ["Low", "Medium", "High"]
+[fields.effort]
+kinds = ["requirement"]
+type = "number"
+required = true
+
+[statuses.user_story]
+order = ["Backlog", "Ready", "Review", "Done"]
+category = { Ready = "open", Review = "active" }
+"#;
+
+async fn project() -> TestApplication {
+    let testing = TestApplication::new();
+    testing.write(DocumentId::schema(), SCHEMA).await;
+    testing.data("create_epic", json!({ "title": "Shop", "priority": 1 })).await;
+    let story = json!({ "epic": "EP-001", "title": "Pay", "priority": 2, "status": "ready" });
+    testing.data("create_user_story", story).await;
+    for (risk, effort) in [("high", 10), ("Low", 9), ("Medium", 2), ("High", 1)] {
+        let fields = json!({ "risk": risk, "effort": effort });
+        testing.data("create_requirement", requirement(fields)).await;
+    }
+    testing
+}
+
+fn requirement(fields: Value) -> Value {
+    json!({
+        "user_story": "US-001", "title": "A", "priority": 3, "type": "Data", "fields": fields,
+    })
+}
+
+#[tokio::test]
+async fn custom_values_are_written_filtered_and_sorted() {
+    let testing = project().await;
+    for (arguments, expected) in [
+        (json!({ "fields": { "risk": "HIGH" } }), vec!["REQ-001", "REQ-004"]),
+        (json!({ "fields": { "effort": 9 } }), vec!["REQ-002"]),
+        (json!({ "fields": { "risk": "High", "effort": "1" } }), vec!["REQ-004"]),
+        (json!({ "sort": "effort" }), vec!["REQ-004", "REQ-003", "REQ-002", "REQ-001"]),
+        (json!({ "sort": "-risk" }), vec!["REQ-001", "REQ-004", "REQ-003", "REQ-002"]),
+        (json!({ "sort": "risk", "fields": "{\"risk\": \"Low\"}" }), vec!["REQ-002"]),
+    ] {
+        let mut arguments = arguments;
+        arguments["kind"] = json!("requirement");
+        let page = testing.data("list_items", arguments.clone()).await;
+        assert_eq!(references(&page["items"]), expected, "{arguments}");
+        assert_eq!(page["total"], expected.len(), "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn custom_values_that_do_not_fit_are_rejected() {
+    let testing = project().await;
+    for (fields, expected) in [
+        (
+            json!({ "risk": "Huge", "effort": 1 }),
+            "fields.risk: \"Huge\" is invalid; use one of Low",
+        ),
+        (json!({ "effort": "many" }), "fields.effort: \"many\" is not a number"),
+        (json!({ "risk": "Low" }), "fields.effort: is required; send a number"),
+        (json!({ "colour": "red", "effort": 1 }), "fields.colour: requirements have no such field"),
+        (json!("risk"), "fields: send an object"),
+    ] {
+        let error = testing.error("create_requirement", requirement(fields)).await;
+        assert_eq!(error.kind, ErrorKind::InvalidArgument);
+        assert!(error.message.contains(expected), "{error}");
+    }
+    let arguments = json!({ "kind": "epic", "fields": { "risk": "Low" } });
+    let error = testing.error("list_items", arguments).await;
+    assert!(error.message.contains("fields.risk: items of this kind have no such"), "{error}");
+}
+
+#[tokio::test]
+async fn update_changes_and_removes_custom_values_alone() {
+    let testing = project().await;
+    let text = "---\ntitle: A\nrisk: high # why\neffort: 3\nuser_story: US-001\n---\n\nText\n";
+    testing.write_item("REQ-009", text).await;
+    let update = |fields| json!({ "requirement": "REQ-009", "fields": fields });
+    testing.data("update_requirement", update(json!({ "effort": 5 }))).await;
+    testing.data("update_requirement", update(json!({ "risk": null }))).await;
+    let stored = testing.body(item_id("REQ-009")).await.unwrap();
+    assert!(stored.contains("effort: 5\n") && !stored.contains("risk"), "{stored}");
+    assert!(stored.starts_with("---\ntitle: A\n") && stored.ends_with("---\n\nText\n"), "{stored}");
+}
+
+#[tokio::test]
+async fn custom_statuses_are_used_and_others_are_named() {
+    let testing = project().await;
+    let page = testing.data("list_items", json!({ "kind": "user_story" })).await;
+    assert_eq!(page["by_status"], json!({ "Ready": 1 }));
+    let update = |status: &str| json!({ "user_story": "US-001", "status": status });
+    testing.data("update_user_story", update("review")).await;
+    let page = json!({ "kind": "user_story", "status": "REVIEW" });
+    assert_eq!(testing.data("list_items", page).await["total"], 1);
+    for hidden in ["In Progress", "Active", "Waiting"] {
+        let error = testing.error("update_user_story", update(hidden)).await;
+        let expected = "is not one of Backlog, Ready, Review, Done";
+        assert!(error.message.contains(expected), "{error}");
+    }
+    let changed = SCHEMA.replace("\"Review\", ", "").replace(", Review = \"active\"", "");
+    testing.write(DocumentId::schema(), changed.replace("type = \"number\"", "type = \"x\"")).await;
+    let findings = testing.check().await.join("\n");
+    assert!(
+        findings.contains("status \"Review\" is invalid; use one of Backlog, Ready"),
+        "{findings}"
+    );
+    assert!(
+        findings.contains(".reqlore/project.toml:6: field \"effort\": type \"x\""),
+        "{findings}"
+    );
+    let kept = testing.data("list_items", json!({ "kind": "user_story" })).await;
+    assert_eq!(kept["by_status"], json!({ "Review": 1 }));
+}
