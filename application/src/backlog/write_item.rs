@@ -275,7 +275,7 @@ fn item_decision(
 #[derive(Clone)]
 pub(super) enum ItemEffect {
     /// Sets the given fields. A given parent replaces the current one.
-    SetFields(ItemEdit, Option<ItemTarget>),
+    SetFields(Box<ItemEdit>, Option<ItemTarget>),
     AddRelationship(RelationshipType, ItemTarget),
     RemoveRelationship(RelationshipType, Reference),
 }
@@ -299,7 +299,8 @@ impl ItemUpdate {
         if fields == ItemEdit::default() && parent.is_none() {
             return Err(nothing_to_change_error(spec));
         }
-        let (item, effect) = (ItemTarget::Stored(item), ItemEffect::SetFields(fields, parent));
+        let (item, effect) =
+            (ItemTarget::Stored(item), ItemEffect::SetFields(Box::new(fields), parent));
         Ok(Box::new(Self { item, effect, if_version }))
     }
 }
@@ -336,7 +337,7 @@ impl Change for ItemUpdate {
         let mut effect = self.effect.clone();
         if let ItemEffect::SetFields(fields, _) = &mut effect {
             let kind = self.item.kind();
-            *fields = checked_fields(context, kind, std::mem::take(fields), false).await?;
+            **fields = checked_fields(context, kind, std::mem::take(&mut **fields), false).await?;
         }
         Ok(Box::new(UpdatePlan {
             item,
@@ -420,7 +421,7 @@ impl ChangePlan for UpdatePlan {
         let mut relationship = None;
         let item_edit = match (&self.effect, linked) {
             (ItemEffect::SetFields(fields, _), linked) => {
-                ItemEdit { parent: linked.map(|(parent, _)| parent), ..fields.clone() }
+                ItemEdit { parent: linked.map(|(parent, _)| parent), ..(**fields).clone() }
             }
             (ItemEffect::AddRelationship(kind, _), Some((link, target))) => {
                 let spec = RelationshipSpec::new(reference, *kind, link.reference);

@@ -116,9 +116,10 @@ impl RecordSchema {
                 let names: Vec<&str> =
                     self.item_fields(kind).map(|field| field.name.as_str()).collect();
                 let kind = kind.row().words[1];
-                let problem = match names.is_empty() {
-                    true => format!("{kind} have no custom fields in this project; omit it"),
-                    false => format!("{kind} have no such field; use {}", names.join(", ")),
+                let problem = if names.is_empty() {
+                    format!("{kind} have no custom fields in this project; omit it")
+                } else {
+                    format!("{kind} have no such field; use {}", names.join(", "))
                 };
                 return Err((name.clone(), problem));
             };

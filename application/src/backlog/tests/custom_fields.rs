@@ -29,12 +29,12 @@ async fn project() -> TestApplication {
     testing.data("create_user_story", story).await;
     for (risk, effort) in [("high", 10), ("Low", 9), ("Medium", 2), ("High", 1)] {
         let fields = json!({ "risk": risk, "effort": effort });
-        testing.data("create_requirement", requirement(fields)).await;
+        testing.data("create_requirement", requirement(&fields)).await;
     }
     testing
 }
 
-fn requirement(fields: Value) -> Value {
+fn requirement(fields: &Value) -> Value {
     json!({
         "user_story": "US-001", "title": "A", "priority": 3, "type": "Data", "fields": fields,
     })
@@ -72,7 +72,7 @@ async fn custom_values_that_do_not_fit_are_rejected() {
         (json!({ "colour": "red", "effort": 1 }), "fields.colour: requirements have no such field"),
         (json!("risk"), "fields: send an object"),
     ] {
-        let error = testing.error("create_requirement", requirement(fields)).await;
+        let error = testing.error("create_requirement", requirement(&fields)).await;
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
         assert!(error.message.contains(expected), "{error}");
     }

@@ -43,26 +43,23 @@ fn field_lines(kind: &RecordKind) -> Vec<(&'static str, &'static str)> {
 fn edit_field(kind: &RecordKind, text: &str, key: &str) -> String {
     let title = (key == "title").then(|| "New".to_owned());
     let tags = (key == "tags").then(|| vec!["c".to_owned()]);
-    let edited = match ItemKind::from_name(kind.name) {
-        Some(kind) => {
-            let item = ItemMeta::parse(kind, &format!("{}-1", kind.prefix()), text, AT).0;
-            let edit = ItemEdit {
-                title,
-                tags,
-                status: kind.statuses().last().copied().filter(|_| key == "status"),
-                priority: Priority::new(4).filter(|_| key == "priority"),
-                requirement_type: (key == "type_name").then_some(RequirementType::Interface),
-                assignee: (key == "assignee_username").then(|| Some("bob".to_owned())),
-                ..ItemEdit::default()
-            };
-            edit_item(&item, text, &edit, AT)
-        }
-        None => {
-            let entity = Entity::parse("x/y", text).0;
-            let status = (key == "status").then(|| "open".to_owned());
-            let edit = EntityEdit { title, tags, status, ..EntityEdit::default() };
-            edit_entity(&entity, text, &edit, AT)
-        }
+    let edited = if let Some(kind) = ItemKind::from_name(kind.name) {
+        let item = ItemMeta::parse(kind, &format!("{}-1", kind.prefix()), text, AT).0;
+        let edit = ItemEdit {
+            title,
+            tags,
+            status: kind.statuses().last().copied().filter(|_| key == "status"),
+            priority: Priority::new(4).filter(|_| key == "priority"),
+            requirement_type: (key == "type_name").then_some(RequirementType::Interface),
+            assignee: (key == "assignee_username").then(|| Some("bob".to_owned())),
+            ..ItemEdit::default()
+        };
+        edit_item(&item, text, &edit, AT)
+    } else {
+        let entity = Entity::parse("x/y", text).0;
+        let status = (key == "status").then(|| "open".to_owned());
+        let edit = EntityEdit { title, status, tags, ..EntityEdit::default() };
+        edit_entity(&entity, text, &edit, AT)
     };
     edited.unwrap().unwrap_or_default()
 }

@@ -17,8 +17,8 @@ use crate::postgres::session::PostgresDatabase;
 use crate::postgres::statements::SqlStatement;
 use reqlore_row_store::RowStore;
 use reqlore_row_store::database::{Database, RowSource, WriteSession};
-use reqlore_row_store::row::{RowQuery, TableRow};
-use reqlore_row_store::tables::{DOCUMENTS, HISTORY, IDEMPOTENCY, TABLES};
+use reqlore_row_store::row::{RowQuery, TableRow, Value};
+use reqlore_row_store::tables::{DOCUMENTS, HISTORY, IDEMPOTENCY, ITEM_COUNTS, TABLES};
 
 /// The plan that a connection keeps for any parameters.
 fn generic_plan(server: &TestServer, sql: &SqlStatement<'_>) -> String {
