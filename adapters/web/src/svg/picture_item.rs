@@ -1,4 +1,4 @@
-//! What pictures show, and its limits.
+//! The items of pictures, and the limits of pictures.
 
 use reqlore_domain::records::answers::lists::ProgressView;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What all pages of an item share: the header, the tabs and the record.
+//! The parts that all pages of an item share: the header, the tabs and the record.
 
 use std::sync::Arc;
 
