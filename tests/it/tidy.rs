@@ -119,7 +119,7 @@ const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
     ("clap_complete", &["reqlore"]),
     ("similar", &["reqlore", "reqlore-domain"]),
     ("indicatif", &["reqlore"]),
-    ("toml", &["reqlore"]),
+    ("toml", &["reqlore", "reqlore-domain"]),
     ("tracing-subscriber", &["reqlore"]),
     ("tracing-opentelemetry", &["reqlore"]),
     ("prometheus-client", &["reqlore-metrics"]),
@@ -314,7 +314,7 @@ fn environment_and_clock_are_read_in_listed_files() {
     let allowed = [
         "adapters/local-state/src/lib.rs",
         "adapters/storage-fs/src/read_file.rs",
-        "app/src/config.rs",
+        "app/src/config/paths.rs",
         "app/src/system.rs",
         "app/src/telemetry/otel.rs",
     ];

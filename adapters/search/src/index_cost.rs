@@ -1,4 +1,4 @@
-//! What open indexes cost, and how much all may cost together.
+//! The cost of open indexes, and its limit for all together.
 
 /// Maximum cost of all open indexes; see [`IndexCost::readers`].
 pub(crate) const MAX_READERS: usize = 256;

@@ -1,4 +1,4 @@
-//! Blocking work beside the runtime.
+//! Blocking work outside of the runtime.
 
 /// Runs work on a thread that may block.
 pub(crate) async fn run_blocking<T: Send + 'static, E: Into<QueryError> + Send + 'static>(

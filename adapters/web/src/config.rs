@@ -1,4 +1,4 @@
-//! What the pages need of their server.
+//! The parts of the server that pages need.
 
 use std::sync::Arc;
 

@@ -199,8 +199,8 @@ mod tests {
         let note = |total, pending| {
             HitCounts { is_empty: total == 0, total, pending, has_word: true }.pending_note()
         };
-        let expected = "The search index is being built: 1 text is pending, so hits may be missing. \
-                        Search again later.";
+        let expected = "The search index is being built: 1 text is pending, so hits may be \
+                        missing. Search again later.";
         assert_eq!(note(0, 1).unwrap(), expected);
         assert!(note(9, 5_000).unwrap().contains("5000 texts are pending"));
         assert_eq!((note(0, 0), note(10, 5_000)), (None, None));

@@ -191,7 +191,11 @@ macro_rules! enum_argument {
         impl<'de> serde::Deserialize<'de> for $argument {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let name = reqlore_domain::bounded_types::deserialize_text(deserializer)?;
-                let found = $crate::backlog::arguments::find_value(&$values, |one| one.name(), &name);
+                let found = $crate::backlog::arguments::find_value(
+                    &$values,
+                    |one| one.name(),
+                    &name,
+                );
                 $(let found = found.or_else(|error| $other(&name).ok_or(error));)?
                 found.map(Self).map_err(serde::de::Error::custom)
             }
@@ -213,7 +217,8 @@ macro_rules! enum_argument {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "enum": $values.each_ref().map(|one| one.name()) })
+                let names = $values.each_ref().map(|one| one.name());
+                schemars::json_schema!({ "type": "string", "enum": names })
             }
         }
     };

@@ -1,4 +1,4 @@
-//! What all tools share: the trait, their arguments, schemas and pages.
+//! The parts that all tools share: the trait, their arguments, schemas and pages.
 
 pub(crate) mod arguments;
 pub(crate) mod enabled_tools;

@@ -8,8 +8,8 @@ use crate::bounded_types::{
 };
 use crate::records::schema::StatusCategory;
 
-/// The status of an item, in the order of work. [`super::ItemKind::statuses`] lists the built-in ones
-/// of each kind; a project may add its own for epics and user stories.
+/// The status of an item, in the order of work. [`super::ItemKind::statuses`] lists the built-in
+/// ones of each kind; a project may add its own for epics and user stories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
     Backlog,

@@ -30,12 +30,12 @@ pub(crate) fn id_parts(id: &str) -> Vec<String> {
     parts
 }
 
-/// The word of entities that [`Spelled`](crate::ports::record_list::RecordSelection::Spelled) selects.
+/// The word of the entities that a selection of a spelling has.
 pub fn exact_word(text: &str) -> String {
     format!("={}", fold_name(text))
 }
 
-/// The beginning of a word of entities that [`Similar`](crate::ports::record_list::RecordSelection::Similar) selects; `None` for a text
+/// The beginning of a word of the entities that a selection of similar IDs has; `None` for a text
 /// without similar IDs.
 pub fn similar_prefix(text: &str) -> Option<String> {
     let text = fold_name(text);

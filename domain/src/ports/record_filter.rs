@@ -62,7 +62,7 @@ impl RecordFilter {
             && (self.details == DetailFilter::default() || has_details())
     }
 
-    /// The [`position_key`](super::record_list::position_key) of all items after a position that have the filter's priority.
+    /// The position keys of all items after a position that have the filter's priority.
     pub fn position_keys(&self, after: Option<Vec<u8>>) -> Range<Vec<u8>> {
         // The position begins with the priority, so a priority is one range.
         let priority = self.priority.map(Priority::number);

@@ -129,8 +129,8 @@ impl CustomField {
         self.kinds.iter().any(|one| one == kind || is_entity && one == "entity")
     }
 
-    /// Checks the value of an argument and returns it as the file has it. Null removes the field, as
-    /// does an empty text or an empty list.
+    /// Checks the value of an argument and returns it as the file has it. Null removes the field,
+    /// as does an empty text or an empty list.
     pub fn parse(&self, given: &Value) -> Result<Value, String> {
         let texts: Vec<String> = match given {
             Value::Null => Vec::new(),

@@ -120,8 +120,8 @@ pub fn value_key(text: &str) -> String {
     }
 }
 
-/// Long keys keep their beginning and a hash of the whole, because indexes limit keys. Some databases
-/// have no zero byte in texts.
+/// Long keys keep their beginning and a hash of the whole, because indexes limit keys. Some
+/// databases have no zero byte in texts.
 fn bounded_key(mut key: String) -> String {
     key.retain(|c| c != '\0');
     if key.len() > MAX_KEY_BYTES {

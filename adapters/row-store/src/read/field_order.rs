@@ -34,7 +34,7 @@ struct FieldScan<'a> {
     places: Vec<Place>,
 }
 
-/// Returns at least one place more than the page has, if there are so many. `base` and `groups` are
+/// Returns at least one place more than the page has, if there are as many. `base` and `groups` are
 /// those of all items of the list.
 pub(super) async fn first_places(
     reader: &ItemReader<'_>,

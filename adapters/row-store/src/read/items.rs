@@ -256,7 +256,7 @@ impl ItemReader<'_> {
             .limited_to(limit)
     }
 
-    /// The first rows of groups in the order of all lists: at least `limit`, if there are so many.
+    /// The first rows of groups in the order of all lists: at least `limit`, if there are as many.
     pub(super) async fn first_rows(
         &self,
         base: Base<'_>,
