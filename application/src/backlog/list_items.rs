@@ -19,7 +19,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::entry_line::EntryLine;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
-use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::values::value_key;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
@@ -359,14 +359,15 @@ async fn add_progress(
         // Lists show only items with a reference.
         parents.extend(item_lookup::item_meta(meta).and_then(|item| item.reference));
     }
+    let ports = backlog.ports;
+    let schema = ports.schemas.current(&*ports.documents, backlog.project).await?;
     let mut query = RecordQuery::of_items(children, 0).count_by(RecordCounts::ChildStatus);
     query.filter.parents = Some(parents.iter().copied().collect());
     let counts = backlog.ports.documents.list(backlog.project, &query).await?.by_parent;
     for (item, parent) in items.iter_mut().zip(parents) {
         let Some(counts) = counts.get(&parent) else { continue };
-        let progress = ChildProgress::of_counts(counts, |status| {
-            status.category().unwrap_or(StatusCategory::Open)
-        });
+        let category = |status| schema.category(children, status);
+        let progress = ChildProgress::of_counts(counts, category);
         item.progress = progress.map(|ChildProgress { done, total }| match kind {
             ItemKind::Epic => ProgressView { done: Some(done), active: None, total },
             _ => ProgressView { done: None, active: Some(done), total },

@@ -130,6 +130,8 @@ async fn custom_statuses_are_used_and_others_are_named() {
         let expected = "is not one of Backlog, Ready, Review, Done";
         assert!(error.message.contains(expected), "{error}");
     }
+    let epics = testing.data("list_items", json!({ "kind": "epic" })).await;
+    assert_eq!(epics["items"][0]["progress"], json!({ "done": 0, "total": 1 }));
     let changed = SCHEMA.replace("\"Review\", ", "").replace(", Review = \"active\"", "");
     testing.write(DocumentId::schema(), changed.replace("type = \"number\"", "type = \"x\"")).await;
     let findings = testing.check().await.join("\n");
