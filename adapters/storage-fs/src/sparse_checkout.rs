@@ -9,13 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use reqlore_domain::document::{BACKLOG_FOLDER, DocumentKind};
+use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_git_runner::{GitOutput, GitRunner, WorkTree};
 use reqlore_local_state::error::refused;
 
-use crate::layout::{DOCSETS_FOLDER, DocumentArea, OWN_FOLDER};
+use crate::layout::{DOCSETS_FOLDER, DocumentArea};
 use crate::read_file::{ClockTime, FileStamp};
 use crate::store_inner::StoreInner;
 
@@ -87,7 +87,8 @@ impl StoreInner {
         match (DocumentArea::of_kind(kind), kind) {
             (Some(area), _) => vec![area.top_folder().to_owned()],
             (None, DocumentKind::Docsets) => vec![DOCSETS_FOLDER.to_owned()],
-            (None, DocumentKind::Schema) => vec![OWN_FOLDER.to_owned()],
+            // Its folder has other documents, which may be left out without it.
+            (None, DocumentKind::Schema) => vec![DocumentId::schema().to_string()],
             (None, _) => self.layout.candidates.clone(),
         }
     }

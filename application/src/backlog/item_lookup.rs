@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{Deletion, ItemKind, ItemMeta, Reference, sort_key};
+use reqlore_domain::backlog::{Deletion, ItemKind, ItemMeta, Reference, Status, sort_key};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
@@ -31,6 +31,15 @@ pub(crate) struct BacklogReader<'a> {
 impl<'a> BacklogReader<'a> {
     pub(crate) fn for_caller(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
         Self { ports, project: &caller.project }
+    }
+
+    /// The status that a caller names, if the project has it for the kind.
+    pub(crate) async fn find_status(self, kind: ItemKind, name: &str) -> Result<Status> {
+        let schema = self.ports.schemas.current(&*self.ports.documents, self.project).await?;
+        schema.find_status(kind, name).map_err(|problem| {
+            let message = format!("status: {problem}");
+            Error::new(ErrorKind::InvalidArgument, message).field("status")
+        })
     }
 
     pub(crate) async fn find_item(self, reference: Reference) -> Result<Arc<DocumentMeta>> {

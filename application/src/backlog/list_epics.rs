@@ -60,9 +60,12 @@ impl Tool for ListEpics {
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let status = arguments.status.map(|status| status.0);
-        let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
+        let status = match arguments.status {
+            Some(status) => Some(backlog.find_status(ItemKind::Epic, status.0.name()).await?),
+            None => None,
+        };
+        let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let (cursor, limit) = (arguments.cursor.as_ref(), page_limit(arguments.limit));
         let mut query = RecordQuery::of_items(ItemKind::Epic, limit);
         query.filter.status = status;

@@ -25,7 +25,7 @@ struct InvalidDocset<'a> {
     /// Null if the file has none.
     #[schemars(required, extend("type" = ["string", "null"]))]
     name: Option<&'a str>,
-    /// The problem and its place in the file.
+    /// The problem with its line in the file.
     error: String,
 }
 

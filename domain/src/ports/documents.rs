@@ -68,7 +68,8 @@ pub trait DocumentRepository: Send + Sync {
     /// (`items_are_sorted_by_a_custom_field`), and the same for
     /// entities (`entities_are_filtered_and_sorted`). A document without a reference is not an item
     /// of a list (`items_need_a_reference`). Pages neither skip nor repeat a record that does not
-    /// change (`item_pages_survive_changes`, `pages_by_field_survive_changes`).
+    /// change (`item_pages_survive_changes`), also in lists by a
+    /// custom field (`pages_by_field_survive_changes`).
     ///
     /// Other selections have documents with a diagnostic and the files that are not read
     /// (`documents_with_diagnostics_are_listed`), entities without tags
