@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use reqlore_domain::ports::documents::StoreResult;
 
-/// An ordered tree of an engine. Keys that begin with [`FIRST_FREE_BYTE`] or a higher byte belong
+/// An ordered tree of an engine. Keys that begin with `FIRST_FREE_BYTE` or a higher byte belong
 /// to the engine.
 pub trait OrderedTree {
     type Bytes: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>;

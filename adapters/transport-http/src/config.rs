@@ -37,7 +37,7 @@ pub struct HttpConfig {
     pub render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
     pub counters: Arc<TrafficCounters>,
     /// Pages for people, at every path that this transport does not serve itself. Their requests
-    /// pass the checks of Host and Origin and the limits, and have a [`PageOrigin`] as extension.
+    /// pass the checks of Host and Origin and the limits, and have a `PageOrigin` as extension.
     pub pages: Option<Router>,
 }
 

@@ -176,7 +176,7 @@ impl Default for OrderField {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FieldOrder {
     pub name: String,
-    /// The [`value_key`] of each choice; empty for a field that is not a choice.
+    /// The `value_key` of each choice; empty for a field that is not a choice.
     pub choices: Vec<String>,
 }
 
