@@ -227,7 +227,7 @@ async fn check_knowledge(
     let graph = &graph;
     let successors = successors(graph);
     let names = ReferenceIndex::read(ports, project).await?;
-    let schema = ports.schemas.current(&**documents, project).await?;
+    let schema = ports.schema(project).await?;
     let mut findings = find_twins(&entities);
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use reqlore_domain::error::Result;
 use reqlore_domain::ports::audit::AuditLog;
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::documents::{DocumentRepository, ReadScope};
@@ -12,6 +13,8 @@ use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::ProgressSink;
+use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::schema::RecordSchema;
 
 use crate::record_schemas::RecordSchemas;
 
@@ -42,6 +45,13 @@ pub struct ApplicationPorts {
     pub settings: ApplicationSettings,
     /// Custom fields and statuses of projects.
     pub schemas: Arc<RecordSchemas>,
+}
+
+impl ApplicationPorts {
+    /// The record schema of a project.
+    pub(crate) async fn schema(&self, project: &ProjectKey) -> Result<Arc<RecordSchema>> {
+        self.schemas.current(&*self.documents, project).await
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::DocumentRepository;
@@ -51,7 +52,7 @@ pub struct RecordSchemas(VersionCache<Arc<RecordSchema>>);
 
 impl RecordSchemas {
     /// The current schema of a project; an empty one if it has none. An unreadable file adds
-    /// nothing, and `check` names it.
+    /// nothing but a diagnostic.
     pub(crate) async fn current(
         &self,
         documents: &dyn DocumentRepository,
@@ -68,7 +69,12 @@ impl RecordSchemas {
         let Some(document) = get_one(documents, project, &id).await? else {
             return Ok(Arc::default());
         };
-        let schema = Arc::new(document.text().map(RecordSchema::parse).unwrap_or_default());
+        let mut schema = RecordSchema::default();
+        match document.text() {
+            Ok(text) => schema = RecordSchema::parse(text),
+            Err(problem) => schema.diagnostics.push(Diagnostic::new(None, problem)),
+        }
+        let schema = Arc::new(schema);
         // With the version of the text that was read, which may be newer than the one polled.
         self.0.insert(project.clone(), document.version, Arc::clone(&schema));
         Ok(schema)

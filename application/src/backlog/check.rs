@@ -17,7 +17,6 @@ use reqlore_domain::ports::record_list::UnreadFile;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::LinkTarget;
 use reqlore_domain::records::parse::find_argument_keys;
-use reqlore_domain::records::schema::RecordSchema;
 
 use super::item_lookup::{self, item_meta};
 use crate::check::finding::CheckFinding;
@@ -30,8 +29,11 @@ pub(crate) async fn check(
     project: &ProjectKey,
 ) -> Result<Vec<CheckFinding>> {
     let index = ReferenceIndex::read(ports, project).await?;
-    let mut findings = check_schema(ports, project).await?;
-    let schema = ports.schemas.current(&*ports.documents, project).await?;
+    let schema = ports.schema(project).await?;
+    let mut findings = Vec::new();
+    for diagnostic in schema.diagnostics.iter().cloned() {
+        findings.push(CheckFinding::new(&DocumentId::schema(), diagnostic));
+    }
     let latest = ports.clock.now().seconds() + MAX_SECONDS_AHEAD;
     for meta in &index.items {
         // A failed read is no finding of its own: the metadata already has the file's diagnostic.
@@ -56,21 +58,6 @@ pub(crate) async fn check(
         index.check_document(tombstone, "", &mut findings);
     }
     Ok(findings)
-}
-
-/// The invalid entries of the record schema.
-async fn check_schema(ports: &ApplicationPorts, project: &ProjectKey) -> Result<Vec<CheckFinding>> {
-    let id = DocumentId::schema();
-    let Some(document) = get_one(&*ports.documents, project, &id).await? else {
-        return Ok(Vec::new());
-    };
-    Ok(match document.text() {
-        Ok(text) => {
-            let diagnostics = RecordSchema::parse(text).diagnostics.into_iter();
-            diagnostics.map(|diagnostic| CheckFinding::new(&id, diagnostic)).collect()
-        }
-        Err(problem) => vec![CheckFinding::for_document(&id, problem)],
-    })
 }
 
 /// Clocks of other machines may be ahead, and a date without a time means midnight in UTC.

@@ -121,7 +121,7 @@ async fn item_details(
     other_ids: Vec<String>,
 ) -> Result<ItemDetails> {
     let relations = ItemRelations::read(backlog, meta).await?;
-    let schema = backlog.ports.schemas.current(&*backlog.ports.documents, backlog.project).await?;
+    let schema = backlog.ports.schema(backlog.project).await?;
     let mut record = item_view::read_record(backlog, meta).await?;
     record.fields = schema.answers(meta);
     Ok(ItemDetails {
@@ -143,8 +143,7 @@ async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemD
         AddressTarget::Entity(meta) | AddressTarget::Section(meta) => Some(meta),
         _ => None,
     };
-    let ports = &context.ports;
-    let schema = ports.schemas.current(&*ports.documents, &address.project).await?;
+    let schema = context.ports.schema(&address.project).await?;
     Ok(ItemDetails {
         item: ItemView::Other(OtherItem {
             kind,

@@ -13,6 +13,7 @@ use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelectio
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::{ItemEdit, LinkTarget, edit_item};
 use reqlore_domain::records::parse::unknown_parent;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::tombstone::is_erased;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
@@ -31,15 +32,6 @@ pub(crate) struct BacklogReader<'a> {
 impl<'a> BacklogReader<'a> {
     pub(crate) fn for_caller(ports: &'a ApplicationPorts, caller: &'a Caller) -> Self {
         Self { ports, project: &caller.project }
-    }
-
-    /// The status that a caller names, if the project has it for the kind.
-    pub(crate) async fn find_status(self, kind: ItemKind, name: &str) -> Result<Status> {
-        let schema = self.ports.schemas.current(&*self.ports.documents, self.project).await?;
-        schema.find_status(kind, name).map_err(|problem| {
-            let message = format!("status: {problem}");
-            Error::new(ErrorKind::InvalidArgument, message).field("status")
-        })
     }
 
     pub(crate) async fn find_item(self, reference: Reference) -> Result<Arc<DocumentMeta>> {
@@ -318,6 +310,14 @@ pub(crate) fn parse_item(meta: &DocumentMeta, document: &Document, text: &str) -
 
 pub(crate) fn item_meta(meta: &DocumentMeta) -> Option<&ItemMeta> {
     meta.item.as_deref()
+}
+
+/// The status that a caller names, if the project has it for the kind.
+pub(crate) fn find_status(schema: &RecordSchema, kind: ItemKind, name: &str) -> Result<Status> {
+    schema.find_status(kind, name).map_err(|problem| {
+        let message = format!("status: {problem}");
+        Error::new(ErrorKind::InvalidArgument, message).field("status")
+    })
 }
 
 /// The diagnostic of an item's file as `<file>:<line>: <message>`.

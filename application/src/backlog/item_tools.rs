@@ -183,7 +183,7 @@ fn argument_schema(kind: &RecordKind, is_update: bool) -> Map<String, Value> {
     }
     let mut required: Vec<&str> = properties.keys().map(|_| kind.name).collect();
     let mut ordered = fields.clone();
-    // Stable: what is required comes first when an item is created, the parent before it.
+    // Stable: required fields come first when an item is created, and the parent before them.
     ordered.sort_by_key(|field| (!is_required(field), is_update || !is_parent(field)));
     for field in ordered {
         if is_required(field) {

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::WorkStatusArgument;
-use super::item_lookup::BacklogReader;
+use super::item_lookup::{self, BacklogReader};
 use super::item_view::SummaryKeys;
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
@@ -61,10 +61,11 @@ impl Tool for ListEpics {
     ) -> Result<ToolAnswer> {
         let arguments: Arguments = decode_arguments(&mut call, spec)?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-        let status = match arguments.status {
-            Some(status) => Some(backlog.find_status(ItemKind::Epic, status.0.name()).await?),
-            None => None,
+        let schema = context.ports.schema(backlog.project).await?;
+        let find = |status: WorkStatusArgument| {
+            item_lookup::find_status(&schema, ItemKind::Epic, status.0.name())
         };
+        let status = arguments.status.map(find).transpose()?;
         let pages = PageReader::new(&call.caller.project, &(spec.name, status));
         let (cursor, limit) = (arguments.cursor.as_ref(), page_limit(arguments.limit));
         let mut query = RecordQuery::of_items(ItemKind::Epic, limit);

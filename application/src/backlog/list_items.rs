@@ -77,7 +77,7 @@ struct Arguments {
     cursor: Option<PageCursor>,
     // Not in the schema: only some projects have custom fields.
     #[serde(skip)]
-    fields: Option<Map<String, Value>>,
+    fields: Map<String, Value>,
 }
 
 /// The keys of [`ListedItem`].
@@ -117,8 +117,7 @@ impl Tool for ListItems {
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
         let fields = take_custom_fields(&mut call.arguments)?;
-        let mut arguments: Arguments = decode_arguments(&mut call, spec)?;
-        arguments.fields = Some(fields);
+        let arguments = Arguments { fields, ..decode_arguments(&mut call, spec)? };
         let toolsets = &context.ports.settings.toolsets;
         match synonyms::find_value(&ItemKind::ALL, |one| one.name(), arguments.kind.as_str()) {
             Some(kind) if toolsets.contains(&Toolset::Backlog) => {
@@ -180,7 +179,7 @@ impl Arguments {
         has_field: impl Fn(&CustomField) -> bool,
     ) -> Result<Vec<(String, String)>> {
         let mut conditions = Vec::new();
-        for (name, value) in self.fields.iter().flatten() {
+        for (name, value) in &self.fields {
             let argument = format!("{CUSTOM_FIELDS}.{name}");
             let invalid =
                 |problem: &str| invalid_argument(&argument, format!("{argument}: {problem}"));
@@ -255,15 +254,13 @@ async fn list_backlog(
         ],
     )?;
     let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
-    let schema = context.ports.schemas.current(&*context.ports.documents, backlog.project).await?;
+    let schema = context.ports.schema(backlog.project).await?;
     let status = match &arguments.status {
         None => None,
         Some(status) => {
             let text = status.as_str();
             let found = synonyms::find_value(schema.statuses(kind), Status::name, text);
-            let error = |reason| invalid_argument("status", format!("status: {reason}"));
-            let found = found.map_or_else(|| schema.find_status(kind, text), Ok);
-            Some(found.map_err(error)?)
+            Some(found.map_or_else(|| item_lookup::find_status(&schema, kind, text), Ok)?)
         }
     };
     let epic = arguments.epic.as_ref().map(|epic| epic.parse_folded("epic")).transpose()?;
@@ -291,12 +288,12 @@ async fn list_backlog(
     let details = (&filter.details, &filter.fields);
     let pages = PageReader::new(backlog.project, &(spec.name, list, details, &order));
     let query = RecordQuery { filter, order, ..RecordQuery::of_items(kind, 0) };
-    list_records(backlog, call, arguments, query, pages, kind.row().words).await
+    list_records((backlog, &schema), call, arguments, query, pages, kind.row().words).await
 }
 
 /// Lists a page of the query's records.
 async fn list_records(
-    backlog: BacklogReader<'_>,
+    (backlog, schema): (BacklogReader<'_>, &RecordSchema),
     call: &ToolCall,
     arguments: Arguments,
     query: RecordQuery,
@@ -309,7 +306,7 @@ async fn list_records(
     let mut items: Vec<ListedItem> =
         page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta)).collect();
     if let DocumentKind::Item(kind) = query.kind {
-        add_progress(backlog, kind, &page.metadata, &mut items).await?;
+        add_progress(backlog, schema, kind, &page.metadata, &mut items).await?;
     }
     let mut by_status = Map::new();
     for (status, number) in page.by_status {
@@ -346,6 +343,7 @@ fn excluded_note([one, several]: [&str; 2], total: usize) -> String {
 /// Adds the progress of the items' children, with one query for the page.
 async fn add_progress(
     backlog: BacklogReader<'_>,
+    schema: &RecordSchema,
     kind: ItemKind,
     metas: &[Arc<DocumentMeta>],
     items: &mut [ListedItem],
@@ -359,8 +357,6 @@ async fn add_progress(
         // Lists show only items with a reference.
         parents.extend(item_lookup::item_meta(meta).and_then(|item| item.reference));
     }
-    let ports = backlog.ports;
-    let schema = ports.schemas.current(&*ports.documents, backlog.project).await?;
     let mut query = RecordQuery::of_items(children, 0).count_by(RecordCounts::ChildStatus);
     query.filter.parents = Some(parents.iter().copied().collect());
     let counts = backlog.ports.documents.list(backlog.project, &query).await?.by_parent;
@@ -405,11 +401,10 @@ async fn list_entities(
         })?),
     };
     let status = arguments.status.as_ref().map(|status| fold_name(status.as_str().trim()));
-    let schema = ports.schemas.current(&*ports.documents, &project).await?;
+    let schema = ports.schema(&project).await?;
     let (details, order) = (arguments.detail_filter()?, arguments.order(&schema)?);
-    let has_kind = |field: &CustomField| {
-        kind.as_ref().map_or(!field.kinds.is_empty(), |kind| field.has_kind(kind, true))
-    };
+    let has_kind =
+        |field: &CustomField| kind.as_ref().is_none_or(|kind| field.has_kind(kind, true));
     let fields = arguments.field_filter(&schema, has_kind)?;
     let filters = (&details, &fields);
     let pages = PageReader::new(&project, &(spec.name, &kind, &status, filters, &order));
@@ -417,7 +412,7 @@ async fn list_entities(
     (query.filter.entity_status, query.filter.details) = (status, details);
     query.filter.fields = fields;
     let backlog = BacklogReader { ports, project: &project };
-    list_records(backlog, call, arguments, query, pages, ["entity", "entities"]).await
+    list_records((backlog, &schema), call, arguments, query, pages, ["entity", "entities"]).await
 }
 
 fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> String {

@@ -23,6 +23,7 @@ use super::item_view;
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::text_answer;
 use crate::documents::document_text;
+use crate::tools::arguments::CUSTOM_FIELDS;
 use crate::tools::tool::nothing_to_change_error;
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
 use crate::writes::commit_state::{Claim, CommitState, requirements_query};
@@ -143,24 +144,18 @@ async fn checked_fields(
     is_new: bool,
 ) -> Result<ItemEdit> {
     let mut fields = with_known_assignee(context, fields).await?;
-    let ports = &context.tools.ports;
-    let schema = ports.schemas.current(&*ports.documents, context.project).await?;
-    let invalid = |field: &str, problem: &str| {
-        let message = format!("{field}: {problem}");
-        Error::new(ErrorKind::InvalidArgument, message).field(field.to_owned())
-    };
+    let schema = context.tools.ports.schema(context.project).await?;
     match &mut fields.status {
-        Some(status) => {
-            let found = schema.find_status(kind, status.name());
-            *status = found.map_err(|problem| invalid("status", &problem))?;
-        }
+        Some(status) => *status = item_lookup::find_status(&schema, kind, status.name())?,
         status if is_new => *status = schema.initial_status(kind),
         None => {}
     }
     let given: Map<String, Value> = std::mem::take(&mut fields.custom).into_iter().collect();
     let values = schema.parse_values(kind, &given, is_new);
-    fields.custom =
-        values.map_err(|(name, problem)| invalid(&format!("fields.{name}"), &problem))?;
+    fields.custom = values.map_err(|(name, problem)| {
+        let field = format!("{CUSTOM_FIELDS}.{name}");
+        Error::new(ErrorKind::InvalidArgument, format!("{field}: {problem}")).field(field)
+    })?;
     Ok(fields)
 }
 

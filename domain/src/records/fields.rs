@@ -35,18 +35,6 @@ pub enum FieldType {
     Suffixes,
 }
 
-/// A place that shows a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FieldPlace {
-    Column,
-    Card,
-    Filter,
-    Sort,
-    /// The text that searches and filters by text read.
-    SearchText,
-    Csv,
-}
-
 /// A built-in field of some kinds.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of a table")]
@@ -73,7 +61,6 @@ pub struct RecordField {
     pub is_editable: bool,
     /// Below the other keys of front matter.
     pub is_last: bool,
-    pub places: &'static [FieldPlace],
 }
 
 impl RecordField {
@@ -89,10 +76,6 @@ impl RecordField {
     pub fn is_called(&self, word: &str) -> bool {
         let mut names = [self.name].into_iter().chain(self.synonyms.iter().copied());
         names.any(|name| find_by_name(&[name], |name| name, word).is_some())
-    }
-
-    pub fn is_shown_in(&self, place: FieldPlace) -> bool {
-        self.places.contains(&place)
     }
 }
 
@@ -116,7 +99,6 @@ pub fn find_field(kind: &RecordKind, word: &str) -> Option<&'static RecordField>
     fields_of(kind).find(|field| field.is_called(word))
 }
 
-use FieldPlace::{Card, Column, Csv, Filter, SearchText, Sort};
 use ItemKind::{AcceptanceCriteria, Epic, Requirement, UserStory};
 
 const ALL_ITEMS: &[ItemKind] = &ItemKind::ALL;
@@ -140,7 +122,6 @@ const fn field(name: &'static str, label: &'static str, field_type: FieldType) -
         is_required: false,
         is_editable: true,
         is_last: false,
-        places: &[],
     }
 }
 
@@ -164,7 +145,6 @@ const PARENT: RecordField = RecordField {
     answer_key: "parent",
     synonyms: &["parent", "in"],
     is_required: true,
-    places: &[Column, Filter, Csv],
     ..field("", "", FieldType::Text)
 };
 
@@ -184,17 +164,15 @@ const BODY: RecordField = RecordField {
     synonyms: &["description", "desc", "body", "text"],
     hint: MARKDOWN,
     descriptions: [MARKDOWN, MARKDOWN],
-    places: &[SearchText],
     ..field("description", "Description", FieldType::Body)
 };
 
 const ASSIGNEE: RecordField = RecordField {
     key: "assignee_username",
     answer_key: "assignee_username",
-    synonyms: &["owner", "assigned", "assignedto", "assigneeusername"],
+    synonyms: &["assigned", "assignedto", "assigneeusername"],
     hint: "User name; empty to unassign.",
     descriptions: ["User name.", "User name; empty to unassign."],
-    places: &[Column, Card, Filter, Sort, SearchText, Csv],
     ..field("assignee", "Assignee", FieldType::User)
 };
 
@@ -202,7 +180,6 @@ const TAGS: RecordField = RecordField {
     synonyms: &["tag", "label", "labels"],
     hint: "Separated by commas; \"a, b\" is one tag.",
     descriptions: ["", "Replaces all tags."],
-    places: &[Column, Card, Filter, SearchText, Csv],
     ..field("tags", "Tags", FieldType::Tags)
 };
 
@@ -215,7 +192,6 @@ pub static FIELDS: [RecordField; 35] = [
         items: PLANNED,
         of_entities: true,
         is_required: true,
-        places: &[Column, Card, Sort, SearchText, Csv],
         ..field("title", "Title", FieldType::Title)
     },
     RecordField { items: PLANNED, ..BODY },
@@ -232,7 +208,6 @@ pub static FIELDS: [RecordField; 35] = [
         synonyms: &["state"],
         items: PLANNED,
         of_entities: true,
-        places: &[Column, Card, Filter, Sort, SearchText, Csv],
         ..field("status", "Status", FieldType::Status)
     },
     RecordField {
@@ -240,7 +215,6 @@ pub static FIELDS: [RecordField; 35] = [
         descriptions: ["1 Critical to 4 Low."; 2],
         items: PLANNED,
         is_required: true,
-        places: &[Column, Card, Filter, Sort, Csv],
         ..field("priority", "Priority", FieldType::Priority)
     },
     RecordField {
@@ -249,7 +223,6 @@ pub static FIELDS: [RecordField; 35] = [
         synonyms: &["typename"],
         items: &[Requirement],
         is_required: true,
-        places: &[Column, SearchText, Csv],
         ..field("type", "Type", FieldType::Choice(&RequirementType::NAMES))
     },
     RecordField {
