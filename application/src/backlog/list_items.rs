@@ -16,7 +16,7 @@ use reqlore_domain::ports::record_list::{
     RecordFilter, RecordOrder, RecordPosition, RecordQuery, SortField,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::records::answers::entry_line::EntryLine;
+use reqlore_domain::records::answers::entry_line::{EntryLine, custom_text};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::records::schema::RecordSchema;
@@ -96,6 +96,7 @@ impl EntryKeys for ListKeys {
         "version",
         "progress",
         "kind",
+        "fields",
     ];
 }
 
@@ -304,7 +305,7 @@ async fn list_records(
     let query = RecordQuery { after, limit: page_limit(arguments.limit), ..query };
     let (page, warnings) = backlog.list_items(&query).await?;
     let mut items: Vec<ListedItem> =
-        page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta)).collect();
+        page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta, schema)).collect();
     if let DocumentKind::Item(kind) = query.kind {
         add_progress(backlog, schema, kind, &page.metadata, &mut items).await?;
     }
@@ -325,7 +326,7 @@ async fn list_records(
     let cursor_after =
         move |shown: usize| Some(pages.cursor(&query.position(metadata.get(shown - 1)?)?));
     let show = arguments.show.unwrap_or_default();
-    let mut answer = page_answer(&list, nouns, &show, Box::new(cursor_after))?;
+    let mut answer = page_answer((&list, schema), nouns, &show, Box::new(cursor_after))?;
     answer.add_notes(warnings.into_list());
     if total == 0 {
         let (ports, project) = (backlog.ports, backlog.project);
@@ -415,12 +416,22 @@ async fn list_entities(
     list_records((backlog, &schema), call, arguments, query, pages, ["entity", "entities"]).await
 }
 
-fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> String {
+fn item_line(
+    item: &ListedItem,
+    has_kind: bool,
+    show: &ShowKeys<ListKeys>,
+    schema: &RecordSchema,
+) -> String {
     let mut details = Vec::new();
     let parent = item.parent.as_ref().filter(|_| show.has("parent"));
     details.extend(parent.map(|parent| format!("parent {parent}")));
     let progress = item.progress.as_ref().filter(|_| show.has("progress"));
     details.extend(progress.map(ProgressView::text));
+    for (name, value) in item.fields.iter().filter(|_| show.has("fields")) {
+        if show.is_given() || schema.field(name).is_some_and(CustomField::is_in_lists) {
+            details.push(shorten_detail(custom_text(name, value)));
+        }
+    }
     // Only on request: most callers do not need them.
     if show.is_given() {
         let updated = item.updated_at.as_ref().filter(|_| show.has("updated_at"));
@@ -444,8 +455,19 @@ fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> St
     line.keep(|key| show.has(key)).render()
 }
 
+/// Maximum length of a custom field in a line, in characters.
+const MAX_DETAIL_CHARS: usize = 80;
+
+fn shorten_detail(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_DETAIL_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 fn page_answer(
-    page: &ListPage,
+    (page, schema): (&ListPage, &RecordSchema),
     [one, several]: [&'static str; 2],
     show: &ShowKeys<ListKeys>,
     cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
@@ -460,7 +482,7 @@ fn page_answer(
         counts => format!(" (by status: {})", counts.join(", ")),
     };
     let has_kind = page.items.windows(2).any(|pair| pair[0].kind != pair[1].kind);
-    let lines = page.items.iter().map(|item| item_line(item, has_kind, show)).collect();
+    let lines = page.items.iter().map(|item| item_line(item, has_kind, show, schema)).collect();
     let mut data = serde_json::to_value(page).map_err(serialization_error)?;
     show.filter_list(&mut data["items"]);
     let heading = Box::new(move |shown| {

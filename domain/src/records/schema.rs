@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::custom_field::CustomField;
+use super::tombstone::RecordRef;
 use super::values::{CustomValues, value_key};
 use crate::backlog::{ItemKind, ItemMeta, Status};
 use crate::bounded_types::truncate_echo;
@@ -104,15 +105,12 @@ impl RecordSchema {
     }
 
     /// The values of the custom fields of an item or entity, for answers.
-    pub fn answers(&self, meta: &DocumentMeta) -> BTreeMap<String, Value> {
-        let (kind, is_entity, custom) = match (&meta.item, &meta.entity) {
-            (Some(item), _) => (item.kind.name(), false, &item.custom),
-            (None, Some(entity)) => (&*entity.kind, true, &entity.custom),
-            (None, None) => return BTreeMap::new(),
-        };
+    pub fn answers<'a>(&self, record: impl Into<RecordRef<'a>>) -> BTreeMap<String, Value> {
+        let record = record.into();
+        let (kind, is_entity) = record.kind();
         let mut answers = BTreeMap::new();
         for field in self.fields.iter().filter(|field| field.has_kind(kind, is_entity)) {
-            let texts = custom.get(&field.name);
+            let texts = record.custom().get(&field.name);
             if !texts.is_empty() {
                 answers.insert(field.name.clone(), field.answer(texts));
             }
