@@ -201,23 +201,29 @@ impl Arguments {
         Ok(conditions)
     }
 
-    fn order(&self, schema: &RecordSchema) -> Result<RecordOrder> {
+    /// `statuses` are those of the listed records, in their order.
+    fn order(&self, schema: &RecordSchema, statuses: &[String]) -> Result<RecordOrder> {
         let Some(sort) = &self.sort else { return Ok(RecordOrder::default()) };
         let text = sort.as_str().trim();
         let (field, is_descending) = match text.strip_prefix('-') {
             Some(field) => (field, true),
             None => (text, false),
         };
+        let by_field = |name: &str, choices: &[String]| {
+            let choices = choices.iter().map(|text| value_key(text)).collect();
+            let field = OrderField::Custom(FieldOrder { name: name.to_owned(), choices });
+            Ok(RecordOrder { field, is_reversed: is_descending })
+        };
         if let Some(custom) = schema.field(field) {
-            let choices = custom.field_type.choices().iter().map(|text| value_key(text)).collect();
-            let order = FieldOrder { name: custom.name.clone(), choices };
-            return Ok(RecordOrder {
-                field: OrderField::Custom(order),
-                is_reversed: is_descending,
-            });
+            return by_field(&custom.name, custom.field_type.choices());
         }
-        let field = find_value(&SortField::ALL, |one| one.name(), field)
+        let mut names = SortField::NAMES.to_vec();
+        names.push(FieldOrder::STATUS);
+        let name = find_value(&names, |name| name, field)
             .map_err(|reason| invalid_argument("sort", format!("sort: {reason}")))?;
+        let Some(field) = SortField::ALL.into_iter().find(|field| field.name() == name) else {
+            return by_field(name, statuses);
+        };
         // Stores list the last change first.
         let is_reversed = is_descending != (field == SortField::Updated);
         Ok(RecordOrder { field: OrderField::Builtin(field), is_reversed })
@@ -260,7 +266,7 @@ async fn list_backlog(
         None => None,
         Some(status) => {
             let text = status.as_str();
-            let found = synonyms::find_value(schema.statuses(kind), Status::name, text);
+            let found = synonyms::find_value(&schema.statuses(kind), Status::name, text);
             Some(found.map_or_else(|| item_lookup::find_status(&schema, kind, text), Ok)?)
         }
     };
@@ -283,18 +289,27 @@ async fn list_backlog(
         fields: arguments.field_filter(&schema, |field| field.has_kind(kind.name(), false))?,
         ..RecordFilter::default()
     };
-    let order = arguments.order(&schema)?;
+    let statuses: Vec<String> =
+        schema.statuses(kind).iter().map(|status| status.name().to_owned()).collect();
+    let order = arguments.order(&schema, &statuses)?;
     // The stories of an epic may change between two pages, so the epic stands for them.
     let list = (kind, status, filter.priority, filter.requirement_type, [epic, story]);
     let details = (&filter.details, &filter.fields);
     let pages = PageReader::new(backlog.project, &(spec.name, list, details, &order));
     let query = RecordQuery { filter, order, ..RecordQuery::of_items(kind, 0) };
-    list_records((backlog, &schema), call, arguments, query, pages, kind.row().words).await
+    let schema = ListSchema { schema: &schema, statuses };
+    list_records((backlog, schema), call, arguments, query, pages, kind.row().words).await
+}
+
+/// The schema of the project, and the statuses of the listed records in their order.
+struct ListSchema<'a> {
+    schema: &'a RecordSchema,
+    statuses: Vec<String>,
 }
 
 /// Lists a page of the query's records.
 async fn list_records(
-    (backlog, schema): (BacklogReader<'_>, &RecordSchema),
+    (backlog, ListSchema { schema, statuses }): (BacklogReader<'_>, ListSchema<'_>),
     call: &ToolCall,
     arguments: Arguments,
     query: RecordQuery,
@@ -309,11 +324,13 @@ async fn list_records(
     if let DocumentKind::Item(kind) = query.kind {
         add_progress(backlog, schema, kind, &page.metadata, &mut items).await?;
     }
-    let mut by_status = Map::new();
-    for (status, number) in page.by_status {
-        by_status.insert(status.name().to_owned(), number.into());
-    }
-    by_status.extend(page.by_text.into_iter().map(|(status, number)| (status, number.into())));
+    let of_items = page.by_status.into_iter().map(|(status, n)| (status.name().to_owned(), n));
+    let mut by_status: Vec<(String, usize)> = of_items.chain(page.by_text).collect();
+    by_status.sort_by_cached_key(|(name, _)| {
+        let rank = statuses.iter().position(|status| value_key(status) == value_key(name));
+        rank.unwrap_or(statuses.len())
+    });
+    let by_status = by_status.into_iter().map(|(name, n)| (name, n.into())).collect();
     let next_cursor = page.next.map(|next| pages.cursor(&next));
     let (total, kind) = (page.total, query.kind);
     let all = match kind {
@@ -403,7 +420,10 @@ async fn list_entities(
     };
     let status = arguments.status.as_ref().map(|status| fold_name(status.as_str().trim()));
     let schema = ports.schema(&project).await?;
-    let (details, order) = (arguments.detail_filter()?, arguments.order(&schema)?);
+    let own_statuses = schema.entity_statuses(kind.as_deref().unwrap_or("entity"));
+    let statuses: Vec<String> =
+        own_statuses.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    let (details, order) = (arguments.detail_filter()?, arguments.order(&schema, &statuses)?);
     let has_kind =
         |field: &CustomField| kind.as_ref().is_none_or(|kind| field.has_kind(kind, true));
     let fields = arguments.field_filter(&schema, has_kind)?;
@@ -413,7 +433,8 @@ async fn list_entities(
     (query.filter.entity_status, query.filter.details) = (status, details);
     query.filter.fields = fields;
     let backlog = BacklogReader { ports, project: &project };
-    list_records((backlog, &schema), call, arguments, query, pages, ["entity", "entities"]).await
+    let schema = ListSchema { schema: &schema, statuses };
+    list_records((backlog, schema), call, arguments, query, pages, ["entity", "entities"]).await
 }
 
 fn item_line(

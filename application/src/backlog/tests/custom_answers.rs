@@ -3,7 +3,7 @@
 use reqlore_domain::document::DocumentId;
 use serde_json::json;
 
-use crate::test_support::TestApplication;
+use crate::test_support::{TestApplication, references};
 
 const SCHEMA: &str = r#"
 [fields.risk]
@@ -119,4 +119,43 @@ async fn entity_values_that_do_not_fit_are_named() {
     let shown = testing.data("ixchel_show", id).await;
     let problem = "status \"open\" is invalid; use one of Proposed, Trial, Accepted";
     assert!(shown["diagnostic"].as_str().unwrap().ends_with(problem), "{shown}");
+}
+
+#[tokio::test]
+async fn lists_have_the_order_of_the_statuses_of_the_project() {
+    let testing = project().await;
+    for (name, status) in [
+        ("US-002", "Done"),
+        ("US-003", "Review"),
+        ("US-004", "In Progress"),
+        ("US-005", "ready"),
+        ("US-006", "Waiting"),
+    ] {
+        let story = format!("---\ntitle: {name}\nstatus: {status}\ncreated_at: 2026-01-01\n---\n");
+        testing.write_item(name, story).await;
+    }
+    for (sort, expected) in [
+        ("status", ["US-005", "US-001", "US-003", "US-002", "US-004", "US-006"]),
+        ("-Status", ["US-002", "US-003", "US-001", "US-005", "US-006", "US-004"]),
+    ] {
+        let mut arguments = json!({ "kind": "user_story", "sort": sort, "limit": 4 });
+        let page = testing.data("list_items", arguments.clone()).await;
+        assert_eq!(references(&page["items"]), expected[..4], "{sort}");
+        let counts: Vec<&str> =
+            page["by_status"].as_object().unwrap().keys().map(|key| &**key).collect();
+        let order = ["ready", "Backlog", "Review", "Done", "In Progress", "Waiting"];
+        assert_eq!(counts, order, "{sort}");
+        arguments["cursor"] = page["next_cursor"].clone();
+        let page = testing.data("list_items", arguments).await;
+        assert_eq!(references(&page["items"]), expected[4..], "{sort}");
+    }
+    for (id, status) in [("dec-000002", "Proposed"), ("dec-000003", "accepted")] {
+        let decision = format!("---\nid: {id}\ntitle: A\nstatus: {status}\n---\n");
+        testing.write(DocumentId::entity(&format!("decisions/{id}")), decision).await;
+    }
+    let decisions = json!({ "kind": "decision", "sort": "status" });
+    let page = testing.data("list_items", decisions.clone()).await;
+    assert_eq!(references(&page["items"]), ["dec-000002", "dec-000003", "dec-000001"]);
+    let text = testing.text("list_items", decisions).await;
+    assert!(text.starts_with("3 entities (by status: Proposed 1, accepted 1, open 1)\n"), "{text}");
 }
