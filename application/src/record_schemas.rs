@@ -1,6 +1,7 @@
 //! The record schema of each project, parsed once per version.
 
 pub(crate) mod operations;
+pub(crate) mod tool_schemas;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

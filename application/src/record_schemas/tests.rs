@@ -4,6 +4,7 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::identity::{Access, Token, UserRole};
 use reqlore_domain::ports::identity::IdentityChange;
+use reqlore_domain::ports::service::{ApplicationService, ToolSchemas};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::record_schema::{KindSchema, RecordSchemaAnswer};
 use serde_json::{Value, json};
@@ -182,8 +183,6 @@ async fn only_administrators_of_a_team_change_the_schema() {
 
 #[tokio::test]
 async fn operations_are_in_no_list_of_tools() {
-    use reqlore_domain::ports::service::ApplicationService;
-
     let testing = TestApplication::new();
     let application = testing.application();
     for name in ["get_record_schema", "set_record_schema"] {
@@ -191,4 +190,73 @@ async fn operations_are_in_no_list_of_tools() {
         let spec = tools.iter().find(|spec| spec.name == name).unwrap();
         assert!(!spec.is_listed, "{name}");
     }
+}
+
+async fn schemas_of(text: &str) -> ToolSchemas {
+    let testing = TestApplication::new();
+    testing.write(DocumentId::schema(), text.to_owned()).await;
+    testing.application().tool_schemas(&testing.caller()).await.unwrap()
+}
+
+/// The bytes that the schemas add to the list of tools.
+fn added_bytes(schemas: &ToolSchemas) -> usize {
+    let testing = TestApplication::new();
+    let (application, caller) = (testing.application(), testing.caller());
+    let size = |schema: &_| serde_json::to_string(schema).unwrap().len();
+    let specs = application.tools(&caller);
+    let changed = specs.iter().filter_map(|spec| Some((*spec, schemas.get(spec.name)?)));
+    changed.map(|(spec, schema)| size(schema).saturating_sub(size(&spec.input_schema))).sum()
+}
+
+#[tokio::test]
+async fn schemas_of_tools_name_fields_values_and_statuses() {
+    assert!(schemas_of("").await.is_empty());
+    let text = format!(
+        "{SCHEMA}[fields.effort]\nkinds = [\"requirement\"]\ntype = \"number\"\nrequired = true\n"
+    );
+    let schemas = schemas_of(&text).await;
+    for (tool, expected) in [
+        ("create_requirement", "risk: Low, High; effort (required): number"),
+        ("update_requirement", "risk: Low, High; effort: number"),
+        ("list_items", "risk: Low, High; effort: number"),
+    ] {
+        let fields = &schemas[tool]["properties"]["fields"];
+        assert_eq!(fields, &json!({ "type": "object", "description": expected }), "{tool}");
+    }
+    let entries = &schemas["apply_changes"]["properties"]["changes"]["items"]["properties"];
+    assert_eq!(entries["fields"]["description"], "risk: Low, High; effort: number");
+    for tool in ["create_user_story", "update_user_story"] {
+        let properties = &schemas[tool]["properties"];
+        assert_eq!(properties["status"]["enum"], json!(["Backlog", "Review", "Done"]), "{tool}");
+        assert_eq!(properties.get("fields"), None, "{tool}");
+    }
+    for tool in ["create_epic", "update_epic", "get_item", "search_global"] {
+        assert!(!schemas.contains_key(tool), "{tool}");
+    }
+    assert!(added_bytes(&schemas) < 1_000);
+}
+
+#[tokio::test]
+async fn many_fields_cost_no_more_than_few() {
+    use std::fmt::Write;
+
+    let kinds = r#"["epic", "user_story", "requirement", "acceptance_criteria", "entity"]"#;
+    let mut text = String::new();
+    for number in 0..40 {
+        let choices: Vec<String> = (0..50).map(|value| format!("\"Größe {value}\"")).collect();
+        let choices = choices.join(", ");
+        write!(text, "[fields.a_field_with_a_long_name_{number}]\nkinds = {kinds}\n").unwrap();
+        writeln!(text, "type = \"choice\"\nvalues = [{choices}]").unwrap();
+        let schemas = schemas_of(&text).await;
+        assert!(added_bytes(&schemas) < 1_100, "{number}: {}", added_bytes(&schemas));
+        let shown = schemas["create_epic"]["properties"]["fields"]["description"].clone();
+        assert!(shown.as_str().unwrap().starts_with("a_field_with_a_long_name_0"), "{shown}");
+    }
+    let names: Vec<String> =
+        (0..18).map(|name| format!("\"A status of some length {name}\"")).collect();
+    let order = names.join(", ");
+    writeln!(text, "[statuses.epic]\norder = [\"Backlog\", {order}, \"Done\"]").unwrap();
+    let schemas = schemas_of(&text).await;
+    assert_eq!(schemas["create_epic"]["properties"]["status"], json!({ "type": "string" }));
+    assert!(added_bytes(&schemas) < 1_100);
 }
