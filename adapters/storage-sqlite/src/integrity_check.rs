@@ -18,7 +18,6 @@ use rusqlite::{Connection, InterruptHandle};
 
 use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
-use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, damaged_object};
 use crate::rows::find_damaged_rows;
 use crate::schema::check_objects;
@@ -64,7 +63,7 @@ pub(crate) struct IntegrityCheck {
 }
 
 /// Stops the statement of the present connection.
-type SharedInterrupt = Mutex<Option<InterruptHandle>>;
+pub(crate) type SharedInterrupt = Mutex<Option<InterruptHandle>>;
 
 struct RunningWorker {
     interrupt: Arc<SharedInterrupt>,
@@ -122,7 +121,7 @@ impl Drop for IntegrityCheck {
 }
 
 /// Fails with the first damage. Each stage that passes is recorded at once.
-fn run_worker(
+pub(crate) fn run_worker(
     worker: CheckWorker,
     connector: &Connector,
     handle: &SharedInterrupt,
@@ -132,6 +131,8 @@ fn run_worker(
     let connection = connector.open(ConnectionUse::Read)?;
     *handle.lock().unwrap_or_else(PoisonError::into_inner) =
         Some(connection.get_interrupt_handle());
+    // In each worker, because the errors of later statements would not name what is missing.
+    check_objects(&connector.file, &connection)?;
     for (stage, tables) in STAGES {
         let is_checked = match worker {
             CheckWorker::DocumentStructure => stage == CheckStage::Documents,
@@ -140,7 +141,7 @@ fn run_worker(
         };
         let tables = if is_checked { tables } else { &[] };
         for table in existing(tables, connector) {
-            fail_on(check_table(worker, &connector.file, &connection, table)?)?;
+            fail_on(check_table(worker, &connection, table)?)?;
             if is_stopped.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -160,15 +161,10 @@ fn fail_on(mut findings: Vec<String>) -> Result<(), QueryError> {
 
 fn check_table(
     worker: CheckWorker,
-    file: &DatabaseFile,
     connection: &Connection,
     table: &'static Table,
 ) -> Result<Vec<String>, QueryError> {
     if worker != CheckWorker::Checksums {
-        if *table == STORE {
-            // Once, with the first table.
-            check_objects(file, connection)?;
-        }
         return sqlite_findings(connection, &format!("integrity_check({})", table.name));
     }
     // A text is compared with its hash when it is read.

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use reqlore_contract::run;
 use reqlore_domain::backlog::ItemKind;
@@ -14,12 +15,15 @@ use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, Store
 use reqlore_domain::ports::record_list::RecordQuery;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_row_store::tables::DOCUMENTS;
+use reqlore_row_store::row::RowQuery;
+use reqlore_row_store::tables::{DOCUMENTS, LINKS};
 use tempfile::TempDir;
 
 use crate::commit_count::sibling_path;
-use crate::damage::DamageState;
-use crate::integrity_check::IntegrityCheck;
+use crate::connection::{OpenFiles, ReadPool};
+use crate::damage::{CheckWorker, DamageState};
+use crate::error::damaged_object;
+use crate::integrity_check::{IntegrityCheck, run_worker};
 use crate::open_for_writing;
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
@@ -301,6 +305,30 @@ fn missing_index_or_trigger_is_damage() {
             assert_eq!(s.store.find_damage().await.unwrap()[0], expected);
         });
     }
+}
+
+/// Whichever finds it first.
+#[test]
+fn each_worker_and_read_names_what_is_missing() {
+    let (_folder, file) = database_with_items();
+    run_sql(&file, "DROP TABLE links");
+    let (connector, _connection) = open_for_writing(&file).unwrap();
+    let expected = "its schema: links";
+    for worker in
+        [CheckWorker::DocumentStructure, CheckWorker::OtherStructure, CheckWorker::Checksums]
+    {
+        let damage = DamageState::new("reqlore.db");
+        let found =
+            run_worker(worker, &connector, &Mutex::default(), &AtomicBool::default(), &damage);
+        assert_eq!(damaged_object(&found.unwrap_err()), expected, "{worker:?}");
+    }
+    let damage = Arc::new(DamageState::new("reqlore.db"));
+    let files = Arc::new(OpenFiles { connector, damage });
+    let pool = Arc::new(ReadPool::new(Arc::clone(&files)));
+    let (_, message) = error_text(run(pool.read(&[RowQuery::all(&LINKS)])));
+    assert!(message.contains(expected), "{message}");
+    let known = files.damage.known.write_error().unwrap().to_string();
+    assert!(known.contains(expected), "{known}");
 }
 
 /// An index that leads to another row is damage, although the row is intact.
