@@ -74,7 +74,7 @@ pub fn accept_loss(config: &SqliteConfig, context: WriteContext) -> StoreResult<
         let reason = format!("does not exist, so there is no loss to accept; {RESTORE_HINT}");
         return Err(refused(&shown_path, reason));
     }
-    accept(&file, || Ok(None), context).map_err(|error| error.into_store_error(&shown_path))
+    accept(&file, || Ok(None), context).map_err(|error| torn_copy::explain(&file, error))
 }
 
 /// `recreate` is called when no other process can have the database open. It names lost files,
@@ -105,6 +105,7 @@ pub(crate) fn accept(
     if file.has_pending_log() {
         torn_copy::check_log(file)?;
     }
+    torn_copy::check_owner(file)?;
     let Some(mut text) = recreate()?.or(loss) else {
         return Err(nothing_to_accept(&file.shown_path).into());
     };
