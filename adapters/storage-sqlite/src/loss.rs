@@ -49,12 +49,16 @@ pub(crate) fn is_log_missing(file: &Arc<DatabaseFile>) -> Result<bool, QueryErro
 
 /// Compares a database with its side file. Returns why it may lack commits.
 pub(crate) fn find_loss(
-    file: &DatabaseFile,
+    file: &Arc<DatabaseFile>,
     connection: &Connection,
 ) -> Result<Option<String>, QueryError> {
     // The side file is read first, because other processes commit meanwhile.
     let recorded = file.read_commits()?;
-    compare_commits(connection, recorded.as_ref())
+    let loss = compare_commits(connection, recorded.as_ref())?;
+    if loss.is_some() {
+        torn_copy::check_owner(file)?;
+    }
+    Ok(loss)
 }
 
 fn compare_commits(

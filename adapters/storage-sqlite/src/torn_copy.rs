@@ -41,17 +41,11 @@ pub(crate) fn check_log(file: &Arc<DatabaseFile>) -> Result<(), QueryError> {
     }
 }
 
-/// The error of a failed opening. The log of another database looks like damage or like a loss.
+/// The error of a failed opening. The log of another database looks like damage.
 pub(crate) fn explain(file: &Arc<DatabaseFile>, error: QueryError) -> StoreError {
-    let is_refused = matches!(error, QueryError::Store(StoreError::Refused { .. }));
-    match check_owner(file) {
-        Err(QueryError::Store(foreign @ StoreError::Refused { .. }))
-            if is_refused || error.is_damage() =>
-        {
-            foreign
-        }
-        _ => error.into_store_error(&file.shown_path),
-    }
+    let owner = if error.is_damage() { check_owner(file) } else { Ok(()) };
+    let foreign = owner.err().filter(|error| !error.is_damage());
+    foreign.unwrap_or(error).into_store_error(&file.shown_path)
 }
 
 /// Refuses a log that has commits, but none of the database of the other files. Each commit of ours
