@@ -31,11 +31,21 @@ const MAX_DAMAGE: usize = 100;
 const STAGES: [(CheckStage, &[&Table]); 5] = [
     (
         CheckStage::Projects,
-        &[&STORE, &COMMIT_COUNTER, &PROJECTS, &SEQUENCES, &USERS, &TOKENS, &PENDING],
+        &[
+            &STORE,
+            &COMMIT_COUNTER,
+            &PROJECTS,
+            &SEQUENCES,
+            &ITEM_COUNTS,
+            &COUNTS,
+            &USERS,
+            &TOKENS,
+            &PENDING,
+        ],
     ),
     (CheckStage::Documents, &[&DOCUMENTS, &WRITERS]),
     (CheckStage::Links, &[&LINKS]),
-    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES, &ITEM_FIELDS]),
+    (CheckStage::Lists, &[&FIELD_VALUES, &ITEM_FIELDS]),
     (CheckStage::WholeFile, &[&HISTORY, &BODIES, &TEXTS, &AUDIT, &IDEMPOTENCY, &SERVER_GROUPS]),
 ];
 
@@ -134,9 +144,10 @@ pub(crate) fn run_worker(
     // In each worker, because the errors of later statements would not name what is missing.
     check_objects(&connector.file, &connection)?;
     for (stage, tables) in STAGES {
+        let is_large = matches!(stage, CheckStage::Documents | CheckStage::WholeFile);
         let is_checked = match worker {
-            CheckWorker::DocumentStructure => stage == CheckStage::Documents,
-            CheckWorker::OtherStructure => stage != CheckStage::Documents,
+            CheckWorker::DocumentStructure => is_large,
+            CheckWorker::OtherStructure => !is_large,
             CheckWorker::Checksums => true,
         };
         let tables = if is_checked { tables } else { &[] };
@@ -146,8 +157,10 @@ pub(crate) fn run_worker(
                 return Ok(());
             }
         }
-        // The pages that belong to no table are part of the last stage.
+        // The pages that belong to no table are part of the last stage. Lists need no answer from
+        // it, and must not share the processor with it.
         if (worker, stage) == (CheckWorker::OtherStructure, CheckStage::WholeFile) {
+            damage.wait_for_workers(CheckStage::Lists);
             fail_on(sqlite_findings(&connection, "quick_check(1)")?)?;
         }
         damage.pass(worker, stage);

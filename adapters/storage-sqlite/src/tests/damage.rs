@@ -8,23 +8,25 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use reqlore_contract::run;
-use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
 use reqlore_domain::ports::record_list::RecordQuery;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_row_store::RowStore;
 use reqlore_row_store::row::RowQuery;
 use reqlore_row_store::tables::{DOCUMENTS, LINKS};
 use tempfile::TempDir;
 
 use crate::commit_count::sibling_path;
 use crate::connection::{OpenFiles, ReadPool};
-use crate::damage::{CheckWorker, DamageState};
+use crate::damage::{CheckStage, CheckWorker, DamageState};
+use crate::database::SqliteDatabase;
 use crate::error::damaged_object;
 use crate::integrity_check::{IntegrityCheck, run_worker};
-use crate::open_for_writing;
+use crate::{open_for_writing, store_row};
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 
@@ -305,6 +307,32 @@ fn missing_index_or_trigger_is_damage() {
             assert_eq!(s.store.find_damage().await.unwrap()[0], expected);
         });
     }
+}
+
+#[test]
+fn first_list_waits_only_for_documents_and_counts() {
+    let (_folder, file) = database_with_items();
+    let (connector, connection) = open_for_writing(&file).unwrap();
+    let check = IntegrityCheck::start(&connector, &Arc::new(DamageState::new("other"))).unwrap();
+    let damage = Arc::new(DamageState::new("reqlore.db"));
+    for worker in
+        [CheckWorker::DocumentStructure, CheckWorker::OtherStructure, CheckWorker::Checksums]
+    {
+        damage.pass(worker, CheckStage::Documents);
+    }
+    // A call that needs a later stage fails.
+    damage.end();
+    let row = store_row(&connector.file, &connection).unwrap();
+    let files = Arc::new(OpenFiles { connector, damage: Arc::clone(&damage) });
+    let database = Arc::new(SqliteDatabase::new(files, check, connection));
+    let store = RowStore::start_with(database, &row, Arc::clone(&damage.known)).unwrap();
+    let mut query = RecordQuery::of_items(ItemKind::Requirement, 10);
+    let page = run(store.list(&ProjectKey::default(), &query)).unwrap();
+    assert_eq!((page.total, page.metadata.len()), (2, 2));
+    let story = Reference { kind: ItemKind::UserStory, number: 1 };
+    query.filter.parents = Some([story].into());
+    let (_, message) = error_text(run(store.list(&ProjectKey::default(), &query)));
+    assert!(message.contains("is being closed"), "{message}");
 }
 
 /// Whichever finds it first.
