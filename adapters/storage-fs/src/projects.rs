@@ -20,7 +20,7 @@ use reqlore_git_runner::WorkTree;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-use crate::Config;
+use crate::config::Config;
 use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
 use crate::root_search::{RootSearch, WORLD_WRITABLE, owner_uid, refusal};
 use crate::system_folders::is_system_folder;

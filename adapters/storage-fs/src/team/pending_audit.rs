@@ -22,7 +22,7 @@ use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::ProjectTree;
 use crate::stage_and_swap::LoadedDocument;
 use crate::store_inner::StoreInner;
-use crate::team::call_team;
+use crate::team::handle::call_team;
 
 /// A commit's audit event and idempotency record, and their intent once it is stored.
 pub(crate) struct AuditedCommit<'a> {
