@@ -18,7 +18,6 @@ use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error, is_busy};
 use crate::rows::{self, QueriedRows};
-use crate::schema::check_objects;
 use crate::settings::{configure, keep_log_on_close, wait_when_busy};
 use crate::statements::QueryPlan;
 
@@ -205,7 +204,7 @@ impl ReadPool {
                 let format = connector.file.schema.format.check(&connection, DATABASE_NAME);
                 format.map_err(|error| damage.record(error))?;
                 let reason = damage.record(error);
-                let schema = check_objects(&connector.file, &connection);
+                let schema = connector.file.schema.check_objects(&connection);
                 return Err(schema.map_err(|error| damage.record(error)).err().unwrap_or(reason));
             }
         };

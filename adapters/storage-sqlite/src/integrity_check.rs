@@ -21,7 +21,6 @@ use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, damaged_object};
 use crate::rows::find_damaged_rows;
-use crate::schema::check_objects;
 use crate::settings::{BUSY_PAUSE, sqlite_findings};
 use crate::statements::COMMIT_COUNTER;
 
@@ -167,7 +166,7 @@ fn check_table(
     if worker != CheckWorker::Checksums {
         if *table == STORE {
             // Once, with the first table.
-            check_objects(file, connection)?;
+            file.schema.check_objects(connection)?;
         }
         return sqlite_findings(connection, &format!("integrity_check({})", table.name));
     }
@@ -191,7 +190,7 @@ pub(crate) fn refuse_damage(connection: &Connection) -> Result<(), QueryError> {
 pub(crate) fn find_file_damage(connector: &Connector) -> Result<Vec<String>, QueryError> {
     let connection = connector.open(ConnectionUse::Read)?;
     let transaction = connection.unchecked_transaction()?;
-    match check_objects(&connector.file, &transaction) {
+    match connector.file.schema.check_objects(&transaction) {
         Err(error) if error.is_damage() => return Ok(vec![damaged_object(&error)]),
         checked => checked?,
     }
