@@ -27,6 +27,7 @@ pub mod sections;
 #[cfg(feature = "test-doubles")]
 pub mod test_support;
 pub mod timestamp;
+pub mod unreplaced_variable;
 pub mod unresolved_merge;
 pub mod untrusted_text;
 pub mod word_diff;

@@ -15,7 +15,7 @@ use reqlore_domain::ports::project_resolver::{
     DocumentsFolder, ProjectResolver, Toolset, list_projects, project_not_found,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_git_runner::WorkTree;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
