@@ -18,6 +18,7 @@ pub mod idempotency;
 pub mod identity;
 pub mod knowledge;
 pub mod link_values;
+mod metadata_derivation;
 pub mod name_form;
 pub mod ports;
 pub mod project_key;

@@ -53,12 +53,21 @@ impl StatusCategory {
     }
 }
 
-impl RecordSchema {
-    /// Parses `.reqlore/project.toml`.
-    pub fn parse(text: &str) -> Self {
-        super::schema_text::parse(text)
+impl Status {
+    /// The category of a built-in status.
+    pub fn category(self) -> Option<StatusCategory> {
+        match self {
+            Self::Backlog | Self::Draft => Some(StatusCategory::Open),
+            Self::InProgress => Some(StatusCategory::Active),
+            // An active requirement holds.
+            Self::Done | Self::Active => Some(StatusCategory::Done),
+            Self::Cancelled | Self::Obsolete => Some(StatusCategory::Dropped),
+            Self::Custom(_) => None,
+        }
     }
+}
 
+impl RecordSchema {
     pub fn field(&self, name: &str) -> Option<&CustomField> {
         self.fields.iter().find(|field| field.name == name)
     }
