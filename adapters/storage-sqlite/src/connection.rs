@@ -144,7 +144,7 @@ pub(crate) struct ReadPool {
     large_reads: Arc<Semaphore>,
 }
 
-/// The open database, and what is known about its damage.
+/// The open database and its known damage.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     pub(crate) connector: Connector,

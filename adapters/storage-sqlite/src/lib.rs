@@ -106,7 +106,7 @@ fn start(connector: Connector, connection: Connection) -> StoreResult<RowStore> 
     RowStore::start_with(Arc::new(database), &row, damage)
 }
 
-/// Reads what is in the database, which must be complete.
+/// Reads the row about the database, which must be complete.
 fn store_row(file: &DatabaseFile, connection: &Connection) -> StoreResult<StoreRow> {
     let row = schema::read_store_row(connection)
         .map_err(|failed| file.name_path(failed.into_store_error(&file.shown_path)))?;

@@ -50,10 +50,11 @@ pub(crate) static WHOLE_SCHEMA: Schema = Schema {
 pub(crate) static TEAM_SCHEMA: Schema =
     Schema { format: FileFormat { application_id: *b"Rqlt", version: 4 }, tables: &TEAM_TABLES };
 
-pub(crate) const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
+pub(crate) const PROTECT_AUDIT: &str =
+    "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
      BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END";
 
-/// Reads what is in the database.
+/// Reads the row about the database itself.
 pub(crate) fn read_store_row(connection: &Connection) -> Result<StoreRow, QueryError> {
     let query = RowQuery::keys(&STORE, vec![StoreRow::key()]);
     let rows = rows::select(connection, &[query], ReadLimit::NONE)?.unwrap_or_default();
