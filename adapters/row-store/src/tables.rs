@@ -137,7 +137,7 @@ const PROJECT: Column = column("project", Text);
 const KIND: Column = column("kind", Text);
 const NAME: Column = column("name", Text);
 
-/// One row: what is in the database. `state` is `complete`, or `filling` during an import.
+/// One row about the database itself. `state` is `complete`, or `filling` during an import.
 pub static STORE: Table = table("store", 1).with_columns(&[
     column("id", Integer),
     column("state", Text),

@@ -116,7 +116,7 @@ impl FsProjects {
         self.folders.key_of_folder(folder).cloned()
     }
 
-    /// Resolves a configured project for a caller who can't choose a directory. A missing project
+    /// Resolves a configured project for a caller that can't choose a directory. A missing project
     /// and one outside the caller's scope give the same error, and the disk is not accessed.
     pub(crate) fn resolve_configured(
         &self,

@@ -285,7 +285,7 @@ struct UrlParts<'a> {
     path: &'a str,
     /// Parameters that tokio-postgres reads.
     client: Vec<&'a str>,
-    /// The decoded names and values of the others.
+    /// The decoded names and values of the other parameters.
     own: Vec<(&'a str, String)>,
 }
 
