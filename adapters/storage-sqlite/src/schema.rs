@@ -50,9 +50,9 @@ pub(crate) static WHOLE_SCHEMA: Schema = Schema {
 pub(crate) static TEAM_SCHEMA: Schema =
     Schema { format: FileFormat { application_id: *b"Rqlt", version: 4 }, tables: &TEAM_TABLES };
 
-pub(crate) const PROTECT_AUDIT: &str =
-    "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit \
-     BEGIN SELECT RAISE(ABORT, 'audit rows are never changed'); END";
+pub(crate) const PROTECT_AUDIT: &str = "CREATE TRIGGER audit_is_never_changed BEFORE UPDATE \
+                                        ON audit BEGIN SELECT RAISE(ABORT, \
+                                        'audit rows are never changed'); END";
 
 /// Reads the row about the database itself.
 pub(crate) fn read_store_row(connection: &Connection) -> Result<StoreRow, QueryError> {
