@@ -41,12 +41,21 @@ named_enum! {
     }
 }
 
-impl RecordSchema {
-    /// Parses `.reqlore/project.toml`.
-    pub fn parse(text: &str) -> Self {
-        super::schema_text::parse(text)
+impl Status {
+    /// The category of a built-in status.
+    pub fn category(self) -> Option<StatusCategory> {
+        match self {
+            Self::Backlog | Self::Draft => Some(StatusCategory::Open),
+            Self::InProgress => Some(StatusCategory::Active),
+            // An active requirement holds.
+            Self::Done | Self::Active => Some(StatusCategory::Done),
+            Self::Cancelled | Self::Obsolete => Some(StatusCategory::Dropped),
+            Self::Custom(_) => None,
+        }
     }
+}
 
+impl RecordSchema {
     /// The schema that a document states. One that is not a text adds nothing but a diagnostic.
     pub fn of_document(document: &Document) -> Self {
         match document.text() {
