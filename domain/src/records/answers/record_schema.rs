@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::backlog::Status;
 use crate::document::Document;
 use crate::records::custom_field::{CustomField, FieldView};
 use crate::records::kinds::{IdSource, ItemKind, KINDS, RecordKind};
@@ -105,8 +106,9 @@ impl KindSchema {
         };
         let statuses = match ItemKind::from_name(row.name) {
             Some(kind) => {
-                let statuses = schema.statuses(kind).iter();
-                statuses.map(|one| status((one.name(), schema.category(kind, *one)))).collect()
+                let statuses = schema.statuses(kind);
+                let named = |one: &Status| status((one.name(), schema.category(kind, *one)));
+                statuses.iter().map(named).collect()
             }
             None => {
                 let statuses = schema.entity_statuses(row.name).unwrap_or_default().iter();
