@@ -88,8 +88,9 @@ pub(crate) async fn list(
             let RecordPage { metadata, next, .. } = RecordPage::select(decode_metas(&rows)?, query);
             return Ok(Some(RecordPage { metadata, next, ..page }));
         }
-        // No row has the status as a value.
-        (OrderField::Custom(order), _) if order.name == FieldOrder::STATUS => return Ok(None),
+        (OrderField::Custom(order), _) if order.name == FieldOrder::STATUS => {
+            reader.places_by_status(order, base, &groups).await?
+        }
         (OrderField::Custom(order), _) => first_places(&reader, order, base, &groups).await?,
         (OrderField::Builtin(_), _) => return Ok(None),
     };

@@ -1,6 +1,7 @@
 //! Rows of items of a list, from the columns and rows that derive from the metadata.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use reqlore_domain::backlog::{Priority, Reference, Status};
@@ -203,6 +204,55 @@ impl ItemReader<'_> {
         }
         rows.sort_by(|a, b| a.value(position).cmp(&b.value(position)));
         Ok(rows)
+    }
+
+    /// The first places in the order of the status, of which each group has one.
+    pub(super) async fn places_by_status(
+        &self,
+        order: &FieldOrder,
+        base: Base<'_>,
+        groups: &[TableRow],
+    ) -> StoreResult<Vec<Place>> {
+        let (list_order, filter) = (self.query.list_order(), &self.query.filter);
+        let mut sorted = Vec::with_capacity(groups.len());
+        for group in groups {
+            let status = RowReader::new(group, "a group of items").text()?;
+            let key = (!status.is_empty()).then(|| value_key(status));
+            sorted.push((order.sort_text(key.as_deref()), group.clone()));
+        }
+        sorted.sort_by(|a, b| list_order.compare(&(&a.0, ()), &(&b.0, ())));
+        let mut places = Vec::new();
+        for groups in sorted.chunk_by(|a, b| a.0 == b.0) {
+            let (text, mut range) = (&groups[0].0, filter.position_keys(None));
+            if let Some(after) = &self.query.after {
+                match list_order.compare(&(text, ()), &(&after.0, ())) {
+                    Ordering::Less => continue,
+                    Ordering::Equal => range = filter.position_keys(Some(position_key(after))),
+                    Ordering::Greater => {}
+                }
+            }
+            let groups: Vec<TableRow> = groups.iter().map(|(_, group)| group.clone()).collect();
+            for row in self.first_rows(base, &groups, &range, self.wanted()).await? {
+                places.push((text.clone(), self.position_of(base, &row)?.to_vec()));
+            }
+            if places.len() >= self.wanted() {
+                break;
+            }
+        }
+        Ok(places)
+    }
+
+    /// The position in a row of a group.
+    pub(super) fn position_of<'r>(
+        &self,
+        base: Base<'_>,
+        row: &'r TableRow,
+    ) -> StoreResult<&'r [u8]> {
+        let column = self.group_columns(base).0.index_of("position");
+        match column.map(|column| row.value(column)) {
+            Some(Value::Binary(position)) => Ok(position),
+            _ => Err(damaged("a row of an item")),
+        }
     }
 
     /// A page of the items of rows of `item_fields`, with its counts.
