@@ -1,6 +1,7 @@
 //! The names and values of a form or of a URL's query.
 
 use form_urlencoded::Serializer;
+use serde_json::Value;
 
 /// More than any form has. A body of short fields would need many times its size in memory.
 const MAX_FIELDS: usize = 1_000;
@@ -50,6 +51,15 @@ impl FormFields {
     /// The query of the first page in another order.
     pub(crate) fn sorted_by(&self, sort: &str) -> String {
         Self::parse(self.with("cursor", "").as_bytes()).with("sort", sort)
+    }
+}
+
+/// A value of a custom field as text. A list is as [`join_list`] returns it.
+pub(crate) fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => join_list(&values.iter().map(value_text).collect::<Vec<_>>()),
+        value => value.to_string(),
     }
 }
 

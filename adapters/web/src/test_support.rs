@@ -90,8 +90,12 @@ impl PageClient {
         tools: &[&'static str],
         on_call: impl Fn(&str, &Map<String, Value>) -> Result<Value> + Send + Sync + 'static,
     ) -> Self {
+        let has_schema = tools.contains(&"get_record_schema");
         let service = StubService::default().with_tools(tools).on_call(move |call| {
-            let data = on_call(&call.name, &call.arguments).map(complete);
+            let data = match &*call.name {
+                "get_record_schema" if !has_schema => Ok(schema_answer("")),
+                name => on_call(name, &call.arguments).map(complete),
+            };
             Box::pin(
                 async move { Ok(RenderedAnswer { text: String::new(), data: Arc::new(data?) }) },
             )
@@ -133,6 +137,15 @@ impl PageClient {
         let body = String::from_utf8(bytes.to_vec()).unwrap();
         PageResponse { response: Response::from_parts(parts, ()), body }
     }
+}
+
+/// The answer of `get_record_schema` to a caller who may edit this schema.
+pub(crate) fn schema_answer(text: &str) -> Value {
+    let version = if text.is_empty() { "" } else { "5c4e5c4e5c4e5c4e" };
+    json!({
+        "project": "", "text": text, "version": version, "kinds": [], "diagnostics": [],
+        "can_edit": true
+    })
 }
 
 /// Adds the members that a test does not care about, and every answer of a tool has.

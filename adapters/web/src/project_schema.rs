@@ -1,0 +1,102 @@
+//! The custom fields and statuses of a page's project.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use reqlore_domain::error::{ErrorKind, Result};
+use reqlore_domain::records::custom_field::{CustomField, CustomType};
+use reqlore_domain::records::kinds::find_kind;
+use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::form_fields::value_text;
+use crate::session::PageSession;
+
+/// The record schema as `get_record_schema` returns it. Default: no fields and statuses.
+#[derive(Debug, Default)]
+pub(crate) struct ProjectSchema {
+    pub(crate) records: RecordSchema,
+    pub(crate) text: String,
+    /// Empty if the project has no schema yet.
+    pub(crate) version: String,
+    pub(crate) can_edit: bool,
+}
+
+#[derive(Deserialize)]
+struct SchemaAnswer {
+    text: String,
+    version: String,
+    can_edit: bool,
+}
+
+impl ProjectSchema {
+    /// The class and icon of a status, one of five that `style.css` has. `record` is the ID or the
+    /// kind of the record that has it.
+    pub(crate) fn status_tone(&self, record: &str, status: &str) -> &'static str {
+        let word = record.split('-').next().unwrap_or_default();
+        let kind = find_kind(word).map_or(word, |kind| kind.name);
+        let name_tone = name_tone(status);
+        match self.records.named_category(kind, status) {
+            None => name_tone,
+            Some(StatusCategory::Open) if name_tone == "draft" => name_tone,
+            Some(StatusCategory::Open) => "backlog",
+            Some(StatusCategory::Active) => "progress",
+            Some(StatusCategory::Done) => "done",
+            Some(StatusCategory::Dropped) => "off",
+        }
+    }
+}
+
+/// The tone of a status that the project does not list.
+fn name_tone(status: &str) -> &'static str {
+    match status.to_ascii_lowercase().as_str() {
+        "draft" | "proposed" => "draft",
+        "in progress" => "progress",
+        "done" | "active" | "accepted" | "implemented" | "closed" | "resolved" => "done",
+        "cancelled" | "obsolete" | "rejected" | "deprecated" | "superseded" => "off",
+        _ => "backlog",
+    }
+}
+
+/// A custom field of an item with its value.
+pub(crate) struct FieldValue {
+    pub(crate) label: String,
+    /// A list has several; other fields one, as written if it does not fit.
+    pub(crate) texts: Vec<String>,
+    pub(crate) is_list: bool,
+    /// True for a text that is safe as the target of a link.
+    pub(crate) is_link: bool,
+}
+
+impl FieldValue {
+    /// The value of a record's answer; `None` without one.
+    pub(crate) fn find(field: &CustomField, fields: &BTreeMap<String, Value>) -> Option<Self> {
+        let value = fields.get(&field.name)?;
+        Some(Self {
+            label: field.label.clone(),
+            texts: match value {
+                Value::Array(values) => values.iter().map(value_text).collect(),
+                value => vec![value_text(value)],
+            },
+            is_list: field.field_type == CustomType::Tags,
+            is_link: field.field_type == CustomType::Url && field.parse(value).is_ok(),
+        })
+    }
+}
+
+impl PageSession {
+    /// The session of a page that shows or takes statuses or custom fields.
+    pub(crate) async fn with_schema(mut self) -> Result<Self> {
+        let answer: SchemaAnswer = match self.call_tool("get_record_schema", json!({})).await {
+            Ok(answer) => answer,
+            // A server without the backlog.
+            Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),
+            Err(error) => return Err(error),
+        };
+        let SchemaAnswer { text, version, can_edit } = answer;
+        let records = RecordSchema::parse(&text);
+        self.schema = Arc::new(ProjectSchema { records, text, version, can_edit });
+        Ok(self)
+    }
+}
