@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::custom_field::{CustomField, FieldView};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
@@ -51,6 +52,8 @@ struct TablePage {
     filters: ItemFilters,
     kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
+    /// The custom fields with a column.
+    fields: Vec<CustomField>,
     columns: Vec<TableColumn>,
     page: ListPage,
     /// The query of the file with the same rows.
@@ -61,7 +64,7 @@ struct TablePage {
 }
 
 struct TableColumn {
-    label: &'static str,
+    label: String,
     /// The query that sorts by this column; empty if it has no order.
     link: String,
     /// The value of `aria-sort`; empty if the rows are not sorted by this column.
@@ -69,16 +72,28 @@ struct TableColumn {
 }
 
 async fn show_table(session: PageSession) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let query = &session.query;
-    let filters = ItemFilters::parse(query)?;
+    let filters = ItemFilters::parse(&session)?;
     let page = list_page(&session, &filters, PAGE_LIMIT, query.filled("cursor")).await?;
     let sort = query.filled("sort").unwrap_or("priority");
     let first = query.with("cursor", "");
-    let mut columns = Vec::new();
-    for (label, field) in COLUMNS {
-        if label == PROGRESS && !filters.has_progress() {
-            continue;
+    let mut fields = Vec::new();
+    let mut orders: Vec<(&str, &str)> = COLUMNS.to_vec();
+    orders.retain(|(label, _)| *label != PROGRESS || filters.has_progress());
+    for field in session.schema.records.item_fields(filters.kind) {
+        if field.views.contains(&FieldView::Column) {
+            let is_sortable = field.views.contains(&FieldView::Sort);
+            // Before the time of the last change.
+            orders.insert(
+                orders.len() - 1,
+                (&field.label, if is_sortable { &field.name } else { "" }),
+            );
+            fields.push(field.clone());
         }
+    }
+    let mut columns = Vec::new();
+    for (label, field) in orders {
         let opposite = match field.strip_prefix('-') {
             Some(ascending) => ascending.to_owned(),
             None => format!("-{field}"),
@@ -86,7 +101,7 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
         let is_sorted = !field.is_empty() && (sort == field || sort == opposite);
         let next_sort = if sort == field { &opposite } else { field };
         columns.push(TableColumn {
-            label,
+            label: label.to_owned(),
             link: if field.is_empty() { String::new() } else { query.sorted_by(next_sort) },
             sort: match (is_sorted, sort.starts_with('-')) {
                 (false, _) => "",
@@ -102,6 +117,7 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
         filters,
         kinds: BOARD_KINDS,
         epics,
+        fields,
         columns,
         page,
         next: next.unwrap_or_default(),
@@ -123,13 +139,16 @@ async fn list_page(
 }
 
 async fn export_csv(session: PageSession) -> Result<Response, PageError> {
-    let filters = ItemFilters::parse(&session.query)?;
-    let mut csv = BYTE_ORDER_MARK.to_owned() + &heading();
+    let session = session.with_schema().await?;
+    let filters = ItemFilters::parse(&session)?;
+    let schema = &session.schema.records;
+    let fields: Vec<&str> = schema.item_fields(filters.kind).map(|one| &*one.name).collect();
+    let mut csv = BYTE_ORDER_MARK.to_owned() + &heading(&fields);
     let mut cursor = None;
     for _ in 0..MAX_CSV_ROWS / CSV_PAGE_LIMIT {
         let page = list_page(&session, &filters, CSV_PAGE_LIMIT, cursor.as_deref()).await?;
         for item in &page.items {
-            push_item(&mut csv, item, |text| encode_line(text).into_owned());
+            push_item(&mut csv, item, &fields, |text| encode_line(text).into_owned());
         }
         cursor = page.next_cursor;
         if cursor.is_none() {
