@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::custom_field::CustomField;
 use super::values::{CustomValues, value_key};
 use crate::backlog::{ItemKind, ItemMeta, Status};
-use crate::bounded_types::truncate_echo;
+use crate::bounded_types::{named_enum, truncate_echo};
 use crate::diagnostic::Diagnostic;
-use crate::document::DocumentMeta;
+use crate::document::{Document, DocumentMeta};
 use crate::knowledge::Entity;
 
 /// Maximum number of custom fields of a project.
@@ -30,26 +30,15 @@ pub struct RecordSchema {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// The meaning of a status for progress and for the choice of the next work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StatusCategory {
-    Open,
-    Active,
-    Done,
-    /// Not counted in progress.
-    Dropped,
-}
-
-impl StatusCategory {
-    pub const ALL: [Self; 4] = [Self::Open, Self::Active, Self::Done, Self::Dropped];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Active => "active",
-            Self::Done => "done",
-            Self::Dropped => "dropped",
-        }
+named_enum! {
+    /// The meaning of a status for progress and for the choice of the next work.
+    #[derive(PartialOrd, Ord, Hash)]
+    StatusCategory {
+        Open = "open",
+        Active = "active",
+        Done = "done",
+        /// Not counted in progress.
+        Dropped = "dropped",
     }
 }
 
@@ -57,6 +46,16 @@ impl RecordSchema {
     /// Parses `.reqlore/project.toml`.
     pub fn parse(text: &str) -> Self {
         super::schema_text::parse(text)
+    }
+
+    /// The schema that a document states. One that is not a text adds nothing but a diagnostic.
+    pub fn of_document(document: &Document) -> Self {
+        match document.text() {
+            Ok(text) => Self::parse(text),
+            Err(problem) => {
+                Self { diagnostics: vec![Diagnostic::new(None, problem)], ..Self::default() }
+            }
+        }
     }
 
     pub fn field(&self, name: &str) -> Option<&CustomField> {

@@ -112,7 +112,7 @@ impl SchemaParser<'_> {
                 "type" => type_name = text_of(value).map_err(at)?,
                 "values" => values = Some(parse_choices(&texts(value).map_err(&at)?).map_err(at)?),
                 "required" => field.is_required = flag(value).map_err(at)?,
-                _ => match FieldView::parse(key) {
+                _ => match FieldView::ALL.into_iter().find(|view| view.name() == key) {
                     Some(view) if flag(value).map_err(at)? => _ = field.views.insert(view),
                     Some(_) => {}
                     None => self.report((span.start, unknown_key(name, key))),
