@@ -31,6 +31,15 @@ impl FormFields {
         self.0.iter().find(|field| field.0 == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values with this name.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |field| field.0 == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
+        self.all(name).any(|one| one == value)
+    }
+
     /// The first value with this name without surrounding space. `None` if that is empty.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|value| !value.is_empty())

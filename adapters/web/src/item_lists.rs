@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reqlore_domain::backlog::{ItemKind, Status};
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
@@ -98,8 +98,9 @@ impl ItemFilters {
         self.kind != ItemKind::Requirement
     }
 
-    pub(crate) fn statuses(&self) -> Vec<&str> {
-        self.schema.records.statuses(self.kind).iter().map(Status::name).collect()
+    pub(crate) fn statuses(&self) -> Vec<String> {
+        let statuses = self.schema.records.statuses(self.kind);
+        statuses.iter().map(|status| status.name().to_owned()).collect()
     }
 
     /// The arguments of `list_items`.

@@ -41,6 +41,7 @@ pub(crate) enum PageSection {
     Knowledge,
     Docsets,
     Graph,
+    Schema,
     Activity,
     Users,
     Tokens,
@@ -73,6 +74,10 @@ const PROJECT_PAGES: [(&str, NavigationEntry); 7] = [
     ("list_docsets", entry(PageSection::Docsets, "docsets", "docset", "Docsets")),
     ("get_item", entry(PageSection::Graph, "graph", "graph", "Graph")),
 ];
+
+/// For callers who may change the record schema.
+const SCHEMA_PAGE: NavigationEntry =
+    entry(PageSection::Schema, "schema", "acceptance_criteria", "Fields and statuses");
 
 const ADMINISTRATOR_PAGES: [NavigationEntry; 3] = [
     entry(PageSection::Activity, "activity", "activity", "Activity"),
@@ -119,6 +124,11 @@ impl PageFrame {
             if tools.iter().any(|spec| spec.name == *tool) {
                 navigation.push(entry);
             }
+        }
+        if session.caller.is_administrator()
+            && tools.iter().any(|spec| spec.name == "set_record_schema")
+        {
+            navigation.push(&SCHEMA_PAGE);
         }
         let is_administrator = session.is_administrator();
         Self {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reqlore_domain::error::{ErrorKind, Result};
+use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
 use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::kinds::find_kind;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::form_fields::value_text;
@@ -17,17 +17,7 @@ use crate::session::PageSession;
 #[derive(Debug, Default)]
 pub(crate) struct ProjectSchema {
     pub(crate) records: RecordSchema,
-    pub(crate) text: String,
-    /// Empty if the project has no schema yet.
-    pub(crate) version: String,
-    pub(crate) can_edit: bool,
-}
-
-#[derive(Deserialize)]
-struct SchemaAnswer {
-    text: String,
-    version: String,
-    can_edit: bool,
+    pub(crate) answer: RecordSchemaAnswer,
 }
 
 impl ProjectSchema {
@@ -88,15 +78,15 @@ impl FieldValue {
 impl PageSession {
     /// The session of a page that shows or takes statuses or custom fields.
     pub(crate) async fn with_schema(mut self) -> Result<Self> {
-        let answer: SchemaAnswer = match self.call_tool("get_record_schema", json!({})).await {
+        let answer: RecordSchemaAnswer = match self.call_tool("get_record_schema", json!({})).await
+        {
             Ok(answer) => answer,
             // A server without the backlog.
             Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),
             Err(error) => return Err(error),
         };
-        let SchemaAnswer { text, version, can_edit } = answer;
-        let records = RecordSchema::parse(&text);
-        self.schema = Arc::new(ProjectSchema { records, text, version, can_edit });
+        let records = RecordSchema::parse(&answer.text);
+        self.schema = Arc::new(ProjectSchema { records, answer });
         Ok(self)
     }
 }

@@ -62,8 +62,7 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
     let query = &session.query;
     let filters = ItemFilters::parse(&session)?;
     let arguments = filters.arguments();
-    let mut statuses: VecDeque<String> =
-        filters.statuses().into_iter().map(str::to_owned).collect();
+    let mut statuses = VecDeque::from(filters.statuses());
     statuses.retain(|status| filters.status.is_empty() || filters.status == *status);
     let mut columns: Vec<BoardColumn> = Vec::new();
     let mut total = 0;
@@ -109,7 +108,7 @@ struct MovePage<'a> {
     item: &'a str,
     version: &'a str,
     next: &'a str,
-    statuses: &'a [Status],
+    statuses: Vec<Status>,
     error: &'a str,
 }
 
@@ -132,7 +131,7 @@ fn move_page(
         item,
         version: fields.text("version"),
         next: fields.filled("next").map_or(&board, |next| local_target(next)),
-        statuses: session.schema.records.statuses(kind),
+        statuses: session.schema.records.statuses(kind).to_vec(),
         error,
     })
 }
