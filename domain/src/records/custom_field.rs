@@ -119,6 +119,11 @@ impl CustomField {
         self.kinds.iter().any(|one| one == kind || is_entity && one == "entity")
     }
 
+    /// True if a list shows the value in the line of a record.
+    pub fn is_in_lists(&self) -> bool {
+        self.views.contains(&FieldView::Column) || self.views.contains(&FieldView::Card)
+    }
+
     /// Checks the value of an argument and returns it as the file has it. Null removes the field,
     /// as does an empty text or an empty list.
     pub fn parse(&self, given: &Value) -> Result<Value, String> {

@@ -259,13 +259,18 @@ impl RecordReader for ModelRecords {
     }
 }
 
+/// The keys of the values of a custom field or the status of an item.
+pub(crate) fn sort_keys(meta: &DocumentMeta, name: &str) -> Vec<String> {
+    let item = meta.item.as_ref().unwrap();
+    match name {
+        "status" => item.status.iter().map(|status| value_key(status.name())).collect(),
+        _ => item.custom.get(name).iter().map(|text| value_key(text)).collect(),
+    }
+}
+
 /// Filters and sorts items by custom fields in the plainest way.
 fn filter_items(all: Vec<Arc<DocumentMeta>>, query: &RecordQuery) -> RecordPage {
     let filter = &query.filter;
-    let keys = |meta: &Arc<DocumentMeta>, name: &str| -> Vec<String> {
-        let custom = &meta.item.as_ref().unwrap().custom;
-        custom.get(name).iter().map(|text| value_key(text)).collect()
-    };
     let mut page = RecordPage::default();
     let mut found: Vec<_> = Vec::new();
     for meta in all {
@@ -276,7 +281,7 @@ fn filter_items(all: Vec<Arc<DocumentMeta>>, query: &RecordQuery) -> RecordPage 
             filter.priority.is_none_or(|one| item.priority == Some(one)),
             filter.requirement_type.is_none_or(|one| item.requirement_type == Some(one)),
             filter.parents.iter().all(|all| item.parent.is_some_and(|one| all.contains(&one))),
-            filter.fields.iter().all(|(name, key)| keys(&meta, name).contains(key)),
+            filter.fields.iter().all(|(name, key)| sort_keys(&meta, name).contains(key)),
             filter.matches_any_status(&meta),
         ];
         if matches != [true; 5] {
@@ -294,7 +299,7 @@ fn filter_items(all: Vec<Arc<DocumentMeta>>, query: &RecordQuery) -> RecordPage 
     if let OrderField::Custom(order) = &query.order.field
         && filter.fields.iter().all(|(name, _)| *name != order.name)
     {
-        let rank = |meta: &Arc<DocumentMeta>| keys(meta, &order.name).first().cloned();
+        let rank = |meta: &Arc<DocumentMeta>| sort_keys(meta, &order.name).first().cloned();
         let choice = |key: &String| order.choices.iter().position(|choice| choice == key);
         let mut choices: Vec<_> = order.choices.iter().cloned().map(Some).collect();
         let mut others: Vec<_> = found.iter().filter_map(rank).collect();
