@@ -103,6 +103,12 @@ impl ItemFilters {
         statuses.iter().map(|status| status.name().to_owned()).collect()
     }
 
+    /// The custom fields that a part of the pages shows.
+    pub(crate) fn fields_in(&self, view: FieldView) -> Vec<&CustomField> {
+        let fields = self.schema.records.item_fields(self.kind);
+        fields.filter(|field| field.views.contains(&view)).collect()
+    }
+
     /// The arguments of `list_items`.
     pub(crate) fn arguments(&self) -> Map<String, Value> {
         let mut arguments = Map::from_iter([("kind".to_owned(), json!(self.kind.name()))]);

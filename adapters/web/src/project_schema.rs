@@ -1,6 +1,5 @@
 //! The custom fields and statuses of a page's project.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reqlore_domain::error::{ErrorKind, Result};
@@ -10,7 +9,6 @@ use reqlore_domain::records::kinds::find_kind;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use serde_json::{Value, json};
 
-use crate::form_fields::value_text;
 use crate::session::PageSession;
 
 /// The record schema as `get_record_schema` returns it. Default: no fields and statuses.
@@ -49,30 +47,9 @@ fn name_tone(status: &str) -> &'static str {
     }
 }
 
-/// A custom field of an item with its value.
-pub(crate) struct FieldValue {
-    pub(crate) label: String,
-    /// A list has several; other fields one, as written if it does not fit.
-    pub(crate) texts: Vec<String>,
-    pub(crate) is_list: bool,
-    /// True for a text that is safe as the target of a link.
-    pub(crate) is_link: bool,
-}
-
-impl FieldValue {
-    /// The value of a record's answer; `None` without one.
-    pub(crate) fn find(field: &CustomField, fields: &BTreeMap<String, Value>) -> Option<Self> {
-        let value = fields.get(&field.name)?;
-        Some(Self {
-            label: field.label.clone(),
-            texts: match value {
-                Value::Array(values) => values.iter().map(value_text).collect(),
-                value => vec![value_text(value)],
-            },
-            is_list: field.field_type == CustomType::Tags,
-            is_link: field.field_type == CustomType::Url && field.parse(value).is_ok(),
-        })
-    }
+/// True for a value that is safe as the target of a link.
+pub(crate) fn is_link(field: &CustomField, value: &Value) -> bool {
+    field.field_type == CustomType::Url && field.parse(value).is_ok()
 }
 
 impl PageSession {

@@ -7,12 +7,14 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, COOKIE};
 use axum::http::{Request, Response};
 use http_body_util::BodyExt;
+use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, TokenError};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
 use reqlore_domain::test_support::StubService;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
@@ -141,11 +143,9 @@ impl PageClient {
 
 /// The answer of `get_record_schema` to a caller who may edit this schema.
 pub(crate) fn schema_answer(text: &str) -> Value {
-    let version = if text.is_empty() { "" } else { "5c4e5c4e5c4e5c4e" };
-    json!({
-        "project": "", "text": text, "version": version, "kinds": [], "diagnostics": [],
-        "can_edit": true
-    })
+    let document = Document::new(DocumentId::schema(), text.to_owned().into_bytes().into());
+    let document = Some(&document).filter(|_| !text.is_empty());
+    json!(RecordSchemaAnswer::new(String::new(), document, true))
 }
 
 /// Adds the members that a test does not care about, and every answer of a tool has.

@@ -12,7 +12,6 @@ use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::lists::ListedItem;
-use reqlore_domain::records::custom_field::{CustomField, FieldView};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -41,8 +40,6 @@ struct BoardPage<'a> {
     filters: ItemFilters,
     kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
-    /// The custom fields of cards.
-    fields: Vec<CustomField>,
     columns: Vec<BoardColumn>,
     total: u64,
     /// The item that a form of this board has moved.
@@ -88,9 +85,7 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
         columns.push(BoardColumn { status, count, items: page.items, more });
     }
     let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
-    let fields = session.schema.records.item_fields(filters.kind);
     render(&BoardPage {
-        fields: fields.filter(|field| field.views.contains(&FieldView::Card)).cloned().collect(),
         frame: PageFrame::new(&session, PageSection::Board, "Board"),
         filters,
         kinds: BOARD_KINDS,

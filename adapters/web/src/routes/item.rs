@@ -25,7 +25,6 @@ use crate::form_fields::encode_component;
 use crate::markdown::{ItemUrl, render_markdown};
 use crate::page::{PageFrame, render};
 use crate::page_error::PageError;
-use crate::project_schema::FieldValue;
 use crate::session::PageSession;
 use answer::{LinkGroup, hidden_links, link_groups, short_version};
 use frame::{ItemHeader, ItemTab, ParentItem, item_frame, project_item_url, read_item};
@@ -46,7 +45,6 @@ pub(crate) struct ItemPage {
     pub(crate) frame: PageFrame,
     header: ItemHeader,
     item: ItemView,
-    fields: Vec<FieldValue>,
     /// Sanitized.
     description: String,
     criteria: Vec<ItemSummary>,
@@ -75,17 +73,13 @@ impl ItemPage {
         let links = link_groups(&answer);
         let hidden_links = hidden_links(&answer);
         let all_children = answer.children.unwrap_or_default();
-        let schema = &frame.schema.records;
-        let progress = answer::progress_of(&all_children, schema);
-        let values = answer.item.fields();
-        let fields = schema.fields.iter().filter_map(|field| FieldValue::find(field, values));
+        let progress = answer::progress_of(&all_children, &frame.schema.records);
         let (mut criteria, mut children) = (Vec::new(), Vec::new());
         for child in all_children {
             if child.reference_id.starts_with("AC-") { &mut criteria } else { &mut children }
                 .push(child);
         }
         Self {
-            fields: fields.collect(),
             description: render_markdown(answer.item.text(), 2, item_url),
             header,
             criteria,

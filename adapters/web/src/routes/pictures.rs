@@ -46,7 +46,7 @@ async fn show_pictures(session: PageSession) -> Result<Response, PageError> {
         let mut list: PictureItems = session.call_tool("list_items", arguments).await?;
         has_more |= list.total > list.items.len();
         for item in &mut list.items {
-            item.set_category(&frame.schema.records);
+            item.set_mark(&frame.schema.records);
             item.href = Some(frame.item(&item.reference_id));
         }
         lists.push(list.items);

@@ -9,11 +9,8 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::error::ErrorKind;
-use reqlore_domain::knowledge::EntityKind;
-use reqlore_domain::records::custom_field::{CustomField, CustomType};
-use reqlore_domain::records::kinds::RecordKind;
+use reqlore_domain::records::custom_field::CustomType;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use serde_json::{Value, json};
 
@@ -21,8 +18,7 @@ use super::item::form::{FieldControl, FormField};
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::item_lists::BOARD_KINDS;
-use crate::page::{PageFrame, PageSection, capitalize, render};
+use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
 use crate::session::PageSession;
 
@@ -34,9 +30,6 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 #[template(path = "schema.html")]
 struct SchemaPage {
     frame: PageFrame,
-    statuses: Vec<KindStatuses>,
-    /// The kinds that fields can have, with their words.
-    kinds: Vec<(&'static str, String)>,
     text: [FormField; 1],
     /// An error that belongs to no line.
     error: String,
@@ -44,13 +37,6 @@ struct SchemaPage {
     is_saved: bool,
     /// The form that was rejected.
     posted: FormFields,
-}
-
-/// The statuses of a kind of items or entities, in their order.
-struct KindStatuses {
-    kind: &'static str,
-    words: String,
-    statuses: Vec<(String, StatusCategory)>,
 }
 
 /// The options of a field with their words: where it is shown, and if it is required.
@@ -64,7 +50,6 @@ const OPTIONS: [(&str, &str); 5] = [
 
 impl SchemaPage {
     fn new(session: &PageSession) -> Self {
-        let schema = &session.schema;
         let mut text = FormField {
             name: "text".into(),
             label: "Text".into(),
@@ -73,15 +58,9 @@ impl SchemaPage {
             control: FieldControl::Area,
             ..FormField::default()
         };
-        text.fill(&schema.answer.text);
-        let rows = ItemKind::ALL.iter().map(|kind| kind.row());
-        let rows = rows.chain(EntityKind::ALL.iter().map(|kind| kind.row()));
-        let mut kinds: Vec<_> = rows.map(|row| (row.name, plural(row))).collect();
-        kinds.push(("entity", "All knowledge".to_owned()));
+        text.fill(&session.schema.answer.text);
         Self {
             frame: PageFrame::new(session, PageSection::Schema, "Fields and statuses"),
-            statuses: kind_statuses(&schema.records),
-            kinds,
             text: [text],
             error: String::new(),
             is_conflict: false,
@@ -89,38 +68,6 @@ impl SchemaPage {
             posted: FormFields::default(),
         }
     }
-
-    fn schema(&self) -> &RecordSchema {
-        &self.frame.schema.records
-    }
-
-    /// The words of a field's kinds, separated by commas.
-    fn kind_words(&self, field: &CustomField) -> String {
-        let kinds = self.kinds.iter().filter(|(kind, _)| field.kinds.iter().any(|one| one == kind));
-        kinds.map(|(_, words)| words.as_str()).collect::<Vec<_>>().join(", ")
-    }
-}
-
-fn plural(row: &RecordKind) -> String {
-    capitalize(row.words[1])
-}
-
-/// The statuses of the kinds with a board, and of the entities whose statuses the project lists.
-fn kind_statuses(schema: &RecordSchema) -> Vec<KindStatuses> {
-    let mut kinds = Vec::new();
-    for kind in BOARD_KINDS {
-        let statuses = schema.statuses(kind).iter();
-        let statuses = statuses.map(|one| (one.name().to_owned(), schema.category(kind, *one)));
-        let (words, statuses) = (plural(kind.row()), statuses.collect());
-        kinds.push(KindStatuses { kind: kind.name(), words, statuses });
-    }
-    for kind in EntityKind::ALL {
-        if let Some(statuses) = schema.entity_statuses(kind.name()) {
-            let (words, statuses) = (plural(kind.row()), statuses.to_vec());
-            kinds.push(KindStatuses { kind: kind.name(), words, statuses });
-        }
-    }
-    kinds
 }
 
 async fn show_schema(session: PageSession) -> Result<Response, PageError> {
@@ -139,7 +86,7 @@ async fn change_schema(PostedForm { session, fields }: PostedForm) -> Result<Res
             Ok(fields.text("text").to_owned())
         }
     };
-    let mut page = SchemaPage { is_saved: false, ..SchemaPage::new(&session) };
+    let mut page = SchemaPage::new(&session);
     let [text] = &mut page.text;
     let mut status = StatusCode::UNPROCESSABLE_ENTITY;
     match edited {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
-use reqlore_domain::records::custom_field::{CustomField, FieldView};
+use reqlore_domain::records::custom_field::FieldView;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
@@ -52,8 +52,6 @@ struct TablePage {
     filters: ItemFilters,
     kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
-    /// The custom fields with a column.
-    fields: Vec<CustomField>,
     columns: Vec<TableColumn>,
     page: ListPage,
     /// The query of the file with the same rows.
@@ -78,19 +76,12 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
     let page = list_page(&session, &filters, PAGE_LIMIT, query.filled("cursor")).await?;
     let sort = query.filled("sort").unwrap_or("priority");
     let first = query.with("cursor", "");
-    let mut fields = Vec::new();
-    let mut orders: Vec<(&str, &str)> = COLUMNS.to_vec();
+    let mut orders = COLUMNS.to_vec();
     orders.retain(|(label, _)| *label != PROGRESS || filters.has_progress());
-    for field in session.schema.records.item_fields(filters.kind) {
-        if field.views.contains(&FieldView::Column) {
-            let is_sortable = field.views.contains(&FieldView::Sort);
-            // Before the time of the last change.
-            orders.insert(
-                orders.len() - 1,
-                (&field.label, if is_sortable { &field.name } else { "" }),
-            );
-            fields.push(field.clone());
-        }
+    for field in filters.fields_in(FieldView::Column) {
+        let order = if field.views.contains(&FieldView::Sort) { &*field.name } else { "" };
+        // Before the time of the last change.
+        orders.insert(orders.len() - 1, (&field.label, order));
     }
     let mut columns = Vec::new();
     for (label, field) in orders {
@@ -117,7 +108,6 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
         filters,
         kinds: BOARD_KINDS,
         epics,
-        fields,
         columns,
         page,
         next: next.unwrap_or_default(),

@@ -21,32 +21,31 @@ pub struct PictureItem {
     /// The reference of the epic or user story.
     pub parent: Option<String>,
     pub progress: Option<ProgressView>,
-    /// Of a status that the project defines.
+    /// The built-in status with the same mark, of an item whose status the project defines.
     #[serde(skip)]
-    pub category: Option<StatusCategory>,
+    pub same_mark: Option<Status>,
     /// The link of its row; relative or absolute.
     #[serde(skip)]
     pub href: Option<String>,
 }
 
 impl PictureItem {
-    /// Sets the category of a status of the project, so that its mark has the category's colour.
-    pub fn set_category(&mut self, schema: &RecordSchema) {
-        let kind = Reference::parse(&self.reference_id).map_or("", |id| id.kind.name());
+    /// Gives a status of the project the mark of its category.
+    pub fn set_mark(&mut self, schema: &RecordSchema) {
         let status = self.status.as_deref().and_then(Status::parse);
-        if let Some(status @ Status::Custom(_)) = status {
-            self.category = schema.named_category(kind, status.name());
-        }
+        let Some(status @ Status::Custom(_)) = status else { return };
+        let category =
+            Reference::parse(&self.reference_id).map(|id| schema.category(id.kind, status));
+        self.same_mark = category.map(|category| match category {
+            StatusCategory::Open => Status::Backlog,
+            StatusCategory::Active => Status::InProgress,
+            StatusCategory::Done => Status::Done,
+            StatusCategory::Dropped => Status::Cancelled,
+        });
     }
 
-    /// The status whose mark the item has.
     pub(super) fn mark(&self) -> &str {
-        match self.category {
-            Some(StatusCategory::Open) => Status::Backlog.name(),
-            Some(StatusCategory::Active) => Status::InProgress.name(),
-            Some(StatusCategory::Done) => Status::Done.name(),
-            Some(StatusCategory::Dropped) => Status::Cancelled.name(),
-            None => self.status.as_deref().unwrap_or_default(),
-        }
+        let own = self.status.as_deref().unwrap_or_default();
+        self.same_mark.as_ref().map_or(own, Status::name)
     }
 }

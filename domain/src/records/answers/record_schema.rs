@@ -105,8 +105,11 @@ impl KindSchema {
         };
         let statuses = match ItemKind::from_name(row.name) {
             Some(kind) => {
-                let statuses = schema.statuses(kind).iter();
-                statuses.map(|one| status((one.name(), schema.category(kind, *one)))).collect()
+                let statuses = schema.statuses(kind);
+                statuses
+                    .iter()
+                    .map(|one| status((one.name(), schema.category(kind, *one))))
+                    .collect()
             }
             None => {
                 let statuses = schema.entity_statuses(row.name).unwrap_or_default().iter();

@@ -38,8 +38,8 @@ pub(super) fn add_status(schema: &ProjectSchema, form: &FormFields) -> Result<St
     let own = section(&mut document, "statuses")?.entry(kind).or_insert(Item::Table(Table::new()));
     let unusual = || format!("statuses of {kind}: the form cannot change them; edit the text");
     let own = own.as_table_like_mut().ok_or_else(unusual)?;
-    let current = super::kind_statuses(&schema.records).into_iter().find(|one| one.kind == kind);
-    let current = current.into_iter().flat_map(|one| one.statuses).map(|(name, _)| name);
+    let current = schema.answer.kinds.iter().filter(|one| one.kind == kind);
+    let current = current.flat_map(|one| &one.statuses).map(|status| &*status.name);
     let order = own.entry("order").or_insert_with(|| value(Array::from_iter(current)));
     let order = order.as_array_mut().ok_or_else(unusual)?;
     let position = form.text("position").trim().parse().unwrap_or(usize::MAX);

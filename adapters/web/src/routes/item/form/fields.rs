@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::iter::once;
 use std::time::Instant;
 
 use reqlore_domain::backlog::reference::ParsedReference;
@@ -74,25 +75,13 @@ impl ContentKind {
         }
     }
 
-    /// The custom fields of a document of this kind. `kind` is that of an existing entity, which
-    /// may be any text.
-    pub(super) fn custom_fields<'s>(
-        self,
-        kind: &'s str,
-        schema: &'s RecordSchema,
-    ) -> impl Iterator<Item = &'s CustomField> {
-        let (kind, is_entity) = match self {
-            Self::Item(item) => (item.name(), false),
-            Self::Entity(_) => (kind, true),
-        };
-        schema.fields.iter().filter(move |field| field.has_kind(kind, is_entity))
-    }
-
-    /// The fields with the values of a new document.
+    /// The fields with the values of a new document. `kind` is the name of the kind.
     pub(super) fn fields(self, kind: &str, schema: &RecordSchema) -> Vec<FormField> {
         let fields = fields_of(self.row()).filter(|field| field.is_editable || field.is_required);
         let fields = fields.map(|field| self.form_field(field, kind, schema));
-        fields.chain(self.custom_fields(kind, schema).map(FormField::of_custom)).collect()
+        let is_entity = matches!(self, Self::Entity(_));
+        let custom = schema.fields.iter().filter(|field| field.has_kind(kind, is_entity));
+        fields.chain(custom.map(FormField::of_custom)).collect()
     }
 
     fn form_field(
@@ -106,7 +95,9 @@ impl ContentKind {
                 equal_choices(schema.statuses(kind).iter().map(Status::name))
             }
             (FieldType::Status, Self::Entity(_)) => match schema.entity_statuses(kind) {
-                Some(names) => optional_choices(names.iter().map(|(name, _)| name.as_str())),
+                Some(names) => {
+                    equal_choices(once("").chain(names.iter().map(|(name, _)| name.as_str())))
+                }
                 None => Vec::new(),
             },
             (FieldType::Choice(values), _) => equal_choices(values.iter().copied()),
@@ -151,7 +142,8 @@ impl FormField {
     pub(super) fn of_document(answer: &ItemDetails, schema: &RecordSchema) -> Vec<Self> {
         let item = &answer.item;
         let kind = ContentKind::of_id(item.id());
-        let mut fields = kind.fields(item.kind(), schema);
+        let name = if kind.name().is_empty() { item.kind() } else { kind.name() };
+        let mut fields = kind.fields(name, schema);
         // The parent of criteria can't be changed.
         if kind == ContentKind::Item(ItemKind::AcceptanceCriteria) {
             fields.retain(|field| field.name != kind.parent_name());
@@ -181,9 +173,9 @@ impl FormField {
     /// A custom field without a value.
     fn of_custom(field: &CustomField) -> Self {
         let control = match &field.field_type {
-            CustomType::Choice(values) => {
-                FieldControl::Choice(optional_choices(values.iter().map(String::as_str)))
-            }
+            CustomType::Choice(values) => FieldControl::Choice(equal_choices(
+                once("").chain(values.iter().map(String::as_str)),
+            )),
             _ => FieldControl::Line,
         };
         let (input, hint) = match field.field_type {
@@ -223,12 +215,6 @@ impl FormField {
 
 fn equal_choices<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(String, String)> {
     names.map(|name| (name.to_owned(), name.to_owned())).collect()
-}
-
-fn optional_choices<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(String, String)> {
-    let mut choices = equal_choices(names);
-    choices.insert(0, (String::new(), "None".to_owned()));
-    choices
 }
 
 /// The links of an entity's front matter, one relation per line.
