@@ -117,12 +117,13 @@ impl Change for ItemCreation {
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
-        let parent = match self.parent {
-            Some(parent) => Some(PlanItem::find(context, parent, parent.kind().name()).await?),
-            None => None,
+        let find = async {
+            let Some(parent) = self.parent else { return Ok(None) };
+            PlanItem::find(context, parent, parent.kind().name()).await.map(Some)
         };
+        // Together, because each is a round trip to a database.
+        let (parent, schema) = tokio::try_join!(find, context.schema())?;
         let write = context.write;
-        let schema = context.tools.ports.schema(context.project).await?;
         Ok(Box::new(CreationPlan {
             kind: self.kind,
             parent,
@@ -325,13 +326,13 @@ impl Change for ItemUpdate {
             // The target of a relationship that is removed may be missing.
             ItemEffect::RemoveRelationship(..) => ("source", None),
         };
-        let item = PlanItem::find(context, self.item, item_field).await?;
+        let find = PlanItem::find(context, self.item, item_field);
+        let (item, schema) = tokio::try_join!(find, context.schema())?;
         let linked = match linked {
             Some((target, field)) => Some(PlanItem::find(context, target, field).await?),
             None => None,
         };
         let mut effect = self.effect.clone();
-        let schema = context.tools.ports.schema(context.project).await?;
         if let ItemEffect::SetFields(fields, _) = &mut effect {
             let kind = self.item.kind();
             let given = std::mem::take(&mut **fields);

@@ -234,7 +234,9 @@ impl Archive for ModelStore {
             }
         }
         records.sort_by_key(ArchiveRecord::key);
-        Ok(Box::new(ModelRecords(records)))
+        let is_document = |record: &&_| matches!(record, ArchiveRecord::Document(_));
+        let total = records.iter().filter(is_document).count();
+        Ok(Box::new(ModelRecords { records, total }))
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
@@ -246,16 +248,19 @@ impl Archive for ModelStore {
     }
 }
 
-struct ModelRecords(Vec<ArchiveRecord>);
+struct ModelRecords {
+    records: Vec<ArchiveRecord>,
+    total: usize,
+}
 
 #[async_trait]
 impl RecordReader for ModelRecords {
     fn total_documents(&self) -> Option<usize> {
-        None
+        Some(self.total)
     }
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        Ok(std::mem::take(&mut self.0))
+        Ok(std::mem::take(&mut self.records))
     }
 }
 
