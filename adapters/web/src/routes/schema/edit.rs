@@ -11,7 +11,7 @@ pub(super) fn add_field(text: &str, form: &FormFields) -> Result<String, String>
     let fields = section(&mut document, "fields")?;
     let name = form.text("name").trim();
     if fields.contains_key(name) {
-        return Err(format!("name: the project has a field {name}; choose another name"));
+        return Err(format!("The project has a field {name}; choose another name"));
     }
     let mut field = Table::new();
     field.insert("kinds", value(Array::from_iter(form.all("kind"))));
