@@ -157,8 +157,8 @@ impl CustomField {
         })
     }
 
-    /// The form of a value, for errors and hints.
-    pub fn form(&self) -> String {
+    /// The form of a value, for errors.
+    pub(super) fn form(&self) -> String {
         match &self.field_type {
             CustomType::Text => "a text".to_owned(),
             CustomType::Number => "a number".to_owned(),

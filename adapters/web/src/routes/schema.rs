@@ -39,15 +39,6 @@ struct SchemaPage {
     posted: FormFields,
 }
 
-/// The options of a field with their words: where it is shown, and if it is required.
-const OPTIONS: [(&str, &str); 5] = [
-    ("column", "Column of the table"),
-    ("card", "Card of the board"),
-    ("filter", "Filter"),
-    ("sort", "Sort the table"),
-    ("required", "Required"),
-];
-
 impl SchemaPage {
     fn new(session: &PageSession) -> Self {
         let mut text = FormField {
@@ -102,7 +93,11 @@ async fn change_schema(PostedForm { session, fields }: PostedForm) -> Result<Res
                     text.keep_stored(edited);
                 }
                 ErrorKind::InvalidArgument | ErrorKind::Refused => {
-                    text.error = problem_lines(&edited);
+                    let problems = RecordSchema::parse(&edited).diagnostics;
+                    let lines = problems
+                        .iter()
+                        .map(|one| format!("Line {}: {}", one.line.unwrap_or(1), one.message));
+                    text.error = lines.collect::<Vec<_>>().join("\n");
                     if text.error.is_empty() {
                         page.error = public_message(&error).into_owned();
                     }
@@ -115,15 +110,6 @@ async fn change_schema(PostedForm { session, fields }: PostedForm) -> Result<Res
     }
     page.posted = fields;
     Ok((status, render(&page)?).into_response())
-}
-
-/// The problems of a text, each on a line.
-fn problem_lines(text: &str) -> String {
-    let mut lines = Vec::new();
-    for problem in RecordSchema::parse(text).diagnostics {
-        lines.push(format!("Line {}: {}", problem.line.unwrap_or(1), problem.message));
-    }
-    lines.join("\n")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
 use crate::config::WebConfig;
-use crate::csv::{BYTE_ORDER_MARK, heading, push_item};
+use crate::csv::{BYTE_ORDER_MARK, items_csv};
 use crate::item_lists::{BOARD_KINDS, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
@@ -133,20 +133,18 @@ async fn export_csv(session: PageSession) -> Result<Response, PageError> {
     let filters = ItemFilters::parse(&session)?;
     let schema = &session.schema.records;
     let fields: Vec<&str> = schema.item_fields(filters.kind).map(|one| &*one.name).collect();
-    let mut csv = BYTE_ORDER_MARK.to_owned() + &heading(&fields);
-    let mut cursor = None;
+    let (mut items, mut cursor) = (Vec::new(), None);
     for _ in 0..MAX_CSV_ROWS / CSV_PAGE_LIMIT {
         let page = list_page(&session, &filters, CSV_PAGE_LIMIT, cursor.as_deref()).await?;
-        for item in &page.items {
-            push_item(&mut csv, item, &fields, |text| encode_line(text).into_owned());
-        }
+        items.extend(page.items);
         cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }
     }
+    let csv = items_csv(&items, &fields, |text| encode_line(text).into_owned());
     let name = format!("attachment; filename=\"{}.csv\"", filters.kind.name());
     let headers =
         [(CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)];
-    Ok((headers, csv).into_response())
+    Ok((headers, BYTE_ORDER_MARK.to_owned() + &csv).into_response())
 }

@@ -95,9 +95,7 @@ impl ContentKind {
                 equal_choices(schema.statuses(kind).iter().map(Status::name))
             }
             (FieldType::Status, Self::Entity(_)) => match schema.entity_statuses(kind) {
-                Some(names) => {
-                    equal_choices(once("").chain(names.iter().map(|(name, _)| name.as_str())))
-                }
+                Some(names) => equal_choices(once("").chain(names.iter().map(|one| &*one.0))),
                 None => Vec::new(),
             },
             (FieldType::Choice(values), _) => equal_choices(values.iter().copied()),
@@ -116,24 +114,15 @@ impl ContentKind {
         };
         let control = match field.field_type {
             FieldType::Body | FieldType::Links => FieldControl::Area,
+            FieldType::Tags => FieldControl::List,
             _ if options.is_empty() => FieldControl::Line,
             _ => FieldControl::Choice(options),
         };
         let has_default = matches!(control, FieldControl::Choice(_));
         let RecordField { name, label, hint, is_required, .. } = *field;
         let is_required = is_required && !has_default;
-        let is_list = field.field_type == FieldType::Tags;
         let (name, label, hint) = (name.into(), label.into(), hint.into());
-        FormField {
-            name,
-            label,
-            hint,
-            control,
-            is_required,
-            is_list,
-            value,
-            ..FormField::default()
-        }
+        FormField { name, label, hint, control, is_required, value, ..FormField::default() }
     }
 }
 
@@ -173,25 +162,26 @@ impl FormField {
     /// A custom field without a value.
     fn of_custom(field: &CustomField) -> Self {
         let control = match &field.field_type {
-            CustomType::Choice(values) => FieldControl::Choice(equal_choices(
-                once("").chain(values.iter().map(String::as_str)),
-            )),
+            CustomType::Choice(values) => {
+                let values = values.iter().map(String::as_str);
+                FieldControl::Choice(equal_choices(once("").chain(values)))
+            }
+            CustomType::Tags => FieldControl::List,
             _ => FieldControl::Line,
         };
         let (input, hint) = match field.field_type {
-            CustomType::Text | CustomType::Choice(_) => ("", String::new()),
-            CustomType::Tags => ("", "Separated by commas; \"a, b\" is one text.".to_owned()),
-            CustomType::User => ("", "User name.".to_owned()),
-            CustomType::Date => ("type=date", String::new()),
-            CustomType::Number => ("type=number step=any", String::new()),
-            CustomType::Url => ("type=url", capitalize(&field.form()) + "."),
+            CustomType::Text | CustomType::Choice(_) => ("", ""),
+            CustomType::Tags => ("", "Separated by commas; \"a, b\" is one text."),
+            CustomType::User => ("", "User name."),
+            CustomType::Date => ("type=date", ""),
+            CustomType::Number => ("type=number step=any", ""),
+            CustomType::Url => ("type=url", "Such as https://example.org."),
         };
         Self {
             name: format!("{CUSTOM_PREFIX}{}", field.name).into(),
             label: field.label.clone().into(),
             hint: hint.into(),
             is_required: field.is_required,
-            is_list: field.field_type == CustomType::Tags,
             control,
             input,
             ..Self::default()
@@ -234,6 +224,8 @@ fn link_lines(answer: &ItemDetails) -> String {
 pub(crate) enum FieldControl {
     #[default]
     Line,
+    /// A line of several texts, separated by commas.
+    List,
     Area,
     /// Values and their words.
     Choice(Vec<(String, String)>),
@@ -250,8 +242,6 @@ pub(crate) struct FormField {
     /// Attributes of a line, such as its type.
     pub(crate) input: &'static str,
     pub(crate) is_required: bool,
-    /// True for several texts, separated by commas.
-    pub(crate) is_list: bool,
     pub(crate) value: String,
     /// The digest of the value that the form was read with.
     pub(crate) base: String,
@@ -277,7 +267,7 @@ impl FormField {
     /// Sets the stored value, with the line ends that a browser returns for it.
     pub(crate) fn fill(&mut self, stored: &str) {
         self.value = stored.replace("\r\n", "\n").replace('\r', "\n");
-        if self.control == FieldControl::Line {
+        if matches!(self.control, FieldControl::Line | FieldControl::List) {
             self.value.retain(|letter| letter != '\n');
         }
         self.base = digest(&self.value);
@@ -311,7 +301,7 @@ impl FormField {
 
     pub(super) fn add_argument(&self, arguments: &mut Map<String, Value>) {
         let value = match &*self.name {
-            _ if self.is_list => json!(split_list(&self.value)),
+            _ if self.control == FieldControl::List => json!(split_list(&self.value)),
             "links" => parse_links(&self.value),
             "description" | "body" => json!(self.value),
             _ => json!(self.value.trim()),
