@@ -97,13 +97,19 @@ impl RecordSchema {
 
     /// The category of an item's status. A status that the project does not have is open.
     pub fn category(&self, kind: ItemKind, status: Status) -> StatusCategory {
-        status.category().unwrap_or_else(|| self.named_category(kind.name(), status.name()))
+        let category = || self.named_category(kind.name(), status.name());
+        status.category().or_else(category).unwrap_or(StatusCategory::Open)
     }
 
-    fn named_category(&self, kind: &str, status: &str) -> StatusCategory {
-        let mut statuses = self.statuses.get(kind).into_iter().flatten();
-        let found = statuses.find(|(name, _)| name == status);
-        found.map_or(StatusCategory::Open, |(_, category)| *category)
+    /// The category of a status that the project lists for a kind of item or entity.
+    pub fn named_category(&self, kind: &str, status: &str) -> Option<StatusCategory> {
+        let statuses = match ItemKind::from_name(kind) {
+            Some(_) => self.statuses.get(kind)?,
+            None => self.entity_statuses(kind)?,
+        };
+        let mut statuses = statuses.iter();
+        let (_, category) = statuses.find(|(name, _)| name.eq_ignore_ascii_case(status))?;
+        Some(*category)
     }
 
     /// The statuses of a kind of entity with their categories; `None` if entities of the kind may
