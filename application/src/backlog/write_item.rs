@@ -15,7 +15,6 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::{ItemEdit, LinkTarget, NewItem};
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
-use serde_json::{Map, Value};
 
 use super::arguments::ItemTarget;
 use super::item_lookup;
@@ -23,7 +22,7 @@ use super::item_view;
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::text_answer;
 use crate::documents::document_text;
-use crate::tools::arguments::CUSTOM_FIELDS;
+use crate::tools::arguments::check_custom;
 use crate::tools::tool::nothing_to_change_error;
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
 use crate::writes::commit_state::{Claim, CommitState, requirements_query};
@@ -150,12 +149,7 @@ async fn checked_fields(
         status if is_new => *status = schema.initial_status(kind),
         None => {}
     }
-    let given: Map<String, Value> = std::mem::take(&mut fields.custom).into_iter().collect();
-    let values = schema.parse_values(kind, &given, is_new);
-    fields.custom = values.map_err(|(name, problem)| {
-        let field = format!("{CUSTOM_FIELDS}.{name}");
-        Error::new(ErrorKind::InvalidArgument, format!("{field}: {problem}")).field(field)
-    })?;
+    fields.custom = check_custom(&schema, (kind.name(), false), &fields.custom, is_new)?;
     Ok(fields)
 }
 

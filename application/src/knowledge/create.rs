@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::Repo;
 use super::write_entity::{EntityCreation, EntityOutcome, LinkArguments};
+use crate::tools::arguments::take_custom_fields;
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
@@ -77,6 +78,8 @@ impl WriteTool for CreateEntity {
         spec: &ToolSpec,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
+        // Not in the schema: only some projects have custom fields.
+        let custom = take_custom_fields(&mut call.arguments)?;
         let arguments: Arguments = decode_arguments(call, spec)?;
         let fields = EntityEdit {
             title: Some(arguments.title.into_string()),
@@ -84,6 +87,7 @@ impl WriteTool for CreateEntity {
             status: arguments.status.map(Tag::into_string),
             tags: arguments.tags.map(Tags::into_vec),
             links: Vec::new(),
+            custom: custom.into_iter().collect(),
         };
         let links = arguments.links.unwrap_or_default().decode(names)?;
         let (kind, repo) = (arguments.kind.0, arguments.repo);

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::Repo;
 use super::write_entity::{EntityOutcome, EntityUpdate, LinkArguments};
+use crate::tools::arguments::take_custom_fields;
 use crate::tools::tool::{decode_arguments, nothing_to_change_error, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
@@ -53,6 +54,8 @@ impl WriteTool for UpdateEntity {
         spec: &ToolSpec,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
+        // Not in the schema: only some projects have custom fields.
+        let custom = take_custom_fields(&mut call.arguments)?;
         let arguments: Arguments = decode_arguments(call, spec)?;
         let fields = EntityEdit {
             title: arguments.title.map(Title::into_string),
@@ -60,6 +63,7 @@ impl WriteTool for UpdateEntity {
             status: arguments.status.map(Tag::into_string),
             tags: arguments.tags.map(Tags::into_vec),
             links: Vec::new(),
+            custom: custom.into_iter().collect(),
         };
         let links = arguments.links.unwrap_or_default().decode(names)?;
         if fields == EntityEdit::default() && links.is_empty() {

@@ -26,6 +26,7 @@ use crate::addresses::links::SECTION_PREFIX;
 use crate::answers::answer::{ToolAnswer, text_answer};
 use crate::context::ToolContext;
 use crate::documents::document_text;
+use crate::tools::arguments::check_custom;
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
 use crate::writes::commit_state::{Claim, CommitState};
 use crate::writes::local_names::{LocalItem, LocalNames};
@@ -127,29 +128,42 @@ fn render_written(done: &str, project: &ProjectKey, document: &Document) -> Resu
     text_answer(format!("{done} {kind} {id} (version {})", &version[..8]), &record)
 }
 
-/// Warnings about a status and relations that are probably misspelled.
-fn spelling_notes(fields: &EntityEdit, links: &[Relation]) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(status) = &fields.status
-        && let Some(usual) = knowledge::usual_status(status)
-    {
-        notes.push(format!("status: {status:?} is stored as {usual:?}"));
+/// Checks the status and the custom fields by the schema of the project. Adds warnings about a
+/// status and relations that are probably misspelled.
+async fn checked_fields(
+    context: PlanContext<'_>,
+    kind: &str,
+    (fields, links): (&EntityEdit, &[Relation]),
+    is_new: bool,
+    notes: &mut Vec<String>,
+) -> Result<EntityEdit> {
+    let mut fields = fields.clone();
+    let schema = context.tools.ports.schema(context.project).await?;
+    if let Some(status) = &mut fields.status {
+        let known = schema.find_entity_status(kind, status).map_err(|problem| {
+            let message = format!("status: {problem}");
+            Error::new(ErrorKind::InvalidArgument, message).field("status")
+        })?;
+        if let Some(known) = known {
+            known.clone_into(status);
+        } else if let Some(usual) = knowledge::usual_status(status) {
+            notes.push(format!("status: {status:?} is stored as {usual:?}"));
+            usual.clone_into(status);
+        }
+    } else if is_new {
+        fields.status = schema.initial_entity_status(kind).map(str::to_owned);
     }
+    fields.custom = check_custom(&schema, (kind, true), &fields.custom, is_new)?;
     for Relation { relation, .. } in links {
+        if schema.field(relation).is_some() {
+            let message = format!("links: {relation} is a custom field; send it in fields");
+            return Err(Error::new(ErrorKind::InvalidArgument, message).field("links"));
+        }
         if let Some(similar) = knowledge::similar_relation(relation) {
             notes.push(format!("links: {relation:?} is unknown; did you mean {similar}?"));
         }
     }
-    notes
-}
-
-/// The fields with the usual spelling of the status.
-fn with_usual_status(fields: &EntityEdit) -> EntityEdit {
-    let mut fields = fields.clone();
-    if let Some(usual) = fields.status.as_deref().and_then(knowledge::usual_status) {
-        fields.status = Some(usual.to_owned());
-    }
-    fields
+    Ok(fields)
 }
 
 /// The links of a plan, whose targets were looked up.
@@ -270,19 +284,17 @@ impl Change for EntityCreation {
         format!("create {}", self.kind.name())
     }
 
-    fn notes(&self) -> Vec<String> {
-        spelling_notes(&self.fields, &self.links)
-    }
-
     async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
         super::resolve_project(context, caller, self.repo.as_ref()).await
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
+        let (given, mut notes) = ((&self.fields, &self.links[..]), Vec::new());
         Ok(Box::new(CreationPlan {
             kind: self.kind,
             digits: issue_digits(context, self.kind).await?,
-            fields: with_usual_status(&self.fields),
+            fields: checked_fields(context, self.kind.name(), given, true, &mut notes).await?,
+            notes,
             links: PlanLinks::find(context, &self.links).await?,
             creator: context.write.caller.name.to_string(),
             project: context.project.clone(),
@@ -318,6 +330,8 @@ struct CreationPlan {
     kind: EntityKind,
     digits: String,
     fields: EntityEdit,
+    /// Warnings.
+    notes: Vec<String>,
     links: PlanLinks,
     creator: String,
     project: ProjectKey,
@@ -345,11 +359,13 @@ impl ChangePlan for CreationPlan {
             body: fields.body.as_deref().unwrap_or_default(),
             status: fields.status.as_deref(),
             tags: fields.tags.as_deref().unwrap_or_default(),
+            custom: &fields.custom,
             links: &self.links.decide(state, &id)?,
             creator,
             created_at: self.at,
         };
         let text = new.text().map_err(|problem| Error::new(ErrorKind::Refused, problem))?;
+        state.add_notes(self.notes.clone());
         state.create(Document::new(id.clone(), text.into()))?;
         Ok(Some(entity_decision(Action::Create, id, &self.project)))
     }
@@ -372,10 +388,6 @@ impl Change for EntityUpdate {
         format!("update {}", encode_line(truncate_echo(&self.id)))
     }
 
-    fn notes(&self) -> Vec<String> {
-        spelling_notes(&self.fields, &self.links)
-    }
-
     async fn project(&self, context: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
         super::resolve_project(context, caller, self.repo.as_ref()).await
     }
@@ -386,10 +398,13 @@ impl Change for EntityUpdate {
             let message = format!("{}. Nothing was changed.", target.right_tool(false));
             return Err(Error::new(ErrorKind::InvalidArgument, message).field("id"));
         };
+        let (given, mut notes) = ((&self.fields, &self.links[..]), Vec::new());
+        let kind = meta.entity.as_ref().map_or("", |entity| &entity.kind);
         Ok(Box::new(UpdatePlan {
             meta: Arc::clone(meta),
             id: target.id().into_owned(),
-            fields: with_usual_status(&self.fields),
+            fields: checked_fields(context, kind, given, false, &mut notes).await?,
+            notes,
             links: PlanLinks::find(context, &self.links).await?,
             if_version: self.if_version,
             project: context.project.clone(),
@@ -403,6 +418,8 @@ struct UpdatePlan {
     /// As answers print it.
     id: String,
     fields: EntityEdit,
+    /// Warnings.
+    notes: Vec<String>,
     links: PlanLinks,
     if_version: Option<VersionPrefix>,
     project: ProjectKey,
@@ -419,6 +436,7 @@ impl ChangePlan for UpdatePlan {
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
         let (id, reference) = (self.meta.id.clone(), &self.id);
         state.claim(&id, Claim::Content)?;
+        state.add_notes(self.notes.clone());
         let Some(document) = state.document(&id).cloned() else {
             let message = format!("{reference} was just deleted; nothing was changed");
             return Err(Error::new(ErrorKind::NotFound, message).field("id").reference(reference));

@@ -117,6 +117,8 @@ pub struct NewEntity<'a> {
     pub status: Option<&'a str>,
     pub tags: &'a [String],
     pub links: &'a [RelationTargets],
+    /// Names and values of custom fields.
+    pub custom: &'a [(String, Value)],
     pub creator: &'a str,
     pub created_at: Timestamp,
 }
@@ -133,6 +135,7 @@ impl NewEntity<'_> {
         let mut edits = KeyEdits::default();
         edits.set_text("id", Some(&self.kind.id(self.digits)));
         edits.0.extend(given.new_values(self.kind.row()).0);
+        edits.0.extend(custom_edits(&CustomValues::default(), self.custom));
         for RelationTargets { relation, targets } in self.links {
             if !targets.is_empty() {
                 edits.set(relation, FieldValue::List(targets.clone()));
@@ -219,6 +222,8 @@ pub struct EntityEdit {
     pub tags: Option<Vec<String>>,
     /// Replaces the targets of these relations. No targets removes the relation.
     pub links: Vec<RelationTargets>,
+    /// Names and values of custom fields; null removes the field.
+    pub custom: Vec<(String, Value)>,
 }
 
 /// Applies an edit to an entity's file and sets `updated_at`. `None` if nothing changes.
@@ -238,6 +243,7 @@ pub fn edit_entity(
     let kind = EntityKind::Decision.row();
     let file = RecordFile::parse(kind, text);
     let mut edits = file.changed_values(&given, &entity.title, None, &entity.tags);
+    edits.0.extend(custom_edits(&entity.custom, &edit.custom));
     // Only the first links are known, and setting targets would remove the rest.
     if !edit.links.is_empty() && parse_links(&file.entries).list.len() > MAX_LINKS {
         return Err(format!("it has more than {MAX_LINKS} links; edit the file by hand"));

@@ -19,6 +19,7 @@ fn new<'a>(links: &'a [RelationTargets], tags: &'a [String]) -> NewEntity<'a> {
         status: Some("accepted"),
         tags,
         links,
+        custom: &[],
         creator: "ann",
         created_at: AT,
     }
@@ -107,6 +108,7 @@ fn new_entity_with_any_text_reads_back_unchanged() {
             status: Some(text.to_owned()),
             tags: Some(tags.to_vec()),
             links: links.to_vec(),
+            ..EntityEdit::default()
         };
         assert_eq!(edit_entity(&entity, &written, &same, LATER), Ok(None), "{written}");
     }
