@@ -15,6 +15,7 @@ use reqlore_domain::records::answers::entry_line::{RULE, priority_label, tag_lis
 use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::tombstone::RecordRef;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -101,13 +102,13 @@ impl Tool for GetItem {
             _ => other_details(context, &address).await?,
         };
         let show = arguments.show.unwrap_or_default();
-        let entity = match &address.target {
-            AddressTarget::Entity(meta) => meta.entity.as_ref(),
+        let record = match &address.target {
+            AddressTarget::Item(meta) | AddressTarget::Entity(meta) => RecordRef::of_meta(meta),
             _ => None,
         };
         // The data lacks empty fields, and may spell links in another way.
         let project = call.caller.project.as_str();
-        let shown = entity.map(|entity| FieldValue::of_metadata(project, entity, &show));
+        let shown = record.map(|record| FieldValue::of_metadata(project, record, &show));
         let mut answer = ToolAnswer::new(ItemAnswer::new(details, show));
         answer.add_shown(shown.unwrap_or_default());
         answer.add_notes(warnings.into_list());
