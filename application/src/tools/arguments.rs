@@ -3,7 +3,6 @@
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::ToolSpec;
-use reqlore_domain::records::schema::RecordSchema;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
@@ -64,19 +63,6 @@ pub(crate) fn take_custom_fields(arguments: &mut Map<String, Value>) -> Result<M
             Err(Error::new(ErrorKind::InvalidArgument, message).field(CUSTOM_FIELDS))
         }
     }
-}
-
-/// The values of custom fields as files have them, if they fit the schema of the project.
-pub(crate) fn check_custom(
-    schema: &RecordSchema,
-    kind: (&str, bool),
-    given: &[(String, Value)],
-    is_new: bool,
-) -> Result<Vec<(String, Value)>> {
-    schema.parse_values(kind, given, is_new).map_err(|(name, problem)| {
-        let field = format!("{CUSTOM_FIELDS}.{name}");
-        Error::new(ErrorKind::InvalidArgument, format!("{field}: {problem}")).field(field)
-    })
 }
 
 /// `name` is the argument that contains the value. Texts are converted only where the schema has

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::custom_field::CustomField;
 use super::kinds::KINDS;
+use super::tombstone::RecordRef;
 use super::values::{CustomValues, value_key};
 use crate::backlog::{ItemKind, ItemMeta, Status};
 use crate::bounded_types::truncate_echo;
@@ -106,10 +107,14 @@ impl RecordSchema {
 
     /// The values of the custom fields of an item or entity, for answers.
     pub fn answers(&self, meta: &DocumentMeta) -> BTreeMap<String, Value> {
-        let (kind, is_entity, custom) = match (&meta.item, &meta.entity) {
-            (Some(item), _) => (item.kind.name(), false, &item.custom),
-            (None, Some(entity)) => (&*entity.kind, true, &entity.custom),
-            (None, None) => return BTreeMap::new(),
+        RecordRef::of_meta(meta).map(|record| self.record_answers(record)).unwrap_or_default()
+    }
+
+    /// As [`Self::answers`].
+    pub fn record_answers(&self, record: RecordRef<'_>) -> BTreeMap<String, Value> {
+        let (kind, is_entity, custom) = match record {
+            RecordRef::Item(item) => (item.kind.name(), false, &item.custom),
+            RecordRef::Entity(entity) => (&*entity.kind, true, &entity.custom),
         };
         let mut answers = BTreeMap::new();
         for field in self.fields.iter().filter(|field| field.has_kind(kind, is_entity)) {

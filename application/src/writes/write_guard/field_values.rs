@@ -9,7 +9,7 @@ use reqlore_domain::knowledge::{Entity, EntityLink};
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
 use reqlore_domain::records::tombstone::RecordRef;
-use reqlore_domain::records::values::CustomValues;
+use reqlore_domain::records::values::{CustomValues, is_built_in};
 use reqlore_domain::sections::Section;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
@@ -67,14 +67,17 @@ impl FieldValue {
     /// The links of an entity, sorted by relation.
     pub(crate) fn of_links(project: &str, id: &str, links: &[EntityLink]) -> Vec<Self> {
         let group = hash_of(&(project, id, "links"));
-        let of_relation = |relation: &str| {
-            let (key, name) = (hash_of(relation), format!("links.{relation}"));
+        let of_relation = |relation: &str, is_certain: bool| {
+            // A value that is no ID may be that of a custom field.
+            let is_link = is_certain || is_built_in(relation);
+            let group_name = if is_link { "links" } else { CUSTOM_FIELDS };
+            let (key, name) = (hash_of(relation), format!("{group_name}.{relation}"));
             Self { group, key, id: id.to_owned(), name, text: String::new() }
         };
-        let mut values = vec![of_relation(ABSENT)];
-        for EntityLink { relation, attribute, target, .. } in links {
+        let mut values = vec![of_relation(ABSENT, true)];
+        for EntityLink { relation, attribute, target, is_certain } in links {
             let same = values.pop_if(|last| last.key == hash_of(&**relation));
-            let mut value = same.unwrap_or_else(|| of_relation(relation));
+            let mut value = same.unwrap_or_else(|| of_relation(relation, *is_certain));
             let separator = if value.text.is_empty() { "" } else { ", " };
             value.text.extend([separator, target]);
             if let Some(attribute) = attribute {
