@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use reqlore_domain::audit_log::ChainHead;
@@ -101,7 +102,7 @@ pub(crate) fn fill_database(file: &DatabaseFile, path: &Path) -> Result<CommitCo
 
 /// Checks a database before it is used.
 pub(crate) fn prepare_database(
-    file: &DatabaseFile,
+    file: &Arc<DatabaseFile>,
     connection: &Connection,
 ) -> Result<(), QueryError> {
     file.schema.format.check(connection, &file.shown_path)?;

@@ -317,3 +317,13 @@ pub(crate) fn diagnostic_with_path(meta: &DocumentMeta) -> Option<String> {
     let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
     Some(format!("{}{line}: {}", meta.id, diagnostic.message))
 }
+
+/// The problem of a record's file, or of a value that does not fit the project's schema.
+pub(crate) fn record_diagnostic(meta: &DocumentMeta, schema: &RecordSchema) -> Option<String> {
+    let misfit = || Some(format!("{}: {}", meta.id, schema.first_problem(meta)?));
+    diagnostic_with_path(meta).or_else(misfit)
+}
+
+pub(crate) fn diagnostic_text(diagnostic: &str) -> String {
+    format!("Problem in the file: {}", encode_line(diagnostic))
+}

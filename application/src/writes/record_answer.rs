@@ -78,12 +78,11 @@ pub(crate) fn render_written(written: WrittenRecord, document: &Document) -> Res
         _ => "Updated",
     };
     let (project, name) = (&written.project, &document.id.name);
-    let fields = written.schema.record_answers(record.as_ref());
     match &record {
         StoredRecord::Item(item) => {
             let description = ItemMeta::description(document_text(document)?);
-            let new = ItemRecord::new(project, item, name, document.version, description);
-            let record = ItemRecord { fields, ..new };
+            let (version, schema) = (document.version, &*written.schema);
+            let record = ItemRecord::new(project, item, name, version, description, schema);
             if let Some((relationship, outcome)) = written.relationship {
                 return relationship.answer(outcome, &record);
             }
@@ -102,7 +101,7 @@ pub(crate) fn render_written(written: WrittenRecord, document: &Document) -> Res
                 title: &entity.title,
                 path: document.id.to_string(),
                 version,
-                fields,
+                fields: written.schema.answers(entity),
             };
             text_answer(format!("{done} {kind} {id} (version {})", &version[..8]), &record)
         }

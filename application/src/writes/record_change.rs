@@ -120,8 +120,7 @@ impl Change for RecordChange {
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
-        let record = self.find_record(context).await?;
-        let schema = context.tools.ports.schema(context.project).await?;
+        let (record, schema) = tokio::try_join!(self.find_record(context), context.schema())?;
         let stored = if let PlanRecord::Stored { meta, .. } = &record { Some(meta) } else { None };
         let (kind, is_new) = match &self.target {
             RecordTarget::NewItem(kind) => (KindName::Item(*kind), true),

@@ -182,6 +182,13 @@ impl Caller {
     pub fn is_allowed(&self, access: Access) -> bool {
         self.access >= access
     }
+
+    /// True for an administrator with write access to all projects.
+    pub fn is_administrator(&self) -> bool {
+        self.role == UserRole::Administrator
+            && self.is_allowed(Access::Write)
+            && !matches!(self.scope, ProjectScope::Only(_))
+    }
 }
 
 /// A user's name: 1 to 64 ASCII letters, digits, `.`, `_`, `@`, `+` and `-`, beginning with a

@@ -145,19 +145,17 @@ pub fn edit_record<'r>(
     at: Timestamp,
 ) -> Result<Option<String>, String> {
     let record = record.into();
-    let (kind, title, parent, tags, custom) = match record {
-        RecordRef::Item(item) => {
-            (item.kind.row(), &item.title, item.parent, &item.tags, &item.custom)
-        }
+    let (kind, title, parent, tags) = match record {
+        RecordRef::Item(item) => (item.kind.row(), &item.title, item.parent, &item.tags),
         // All kinds of entities have the same fields.
         RecordRef::Entity(entity) => {
-            (EntityKind::Decision.row(), &entity.title, None, &entity.tags, &entity.custom)
+            (EntityKind::Decision.row(), &entity.title, None, &entity.tags)
         }
     };
     let file = RecordFile::parse(kind, text);
     // Collects all edits first: an edit without effect must not touch the file.
     let mut edits = file.changed_values(edit, title, parent, tags);
-    edits.0.extend(custom_edits(custom, &edit.custom));
+    edits.0.extend(custom_edits(record.custom(), &edit.custom));
     let changes_links =
         edit.parent.is_some() || edit.relationships.is_some() || !edit.new_targets.is_empty();
     match record {

@@ -9,9 +9,9 @@ use super::kinds::KINDS;
 use super::tombstone::RecordRef;
 use super::values::{CustomValues, value_key};
 use crate::backlog::{ItemKind, ItemMeta, Status};
-use crate::bounded_types::truncate_echo;
+use crate::bounded_types::{named_enum, truncate_echo};
 use crate::diagnostic::Diagnostic;
-use crate::document::DocumentMeta;
+use crate::document::{Document, DocumentMeta};
 use crate::knowledge::Entity;
 
 /// Maximum number of custom fields of a project.
@@ -26,32 +26,19 @@ pub struct RecordSchema {
     pub fields: Vec<CustomField>,
     /// By the name of a kind, or `entity`.
     pub(super) statuses: BTreeMap<String, Vec<(String, StatusCategory)>>,
-    /// The statuses of items, which have a type of their own.
-    pub(super) item_statuses: BTreeMap<ItemKind, Vec<Status>>,
     /// The invalid entries of the file. The rest of it is valid.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// The meaning of a status for progress and for the choice of the next work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StatusCategory {
-    Open,
-    Active,
-    Done,
-    /// Not counted in progress.
-    Dropped,
-}
-
-impl StatusCategory {
-    pub const ALL: [Self; 4] = [Self::Open, Self::Active, Self::Done, Self::Dropped];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Active => "active",
-            Self::Done => "done",
-            Self::Dropped => "dropped",
-        }
+named_enum! {
+    /// The meaning of a status for progress and for the choice of the next work.
+    #[derive(PartialOrd, Ord, Hash)]
+    StatusCategory {
+        Open = "open",
+        Active = "active",
+        Done = "done",
+        /// Not counted in progress.
+        Dropped = "dropped",
     }
 }
 
@@ -59,6 +46,16 @@ impl RecordSchema {
     /// Parses `.reqlore/project.toml`.
     pub fn parse(text: &str) -> Self {
         super::schema_text::parse(text)
+    }
+
+    /// The schema that a document states. One that is not a text adds nothing but a diagnostic.
+    pub fn of_document(document: &Document) -> Self {
+        match document.text() {
+            Ok(text) => Self::parse(text),
+            Err(problem) => {
+                Self { diagnostics: vec![Diagnostic::new(None, problem)], ..Self::default() }
+            }
+        }
     }
 
     pub fn field(&self, name: &str) -> Option<&CustomField> {
@@ -76,8 +73,11 @@ impl RecordSchema {
     }
 
     /// The statuses that items of a kind can get, in the order of work.
-    pub fn statuses(&self, kind: ItemKind) -> &[Status] {
-        self.item_statuses.get(&kind).map_or(kind.statuses(), Vec::as_slice)
+    pub fn statuses(&self, kind: ItemKind) -> Vec<Status> {
+        match self.statuses.get(kind.name()) {
+            Some(all) => all.iter().filter_map(|(name, _)| Status::parse(name)).collect(),
+            None => kind.statuses().to_vec(),
+        }
     }
 
     /// The status of a new item: the first open one.
@@ -106,19 +106,12 @@ impl RecordSchema {
     }
 
     /// The values of the custom fields of an item or entity, for answers.
-    pub fn answers(&self, meta: &DocumentMeta) -> BTreeMap<String, Value> {
-        RecordRef::of_meta(meta).map(|record| self.record_answers(record)).unwrap_or_default()
-    }
-
-    /// As [`Self::answers`].
-    pub fn record_answers(&self, record: RecordRef<'_>) -> BTreeMap<String, Value> {
-        let (kind, is_entity, custom) = match record {
-            RecordRef::Item(item) => (item.kind.name(), false, &item.custom),
-            RecordRef::Entity(entity) => (&*entity.kind, true, &entity.custom),
-        };
+    pub fn answers<'a>(&self, record: impl Into<RecordRef<'a>>) -> BTreeMap<String, Value> {
+        let record = record.into();
+        let (kind, is_entity) = record.kind();
         let mut answers = BTreeMap::new();
         for field in self.fields.iter().filter(|field| field.has_kind(kind, is_entity)) {
-            let texts = custom.get(&field.name);
+            let texts = record.custom().get(&field.name);
             if !texts.is_empty() {
                 answers.insert(field.name.clone(), field.answer(texts));
             }
@@ -173,7 +166,7 @@ impl RecordSchema {
 
     /// The status of an item that a caller names; the error lists those of the project.
     pub fn find_status(&self, kind: ItemKind, name: &str) -> Result<Status, String> {
-        find_named(self.statuses(kind), Status::name, name).copied()
+        find_named(&self.statuses(kind), Status::name, name).copied()
     }
 
     /// The status of an entity that a caller names, in the spelling of the schema; `None` if
@@ -193,8 +186,8 @@ impl RecordSchema {
     /// The keys of an item whose values do not fit the schema, and why.
     pub fn item_problems(&self, item: &ItemMeta) -> Vec<(&str, String)> {
         let mut problems = Self::value_problems(self.item_fields(item.kind), &item.custom);
-        let statuses = self.statuses(item.kind);
         if let Some(status @ Status::Custom(_)) = item.status
+            && let statuses = self.statuses(item.kind)
             && !statuses.contains(&status)
         {
             let names: Vec<&str> = statuses.iter().map(Status::name).collect();
