@@ -2,7 +2,6 @@
 
 pub(crate) mod context;
 pub(crate) mod create;
-pub(crate) mod delete_entity;
 mod entity_request;
 mod import_files;
 pub(crate) mod search;
@@ -11,7 +10,6 @@ pub(crate) mod show_graph;
 pub(crate) mod sync;
 pub(crate) mod tags;
 pub(crate) mod update;
-mod write_entity;
 
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::{Error, ErrorKind, Result};

@@ -79,6 +79,11 @@ impl CustomValues {
         values.take(MAX_LISTED_VALUES)
     }
 
+    /// The texts of all fields that have a value.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.0.iter().map(|(name, texts)| (name.as_str(), texts.as_slice()))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
