@@ -1,9 +1,11 @@
 //! The record schema of each project, parsed once per version.
 
+pub(crate) mod operations;
+pub(crate) mod tool_schemas;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::DocumentRepository;
@@ -51,8 +53,7 @@ impl<T: Clone> VersionCache<T> {
 pub struct RecordSchemas(VersionCache<Arc<RecordSchema>>);
 
 impl RecordSchemas {
-    /// The current schema of a project; an empty one if it has none. An unreadable file adds
-    /// nothing but a diagnostic.
+    /// The current schema of a project; an empty one if it has none.
     pub(crate) async fn current(
         &self,
         documents: &dyn DocumentRepository,
@@ -69,14 +70,12 @@ impl RecordSchemas {
         let Some(document) = get_one(documents, project, &id).await? else {
             return Ok(Arc::default());
         };
-        let mut schema = RecordSchema::default();
-        match document.text() {
-            Ok(text) => schema = RecordSchema::parse(text),
-            Err(problem) => schema.diagnostics.push(Diagnostic::new(None, problem)),
-        }
-        let schema = Arc::new(schema);
+        let schema = Arc::new(RecordSchema::of_document(&document));
         // With the version of the text that was read, which may be newer than the one polled.
         self.0.insert(project.clone(), document.version, Arc::clone(&schema));
         Ok(schema)
     }
 }
+
+#[cfg(test)]
+mod tests;

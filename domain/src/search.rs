@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::backlog::ItemMeta;
 use crate::document::{Document, DocumentId, DocumentKind, Version};
 use crate::knowledge::{self, Entity};
+use crate::records::values::{CustomValues, value_key};
 use crate::sections::{self, Section};
 use crate::timestamp::Timestamp;
 
@@ -319,6 +320,7 @@ fn project_item(item: ItemMeta, name: &str) -> SearchItem {
         facets.push(SearchFacet::new(SearchFacet::PARENT, parent));
     }
     tags.extend(item.assignee);
+    add_custom(&mut tags, &item.custom);
     SearchItem {
         reference,
         kind: item.kind.name().to_owned(),
@@ -332,16 +334,26 @@ fn project_item(item: ItemMeta, name: &str) -> SearchItem {
 
 /// The entity without its text.
 fn project_entity(entity: Entity) -> SearchItem {
-    let Entity { id, kind, title, status, mut tags, links, .. } = entity;
+    let Entity { id, kind, title, status, mut tags, links, custom, .. } = entity;
     let mut facets = tag_facets(&tags);
     if let Some(status) = status {
         facets.push(SearchFacet::new(SearchFacet::STATUS, &status));
         tags.push(status);
     }
+    add_custom(&mut tags, &custom);
     // Without the storage it is unknown whether other targets exist.
     let links = links.into_iter().filter(|link| link.is_certain).map(|link| link.target).collect();
     let title = truncate_text(&title, MAX_TITLE_BYTES).to_owned();
     SearchItem { reference: id, kind, title, text: String::new(), tags, links, facets }
+}
+
+/// Makes custom values searchable, without numbers and dates.
+fn add_custom(words: &mut Vec<String>, custom: &CustomValues) {
+    for (_, text) in custom.listed() {
+        if !value_key(text).starts_with('#') && Timestamp::parse(text).is_none() {
+            words.push(text.to_owned());
+        }
+    }
 }
 
 fn tag_facets(tags: &[String]) -> Vec<SearchFacet> {
@@ -365,11 +377,11 @@ mod tests {
     #[test]
     fn entity_is_projected_with_tags_status_and_links() {
         let text = "---\nid: iss-1\nstatus: open\ntags: [wal]\nblocks: [dec-1d2c8f, perhaps]\n\
-                    ---\nBody";
+                    areas: [ui, 'API 2']\neffort: 3\nseen: 2026-01-31\n---\nBody";
         let document = Document::new(DocumentId::entity("issues/iss-1"), text.into());
         let projection = DocumentProjection::from_document(&document, None);
         let item = &projection.items[0];
-        assert_eq!(item.tags, ["wal", "open"]);
+        assert_eq!(item.tags, ["wal", "open", "ui", "API 2"]);
         assert_eq!(item.links, ["dec-1d2c8f"]);
         assert_eq!(item.text, "Body");
         let facets: Vec<&str> = item.facets.iter().map(SearchFacet::as_str).collect();
@@ -378,11 +390,13 @@ mod tests {
 
     #[test]
     fn requirement_is_projected_with_its_facets() {
-        let text = "---\ntitle: Login\npriority: 2\ntype_name: Data\nuser_story: US-7\n---\nBody";
+        let text = "---\ntitle: Login\npriority: 2\ntype_name: Data\nuser_story: US-7\n\
+                    page: https://a.b\nsize: \"007\"\n---\nBody";
         let id = DocumentId { kind: DocumentKind::ITEMS[2], name: "REQ-1".to_owned() };
         let items = DocumentProjection::from_document(&Document::new(id, text.into()), None).items;
         let facets: Vec<&str> = items[0].facets.iter().map(SearchFacet::as_str).collect();
         assert_eq!(facets, ["status:Draft", "priority:2", "type:Data", "parent:US-007"]);
+        assert_eq!(items[0].tags, ["Draft", "Data", "https://a.b"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::identity::{Access, Caller};
 use crate::ports::service::{
     ApplicationService, ArgumentSpec, CompletionRequest, CompletionValues, ListRequest,
     PromptContent, PromptPart, PromptSpec, RenderedAnswer, ResourceContent, ResourceInfo,
-    ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolService, ToolSpec,
+    ResourcePage, ResourceRequest, TemplateSpec, ToolCall, ToolSchemas, ToolService, ToolSpec,
 };
 
 const TEMPLATE: TemplateSpec = TemplateSpec {
@@ -66,6 +66,7 @@ struct StubState {
     revision: u64,
     polls: usize,
     read_error: Option<ErrorKind>,
+    schemas: ToolSchemas,
 }
 
 impl Default for StubService {
@@ -132,6 +133,12 @@ impl StubService {
             let content = text.trim_start_matches(|letter: char| letter.is_ascii_digit());
             *text = format!("{revision}{content}");
         }
+    }
+
+    /// Describes the arguments of a tool.
+    pub fn describe_tool(&self, tool: &'static str, description: &str) {
+        let schema = Map::from_iter([("description".to_owned(), json!(description))]);
+        self.state().schemas.insert(tool, schema);
     }
 
     /// Makes all following reads fail; `None` makes them succeed again.
@@ -216,6 +223,10 @@ impl ToolService for StubService {
 impl ApplicationService for StubService {
     fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
         self.tools.iter().collect()
+    }
+
+    async fn tool_schemas(&self, _: &Caller) -> Result<ToolSchemas> {
+        Ok(self.state().schemas.clone())
     }
 
     async fn authorize(&self, _: &Arc<Caller>, _: &str, _: &'static str) -> Result<()> {

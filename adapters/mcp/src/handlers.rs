@@ -48,11 +48,14 @@ impl ServerHandler for McpServer {
             .map_err(|error| self.protocol_error(&context, "initialize", error))?;
         let mut result = self.negotiate_initialize(&request)?;
         result.instructions.clone_from(&lists.config.instructions);
-        if let Some(resources) = result.capabilities.resources.as_mut()
-            && !self.is_connected()
-        {
-            // Without a connection the client cannot be notified.
-            (resources.subscribe, resources.list_changed) = (None, None);
+        // Without a connection the client cannot be notified.
+        if !self.is_connected() {
+            if let Some(resources) = result.capabilities.resources.as_mut() {
+                (resources.subscribe, resources.list_changed) = (None, None);
+            }
+            if let Some(tools) = result.capabilities.tools.as_mut() {
+                tools.list_changed = None;
+            }
         }
         self.set_version(&result.protocol_version);
         let mut peer = request;
@@ -80,15 +83,25 @@ impl ServerHandler for McpServer {
         let format = self.answer_format(&context.meta, guarded.context.dialect);
         let format = format.map_err(|error| self.protocol_error(&context, "tools/list", error))?;
         let mut tools = lists.tools.clone();
-        if format == AnswerFormat::Text {
-            // No model reads them, and they cost nearly half of the tokens.
-            for tool in &mut tools {
+        // A list without custom fields is better than none.
+        let schemas = guarded.tool_schemas().await.unwrap_or_default();
+        for tool in &mut tools {
+            if format == AnswerFormat::Text {
+                // No model reads them, and they cost nearly half of the tokens.
                 tool.output_schema = None;
             }
+            if let Some(schema) = schemas.get(&*tool.name) {
+                tool.input_schema = Arc::new(schema.clone());
+            }
+        }
+        // Custom fields may change at any time.
+        let ttl = if schemas.is_empty() { COMPILED_IN_TTL_MS } else { 0 };
+        if self.is_connected() && !is_modern(&context) {
+            self.watch_tools(schemas, &context.peer);
         }
         let mut result = ListToolsResult::with_all_items(tools);
         add_server_info(&mut result.meta, &context);
-        Ok(result.with_ttl_ms(COMPILED_IN_TTL_MS).with_cache_scope(CacheScope::Private))
+        Ok(result.with_ttl_ms(ttl).with_cache_scope(CacheScope::Private))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

@@ -15,3 +15,4 @@ pub mod shutdown;
 mod static_lists;
 mod subscriptions;
 mod surrogates;
+mod tool_watch;

@@ -10,7 +10,7 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::service::{
     AnswerFormat, ApplicationService, CompletionRequest, CompletionValues, ListRequest,
     ProgressSink, PromptContent, RenderedAnswer, ResourceContent, ResourcePage, ResourceRequest,
-    ToolCall,
+    ToolCall, ToolSchemas,
 };
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
@@ -155,6 +155,10 @@ impl GuardedService {
     pub(crate) async fn authorize_method(&self, method: &'static str) -> Result<()> {
         let RequestContext { caller, request_id, .. } = &self.context;
         catch_panic(self.service.authorize(caller, request_id, method)).await
+    }
+
+    pub(crate) async fn tool_schemas(&self) -> Result<ToolSchemas> {
+        catch_panic(self.service.tool_schemas(&self.context.caller)).await
     }
 
     pub(crate) async fn list_resources(

@@ -10,14 +10,14 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::service::{
-    AnswerFormat, ApplicationService, NoProgress, RenderedAnswer,
+    AnswerFormat, ApplicationService, NoProgress, RenderedAnswer, ToolSchemas,
 };
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ContentBlock, ErrorCode, ErrorData,
     JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerConfig,
     ServerJsonRpcMessage, ServerResult, SubscriptionsListenRequest,
 };
-use rmcp::service::{NotificationContext, RequestContext as RmcpContext, Service};
+use rmcp::service::{NotificationContext, Peer, RequestContext as RmcpContext, Service};
 use rmcp::{RoleServer, ServerHandler};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ use crate::request_context::{ClientDialect, GuardedService, RequestContext, corr
 use crate::request_meta::{ANSWERS_META, IDEMPOTENCY_KEY};
 use crate::static_lists::StaticLists;
 use crate::subscriptions::{SubscriptionStream, Subscriptions};
+use crate::tool_watch::ToolWatch;
 
 type Context = RmcpContext<RoleServer>;
 
@@ -45,6 +46,7 @@ pub(crate) struct ServerState {
     local_caller: Option<Arc<Caller>>,
     pub(crate) project: ConnectionProject,
     pub(crate) subscriptions: Subscriptions,
+    tools: Arc<ToolWatch>,
     /// True after a handshake for a protocol version without batches.
     refuses_batches: AtomicBool,
     /// True if answers have data by default: by a setting, or by the handshake of a connection.
@@ -77,6 +79,7 @@ impl McpServer {
             read_lists: StaticLists::new(&*service, Access::Read),
             write_lists: StaticLists::new(&*service, Access::Write),
             subscriptions: Subscriptions::new(local_caller.is_some()),
+            tools: Arc::default(),
             service,
             local_caller,
             project: ConnectionProject::default(),
@@ -226,11 +229,34 @@ impl McpServer {
         if let Err(error) = guarded.authorize_method(METHOD).await {
             return Err(convert::request_error(error, &guarded.context, METHOD, None));
         }
+        let mut requested = listen.params.notifications.clone();
         if !self.lists_of_caller(&guarded).has_resources() {
-            return Ok(None);
+            (requested.resource_subscriptions, requested.resources_list_changed) = (None, None);
         }
-        let opened = self.0.subscriptions.open_stream(guarded, &listen.params.notifications).await;
+        let opened = self.0.subscriptions.open_stream(guarded, &requested).await;
         opened.map(|stream| Some(Arc::new(stream))).map_err(use_modern_code)
+    }
+
+    /// Notifies the client of this connection when its list of tools differs from `listed`.
+    pub(crate) fn watch_tools(&self, listed: ToolSchemas, peer: &Peer<RoleServer>) {
+        if !self.0.tools.note(listed) {
+            return;
+        }
+        // The last clone of the server ends the watch, which must not own one.
+        let (state, watch) = (Arc::downgrade(&self.0), Arc::clone(&self.0.tools));
+        let find = move || {
+            let state = state.upgrade()?;
+            // The client may have chosen another project.
+            let caller = state.project.caller(state.local_caller.as_ref()?);
+            let (service, context) = (Arc::clone(&state.service), caller);
+            Some(GuardedService { service, context: RequestContext::for_connection(context) })
+        };
+        let peer = peer.clone();
+        let notify = move || {
+            let peer = peer.clone();
+            async move { peer.notify_tool_list_changed().await.is_ok() }
+        };
+        self.0.subscriptions.spawn(async move { watch.run(find, notify).await });
     }
 
     /// Returns the application for the caller of this request.
@@ -384,6 +410,7 @@ impl Service<RoleServer> for ConnectionService {
         let reads_project = matches!(
             request,
             ClientRequest::CallToolRequest(_)
+                | ClientRequest::ListToolsRequest(_)
                 | ClientRequest::ListResourcesRequest(_)
                 | ClientRequest::ReadResourceRequest(_)
                 | ClientRequest::SubscribeRequest(_)

@@ -72,6 +72,11 @@ impl StaticLists {
         let prompts: Vec<_> =
             service.prompts(&caller).into_iter().map(convert::mcp_prompt).collect();
         let mut config = ServerConfig::new(server_capabilities(&templates, &prompts));
+        // Of the tools for sections and docsets, none has custom fields.
+        if specs.iter().any(|spec| spec.name == "list_items") {
+            let tools = ServerCapabilities::builder().enable_tools().enable_tool_list_changed();
+            config.capabilities.tools = tools.build().tools;
+        }
         config.server_info = Implementation::new("reqlore", env!("CARGO_PKG_VERSION"));
         config.server_info.title = Some("Reqlore".to_owned());
         config.server_info.description = Some(DESCRIPTION.to_owned());

@@ -20,6 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::convert;
 use crate::request_context::GuardedService;
+use crate::tool_watch::ToolWatch;
 
 /// Maximum URIs that one connection may subscribe to.
 const MAX_URIS: usize = 1000;
@@ -49,6 +50,8 @@ pub(crate) struct Subscriptions {
 /// Stream of the modern era with its permits.
 pub(crate) struct SubscriptionStream {
     poller: ResourcePoller,
+    /// `None` if the client does not ask for changes of the list.
+    tools: Option<ToolWatch>,
     _permits: [OwnedSemaphorePermit; 2],
 }
 
@@ -132,12 +135,15 @@ impl Subscriptions {
     fn start_poller(&self, poller: &Arc<ResourcePoller>, peer: &Peer<RoleServer>) {
         // At most one poller runs for a connection.
         if poller.try_start() {
-            let (poller, closing) = (Arc::clone(poller), self.closing.clone());
-            let notifier = Notifier::Peer(peer.clone());
-            tokio::spawn(async move {
-                closing.run_until_cancelled(poller.run_until_closed(&notifier)).await
-            });
+            let (poller, notifier) = (Arc::clone(poller), Notifier::Peer(peer.clone()));
+            self.spawn(async move { poller.run_until_closed(&notifier).await });
         }
+    }
+
+    /// Runs until the connection ends.
+    pub(crate) fn spawn(&self, notifying: impl Future<Output = ()> + Send + 'static) {
+        let closing = self.closing.clone();
+        tokio::spawn(async move { closing.run_until_cancelled(notifying).await });
     }
 
     /// Modern era: reads all requested resources before the stream is acknowledged.
@@ -168,7 +174,16 @@ impl Subscriptions {
                 }
             }
         }
-        Ok(SubscriptionStream { poller, _permits: permits })
+        let mut tools = None;
+        if requested.tools_list_changed == Some(true) {
+            let schemas = poller.guarded.tool_schemas().await;
+            let schemas =
+                schemas.map_err(|error| convert::request_error(error, &context, LISTEN, None))?;
+            let watch = ToolWatch::default();
+            watch.note(schemas);
+            tools = Some(watch);
+        }
+        Ok(SubscriptionStream { poller, tools, _permits: permits })
     }
 
     /// Returns the permits of one stream with this many URIs.
@@ -190,12 +205,22 @@ impl Subscriptions {
         stream: Option<&SubscriptionStream>,
         context: &SubscriptionContext,
     ) {
-        let notifier = Notifier::Stream(context.sink().clone());
+        let sink = context.sink();
+        let notifier = Notifier::Stream(sink.clone());
         let notifying = async {
-            if let Some(stream) = stream
-                && stream.poller.try_start()
-            {
-                stream.poller.run_until_closed(&notifier).await;
+            if let Some(SubscriptionStream { poller, tools, .. }) = stream {
+                let watching = async {
+                    if let Some(watch) = tools {
+                        let notify = || async { sink.notify_tool_list_changed().await.is_ok() };
+                        watch.run(|| Some(poller.guarded.clone()), notify).await;
+                    }
+                };
+                let polling = async {
+                    if poller.try_start() {
+                        poller.run_until_closed(&notifier).await;
+                    }
+                };
+                tokio::join!(watching, polling);
             }
             // The stream stays open, also if there is nothing to poll.
             std::future::pending::<()>().await;

@@ -18,7 +18,7 @@ use reqlore_domain::ports::project_resolver::ProjectResolver;
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
     PromptSpec, RenderedAnswer, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec,
-    ToolCall, ToolService, ToolSpec,
+    ToolCall, ToolSchemas, ToolService, ToolSpec,
 };
 
 use crate::operation_durations::{DurationFamily, duration_family};
@@ -138,6 +138,10 @@ impl ApplicationService for MeasuredService {
 
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
         self.inner.tools(caller)
+    }
+
+    async fn tool_schemas(&self, caller: &Caller) -> Result<ToolSchemas> {
+        self.inner.tool_schemas(caller).await
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {

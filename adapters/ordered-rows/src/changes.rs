@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::mem::swap;
 use std::ops::Bound;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -31,18 +32,20 @@ impl<B> Default for Changes<B> {
     }
 }
 
-impl<B> IntoIterator for Changes<B> {
-    type Item = (B, Change<B>);
-    type IntoIter = std::collections::btree_map::IntoIter<B, Change<B>>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
 impl<B: Borrow<[u8]> + Ord + Clone + From<Vec<u8>>> Changes<B> {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&B, &Change<B>)> {
+        self.0.iter()
+    }
+
+    /// The changes that undo these.
+    #[must_use]
+    pub fn inverted(mut self) -> Self {
+        self.0.values_mut().for_each(|change| swap(&mut change.before, &mut change.after));
+        self
     }
 
     /// The tree with these changes.

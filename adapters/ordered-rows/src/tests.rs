@@ -52,11 +52,11 @@ impl CountedTree {
     fn apply(&mut self, table: &'static Table, changes: &[RowChange]) {
         let mut added = Changes::default();
         added.add(self, table, changes).unwrap();
-        for (key, change) in added {
-            assert_eq!(self.entries.get(&key), change.before.as_ref(), "{key:?}");
-            match change.after {
-                Some(value) => self.entries.insert(key, value),
-                None => self.entries.remove(&key),
+        for (key, change) in added.iter() {
+            assert_eq!(self.entries.get(key), change.before.as_ref(), "{key:?}");
+            match &change.after {
+                Some(value) => self.entries.insert(key.clone(), value.clone()),
+                None => self.entries.remove(key),
             };
         }
     }

@@ -36,6 +36,8 @@ use crate::writer::{GroupWriterEngine, ReadPlan};
 /// A batch of records ends when it reaches one of these sizes.
 const BATCH_RECORDS: usize = 200;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
+/// Rows are counted in steps of bounded memory.
+const COUNT_ROWS: usize = 2_000;
 /// Maximum number of parts in a batch, besides the first parts of its texts. Parts are read before
 /// their sizes are known, and only a first one is usually small.
 const BATCH_PARTS: usize = BATCH_BYTES / PART_BYTES;
@@ -43,7 +45,9 @@ const BATCH_PARTS: usize = BATCH_BYTES / PART_BYTES;
 #[async_trait]
 impl Archive for RowStore {
     async fn export(&self) -> StoreResult<Box<dyn RecordReader>> {
-        Ok(Box::new(SnapshotReader::begin(self).await?))
+        let mut reader = SnapshotReader::begin(self).await?;
+        reader.total = Some(self.recorded(reader.count_documents().await)?);
+        Ok(Box::new(reader))
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
@@ -73,6 +77,7 @@ pub(crate) struct SnapshotReader {
     phase: ExportPhase,
     /// Project and kind of the current list, as positions.
     list: (usize, usize),
+    total: Option<usize>,
     /// The key of the last row of the current list.
     last_key: Option<RowKey>,
     pub(crate) next_row: u64,
@@ -109,6 +114,7 @@ impl SnapshotReader {
             projects,
             phase: ExportPhase::Documents,
             list: (0, 0),
+            total: None,
             last_key: None,
             next_row: 1,
             check: None,
@@ -148,6 +154,22 @@ impl SnapshotReader {
         if self.list.1 == DocumentKind::ALL.len() {
             self.list = (self.list.0 + 1, 0);
         }
+    }
+
+    /// Counts the documents of all lists, before the first one is exported.
+    async fn count_documents(&mut self) -> StoreResult<usize> {
+        let mut total = 0;
+        while let Some((project, kind)) = self.current_list() {
+            let query = documents_after(&project, kind, self.last_name()).limited_to(COUNT_ROWS);
+            let rows = self.read_one(query.narrow()).await?;
+            total += rows.len();
+            match rows.last().filter(|_| rows.len() == COUNT_ROWS) {
+                Some(last) => self.last_key = Some(last.prefix(DOCUMENTS.key_width)),
+                None => self.next_list(),
+            }
+        }
+        self.list = (0, 0);
+        Ok(total)
     }
 
     async fn next_documents(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
@@ -323,7 +345,7 @@ impl SnapshotReader {
 #[async_trait]
 impl RecordReader for SnapshotReader {
     fn total_documents(&self) -> Option<usize> {
-        None
+        self.total
     }
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
@@ -67,8 +67,9 @@ pub(crate) struct OpenDatabase {
     /// How long a transaction waits for the end of a copy.
     pub(crate) copy_timeout: Duration,
     pub(crate) damage: Arc<KnownDamage>,
-    /// A commit failed, so the database accepts no writes until it is opened again.
-    pub(crate) has_failed: AtomicBool,
+    /// Undoes the commit that failed: sled cannot, and it is unknown whether it is durable. Until
+    /// the database is opened again, reads do not show it, and no write is accepted.
+    pub(crate) undo: OnceLock<Changes<IVec>>,
     /// Keeps other processes from opening the folder.
     pub(crate) _lock: File,
 }
@@ -89,7 +90,7 @@ impl OpenDatabase {
 
     /// Fails after a failed sync, and if the file was replaced.
     pub(crate) fn check_writable(&self) -> StoreResult<()> {
-        if self.has_failed.load(Ordering::Relaxed) {
+        if self.undo.get().is_some() {
             let reason = "an earlier change could not be made durable, so writes are disabled; \
                           check the disk and restart the server";
             return Err(database_unavailable(reason, None));
@@ -105,16 +106,16 @@ impl OpenDatabase {
         needs_sync: bool,
     ) -> StoreResult<()> {
         let mut batch = Batch::default();
-        for (key, Change { before, after }) in changes {
+        for (key, Change { before, after }) in changes.iter() {
             if before == after {
                 continue;
             }
             if let Some(value) = before {
-                state.totals.remove(&key, &value);
+                state.totals.remove(key, value);
             }
             match after {
                 Some(value) => {
-                    state.totals.add(&key, &value);
+                    state.totals.add(key, value);
                     batch.insert(key, value);
                 }
                 None => batch.remove(key),
@@ -124,9 +125,23 @@ impl OpenDatabase {
         // In the same batch, so that the state shows which commits a file contains.
         batch.insert(STATE_KEY, state.encode()?);
         self.check_writable()?;
+        self.apply_and_count(batch, &state, needs_sync).inspect_err(|error| {
+            tracing::error!(%error, "writes are disabled; restart the server");
+            // No other commit can have set it, because the caller holds the lock.
+            let _ = self.undo.set(changes.inverted());
+        })
+    }
+
+    /// After an error it is unknown whether the batch is durable.
+    fn apply_and_count(
+        &self,
+        batch: Batch,
+        state: &CommitState,
+        needs_sync: bool,
+    ) -> StoreResult<()> {
         let is_new_id = state.database_id != lock(&self.state).database_id;
-        self.apply(batch, needs_sync).map_err(|error| self.disable_writes(error))?;
-        lock(&self.state).clone_from(&state);
+        self.apply(batch, needs_sync)?;
+        lock(&self.state).clone_from(state);
         if !needs_sync {
             return Ok(());
         }
@@ -137,10 +152,9 @@ impl OpenDatabase {
             // After a crash before this line the counter has the old ID.
             written = written.and_then(|()| counter.sync());
         }
-        written.map_err(|error| self.disable_writes(sync_failed(error)))
+        written.map_err(sync_failed)
     }
 
-    /// After an error it is unknown whether the batch is durable.
     fn apply(&self, batch: Batch, needs_sync: bool) -> StoreResult<()> {
         catch_sled_panic(|| {
             let tree = &self.tree().0;
@@ -155,12 +169,16 @@ impl OpenDatabase {
         if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
     }
 
-    /// Rejects all later writes until the database is opened again, because sled cannot undo a
-    /// batch. Returns the error.
-    fn disable_writes(&self, error: StoreError) -> StoreError {
-        self.has_failed.store(true, Ordering::Relaxed);
-        tracing::error!(%error, "writes are disabled; restart the server");
-        error
+    /// Runs queries without a commit that failed.
+    pub(crate) fn select(
+        &self,
+        queries: &[RowQuery],
+        limit: ReadLimit,
+    ) -> StoreResult<Option<QueriedRows>> {
+        match self.undo.get() {
+            Some(undo) => select(&undo.on(self.tree()), queries, limit),
+            None => select(self.tree(), queries, limit),
+        }
     }
 }
 

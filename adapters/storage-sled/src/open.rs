@@ -6,9 +6,8 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use reqlore_domain::audit_log::ChainHead;
@@ -114,7 +113,7 @@ pub(crate) fn open_unchecked(
         copy_lock: Arc::default(),
         copy_timeout,
         damage: Arc::new(KnownDamage::new(DATABASE_LABEL.to_owned(), RESTORE_HINT)),
-        has_failed: AtomicBool::new(false),
+        undo: OnceLock::new(),
         _lock: lock,
     };
     let checked = catch_sled_panic(|| database.check(totals, &state));

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_ordered_rows::{find_damaged_rows, select};
+use reqlore_ordered_rows::find_damaged_rows;
 use reqlore_row_store::database::{Database, DatabaseHealth, ReadLimit, RowSource, WriteSession};
 use reqlore_row_store::row::RowQuery;
 use tokio::sync::OwnedRwLockReadGuard;
@@ -39,7 +38,7 @@ impl OpenDatabase {
     fn find_damage(&self) -> StoreResult<Vec<String>> {
         let mut damages = find_damaged_rows(self.tree(), MAX_DAMAGES)?;
         // After a failed sync, the totals are those before it.
-        if damages.is_empty() && !self.has_failed.load(Ordering::Relaxed) {
+        if damages.is_empty() && self.undo.get().is_none() {
             let is_complete = read_totals(&self.tree().0, || {})
                 .is_ok_and(|totals| totals == lock(&self.state).totals);
             damages.extend((!is_complete).then(|| INCOMPLETE.to_owned()));
@@ -71,7 +70,7 @@ impl RowSource for SledDatabase {
     async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
         // Waits until the current commit is durable.
         let guard = Arc::clone(&self.open.commit_lock).read_owned().await;
-        let inline = catch_sled_panic(|| select(self.open.tree(), &queries, ReadLimit::INLINE))?;
+        let inline = catch_sled_panic(|| self.open.select(&queries, ReadLimit::INLINE))?;
         match inline {
             Some(rows) => Ok(rows),
             None => read_all(&self.open, guard, queries).await,
@@ -84,7 +83,7 @@ async fn read_all(
     guard: OwnedRwLockReadGuard<()>,
     queries: Vec<RowQuery>,
 ) -> StoreResult<QueriedRows> {
-    let read = move |database: &OpenDatabase| select(database.tree(), &queries, ReadLimit::NONE);
+    let read = move |database: &OpenDatabase| database.select(&queries, ReadLimit::NONE);
     Ok(run_blocking(database, guard, read).await?.unwrap_or_default())
 }
 

@@ -203,9 +203,8 @@ impl ReadPool {
                 // Explains the error better than SQLite's own message.
                 let format = connector.file.schema.format.check(&connection, DATABASE_NAME);
                 format.map_err(|error| damage.record(error))?;
-                let reason = damage.record(error);
-                let schema = connector.file.schema.check_objects(&connection);
-                return Err(schema.map_err(|error| damage.record(error)).err().unwrap_or(reason));
+                let schema = connector.file.schema.check_objects(&connection).err();
+                return Err(damage.record(schema.filter(QueryError::is_damage).unwrap_or(error)));
             }
         };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

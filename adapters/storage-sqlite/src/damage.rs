@@ -17,12 +17,12 @@ use crate::error::{
 /// A stage of the check. The stages run in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CheckStage {
-    /// Small tables: projects, numbers, users and tokens.
+    /// Small tables: projects, numbers, counts, users and tokens.
     Projects,
     /// Documents without their bodies and links.
     Documents,
     Links,
-    /// Items in the order of lists, and documents with a diagnostic.
+    /// Documents by the values of fields.
     Lists,
     /// All other tables, and the structure of the whole file.
     WholeFile,
@@ -31,7 +31,7 @@ pub(crate) enum CheckStage {
 /// The workers of the check, which run at the same time. A stage passes when all passed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckWorker {
-    /// SQLite's own check of the stage of documents: structure, and indexes against tables.
+    /// SQLite's own check of the stages with large tables: structure, and indexes against tables.
     DocumentStructure,
     /// SQLite's own check of the other stages and of the whole file.
     OtherStructure,
@@ -85,6 +85,14 @@ impl DamageState {
         let passed = &mut self.lock().passed[worker as usize];
         *passed = (*passed).max(Some(stage));
         self.changed.notify_all();
+    }
+
+    /// Waits until all workers have passed a stage, or no later one will pass.
+    pub(crate) fn wait_for_workers(&self, stage: CheckStage) {
+        let mut state = self.lock();
+        while !state.has_passed(stage) && !state.has_ended {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Wakes all waiting callers: no later stage will pass.

@@ -18,7 +18,6 @@ use rusqlite::{Connection, InterruptHandle};
 
 use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
-use crate::database_file::DatabaseFile;
 use crate::error::{QueryError, damaged_object};
 use crate::rows::find_damaged_rows;
 use crate::settings::{BUSY_PAUSE, sqlite_findings};
@@ -31,11 +30,21 @@ const MAX_DAMAGE: usize = 100;
 const STAGES: [(CheckStage, &[&Table]); 5] = [
     (
         CheckStage::Projects,
-        &[&STORE, &COMMIT_COUNTER, &PROJECTS, &SEQUENCES, &USERS, &TOKENS, &PENDING],
+        &[
+            &STORE,
+            &COMMIT_COUNTER,
+            &PROJECTS,
+            &SEQUENCES,
+            &ITEM_COUNTS,
+            &COUNTS,
+            &USERS,
+            &TOKENS,
+            &PENDING,
+        ],
     ),
     (CheckStage::Documents, &[&DOCUMENTS, &WRITERS]),
     (CheckStage::Links, &[&LINKS]),
-    (CheckStage::Lists, &[&ITEM_COUNTS, &COUNTS, &FIELD_VALUES, &ITEM_FIELDS]),
+    (CheckStage::Lists, &[&FIELD_VALUES, &ITEM_FIELDS]),
     (CheckStage::WholeFile, &[&HISTORY, &BODIES, &TEXTS, &AUDIT, &IDEMPOTENCY, &SERVER_GROUPS]),
 ];
 
@@ -63,7 +72,7 @@ pub(crate) struct IntegrityCheck {
 }
 
 /// Stops the statement of the present connection.
-type SharedInterrupt = Mutex<Option<InterruptHandle>>;
+pub(crate) type SharedInterrupt = Mutex<Option<InterruptHandle>>;
 
 struct RunningWorker {
     interrupt: Arc<SharedInterrupt>,
@@ -121,7 +130,7 @@ impl Drop for IntegrityCheck {
 }
 
 /// Fails with the first damage. Each stage that passes is recorded at once.
-fn run_worker(
+pub(crate) fn run_worker(
     worker: CheckWorker,
     connector: &Connector,
     handle: &SharedInterrupt,
@@ -131,21 +140,26 @@ fn run_worker(
     let connection = connector.open(ConnectionUse::Read)?;
     *handle.lock().unwrap_or_else(PoisonError::into_inner) =
         Some(connection.get_interrupt_handle());
+    // In each worker, because the errors of later statements would not name what is missing.
+    connector.file.schema.check_objects(&connection)?;
     for (stage, tables) in STAGES {
+        let is_large = matches!(stage, CheckStage::Documents | CheckStage::WholeFile);
         let is_checked = match worker {
-            CheckWorker::DocumentStructure => stage == CheckStage::Documents,
-            CheckWorker::OtherStructure => stage != CheckStage::Documents,
+            CheckWorker::DocumentStructure => is_large,
+            CheckWorker::OtherStructure => !is_large,
             CheckWorker::Checksums => true,
         };
         let tables = if is_checked { tables } else { &[] };
         for table in existing(tables, connector) {
-            fail_on(check_table(worker, &connector.file, &connection, table)?)?;
+            fail_on(check_table(worker, &connection, table)?)?;
             if is_stopped.load(Ordering::Relaxed) {
                 return Ok(());
             }
         }
-        // The pages that belong to no table are part of the last stage.
+        // The pages that belong to no table are part of the last stage. Lists need no answer from
+        // it, and must not share the processor with it.
         if (worker, stage) == (CheckWorker::OtherStructure, CheckStage::WholeFile) {
+            damage.wait_for_workers(CheckStage::Lists);
             fail_on(sqlite_findings(&connection, "quick_check(1)")?)?;
         }
         damage.pass(worker, stage);
@@ -159,15 +173,10 @@ fn fail_on(mut findings: Vec<String>) -> Result<(), QueryError> {
 
 fn check_table(
     worker: CheckWorker,
-    file: &DatabaseFile,
     connection: &Connection,
     table: &'static Table,
 ) -> Result<Vec<String>, QueryError> {
     if worker != CheckWorker::Checksums {
-        if *table == STORE {
-            // Once, with the first table.
-            file.schema.check_objects(connection)?;
-        }
         return sqlite_findings(connection, &format!("integrity_check({})", table.name));
     }
     // A text is compared with its hash when it is read.

@@ -60,9 +60,9 @@ pub fn open(config: &SqliteConfig) -> StoreResult<RowStore> {
 fn open_for_writing(path: &Path) -> StoreResult<(Connector, Connection)> {
     let file = Arc::new(DatabaseFile::prepare(path)?);
     let shown_path = file.shown_path.clone();
-    let mut connector = Connector { file, mode: OpenMode::Shared };
+    let mut connector = Connector { file: Arc::clone(&file), mode: OpenMode::Shared };
     let opened = create_and_connect(&mut connector);
-    let connection = opened.map_err(|failed| failed.into_store_error(&shown_path))?;
+    let connection = opened.map_err(|failed| torn_copy::explain(&file, failed))?;
     if connector.mode == OpenMode::Immutable {
         tracing::warn!(
             file = shown_path,
@@ -87,15 +87,14 @@ pub fn check_never_used(config: &SqliteConfig) -> StoreResult<()> {
 /// immutable. Such a read may fail once if another process begins to write.
 pub fn open_read_only(config: &SqliteConfig) -> StoreResult<ReadOnlyOpen> {
     let file = Arc::new(DatabaseFile::prepare(&config.file)?);
-    let shown_path = file.shown_path.clone();
     let mode = match (file.has_pending_log(), file.has_shared_memory()) {
         (false, _) => OpenMode::Immutable,
         (true, true) => OpenMode::ReadOnly,
         (true, false) => return Ok(ReadOnlyOpen::NeedsRecovery),
     };
-    let connector = Connector { file, mode };
+    let connector = Connector { file: Arc::clone(&file), mode };
     let connection =
-        open_existing(&connector).map_err(|failed| failed.into_store_error(&shown_path))?;
+        open_existing(&connector).map_err(|failed| torn_copy::explain(&file, failed))?;
     Ok(ReadOnlyOpen::Open(start(connector, connection)?))
 }
 
@@ -107,9 +106,9 @@ fn start(connector: Connector, connection: Connection) -> StoreResult<RowStore> 
 }
 
 /// Reads the row about the database, which must be complete.
-fn store_row(file: &DatabaseFile, connection: &Connection) -> StoreResult<StoreRow> {
+fn store_row(file: &Arc<DatabaseFile>, connection: &Connection) -> StoreResult<StoreRow> {
     let row = schema::read_store_row(connection)
-        .map_err(|failed| file.name_path(failed.into_store_error(&file.shown_path)))?;
+        .map_err(|failed| file.name_path(torn_copy::explain(file, failed)))?;
     row.check_complete().map_err(|error| file.name_path(error))?;
     Ok(row)
 }

@@ -49,12 +49,16 @@ pub(crate) fn is_log_missing(file: &Arc<DatabaseFile>) -> Result<bool, QueryErro
 
 /// Compares a database with its side file. Returns why it may lack commits.
 pub(crate) fn find_loss(
-    file: &DatabaseFile,
+    file: &Arc<DatabaseFile>,
     connection: &Connection,
 ) -> Result<Option<String>, QueryError> {
     // The side file is read first, because other processes commit meanwhile.
     let recorded = file.read_commits()?;
-    compare_commits(connection, recorded.as_ref())
+    let loss = compare_commits(connection, recorded.as_ref())?;
+    if loss.is_some() {
+        torn_copy::check_owner(file)?;
+    }
+    Ok(loss)
 }
 
 fn compare_commits(
@@ -74,7 +78,7 @@ pub fn accept_loss(config: &SqliteConfig, context: WriteContext) -> StoreResult<
         let reason = format!("does not exist, so there is no loss to accept; {RESTORE_HINT}");
         return Err(refused(&shown_path, reason));
     }
-    accept(&file, || Ok(None), context).map_err(|error| error.into_store_error(&shown_path))
+    accept(&file, || Ok(None), context).map_err(|error| torn_copy::explain(&file, error))
 }
 
 /// `recreate` is called when no other process can have the database open. It names lost files,
@@ -105,6 +109,7 @@ pub(crate) fn accept(
     if file.has_pending_log() {
         torn_copy::check_log(file)?;
     }
+    torn_copy::check_owner(file)?;
     let Some(mut text) = recreate()?.or(loss) else {
         return Err(nothing_to_accept(&file.shown_path).into());
     };

@@ -17,7 +17,7 @@ pub use crate::database_file::FileGuard;
 use crate::error::call_error;
 use crate::integrity_check::find_file_damage;
 use crate::schema::TEAM_SCHEMA;
-use crate::{connect_for_writing, loss, open_existing, start_database, store_row};
+use crate::{connect_for_writing, loss, open_existing, start_database, store_row, torn_copy};
 
 #[derive(Debug)]
 pub struct TeamDatabase {
@@ -48,7 +48,7 @@ impl TeamDatabase {
         } else {
             connect_for_writing(&mut connector)
         };
-        let connection = connection.map_err(|error| error.into_store_error(subject))?;
+        let connection = connection.map_err(|error| torn_copy::explain(&file, error))?;
         // The files may have been replaced while they were opened.
         file.check_all_identities()?;
         store_row(&file, &connection)?;
@@ -72,7 +72,7 @@ pub fn accept_team_loss(
     context: WriteContext,
 ) -> StoreResult<AcceptedLoss> {
     let file = guarded_file(path, subject, guard)?;
-    loss::accept(&file, recreate, context).map_err(|error| error.into_store_error(subject))
+    loss::accept(&file, recreate, context).map_err(|error| torn_copy::explain(&file, error))
 }
 
 fn guarded_file(

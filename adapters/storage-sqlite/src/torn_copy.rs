@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reqlore_domain::ports::documents::StoreError;
-use reqlore_durable_fs::commit_counter::CommitCounter;
+use reqlore_durable_fs::commit_counter::{CommitCounter, DatabaseId};
 use rusqlite::Connection;
 
 use crate::commit_count::CommitCount;
@@ -41,6 +41,39 @@ pub(crate) fn check_log(file: &Arc<DatabaseFile>) -> Result<(), QueryError> {
     }
 }
 
+/// The error of a failed opening. The log of another database looks like damage.
+pub(crate) fn explain(file: &Arc<DatabaseFile>, error: QueryError) -> StoreError {
+    let owner = if error.is_damage() { check_owner(file) } else { Ok(()) };
+    let foreign = owner.err().filter(|error| !error.is_damage());
+    foreign.unwrap_or(error).into_store_error(&file.shown_path)
+}
+
+/// Refuses a log that has commits, but none of the database of the other files. Each commit of ours
+/// writes the ID.
+pub(crate) fn check_owner(file: &Arc<DatabaseFile>) -> Result<(), QueryError> {
+    let Some(recorded) = file.read_commits()?.filter(|_| file.has_pending_log()) else {
+        return Ok(());
+    };
+    let DatabaseId(id) = recorded.counter.database_id;
+    if counter_without_log(file)?.0.database_id.0 != id {
+        return Ok(());
+    }
+    let mut has_commit = false;
+    let own = find_frame(&file.wal_path, |header, page| {
+        // The size of the database after a commit, 0 in other frames.
+        has_commit |= header[4..8] != [0; 4];
+        page.windows(id.len()).any(|bytes| bytes == id).then_some(())
+    });
+    let own = own.map_err(|error| io_error(&file.shown_path, "read its -wal file", error))?;
+    if own.is_some() || !has_commit {
+        return Ok(());
+    }
+    let reason = format!(
+        "its -wal file belongs to another database; put its own -wal file back, or {RESTORE_HINT}"
+    );
+    Err(refused(&file.shown_path, reason).into())
+}
+
 fn torn_copy(file: &DatabaseFile) -> StoreError {
     let reason = format!(
         "lacks commits before its -wal file begins, as in a copy that was made during a write; \
@@ -61,6 +94,17 @@ fn counter_without_log(file: &Arc<DatabaseFile>) -> Result<(CommitCounter, u32),
 
 /// Returns the number of commits in the first copy of the page in the log.
 fn first_count(log: &Path, page: u32, counter: CommitCounter) -> io::Result<Option<u64>> {
+    let count = find_frame(log, |header, content| {
+        (header[..4] == page.to_be_bytes()).then(|| newest_count(content, counter))
+    });
+    Ok(count?.flatten())
+}
+
+/// Returns the first value for a frame of the log, from its header and its page.
+fn find_frame<T>(
+    log: &Path,
+    mut find: impl FnMut(&[u8], &[u8]) -> Option<T>,
+) -> io::Result<Option<T>> {
     let mut log = BufReader::new(File::open(log)?);
     let mut header = [0; LOG_HEADER_BYTES];
     if !read_whole(&mut log, &mut header)? {
@@ -76,8 +120,9 @@ fn first_count(log: &Path, page: u32, counter: CommitCounter) -> io::Result<Opti
         if frame[FRAME_SALT] != header[LOG_SALT] {
             break;
         }
-        if frame[..4] == page.to_be_bytes() {
-            return Ok(newest_count(&frame[FRAME_HEADER_BYTES..], counter));
+        let (header, page) = frame.split_at(FRAME_HEADER_BYTES);
+        if let Some(found) = find(header, page) {
+            return Ok(Some(found));
         }
     }
     Ok(None)

@@ -71,14 +71,20 @@ pub(crate) async fn explain_hits(
     }
     answer.add_notes(pending);
     if found.total < FEW_HITS {
-        note_unimported(answer, ports, project, kinds).await?;
+        note_unimported(answer, ports, project, synced_kinds(kinds)).await?;
     }
     Ok(())
 }
 
+/// The kinds that `ixchel_sync` imports again and again. The others are imported once, so files
+/// that remain after that are left over, and reading all of them would take seconds.
+fn synced_kinds(kinds: &[DocumentKind]) -> &[DocumentKind] {
+    if kinds.contains(&DocumentKind::Entity) { &[DocumentKind::Entity] } else { &[] }
+}
+
 /// Adds to an empty answer why it is empty. `excluded` is the reason if the project has documents
-/// of these kinds, so that the query or a filter excludes all of them. Files that a database has
-/// not imported are named in any case.
+/// of these kinds, so that the query or a filter excludes all of them. Names the files that a
+/// database has not imported.
 pub(crate) async fn add_reason(
     answer: &mut ToolAnswer,
     ports: &ApplicationPorts,
@@ -88,8 +94,9 @@ pub(crate) async fn add_reason(
     excluded: &str,
 ) -> Result<()> {
     let reason = missing_reason(ports, caller, project, kinds).await?;
+    let imported = if reason.is_some() { kinds } else { synced_kinds(kinds) };
     answer.add_notes([reason.unwrap_or_else(|| excluded.to_owned())]);
-    note_unimported(answer, ports, project, kinds).await
+    note_unimported(answer, ports, project, imported).await
 }
 
 /// Adds a note about files of these kinds in the project's folder that a database has not imported.

@@ -5,15 +5,15 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::ToolCall;
+use reqlore_domain::records::fields::{FieldType, fields_of};
+use reqlore_domain::records::kinds::{IdSource, KINDS, RecordKind, find_kind};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Map, Value};
 
 use crate::context::ToolContext;
 use crate::sections::rule_change::{self, RuleOperation};
-use crate::tools::synonyms;
 use crate::tools::tool::ListedTool;
 use crate::writes::change::Change;
 use crate::writes::local_names::{LocalItem, LocalNames};
@@ -21,8 +21,7 @@ use crate::writes::local_names::{LocalItem, LocalNames};
 /// The kind of a new document.
 #[derive(Clone, Copy)]
 pub(super) enum NewKind {
-    Item(ItemKind),
-    Entity,
+    Record(&'static RecordKind),
     Rule,
 }
 
@@ -34,19 +33,13 @@ impl NewKind {
         if text.trim().trim_end_matches('s').eq_ignore_ascii_case(RULE) {
             return Some(Self::Rule);
         }
-        let item = synonyms::find_value(&ItemKind::ALL, |one| one.name(), text).map(Self::Item);
-        item.or_else(|| EntityKind::parse(text).map(|_| Self::Entity))
+        find_kind(text).map(Self::Record)
     }
 
     /// The names of all kinds of these toolsets.
     pub(super) fn names(toolsets: &[Toolset]) -> Vec<&'static str> {
-        let mut names = Vec::new();
-        if toolsets.contains(&Toolset::Backlog) {
-            names.extend(ItemKind::ALL.map(ItemKind::name));
-        }
-        if toolsets.contains(&Toolset::Knowledge) {
-            names.extend(EntityKind::ALL.map(EntityKind::name));
-        }
+        let kinds = KINDS.iter().filter(|kind| toolsets.contains(&kind.toolset));
+        let mut names: Vec<_> = kinds.map(|kind| kind.name).collect();
         if toolsets.contains(&Toolset::Sections) {
             names.push(RULE);
         }
@@ -55,8 +48,9 @@ impl NewKind {
 
     fn document_kind(self) -> DocumentKind {
         match self {
-            Self::Item(kind) => DocumentKind::Item(kind),
-            Self::Entity => DocumentKind::Entity,
+            Self::Record(kind) => {
+                ItemKind::from_name(kind.name).map_or(DocumentKind::Entity, DocumentKind::Item)
+            }
             Self::Rule => DocumentKind::Section,
         }
     }
@@ -78,8 +72,7 @@ impl Operation {
     /// The tool that does the same for one item.
     fn tool(self) -> &'static str {
         match self {
-            Self::Create(NewKind::Item(kind)) => kind.row().create_tool,
-            Self::Create(NewKind::Entity) => "ixchel_create",
+            Self::Create(NewKind::Record(kind)) => kind.create_tool,
             Self::UpdateItem(kind) => kind.row().update_tool,
             Self::UpdateEntity => "ixchel_update",
             Self::Delete => "delete_item",
@@ -102,8 +95,10 @@ impl Operation {
     /// The arguments of the tool that have the value of the entry's operation.
     fn arguments(self, text: &str) -> Vec<(String, Value)> {
         let name = match self {
-            Self::Create(NewKind::Item(_) | NewKind::Rule) | Self::Relate => return Vec::new(),
-            Self::Create(NewKind::Entity) => "kind",
+            Self::Create(NewKind::Record(kind)) if kind.id_source == IdSource::FrontMatter => {
+                "kind"
+            }
+            Self::Create(_) | Self::Relate => return Vec::new(),
             Self::UpdateItem(kind) => kind.name(),
             Self::UpdateEntity => "id",
             Self::Delete => "reference",
@@ -122,7 +117,7 @@ impl Operation {
             Self::Relate if matches!(argument, "source" | "target" | "type") => {
                 return format!("relate.{argument}");
             }
-            Self::Create(NewKind::Entity) if argument == "kind" => "create",
+            Self::Create(NewKind::Record(_)) if argument == "kind" => "create",
             Self::UpdateItem(kind) if argument == kind.name() => "update",
             Self::UpdateEntity if argument == "id" => "update",
             Self::UpdateRule if matches!(argument, "section" | "index") => "update",
@@ -135,9 +130,11 @@ impl Operation {
 
     /// The argument for a long text.
     fn text_argument(self) -> Option<&'static str> {
+        let text_of = |kind| fields_of(kind).find(|field| field.field_type == FieldType::Body);
         match self {
-            Self::Create(NewKind::Item(_)) | Self::UpdateItem(_) => Some("description"),
-            Self::Create(NewKind::Entity) | Self::UpdateEntity => Some("body"),
+            Self::Create(NewKind::Record(kind)) => text_of(kind).map(|field| field.name),
+            Self::UpdateItem(kind) => text_of(kind.row()).map(|field| field.name),
+            Self::UpdateEntity => Some("body"),
             Self::Create(NewKind::Rule) | Self::UpdateRule => Some("text"),
             Self::Delete | Self::DeleteRule | Self::Relate => None,
         }

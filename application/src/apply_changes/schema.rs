@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use reqlore_domain::backlog::RelationshipType;
 use reqlore_domain::ports::project_resolver::Toolset;
+use reqlore_domain::records::fields::{FIELDS, FieldType, RecordField};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::entry::NewKind;
 
@@ -28,52 +29,65 @@ impl JsonSchema for EntryList {
 
     // Without the limits and allowed values of each tool, which would cost models many tokens.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let text = || json!({ "type": "string" });
+        let described = |text: &str| json!({ "type": "string", "description": text });
+        let relationship = json!({
+            "type": "object",
+            "properties": {
+                "source": text(),
+                "target": text(),
+                "type": {
+                    "type": "string", "enum": RelationshipType::ALL.map(RelationshipType::name)
+                }
+            },
+            "required": ["source", "target", "type"]
+        });
+        let mut keys = vec![
+            ("create", json!({ "type": "string", "enum": NewKind::names(&Toolset::ALL) })),
+            ("update", described("ID.")),
+            ("delete", described("ID.")),
+            ("relate", relationship),
+            ("name", described("Later entries pass \"$name\" as its ID.")),
+        ];
+        let mut fields: Vec<&RecordField> = FIELDS.iter().filter(|one| rank(one) > 0).collect();
+        fields.sort_by_key(|field| rank(field));
+        for field in fields {
+            let schema = match field.field_type {
+                FieldType::Priority => json!({ "type": "integer" }),
+                FieldType::Tags => json!({ "type": "array", "items": text() }),
+                FieldType::Links => json!({
+                    "type": "object",
+                    "additionalProperties": { "type": "array", "items": text() }
+                }),
+                _ => text(),
+            };
+            keys.push((field.name, schema));
+        }
+        keys.extend([
+            ("section", described("Of a rule.")),
+            ("text", text()),
+            ("index", described("Default: the last.")),
+            ("cascade", json!({ "type": "boolean" })),
+            ("if_version", text()),
+        ]);
+        let mut properties = Map::new();
+        for (key, schema) in keys {
+            properties.entry(key).or_insert(schema);
+        }
         json_schema!({
             "type": "array",
             "maxItems": MAX_ENTRIES,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "create": { "type": "string", "enum": NewKind::names(&Toolset::ALL) },
-                    "update": { "type": "string", "description": "ID." },
-                    "delete": { "type": "string", "description": "ID." },
-                    "relate": {
-                        "type": "object",
-                        "properties": {
-                            "source": { "type": "string" },
-                            "target": { "type": "string" },
-                            "type": {
-                                "type": "string",
-                                "enum": RelationshipType::ALL.map(RelationshipType::name)
-                            }
-                        },
-                        "required": ["source", "target", "type"]
-                    },
-                    "name": {
-                        "type": "string",
-                        "description": "Later entries pass \"$name\" as its ID."
-                    },
-                    "epic": { "type": "string" },
-                    "user_story": { "type": "string" },
-                    "title": { "type": "string" },
-                    "description": { "type": "string" },
-                    "body": { "type": "string" },
-                    "priority": { "type": "integer" },
-                    "status": { "type": "string" },
-                    "type": { "type": "string" },
-                    "assignee": { "type": "string" },
-                    "tags": { "type": "array", "items": { "type": "string" } },
-                    "links": {
-                        "type": "object",
-                        "additionalProperties": { "type": "array", "items": { "type": "string" } }
-                    },
-                    "section": { "type": "string", "description": "Of a rule." },
-                    "text": { "type": "string" },
-                    "index": { "type": "string", "description": "Default: the last." },
-                    "cascade": { "type": "boolean" },
-                    "if_version": { "type": "string" }
-                }
-            }
+            "items": { "type": "object", "properties": properties }
         })
+    }
+}
+
+/// The order of the arguments of tools that create; 0 for a field that no entry can set.
+fn rank(field: &RecordField) -> u8 {
+    match field.field_type {
+        FieldType::Parent(_) => 1,
+        _ if !field.is_editable => 0,
+        FieldType::Title | FieldType::Body | FieldType::Priority => 2,
+        _ => 3,
     }
 }

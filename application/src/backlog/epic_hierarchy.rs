@@ -178,7 +178,8 @@ pub(super) async fn read_hierarchy(
     reference: Reference,
     meta: &DocumentMeta,
 ) -> Result<(HierarchyView, FileWarnings)> {
-    let Some(epic) = ItemSummary::from_meta(meta) else {
+    let schema = backlog.ports.schema(backlog.project).await?;
+    let Some(epic) = ItemSummary::from_meta(meta, &schema) else {
         return Err(not_found_error(reference.kind, &reference.to_string()));
     };
     let mut warnings = FileWarnings::default();
@@ -189,7 +190,9 @@ pub(super) async fn read_hierarchy(
     warnings.add_diagnostics(&stories);
     for meta in stories {
         let reference = item_lookup::item_meta(&meta).and_then(|item| item.reference);
-        if let (Some(reference), Some(summary)) = (reference, ItemSummary::from_meta(&meta)) {
+        if let (Some(reference), Some(summary)) =
+            (reference, ItemSummary::from_meta(&meta, &schema))
+        {
             references.push(reference);
             summaries.push(summary);
         }
@@ -212,8 +215,8 @@ pub(super) async fn read_hierarchy(
         counts.acceptance_criteria += criteria.len();
         user_stories.push(StoryView {
             summary,
-            requirements: ItemSummary::from_metas(requirements),
-            acceptance_criteria: item_view::read_summaries(backlog, criteria).await?,
+            requirements: ItemSummary::from_metas(requirements, &schema),
+            acceptance_criteria: item_view::read_summaries(backlog, &schema, criteria).await?,
         });
     }
     // After counting: the counts are those of the whole epic.

@@ -11,10 +11,10 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, OtherItem};
 use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
-use reqlore_domain::records::answers::entry_line::{RULE, priority_label, tag_list};
+use reqlore_domain::records::answers::entry_line::{RULE, custom_text, priority_label, tag_list};
 use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::records::answers::links::LinkList;
-use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::tombstone::RecordRef;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,6 +59,7 @@ impl EntryKeys for ItemKeys {
         "creator_username",
         "created_at",
         "updated_at",
+        "fields",
         "description",
         "text",
         "children",
@@ -122,14 +123,13 @@ async fn item_details(
 ) -> Result<ItemDetails> {
     let relations = ItemRelations::read(backlog, meta).await?;
     let schema = backlog.ports.schema(backlog.project).await?;
-    let mut record = item_view::read_record(backlog, meta).await?;
-    record.fields = schema.answers(meta);
+    let record = item_view::read_record(backlog, &schema, meta).await?;
     Ok(ItemDetails {
         item: ItemView::Record(Box::new(record)),
-        children: Some(item_view::read_summaries(backlog, &relations.children).await?),
+        children: Some(item_view::read_summaries(backlog, &schema, &relations.children).await?),
         relationships: Some(relations.relationships.bounded()),
         links: relations.links,
-        diagnostic: item_diagnostic(meta, &schema),
+        diagnostic: item_lookup::record_diagnostic(meta, &schema),
         other_ids,
         left_out: None,
     })
@@ -144,6 +144,7 @@ async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemD
         _ => None,
     };
     let schema = context.ports.schema(&address.project).await?;
+    let record = meta.and_then(|meta| RecordRef::of_meta(meta));
     Ok(ItemDetails {
         item: ItemView::Other(OtherItem {
             kind,
@@ -153,21 +154,15 @@ async fn other_details(context: &ToolContext, address: &Address) -> Result<ItemD
             version,
             status,
             tags,
-            fields: meta.map(|meta| schema.answers(meta)).unwrap_or_default(),
+            fields: record.map(|record| schema.answers(record)).unwrap_or_default(),
         }),
         children: None,
         relationships: None,
         links: address.read_links(context).await?,
-        diagnostic: meta.and_then(|meta| item_diagnostic(meta, &schema)),
+        diagnostic: meta.and_then(|meta| item_lookup::record_diagnostic(meta, &schema)),
         other_ids: address.others.clone(),
         left_out: None,
     })
-}
-
-/// The problem of an item's file, or of a value that does not fit the project's schema.
-fn item_diagnostic(meta: &DocumentMeta, schema: &RecordSchema) -> Option<String> {
-    let misfit = || Some(format!("{}: {}", meta.id, schema.first_problem(meta)?));
-    item_lookup::diagnostic_with_path(meta).or_else(misfit)
 }
 
 /// Removes the texts and lists that the caller did not choose.
@@ -225,7 +220,7 @@ fn tail_lines(details: &ItemDetails) -> Vec<String> {
         }
     }
     lines.extend(details.links.total_line());
-    lines.extend(details.diagnostic.iter().map(|text| diagnostic_text(text)));
+    lines.extend(details.diagnostic.iter().map(|text| item_lookup::diagnostic_text(text)));
     if !details.other_ids.is_empty() {
         let others: Vec<_> = details.other_ids.iter().map(|id| encode_id(id)).collect();
         lines.push(format!("The same ID also names {}", others.join(", ")));
@@ -375,7 +370,7 @@ fn record_lines(record: &ItemRecord, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         ("project", "Project", Some(&*record.project).filter(|_| !is_default)),
     ];
     let heading = heading_line(&record.reference_id, &record.title, &record.version, show);
-    vec![heading, field_line(&fields, show), custom_line(&record.fields)]
+    vec![heading, field_line(&fields, show), custom_line(&record.fields, show)]
 }
 
 fn other_lines(item: &OtherItem, show: &ShowKeys<ItemKeys>) -> Vec<String> {
@@ -390,23 +385,13 @@ fn other_lines(item: &OtherItem, show: &ShowKeys<ItemKeys>) -> Vec<String> {
         ("tags", "Tags", tags.as_deref()),
     ];
     let heading = heading_line(&item.id, &item.title, &item.version, show);
-    vec![heading, field_line(&fields, show), custom_line(&item.fields)]
+    vec![heading, field_line(&fields, show), custom_line(&item.fields, show)]
 }
 
-/// The custom fields under their names, as tools take them.
-fn custom_line(fields: &BTreeMap<String, Value>) -> String {
-    let mut line = Vec::new();
-    for (name, value) in fields {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            Value::Array(texts) => {
-                texts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-            }
-            value => value.to_string(),
-        };
-        line.push(format!("{name}: {}", encode_line(&text)));
-    }
-    line.join(", ")
+fn custom_line(fields: &BTreeMap<String, Value>, show: &ShowKeys<ItemKeys>) -> String {
+    let fields = fields.iter().filter(|_| show.has("fields"));
+    let texts: Vec<_> = fields.map(|(name, value)| custom_text(name, value)).collect();
+    encode_line(&texts.join(", ")).into_owned()
 }
 
 /// The labelled values whose keys the caller chose. The project is always among them.
@@ -429,8 +414,4 @@ fn heading_line(id: &str, title: &str, version: &str, show: &ShowKeys<ItemKeys>)
         line.extend([" (version ", &version[..8], ")"]);
     }
     line
-}
-
-pub(super) fn diagnostic_text(diagnostic: &str) -> String {
-    format!("Problem in the file: {}", encode_line(diagnostic))
 }

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::arguments::UserStoryRef;
-use super::get_item::diagnostic_text;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view;
 use crate::answers::answer::{ToolAnswer, body_answer};
@@ -84,7 +83,9 @@ impl Tool for GetUserStoryRequirements {
             key.map(|(priority, created, number)| (priority, Reverse((created, number))))
         });
         let (mut requirements, mut diagnostics) = (Vec::new(), Vec::new());
-        for (meta, record) in metas.iter().zip(item_view::read_records(backlog, &metas).await?) {
+        let schema = context.ports.schema(backlog.project).await?;
+        let records = item_view::read_records(backlog, &schema, &metas).await?;
+        for (meta, record) in metas.iter().zip(records) {
             diagnostics.extend(item_lookup::diagnostic_with_path(meta));
             // A faulty file does not fail the call. A removed one is skipped.
             match record {
@@ -98,7 +99,7 @@ impl Tool for GetUserStoryRequirements {
         let mut answer =
             body_answer(text, &StoryRequirements { user_story: story.to_string(), requirements })?;
         answer.add_notes(updated);
-        answer.add_notes(diagnostics.iter().map(|text| diagnostic_text(text)));
+        answer.add_notes(diagnostics.iter().map(|text| item_lookup::diagnostic_text(text)));
         warnings.add_unread(&backlog.unread_files(ItemKind::Requirement).await?);
         answer.add_notes(warnings.into_list());
         Ok(answer)

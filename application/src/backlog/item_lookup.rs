@@ -327,6 +327,16 @@ pub(crate) fn diagnostic_with_path(meta: &DocumentMeta) -> Option<String> {
     Some(format!("{}{line}: {}", meta.id, diagnostic.message))
 }
 
+/// The problem of a record's file, or of a value that does not fit the project's schema.
+pub(crate) fn record_diagnostic(meta: &DocumentMeta, schema: &RecordSchema) -> Option<String> {
+    let misfit = || Some(format!("{}: {}", meta.id, schema.first_problem(meta)?));
+    diagnostic_with_path(meta).or_else(misfit)
+}
+
+pub(crate) fn diagnostic_text(diagnostic: &str) -> String {
+    format!("Problem in the file: {}", encode_line(diagnostic))
+}
+
 /// Returns the edited document; `None` if the edit has no effect.
 pub(crate) fn apply_edit(
     item: &ItemMeta,

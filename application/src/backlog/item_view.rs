@@ -10,6 +10,7 @@ use reqlore_domain::records::answers::items::{
     ItemRecord, ItemRelationships, ItemSummary, RelatedItem,
 };
 use reqlore_domain::records::answers::links::LinkList;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
@@ -20,27 +21,31 @@ use crate::documents::{MAX_READ_DOCUMENTS, document_text};
 
 /// Parses the document only if its version differs from the metadata.
 fn document_record(
-    project: &ProjectKey,
+    (backlog, schema): (BacklogReader<'_>, &RecordSchema),
     meta: &DocumentMeta,
     document: &Document,
 ) -> Result<ItemRecord> {
     let text = document_text(document)?;
     let item = item_lookup::parse_item(meta, document, text);
-    let name = &document.id.name;
-    Ok(ItemRecord::new(project, &item, name, document.version, ItemMeta::description(text)))
+    let (name, description) = (&document.id.name, ItemMeta::description(text));
+    Ok(ItemRecord::new(backlog.project, &item, name, document.version, description, schema))
 }
 
 /// `None` if the metadata does not hold the description because of its length.
-fn meta_record(project: &ProjectKey, meta: &DocumentMeta) -> Option<ItemRecord> {
+fn meta_record(
+    (backlog, schema): (BacklogReader<'_>, &RecordSchema),
+    meta: &DocumentMeta,
+) -> Option<ItemRecord> {
     let item = item_lookup::item_meta(meta)?;
-    let description = item.description.as_deref()?;
-    Some(ItemRecord::new(project, item, &meta.id.name, meta.version, description))
+    let (name, description) = (&meta.id.name, item.description.as_deref()?);
+    Some(ItemRecord::new(backlog.project, item, name, meta.version, description, schema))
 }
 
 /// The records in the order of `metas`; `None` for a document that was removed after its metadata
 /// was read. Reads only the documents with long descriptions.
 pub(crate) async fn read_records(
     backlog: BacklogReader<'_>,
+    schema: &RecordSchema,
     metas: &[Arc<DocumentMeta>],
 ) -> Result<Vec<Option<Result<ItemRecord>>>> {
     let mut records = Vec::with_capacity(metas.len());
@@ -48,7 +53,7 @@ pub(crate) async fn read_records(
     let mut unread_metas: Vec<&DocumentMeta> = Vec::new();
     for (position, meta) in metas.iter().enumerate() {
         // The metadata does not hold long descriptions.
-        let record = meta_record(backlog.project, meta);
+        let record = meta_record((backlog, schema), meta);
         if record.is_none() {
             unread_positions.push(position);
             unread_metas.push(meta);
@@ -57,15 +62,18 @@ pub(crate) async fn read_records(
     }
     let documents = backlog.read_documents(&unread_metas).await?;
     for (position, document) in unread_positions.into_iter().zip(documents) {
-        records[position] =
-            document.map(|document| document_record(backlog.project, &metas[position], &document));
+        records[position] = document
+            .map(|document| document_record((backlog, schema), &metas[position], &document));
     }
     Ok(records)
 }
 
+/// The project of a record, and its schema.
+pub(crate) type ProjectView = (ProjectKey, Arc<RecordSchema>);
+
 /// The record of a document that was just written; `at` replaces missing times.
 pub(crate) fn written_record(
-    project: &ProjectKey,
+    (project, schema): &ProjectView,
     document: &Document,
     kind: ItemKind,
     at: Timestamp,
@@ -77,16 +85,18 @@ pub(crate) fn written_record(
         // A later change of the commit may have added a relationship.
         _ => ItemMeta::parse(kind, name, text, at).0,
     };
-    Ok(ItemRecord::new(project, &item, name, document.version, ItemMeta::description(text)))
+    let description = ItemMeta::description(text);
+    Ok(ItemRecord::new(project, &item, name, document.version, description, schema))
 }
 
 pub(crate) async fn read_record(
     backlog: BacklogReader<'_>,
+    schema: &RecordSchema,
     meta: &DocumentMeta,
 ) -> Result<ItemRecord> {
-    match meta_record(backlog.project, meta) {
+    match meta_record((backlog, schema), meta) {
         Some(record) => Ok(record),
-        None => document_record(backlog.project, meta, &backlog.read_document(meta).await?),
+        None => document_record((backlog, schema), meta, &backlog.read_document(meta).await?),
     }
 }
 
@@ -102,14 +112,23 @@ pub(crate) fn outcome_line(done: &str, kind: ItemKind, record: &ItemRecord) -> S
 pub(crate) struct SummaryKeys;
 
 impl EntryKeys for SummaryKeys {
-    const KEYS: &'static [&'static str] =
-        &["title", "status", "priority", "type_name", "assignee_username", "tags", "description"];
+    const KEYS: &'static [&'static str] = &[
+        "title",
+        "status",
+        "priority",
+        "type_name",
+        "assignee_username",
+        "tags",
+        "description",
+        "fields",
+    ];
 }
 
 /// The summaries of items, with the whole texts of acceptance criteria: their titles are the
 /// beginnings of their texts.
 pub(crate) async fn read_summaries(
     backlog: BacklogReader<'_>,
+    schema: &RecordSchema,
     metas: &[Arc<DocumentMeta>],
 ) -> Result<Vec<ItemSummary>> {
     let criteria = DocumentKind::Item(ItemKind::AcceptanceCriteria);
@@ -117,9 +136,9 @@ pub(crate) async fn read_summaries(
     for batch in metas.chunks(MAX_READ_DOCUMENTS) {
         let mut read = batch.to_vec();
         read.retain(|meta| meta.id.kind == criteria);
-        let mut records = read_records(backlog, &read).await?.into_iter();
+        let mut records = read_records(backlog, schema, &read).await?.into_iter();
         for meta in batch {
-            let Some(mut summary) = ItemSummary::from_meta(meta) else { continue };
+            let Some(mut summary) = ItemSummary::from_meta(meta, schema) else { continue };
             // An unreadable or removed criterion keeps its title.
             if meta.id.kind == criteria
                 && let Some(Some(Ok(record))) = records.next()

@@ -74,7 +74,7 @@ impl Tool for ListEpics {
         let (page, warnings) = backlog.list_items(&query).await?;
         let total = page.total;
         // Summaries need only metadata, so no document is read.
-        let epics = ItemSummary::from_metas(&page.metadata);
+        let epics = ItemSummary::from_metas(&page.metadata, &schema);
         let show = arguments.show.unwrap_or_default();
         let lines = epics.iter().map(|epic| epic.line(|key| show.has(key))).collect();
         let next_cursor = page.next.map(|next| pages.cursor(&next));

@@ -16,7 +16,7 @@ use reqlore_domain::ports::record_list::{
     RecordFilter, RecordOrder, RecordPosition, RecordQuery, SortField,
 };
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::records::answers::entry_line::EntryLine;
+use reqlore_domain::records::answers::entry_line::{EntryLine, custom_text};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
 use reqlore_domain::records::schema::RecordSchema;
@@ -96,6 +96,7 @@ impl EntryKeys for ListKeys {
         "version",
         "progress",
         "kind",
+        "fields",
     ];
 }
 
@@ -200,23 +201,29 @@ impl Arguments {
         Ok(conditions)
     }
 
-    fn order(&self, schema: &RecordSchema) -> Result<RecordOrder> {
+    /// `statuses` are those of the listed records, in their order.
+    fn order(&self, schema: &RecordSchema, statuses: &[String]) -> Result<RecordOrder> {
         let Some(sort) = &self.sort else { return Ok(RecordOrder::default()) };
         let text = sort.as_str().trim();
         let (field, is_descending) = match text.strip_prefix('-') {
             Some(field) => (field, true),
             None => (text, false),
         };
+        let by_field = |name: &str, choices: &[String]| {
+            let choices = choices.iter().map(|text| value_key(text)).collect();
+            let field = OrderField::Custom(FieldOrder { name: name.to_owned(), choices });
+            Ok(RecordOrder { field, is_reversed: is_descending })
+        };
         if let Some(custom) = schema.field(field) {
-            let choices = custom.field_type.choices().iter().map(|text| value_key(text)).collect();
-            let order = FieldOrder { name: custom.name.clone(), choices };
-            return Ok(RecordOrder {
-                field: OrderField::Custom(order),
-                is_reversed: is_descending,
-            });
+            return by_field(&custom.name, custom.field_type.choices());
         }
-        let field = find_value(&SortField::ALL, |one| one.name(), field)
+        let mut names = SortField::NAMES.to_vec();
+        names.push(FieldOrder::STATUS);
+        let name = find_value(&names, |name| name, field)
             .map_err(|reason| invalid_argument("sort", format!("sort: {reason}")))?;
+        let Some(field) = SortField::ALL.into_iter().find(|field| field.name() == name) else {
+            return by_field(name, statuses);
+        };
         // Stores list the last change first.
         let is_reversed = is_descending != (field == SortField::Updated);
         Ok(RecordOrder { field: OrderField::Builtin(field), is_reversed })
@@ -259,7 +266,7 @@ async fn list_backlog(
         None => None,
         Some(status) => {
             let text = status.as_str();
-            let found = synonyms::find_value(schema.statuses(kind), Status::name, text);
+            let found = synonyms::find_value(&schema.statuses(kind), Status::name, text);
             Some(found.map_or_else(|| item_lookup::find_status(&schema, kind, text), Ok)?)
         }
     };
@@ -282,18 +289,27 @@ async fn list_backlog(
         fields: arguments.field_filter(&schema, |field| field.has_kind(kind.name(), false))?,
         ..RecordFilter::default()
     };
-    let order = arguments.order(&schema)?;
+    let statuses: Vec<String> =
+        schema.statuses(kind).iter().map(|status| status.name().to_owned()).collect();
+    let order = arguments.order(&schema, &statuses)?;
     // The stories of an epic may change between two pages, so the epic stands for them.
     let list = (kind, status, filter.priority, filter.requirement_type, [epic, story]);
     let details = (&filter.details, &filter.fields);
     let pages = PageReader::new(backlog.project, &(spec.name, list, details, &order));
     let query = RecordQuery { filter, order, ..RecordQuery::of_items(kind, 0) };
-    list_records((backlog, &schema), call, arguments, query, pages, kind.row().words).await
+    let schema = ListSchema { schema: &schema, statuses };
+    list_records((backlog, schema), call, arguments, query, pages, kind.row().words).await
+}
+
+/// The schema of the project, and the statuses of the listed records in their order.
+struct ListSchema<'a> {
+    schema: &'a RecordSchema,
+    statuses: Vec<String>,
 }
 
 /// Lists a page of the query's records.
 async fn list_records(
-    (backlog, schema): (BacklogReader<'_>, &RecordSchema),
+    (backlog, ListSchema { schema, statuses }): (BacklogReader<'_>, ListSchema<'_>),
     call: &ToolCall,
     arguments: Arguments,
     query: RecordQuery,
@@ -304,15 +320,17 @@ async fn list_records(
     let query = RecordQuery { after, limit: page_limit(arguments.limit), ..query };
     let (page, warnings) = backlog.list_items(&query).await?;
     let mut items: Vec<ListedItem> =
-        page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta)).collect();
+        page.metadata.iter().filter_map(|meta| ListedItem::of_record(meta, schema)).collect();
     if let DocumentKind::Item(kind) = query.kind {
         add_progress(backlog, schema, kind, &page.metadata, &mut items).await?;
     }
-    let mut by_status = Map::new();
-    for (status, number) in page.by_status {
-        by_status.insert(status.name().to_owned(), number.into());
-    }
-    by_status.extend(page.by_text.into_iter().map(|(status, number)| (status, number.into())));
+    let of_items = page.by_status.into_iter().map(|(status, n)| (status.name().to_owned(), n));
+    let mut by_status: Vec<(String, usize)> = of_items.chain(page.by_text).collect();
+    by_status.sort_by_cached_key(|(name, _)| {
+        let rank = statuses.iter().position(|status| value_key(status) == value_key(name));
+        rank.unwrap_or(statuses.len())
+    });
+    let by_status = by_status.into_iter().map(|(name, n)| (name, n.into())).collect();
     let next_cursor = page.next.map(|next| pages.cursor(&next));
     let (total, kind) = (page.total, query.kind);
     let all = match kind {
@@ -325,7 +343,7 @@ async fn list_records(
     let cursor_after =
         move |shown: usize| Some(pages.cursor(&query.position(metadata.get(shown - 1)?)?));
     let show = arguments.show.unwrap_or_default();
-    let mut answer = page_answer(&list, nouns, &show, Box::new(cursor_after))?;
+    let mut answer = page_answer((&list, schema), nouns, &show, Box::new(cursor_after))?;
     answer.add_notes(warnings.into_list());
     if total == 0 {
         let (ports, project) = (backlog.ports, backlog.project);
@@ -402,7 +420,10 @@ async fn list_entities(
     };
     let status = arguments.status.as_ref().map(|status| fold_name(status.as_str().trim()));
     let schema = ports.schema(&project).await?;
-    let (details, order) = (arguments.detail_filter()?, arguments.order(&schema)?);
+    let own_statuses = schema.entity_statuses(kind.as_deref().unwrap_or("entity"));
+    let statuses: Vec<String> =
+        own_statuses.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    let (details, order) = (arguments.detail_filter()?, arguments.order(&schema, &statuses)?);
     let has_kind =
         |field: &CustomField| kind.as_ref().is_none_or(|kind| field.has_kind(kind, true));
     let fields = arguments.field_filter(&schema, has_kind)?;
@@ -412,15 +433,26 @@ async fn list_entities(
     (query.filter.entity_status, query.filter.details) = (status, details);
     query.filter.fields = fields;
     let backlog = BacklogReader { ports, project: &project };
-    list_records((backlog, &schema), call, arguments, query, pages, ["entity", "entities"]).await
+    let schema = ListSchema { schema: &schema, statuses };
+    list_records((backlog, schema), call, arguments, query, pages, ["entity", "entities"]).await
 }
 
-fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> String {
+fn item_line(
+    item: &ListedItem,
+    has_kind: bool,
+    show: &ShowKeys<ListKeys>,
+    schema: &RecordSchema,
+) -> String {
     let mut details = Vec::new();
     let parent = item.parent.as_ref().filter(|_| show.has("parent"));
     details.extend(parent.map(|parent| format!("parent {parent}")));
     let progress = item.progress.as_ref().filter(|_| show.has("progress"));
     details.extend(progress.map(ProgressView::text));
+    for (name, value) in item.fields.iter().filter(|_| show.has("fields")) {
+        if show.is_given() || schema.field(name).is_some_and(CustomField::is_in_lists) {
+            details.push(shorten_detail(custom_text(name, value)));
+        }
+    }
     // Only on request: most callers do not need them.
     if show.is_given() {
         let updated = item.updated_at.as_ref().filter(|_| show.has("updated_at"));
@@ -444,8 +476,19 @@ fn item_line(item: &ListedItem, has_kind: bool, show: &ShowKeys<ListKeys>) -> St
     line.keep(|key| show.has(key)).render()
 }
 
+/// Maximum length of a custom field in a line, in characters.
+const MAX_DETAIL_CHARS: usize = 80;
+
+fn shorten_detail(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_DETAIL_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 fn page_answer(
-    page: &ListPage,
+    (page, schema): (&ListPage, &RecordSchema),
     [one, several]: [&'static str; 2],
     show: &ShowKeys<ListKeys>,
     cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
@@ -460,7 +503,7 @@ fn page_answer(
         counts => format!(" (by status: {})", counts.join(", ")),
     };
     let has_kind = page.items.windows(2).any(|pair| pair[0].kind != pair[1].kind);
-    let lines = page.items.iter().map(|item| item_line(item, has_kind, show)).collect();
+    let lines = page.items.iter().map(|item| item_line(item, has_kind, show, schema)).collect();
     let mut data = serde_json::to_value(page).map_err(serialization_error)?;
     show.filter_list(&mut data["items"]);
     let heading = Box::new(move |shown| {

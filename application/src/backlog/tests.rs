@@ -1,6 +1,7 @@
 //! The backlog tools through the application service.
 
 mod check;
+mod custom_answers;
 mod custom_fields;
 mod delete_item;
 mod hand_made_files;

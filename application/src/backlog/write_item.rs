@@ -11,15 +11,15 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::User;
 use reqlore_domain::ports::documents::ReadSet;
 use reqlore_domain::ports::service::ToolSpec;
-use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::{ItemEdit, LinkTarget, NewItem};
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::timestamp::Timestamp;
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
 use super::arguments::ItemTarget;
 use super::item_lookup;
-use super::item_view;
+use super::item_view::{self, ProjectView};
 use super::relationship::RelationshipSpec;
 use crate::answers::answer::text_answer;
 use crate::documents::document_text;
@@ -117,20 +117,22 @@ impl Change for ItemCreation {
     }
 
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
-        let parent = match self.parent {
-            Some(parent) => Some(PlanItem::find(context, parent, parent.kind().name()).await?),
-            None => None,
+        let find = async {
+            let Some(parent) = self.parent else { return Ok(None) };
+            PlanItem::find(context, parent, parent.kind().name()).await.map(Some)
         };
+        // Together, because each is a round trip to a database.
+        let (parent, schema) = tokio::try_join!(find, context.schema())?;
         let write = context.write;
         Ok(Box::new(CreationPlan {
             kind: self.kind,
             parent,
             // Cloned, because an outdated plan is made again.
-            fields: checked_fields(context, self.kind, self.fields.clone(), true).await?,
+            fields: checked_fields(context, &schema, self.kind, self.fields.clone(), true).await?,
             // The uid orders two items of the same second.
             uid: context.tools.ports.ids.new_uid(write.at),
             creator: write.caller.name.to_string(),
-            project: context.project.clone(),
+            view: (context.project.clone(), schema),
             at: write.at.whole_seconds(),
         }))
     }
@@ -139,14 +141,14 @@ impl Change for ItemCreation {
 /// Checks the values that depend on the project: the assignee, the status and custom fields.
 async fn checked_fields(
     context: PlanContext<'_>,
+    schema: &RecordSchema,
     kind: ItemKind,
     fields: ItemEdit,
     is_new: bool,
 ) -> Result<ItemEdit> {
     let mut fields = with_known_assignee(context, fields).await?;
-    let schema = context.tools.ports.schema(context.project).await?;
     match &mut fields.status {
-        Some(status) => *status = item_lookup::find_status(&schema, kind, status.name())?,
+        Some(status) => *status = item_lookup::find_status(schema, kind, status.name())?,
         status if is_new => *status = schema.initial_status(kind),
         None => {}
     }
@@ -196,7 +198,7 @@ struct CreationPlan {
     fields: ItemEdit,
     uid: String,
     creator: String,
-    project: ProjectKey,
+    view: ProjectView,
     at: Timestamp,
 }
 
@@ -240,7 +242,7 @@ impl ChangePlan for CreationPlan {
         state.guard.add_parsed(&document, &item);
         let (id, parsed) = (document.id.clone(), Some((document.version, item)));
         state.create(document)?;
-        Ok(Some(item_decision(Action::Create, id, kind, &self.project, at, parsed)))
+        Ok(Some(item_decision(Action::Create, id, kind, &self.view, at, parsed)))
     }
 }
 
@@ -249,18 +251,18 @@ fn item_decision(
     action: Action,
     id: DocumentId,
     kind: ItemKind,
-    project: &ProjectKey,
+    view: &ProjectView,
     at: Timestamp,
     parsed: Option<(Version, ItemMeta)>,
 ) -> Decision {
-    let project = project.clone();
+    let view = view.clone();
     let outcome = match action {
         Action::Create => "Created",
         Action::Keep => "No change in",
         _ => "Updated",
     };
     let render = move |document: &Document| {
-        let record = item_view::written_record(&project, document, kind, at, parsed)?;
+        let record = item_view::written_record(&view, document, kind, at, parsed)?;
         text_answer(item_view::outcome_line(outcome, kind, &record), &record)
     };
     Decision { action, id, render: Box::new(render) }
@@ -324,7 +326,8 @@ impl Change for ItemUpdate {
             // The target of a relationship that is removed may be missing.
             ItemEffect::RemoveRelationship(..) => ("source", None),
         };
-        let item = PlanItem::find(context, self.item, item_field).await?;
+        let find = PlanItem::find(context, self.item, item_field);
+        let (item, schema) = tokio::try_join!(find, context.schema())?;
         let linked = match linked {
             Some((target, field)) => Some(PlanItem::find(context, target, field).await?),
             None => None,
@@ -332,14 +335,15 @@ impl Change for ItemUpdate {
         let mut effect = self.effect.clone();
         if let ItemEffect::SetFields(fields, _) = &mut effect {
             let kind = self.item.kind();
-            **fields = checked_fields(context, kind, std::mem::take(&mut **fields), false).await?;
+            let given = std::mem::take(&mut **fields);
+            **fields = checked_fields(context, &schema, kind, given, false).await?;
         }
         Ok(Box::new(UpdatePlan {
             item,
             linked,
             effect,
             if_version: self.if_version,
-            project: context.project.clone(),
+            view: (context.project.clone(), schema),
             at: context.write.at.whole_seconds(),
         }))
     }
@@ -351,7 +355,7 @@ struct UpdatePlan {
     linked: Option<PlanItem>,
     effect: ItemEffect,
     if_version: Option<VersionPrefix>,
-    project: ProjectKey,
+    view: ProjectView,
     at: Timestamp,
 }
 
@@ -450,18 +454,18 @@ impl ChangePlan for UpdatePlan {
                 action,
                 id,
                 reference.kind,
-                &self.project,
+                &self.view,
                 self.at,
                 parsed,
             )));
         };
-        let (project, at) = (self.project.clone(), self.at);
+        let (view, at) = (self.view.clone(), self.at);
         let outcome = match self.effect {
             ItemEffect::RemoveRelationship(..) => "Relationship removed",
             _ => "Relationship created",
         };
         let render = move |document: &Document| {
-            let record = item_view::written_record(&project, document, reference.kind, at, parsed)?;
+            let record = item_view::written_record(&view, document, reference.kind, at, parsed)?;
             relationship.answer(outcome, &record)
         };
         Ok(Some(Decision { action, id, render: Box::new(render) }))

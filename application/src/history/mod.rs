@@ -62,6 +62,10 @@ pub(crate) async fn find_target(
     text: &str,
 ) -> Result<HistoryTarget> {
     let text = text.trim();
+    let (id, project) = (DocumentId::schema(), caller.project.clone());
+    if text == id.to_string() {
+        return Ok(HistoryTarget { project, id, name: text.to_owned(), notes: Vec::new() });
+    }
     let space = AddressSpace::of_caller(context, caller).await?;
     let address = match space.resolve_folded(text, "reference").await {
         Ok(address) => address,

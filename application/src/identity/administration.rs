@@ -5,9 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{
-    Access, Caller, PresentedToken, ProjectScope, Token, TokenId, User, UserName, UserRole,
-};
+use reqlore_domain::identity::{Caller, PresentedToken, Token, TokenId, User, UserName, UserRole};
 use reqlore_domain::ports::administration::{
     AdminRequest, AdministrationService, AuditFilter, AuditPage, AuditState, NewToken, UserAction,
 };
@@ -98,9 +96,7 @@ fn not_allowed(action: &str) -> Error {
 #[async_trait]
 impl AdministrationService for Administration {
     fn is_allowed(&self, caller: &Caller) -> bool {
-        caller.role == UserRole::Administrator
-            && caller.is_allowed(Access::Write)
-            && !matches!(caller.scope, ProjectScope::Only(_))
+        caller.is_administrator()
     }
 
     async fn refuse(&self, request: AdminRequest, action: &'static str, page: &str) -> Result<()> {

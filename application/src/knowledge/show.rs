@@ -1,10 +1,13 @@
 //! `ixchel_show`.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::document_label::DocumentLabel;
 use reqlore_domain::records::answers::links::{LinkEntry, LinkList};
+use reqlore_domain::records::tombstone::RecordRef;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,9 +15,11 @@ use serde_json::Value;
 
 use super::entity_request::{EntityId, find_address};
 use super::{CutReport, Repo};
+use crate::addresses::address::AddressTarget;
 use crate::addresses::addressed_text::AddressedText;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::shortened_text::text_borders;
+use crate::backlog::item_lookup::{diagnostic_text, record_diagnostic};
 use crate::context::ToolContext;
 use crate::tools::tool::{Tool, decode_arguments, read_tool};
 
@@ -46,6 +51,13 @@ struct EntityFile<'a> {
     /// The file with front matter.
     raw: &'a str,
     links: &'a LinkList,
+    /// Values of the project's custom fields.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(skip)]
+    fields: &'a BTreeMap<String, Value>,
+    /// A problem in its file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnostic: Option<&'a str>,
     #[serde(flatten)]
     cut: CutReport,
 }
@@ -76,7 +88,14 @@ impl Tool for ShowTool {
         let label = address.read_label(context).await?;
         let links = address.read_links(context).await?;
         let borders = text_borders(&text.raw);
-        Ok(ToolAnswer::new(ShowAnswer { label, text, links, borders }))
+        let (mut fields, mut diagnostic) = Default::default();
+        if let AddressTarget::Item(meta) | AddressTarget::Entity(meta) = &address.target {
+            let schema = context.ports.schema(&address.project).await?;
+            fields = RecordRef::of_meta(meta).map(|record| schema.answers(record));
+            diagnostic = record_diagnostic(meta, &schema);
+        }
+        let fields = fields.unwrap_or_default();
+        Ok(ToolAnswer::new(ShowAnswer { label, text, links, fields, diagnostic, borders }))
     }
 }
 
@@ -84,6 +103,8 @@ struct ShowAnswer {
     label: DocumentLabel,
     text: AddressedText,
     links: LinkList,
+    fields: BTreeMap<String, Value>,
+    diagnostic: Option<String>,
     /// Ends of the sentences of the file.
     borders: Vec<usize>,
 }
@@ -134,6 +155,9 @@ impl Answer for ShowAnswer {
         for line in outgoing.chain(incoming).take(shown_links) {
             text.extend(["\nNote: ", &line]);
         }
+        if let Some(diagnostic) = &self.diagnostic {
+            text.extend(["\nNote: ", &diagnostic_text(diagnostic)]);
+        }
         cut.add_to_text(&mut text);
         text
     }
@@ -159,6 +183,8 @@ impl Answer for ShowAnswer {
             version,
             raw,
             links: &links,
+            fields: &self.fields,
+            diagnostic: self.diagnostic.as_deref(),
             cut,
         })
         .map_err(serialization_error)

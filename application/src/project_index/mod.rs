@@ -31,10 +31,11 @@ const MAX_PROJECTS: usize = 512;
 /// a round trip away.
 pub(crate) const SHARED_POLL: Duration = Duration::from_millis(50);
 /// Kinds that resources show: items, and the documents that link to them.
-const RESOURCE_KINDS: [DocumentKind; 7] = {
+const RESOURCE_KINDS: [DocumentKind; 8] = {
     let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
     let [deleted, entities] = [DocumentKind::Deleted, DocumentKind::Entity];
-    [epics, stories, requirements, criteria, deleted, entities, DocumentKind::Section]
+    let [sections, schema] = [DocumentKind::Section, DocumentKind::Schema];
+    [epics, stories, requirements, criteria, deleted, entities, sections, schema]
 };
 
 #[derive(Default)]

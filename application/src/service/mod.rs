@@ -15,7 +15,7 @@ use reqlore_domain::ports::project_resolver::{ProjectResolver, Toolset};
 use reqlore_domain::ports::service::{
     ApplicationService, CompletionRequest, CompletionValues, ListRequest, PromptContent,
     PromptSpec, RenderedAnswer, ResourceContent, ResourcePage, ResourceRequest, TemplateSpec,
-    ToolCall, ToolService, ToolSpec, UNKNOWN_METHOD,
+    ToolCall, ToolSchemas, ToolService, ToolSpec, UNKNOWN_METHOD,
 };
 use tracing::Instrument;
 
@@ -25,6 +25,7 @@ use crate::addresses::right_tool;
 use crate::answers::answer::{self, ToolAnswer};
 use crate::backlog::{prompts, resources};
 use crate::context::ToolContext;
+use crate::record_schemas::tool_schemas::tool_schemas;
 use crate::tools::arguments;
 use crate::tools::tool::{self, ListedTool, Tool};
 
@@ -203,6 +204,12 @@ impl ApplicationService for Application {
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec> {
         let specs = self.tools.iter().map(|(spec, _)| spec);
         specs.filter(|spec| caller.is_allowed(spec.access)).collect()
+    }
+
+    async fn tool_schemas(&self, caller: &Caller) -> Result<ToolSchemas> {
+        self.authorize_read(caller, "tools/list")?;
+        let schema = self.context.ports.schema(&caller.project).await?;
+        Ok(tool_schemas(&self.tools(caller), &schema))
     }
 
     async fn authorize(&self, caller: &Arc<Caller>, id: &str, method: &'static str) -> Result<()> {

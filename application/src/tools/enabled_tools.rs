@@ -6,6 +6,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 
 use crate::apply_changes::ApplyChanges;
 use crate::ports::ApplicationPorts;
+use crate::record_schemas::operations::{GetRecordSchema, SetRecordSchema};
 use crate::tools::tool::{ListedTool, Tool};
 use crate::{backlog, docsets, history, knowledge, sections};
 
@@ -52,6 +53,8 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<ListedTool> {
         let changes = ApplyChanges { toolsets: settings.toolsets.clone(), tools: tools.clone() };
         add(&mut tools, Box::new(changes), Toolset::Backlog);
         add(&mut tools, Box::new(history::get_history::GetHistory), Toolset::Backlog);
+        add(&mut tools, Box::new(GetRecordSchema), Toolset::Backlog);
+        add(&mut tools, Box::new(SetRecordSchema), Toolset::Backlog);
     }
     add(&mut tools, Box::new(history::undo::UndoTool), Toolset::Backlog);
     tools

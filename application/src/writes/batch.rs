@@ -9,6 +9,7 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
+use tokio::sync::OnceCell;
 
 use crate::answers::answer::ToolAnswer;
 use crate::context::ToolContext;
@@ -138,9 +139,14 @@ impl ChangeBatch {
         let guard = context.call_guard(&call.caller, &project);
         // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {
-            let shared = Mutex::default();
-            let plan_context =
-                PlanContext { tools: context, project: &project, write: &write, shared: &shared };
+            let (shared, schema) = (Mutex::default(), OnceCell::new());
+            let plan_context = PlanContext {
+                tools: context,
+                project: &project,
+                write: &write,
+                shared: &shared,
+                schema: &schema,
+            };
             let (plans, mut errors) = self.plan(plan_context).await?;
             let mut reads = MergedReads::default();
             for (_, plan) in &plans {

@@ -13,6 +13,8 @@ use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet, SharedMetadata};
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::schema::RecordSchema;
+use tokio::sync::OnceCell;
 
 use crate::addresses::address::AddressSpace;
 use crate::answers::answer::ToolAnswer;
@@ -66,11 +68,18 @@ pub(crate) struct PlanContext<'a> {
     pub(crate) write: &'a WriteContext,
     /// Of all plans of the commit.
     pub(crate) shared: &'a Mutex<SharedMetadata>,
+    pub(crate) schema: &'a OnceCell<Arc<RecordSchema>>,
 }
 
 impl<'a> PlanContext<'a> {
     pub(crate) fn backlog(self) -> BacklogReader<'a> {
         BacklogReader { ports: &self.tools.ports, project: self.project }
+    }
+
+    /// The record schema of the project. Read once, because a commit may have many plans.
+    pub(crate) async fn schema(self) -> Result<Arc<RecordSchema>> {
+        let read = || self.tools.ports.schema(self.project);
+        self.schema.get_or_try_init(read).await.cloned()
     }
 
     pub(crate) fn address_space(self) -> AddressSpace<'a> {

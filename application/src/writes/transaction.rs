@@ -4,8 +4,9 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqlore_domain::diagnostic::Diagnostic;
-use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
+use reqlore_domain::document::{Document, DocumentId, DocumentKind, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{
     CommitRequest, CommitResult, DocumentChange, ReadSet, Snapshot,
 };
@@ -50,12 +51,13 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
 ) -> Result<(T, CommitResult)> {
     // The storage owns `decide`, so the result leaves it through a shared slot.
     let result_slot: Arc<Mutex<Option<(T, String)>>> = Arc::default();
-    let written_slot = Arc::clone(&result_slot);
+    let (written_slot, caller) = (Arc::clone(&result_slot), Arc::clone(&act.caller));
     let commit = CommitRequest {
         read_set: reads,
         decide: Box::new(move |snapshot| {
             let (changes, result) = decide(snapshot)?;
             check_merged(snapshot, &changes)?;
+            check_schema_rights(&caller, &changes)?;
             let result = (result, list_changed(&changes));
             *written_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
             Ok(changes)
@@ -76,6 +78,19 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
         tracing::info!(caller = &*caller.name, %project, changed, reason, "committed");
     }
     Ok((result, committed))
+}
+
+/// The record schema belongs to administrators, whichever tool changes it.
+fn check_schema_rights(caller: &Caller, changes: &[DocumentChange]) -> Result<()> {
+    let is_schema = |change: &DocumentChange| change.id().kind == DocumentKind::Schema;
+    if caller.is_administrator() || !changes.iter().any(is_schema) {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: only administrators with write access to all projects may change it; ask one of them",
+        DocumentId::schema()
+    );
+    Err(Error::new(ErrorKind::Forbidden, message))
 }
 
 /// Fails if a text to be written, or a document to be deleted, has an unresolved merge.

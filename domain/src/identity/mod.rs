@@ -138,4 +138,11 @@ impl Caller {
     pub fn is_allowed(&self, access: Access) -> bool {
         self.access >= access
     }
+
+    /// True for an administrator with write access to all projects.
+    pub fn is_administrator(&self) -> bool {
+        self.role == UserRole::Administrator
+            && self.is_allowed(Access::Write)
+            && !matches!(self.scope, ProjectScope::Only(_))
+    }
 }

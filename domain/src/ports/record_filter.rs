@@ -6,14 +6,13 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::record_list::FieldOrder;
 use crate::backlog::{Priority, Reference, RequirementType, Status};
 use crate::document::DocumentMeta;
 use crate::name_form::fold_name;
-use crate::records::values::{CustomValues, value_key};
+use crate::records::tombstone::RecordRef;
+use crate::records::values::value_key;
 use crate::timestamp::Timestamp;
-
-/// Maximum number of custom values of a record that lists can filter and sort by.
-const MAX_LISTED_VALUES: usize = 100;
 
 /// Conditions that a record must meet all. `None` accepts every value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,16 +80,16 @@ pub(super) fn status_of(meta: &DocumentMeta) -> Option<Status> {
 
 /// The custom values of a record as they are written, with the names of their fields.
 pub fn custom_values(meta: &DocumentMeta) -> impl Iterator<Item = (&str, &str)> {
-    let of_item = meta.item.as_ref().map(|item| &item.custom);
-    let custom = of_item.or(meta.entity.as_ref().map(|entity| &entity.custom));
-    let values = custom.into_iter().flat_map(CustomValues::iter);
-    let values = values.flat_map(|(name, texts)| texts.iter().map(move |text| (name, &**text)));
-    values.take(MAX_LISTED_VALUES)
+    RecordRef::of_meta(meta).into_iter().flat_map(|record| record.custom().listed())
 }
 
-/// The keys of the values of a custom field. A record is sorted by the first one.
+/// The keys of the values of a custom field or the status. A record is sorted by the first one.
 pub(super) fn field_keys(meta: &DocumentMeta, name: &str) -> impl Iterator<Item = String> {
-    custom_values(meta).filter(move |(field, _)| *field == name).map(|(_, text)| value_key(text))
+    let item = || Some(meta.item.as_ref()?.status.as_ref()?.name());
+    let entity = || meta.entity.as_ref()?.status.as_deref();
+    let status = if name == FieldOrder::STATUS { item().or_else(entity) } else { None };
+    let custom = custom_values(meta).filter(move |(field, _)| *field == name);
+    status.into_iter().chain(custom.map(|(_, text)| text)).map(value_key)
 }
 
 /// Conditions on values that no table of a storage has. All texts are compared in lower case.

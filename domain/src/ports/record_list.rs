@@ -170,9 +170,9 @@ impl Default for OrderField {
     }
 }
 
-/// The order by a custom field: the choices, then other values by their key, then records without
-/// a value. A reversed list reverses the choices and the other values, each in their place. Records
-/// with the same value always have the order of all lists.
+/// The order by a custom field or the status: the choices, then other values by their key, then
+/// records without a value. A reversed list reverses the choices and the other values, each in
+/// their place. Records with the same value always have the order of all lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FieldOrder {
     pub name: String,
@@ -181,6 +181,8 @@ pub struct FieldOrder {
 }
 
 impl FieldOrder {
+    /// The name of the status, which no custom field has.
+    pub const STATUS: &'static str = "status";
     /// The first byte of the [`Self::sort_text`] of choices, of other values, and without a value.
     pub const CLASSES: [char; 3] = ['0', '1', '2'];
 
@@ -196,7 +198,7 @@ impl FieldOrder {
 }
 
 named_enum! {
-    /// A value that every list can be sorted by; records with the same value have the order of all
+    /// A value besides the status that every list can be sorted by; records with the same value have the order of all
     /// lists.
     #[derive(Default, Serialize)]
     SortField {
@@ -209,8 +211,6 @@ named_enum! {
         Reference = "reference",
         /// In lower case.
         Title = "title",
-        /// From the first status of work to the last.
-        Status = "status",
         /// In lower case, unassigned items last.
         Assignee = "assignee",
     }
@@ -261,7 +261,6 @@ impl SortField {
             return match self {
                 Self::Updated => updated_rank(entity.updated_at),
                 Self::Title => fold_name(&entity.title),
-                Self::Status => entity.status.as_deref().map(fold_name).unwrap_or_default(),
                 Self::Priority | Self::Reference | Self::Assignee => String::new(),
             };
         };
@@ -272,10 +271,6 @@ impl SortField {
                 item.reference.map(|one| format!("{:010}", one.number)).unwrap_or_default()
             }
             Self::Title => fold_name(&item.title),
-            Self::Status => {
-                let rank = Status::ALL.iter().position(|status| Some(*status) == item.status);
-                rank.map(|rank| rank.to_string()).unwrap_or_default()
-            }
             // After all names.
             Self::Assignee => {
                 item.assignee.as_ref().map_or("\u{10ffff}".to_owned(), |one| fold_name(one))

@@ -1,5 +1,6 @@
 //! Port of the application: the operations that transports offer to clients.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -27,6 +28,10 @@ pub trait ApplicationService: ToolService {
 
     /// The tools that this caller may use, sorted by name. Constant per access level.
     fn tools(&self, caller: &Caller) -> Vec<&ToolSpec>;
+
+    /// The argument schemas of tools that differ from their specs in this caller's project, which
+    /// has custom fields or statuses.
+    async fn tool_schemas(&self, caller: &Caller) -> Result<ToolSchemas>;
 
     /// Authorizes and audits a request that the transport answers itself: a handshake, a list of
     /// [`Self::tools`], [`Self::templates`] or [`Self::prompts`], or a subscription. An error is
@@ -68,6 +73,9 @@ pub trait ApplicationService: ToolService {
     /// resources are unchanged. It may be some milliseconds old.
     async fn resources_changed(&self, caller: &Caller) -> Result<u64>;
 }
+
+/// Argument schemas by the names of tools.
+pub type ToolSchemas = BTreeMap<&'static str, Map<String, Value>>;
 
 /// A call of a tool.
 #[derive(Debug, Clone)]

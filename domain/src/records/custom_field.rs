@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::values::{MAX_VALUE_CHARS, MAX_VALUES, value_key};
-use crate::bounded_types::{check_text, truncate_echo};
+use crate::bounded_types::{check_text, named_enum, truncate_echo};
 use crate::timestamp::Timestamp;
 
 /// A field that a project adds to records of some kinds.
@@ -22,25 +22,15 @@ pub struct CustomField {
     pub views: BTreeSet<FieldView>,
 }
 
-/// A part of the pages and lists that shows a field or offers it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FieldView {
-    Column,
-    Card,
-    Filter,
-    Sort,
-}
-
-impl FieldView {
-    /// The view that a key of the schema names.
-    pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "column" => Some(Self::Column),
-            "card" => Some(Self::Card),
-            "filter" => Some(Self::Filter),
-            "sort" => Some(Self::Sort),
-            _ => None,
-        }
+named_enum! {
+    /// A part of the pages and lists that shows a field or offers it. Its name is a key of the
+    /// schema.
+    #[derive(PartialOrd, Ord)]
+    FieldView {
+        Column = "column",
+        Card = "card",
+        Filter = "filter",
+        Sort = "sort",
     }
 }
 
@@ -127,6 +117,11 @@ impl CustomField {
     /// True if records of this kind have the field. `is_entity` distinguishes kinds of entities.
     pub fn has_kind(&self, kind: &str, is_entity: bool) -> bool {
         self.kinds.iter().any(|one| one == kind || is_entity && one == "entity")
+    }
+
+    /// True if a list shows the value in the line of a record.
+    pub fn is_in_lists(&self) -> bool {
+        self.views.contains(&FieldView::Column) || self.views.contains(&FieldView::Card)
     }
 
     /// Checks the value of an argument and returns it as the file has it. Null removes the field,

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::custom_field::CustomField;
+use super::tombstone::RecordRef;
 use super::values::{CustomValues, value_key};
 use crate::backlog::{ItemKind, ItemMeta, Status};
-use crate::bounded_types::truncate_echo;
+use crate::bounded_types::{named_enum, truncate_echo};
 use crate::diagnostic::Diagnostic;
-use crate::document::DocumentMeta;
+use crate::document::{Document, DocumentMeta};
 use crate::knowledge::Entity;
 
 /// Maximum number of custom fields of a project.
@@ -24,32 +25,19 @@ pub struct RecordSchema {
     pub fields: Vec<CustomField>,
     /// By the name of a kind, or `entity`.
     pub(super) statuses: BTreeMap<String, Vec<(String, StatusCategory)>>,
-    /// The statuses of items, which have a type of their own.
-    pub(super) item_statuses: BTreeMap<ItemKind, Vec<Status>>,
     /// The invalid entries of the file. The rest of it is valid.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// The meaning of a status for progress and for the choice of the next work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StatusCategory {
-    Open,
-    Active,
-    Done,
-    /// Not counted in progress.
-    Dropped,
-}
-
-impl StatusCategory {
-    pub const ALL: [Self; 4] = [Self::Open, Self::Active, Self::Done, Self::Dropped];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Active => "active",
-            Self::Done => "done",
-            Self::Dropped => "dropped",
-        }
+named_enum! {
+    /// The meaning of a status for progress and for the choice of the next work.
+    #[derive(PartialOrd, Ord, Hash)]
+    StatusCategory {
+        Open = "open",
+        Active = "active",
+        Done = "done",
+        /// Not counted in progress.
+        Dropped = "dropped",
     }
 }
 
@@ -68,6 +56,16 @@ impl Status {
 }
 
 impl RecordSchema {
+    /// The schema that a document states. One that is not a text adds nothing but a diagnostic.
+    pub fn of_document(document: &Document) -> Self {
+        match document.text() {
+            Ok(text) => Self::parse(text),
+            Err(problem) => {
+                Self { diagnostics: vec![Diagnostic::new(None, problem)], ..Self::default() }
+            }
+        }
+    }
+
     pub fn field(&self, name: &str) -> Option<&CustomField> {
         self.fields.iter().find(|field| field.name == name)
     }
@@ -83,8 +81,11 @@ impl RecordSchema {
     }
 
     /// The statuses that items of a kind can get, in the order of work.
-    pub fn statuses(&self, kind: ItemKind) -> &[Status] {
-        self.item_statuses.get(&kind).map_or(kind.statuses(), Vec::as_slice)
+    pub fn statuses(&self, kind: ItemKind) -> Vec<Status> {
+        match self.statuses.get(kind.name()) {
+            Some(all) => all.iter().filter_map(|(name, _)| Status::parse(name)).collect(),
+            None => kind.statuses().to_vec(),
+        }
     }
 
     /// The status of a new item: the first open one.
@@ -113,15 +114,12 @@ impl RecordSchema {
     }
 
     /// The values of the custom fields of an item or entity, for answers.
-    pub fn answers(&self, meta: &DocumentMeta) -> BTreeMap<String, Value> {
-        let (kind, is_entity, custom) = match (&meta.item, &meta.entity) {
-            (Some(item), _) => (item.kind.name(), false, &item.custom),
-            (None, Some(entity)) => (&*entity.kind, true, &entity.custom),
-            (None, None) => return BTreeMap::new(),
-        };
+    pub fn answers<'a>(&self, record: impl Into<RecordRef<'a>>) -> BTreeMap<String, Value> {
+        let record = record.into();
+        let (kind, is_entity) = record.kind();
         let mut answers = BTreeMap::new();
         for field in self.fields.iter().filter(|field| field.has_kind(kind, is_entity)) {
-            let texts = custom.get(&field.name);
+            let texts = record.custom().get(&field.name);
             if !texts.is_empty() {
                 answers.insert(field.name.clone(), field.answer(texts));
             }
@@ -187,8 +185,8 @@ impl RecordSchema {
     /// The keys of an item whose values do not fit the schema, and why.
     pub fn item_problems(&self, item: &ItemMeta) -> Vec<(&str, String)> {
         let mut problems = Self::value_problems(self.item_fields(item.kind), &item.custom);
-        let statuses = self.statuses(item.kind);
         if let Some(status @ Status::Custom(_)) = item.status
+            && let statuses = self.statuses(item.kind)
             && !statuses.contains(&status)
         {
             let names: Vec<&str> = statuses.iter().map(Status::name).collect();

@@ -115,7 +115,7 @@ impl SchemaParser<'_> {
                 "type" => type_name = text_of(value).map_err(at)?,
                 "values" => values = Some(parse_choices(&texts(value).map_err(&at)?).map_err(at)?),
                 "required" => field.is_required = flag(value).map_err(at)?,
-                _ => match FieldView::parse(key) {
+                _ => match FieldView::ALL.into_iter().find(|view| view.name() == key) {
                     Some(view) if flag(value).map_err(at)? => _ = field.views.insert(view),
                     Some(_) => {}
                     None => self.report((span.start, unknown_key(name, key))),
@@ -171,10 +171,6 @@ impl SchemaParser<'_> {
         }
         let at = |(at, message): Problem| (at, format!("statuses of {kind}: {message}"));
         let statuses = order_statuses(start, &order, &categories, item_kind).map_err(at)?;
-        if let Some(item_kind) = item_kind {
-            let names = statuses.iter().filter_map(|(name, _)| Status::parse(name));
-            self.schema.item_statuses.insert(item_kind, names.collect());
-        }
         let kind = EntityKind::parse(kind).map_or(kind, |one| one.name());
         self.schema.statuses.insert(kind.to_owned(), statuses);
         Ok(())
@@ -412,8 +408,8 @@ order = ["proposed", "Trial", "accepted"]
         assert_eq!(schema.item_fields(ItemKind::UserStory).count(), 1);
         assert_eq!(schema.entity_fields("decision").count(), 1);
         assert_eq!(schema.field("effort_days").unwrap().label, "Effort days");
-        let statuses: Vec<&str> =
-            schema.statuses(ItemKind::UserStory).iter().map(Status::name).collect();
+        let statuses = schema.statuses(ItemKind::UserStory);
+        let statuses: Vec<&str> = statuses.iter().map(Status::name).collect();
         let expected = ["Backlog", "Ready", "In Progress", "Review", "Done", "Cancelled"];
         assert_eq!(statuses, expected);
         assert_eq!(schema.statuses(ItemKind::Epic), Status::WORK_STATUSES);

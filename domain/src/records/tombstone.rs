@@ -1,6 +1,7 @@
 //! Tombstones of items and entities, and the erasure of the text that they keep.
 
 use super::kinds::ItemKind;
+use super::values::CustomValues;
 use crate::backlog::{Deletion, ItemMeta};
 use crate::document::DocumentMeta;
 use crate::front_matter::{self, FieldValue, KeyEdit};
@@ -16,6 +17,21 @@ pub enum RecordRef<'a> {
 }
 
 impl<'a> RecordRef<'a> {
+    /// The name of the kind, and true for an entity.
+    pub fn kind(self) -> (&'a str, bool) {
+        match self {
+            Self::Item(item) => (item.kind.name(), false),
+            Self::Entity(entity) => (&entity.kind, true),
+        }
+    }
+
+    pub fn custom(self) -> &'a CustomValues {
+        match self {
+            Self::Item(item) => &item.custom,
+            Self::Entity(entity) => &entity.custom,
+        }
+    }
+
     /// `None` for a document of another kind.
     pub fn of_meta(meta: &'a DocumentMeta) -> Option<Self> {
         let item = meta.item.as_deref().map(Self::Item);

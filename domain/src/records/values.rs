@@ -21,6 +21,8 @@ pub const MAX_VALUES: usize = 50;
 /// Maximum length of one value, in characters; metadata cuts a longer one.
 pub const MAX_VALUE_CHARS: usize = 500;
 
+/// Maximum number of values of a record that lists can filter and sort by, and searches find.
+const MAX_LISTED_VALUES: usize = 100;
 /// Maximum length of the key of a value, in bytes.
 const MAX_KEY_BYTES: usize = 64;
 
@@ -68,8 +70,13 @@ impl CustomValues {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
-        self.0.iter().map(|(name, texts)| (name.as_str(), texts.as_slice()))
+    /// The values that lists and searches find, with the names of their fields.
+    pub fn listed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let values = self
+            .0
+            .iter()
+            .flat_map(|(name, texts)| texts.iter().map(move |text| (name.as_str(), text.as_str())));
+        values.take(MAX_LISTED_VALUES)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -151,9 +158,8 @@ mod tests {
                     depends_on: [REQ-001]\nBad: x\nempty:\n---\n";
         let entries = front_matter::parse(front_matter::split(text)).unwrap().entries;
         let values = CustomValues::parse(&entries);
-        let read: Vec<_> = values.iter().map(|(name, texts)| (name, texts.join("|"))).collect();
-        let expected =
-            [("areas", "ui|API"), ("effort", "007"), ("risk", "High")].map(|(n, t)| (n, t.into()));
+        let read: Vec<_> = values.listed().collect();
+        let expected = [("areas", "ui"), ("areas", "API"), ("effort", "007"), ("risk", "High")];
         assert_eq!(read, expected);
         assert_eq!(values.get("missing"), &[] as &[String]);
     }

@@ -86,7 +86,7 @@ async fn read_all(mut reader: Box<dyn RecordReader>) -> StoreResult<Vec<ArchiveR
             let is_document =
                 |record: &&ArchiveRecord| matches!(record, ArchiveRecord::Document(_));
             let count = all.iter().filter(is_document).count();
-            assert!(reader.total_documents().is_none_or(|total| total == count));
+            assert_eq!(reader.total_documents(), Some(count));
             return Ok(all);
         }
         all.extend(records);

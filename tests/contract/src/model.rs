@@ -20,13 +20,13 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::ports::record_list::{
     AssigneeFilter, DetailFilter, FieldOrder, OrderField, RecordCounts, RecordFilter, RecordOrder,
-    RecordPage, RecordQuery, RecordSelection, SortField, custom_values, list_position,
+    RecordPage, RecordQuery, RecordSelection, SortField, list_position,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::values::value_key;
 
 use crate::archive::read_records;
-use crate::model_store::ModelStore;
+use crate::model_store::{ModelStore, sort_keys};
 use crate::{OpenStorage, test_context};
 
 /// Maximum length of a history.
@@ -144,7 +144,12 @@ fn item_filters() -> [RecordFilter; 16] {
 
 fn order_fields() -> Vec<OrderField> {
     let mut fields: Vec<_> = SortField::ALL.map(OrderField::Builtin).into();
-    for (name, choices) in [("risk", &["Low", "High"][..]), ("risk", &[]), ("effort", &[])] {
+    for (name, choices) in [
+        ("risk", &["Low", "High"][..]),
+        ("risk", &[]),
+        ("effort", &[]),
+        ("status", &["Active", "Draft"]),
+    ] {
         let choices = choices.iter().map(|choice| value_key(choice)).collect();
         fields.push(OrderField::Custom(FieldOrder { name: name.to_owned(), choices }));
     }
@@ -367,9 +372,7 @@ impl ModelSide {
             OrderField::Custom(order) => Some(order.name.clone()),
         };
         let value = |meta: &Arc<DocumentMeta>| {
-            let mut values =
-                custom_values(meta).filter(|(name, _)| Some(*name) == field.as_deref());
-            values.next().map(|(_, text)| value_key(text))
+            field.as_ref().and_then(|field| sort_keys(meta, field).into_iter().next())
         };
         let (mut places, mut totals) = (Vec::new(), Vec::new());
         loop {
@@ -406,7 +409,8 @@ impl ModelSide {
         let word = word.to_uppercase();
         let [spelled, similar] =
             [RecordSelection::Spelled(word.clone()), RecordSelection::Similar(word)];
-        let order = RecordOrder { field: order_fields().remove(6), is_reversed: true };
+        let order =
+            RecordOrder { field: order_fields().remove(SortField::ALL.len()), is_reversed: true };
         let mut answers = String::new();
         for query in [
             all.clone().count_by(RecordCounts::Kind),

@@ -234,7 +234,9 @@ impl Archive for ModelStore {
             }
         }
         records.sort_by_key(ArchiveRecord::key);
-        Ok(Box::new(ModelRecords(records)))
+        let is_document = |record: &&_| matches!(record, ArchiveRecord::Document(_));
+        let total = records.iter().filter(is_document).count();
+        Ok(Box::new(ModelRecords { records, total }))
     }
 
     async fn import(&self) -> StoreResult<Box<dyn RecordWriter>> {
@@ -246,26 +248,34 @@ impl Archive for ModelStore {
     }
 }
 
-struct ModelRecords(Vec<ArchiveRecord>);
+struct ModelRecords {
+    records: Vec<ArchiveRecord>,
+    total: usize,
+}
 
 #[async_trait]
 impl RecordReader for ModelRecords {
     fn total_documents(&self) -> Option<usize> {
-        None
+        Some(self.total)
     }
 
     async fn next_batch(&mut self) -> StoreResult<Vec<ArchiveRecord>> {
-        Ok(std::mem::take(&mut self.0))
+        Ok(std::mem::take(&mut self.records))
+    }
+}
+
+/// The keys of the values of a custom field or the status of an item.
+pub(crate) fn sort_keys(meta: &DocumentMeta, name: &str) -> Vec<String> {
+    let item = meta.item.as_ref().unwrap();
+    match name {
+        "status" => item.status.iter().map(|status| value_key(status.name())).collect(),
+        _ => item.custom.get(name).iter().map(|text| value_key(text)).collect(),
     }
 }
 
 /// Filters and sorts items by custom fields in the plainest way.
 fn filter_items(all: Vec<Arc<DocumentMeta>>, query: &RecordQuery) -> RecordPage {
     let filter = &query.filter;
-    let keys = |meta: &Arc<DocumentMeta>, name: &str| -> Vec<String> {
-        let custom = &meta.item.as_ref().unwrap().custom;
-        custom.get(name).iter().map(|text| value_key(text)).collect()
-    };
     let mut page = RecordPage::default();
     let mut found: Vec<_> = Vec::new();
     for meta in all {
@@ -276,7 +286,7 @@ fn filter_items(all: Vec<Arc<DocumentMeta>>, query: &RecordQuery) -> RecordPage 
             filter.priority.is_none_or(|one| item.priority == Some(one)),
             filter.requirement_type.is_none_or(|one| item.requirement_type == Some(one)),
             filter.parents.iter().all(|all| item.parent.is_some_and(|one| all.contains(&one))),
-            filter.fields.iter().all(|(name, key)| keys(&meta, name).contains(key)),
+            filter.fields.iter().all(|(name, key)| sort_keys(&meta, name).contains(key)),
             filter.matches_any_status(&meta),
         ];
         if matches != [true; 5] {
@@ -294,7 +304,7 @@ fn filter_items(all: Vec<Arc<DocumentMeta>>, query: &RecordQuery) -> RecordPage 
     if let OrderField::Custom(order) = &query.order.field
         && filter.fields.iter().all(|(name, _)| *name != order.name)
     {
-        let rank = |meta: &Arc<DocumentMeta>| keys(meta, &order.name).first().cloned();
+        let rank = |meta: &Arc<DocumentMeta>| sort_keys(meta, &order.name).first().cloned();
         let choice = |key: &String| order.choices.iter().position(|choice| choice == key);
         let mut choices: Vec<_> = order.choices.iter().cloned().map(Some).collect();
         let mut others: Vec<_> = found.iter().filter_map(rank).collect();

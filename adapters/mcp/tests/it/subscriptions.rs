@@ -103,6 +103,31 @@ async fn list_subscriber_is_notified_of_changes_on_any_page() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn client_is_notified_of_a_tool_that_is_described_anew() {
+    for era in ERAS {
+        let stub = StubService::without_backlog().with_tools(&["list_items"]);
+        let stub = Arc::new(stub);
+        let mut client = Client::new(era, &stub);
+        stub.describe_tool("list_items", "one");
+        let listed = client.result("tools/list", json!({})).await;
+        assert_eq!(listed["tools"][0]["inputSchema"]["description"], "one");
+        let mut stream = Value::Null;
+        if era == Era::Modern {
+            let filter = json!({ "notifications": { "toolsListChanged": true } });
+            stream = json!(client.send("subscriptions/listen", filter).await);
+            client.read_line().await;
+        }
+        stub.describe_tool("list_items", "one");
+        client.assert_silent().await;
+        stub.describe_tool("list_items", "two");
+        let notified = client.read_line().await;
+        assert_eq!(notified["method"], "notifications/tools/list_changed", "{notified}");
+        assert_eq!(subscription_id(&notified), stream);
+        client.assert_silent().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn subscription_to_missing_resource_is_rejected() {
     for (era, not_found) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
         let mut client = Client::new(era, &Arc::new(StubService::with_resources(&[])));

@@ -136,7 +136,7 @@ impl FieldScan<'_> {
 
     /// Adds an item that meets all conditions and is sorted by this value.
     fn add_row(&mut self, row: &FieldRow<'_>, value: &str) {
-        let is_sorted_by = row.sort_value(&self.order.name) == Some(value);
+        let is_sorted_by = row.sort_value(&self.order.name).as_deref() == Some(value);
         if is_sorted_by && row.is_listed(&self.reader.query.filter) {
             self.places.push((self.order.sort_text(Some(value)), row.position.to_vec()));
         }

@@ -2,7 +2,7 @@
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    DetailFilter, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery,
+    DetailFilter, FieldOrder, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery,
 };
 use reqlore_domain::project_key::ProjectKey;
 
@@ -88,6 +88,8 @@ pub(crate) async fn list(
             let RecordPage { metadata, next, .. } = RecordPage::select(decode_metas(&rows)?, query);
             return Ok(Some(RecordPage { metadata, next, ..page }));
         }
+        // No row has the status as a value.
+        (OrderField::Custom(order), _) if order.name == FieldOrder::STATUS => return Ok(None),
         (OrderField::Custom(order), _) => first_places(&reader, order, base, &groups).await?,
         (OrderField::Builtin(_), _) => return Ok(None),
     };

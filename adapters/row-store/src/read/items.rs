@@ -1,14 +1,16 @@
 //! Rows of items of a list, from the columns and rows that derive from the metadata.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use reqlore_domain::backlog::{Priority, Reference, Status};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    NAME_OFFSET, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery, StatusCounts,
-    position_key,
+    FieldOrder, NAME_OFFSET, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery,
+    StatusCounts, position_key,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::values::value_key;
 
 use super::documents::metas_of_keys;
 use super::read_all;
@@ -62,9 +64,12 @@ impl<'a> FieldRow<'a> {
             && filter.status.as_ref().is_none_or(|status| status.name() == self.status)
     }
 
-    /// The value by which the item is sorted.
-    pub(super) fn sort_value(&self, field: &str) -> Option<&'a str> {
-        self.custom.iter().find(|(name, _)| *name == field).map(|(_, value)| *value)
+    /// The key of the value by which the item is sorted.
+    pub(super) fn sort_value(&self, field: &str) -> Option<Cow<'a, str>> {
+        if field == FieldOrder::STATUS {
+            return (!self.status.is_empty()).then(|| value_key(self.status).into());
+        }
+        self.custom.iter().find(|(name, _)| *name == field).map(|(_, value)| (*value).into())
     }
 }
 
@@ -235,7 +240,9 @@ impl ItemReader<'_> {
                 continue;
             }
             let text = match &order.field {
-                OrderField::Custom(order) => order.sort_text(row.sort_value(&order.name)),
+                OrderField::Custom(order) => {
+                    order.sort_text(row.sort_value(&order.name).as_deref())
+                }
                 OrderField::Builtin(_) => String::new(),
             };
             let is_after = |(value, key): &(&str, Vec<u8>)| {

@@ -63,6 +63,8 @@ const CHECK_VERSION: &str = "SELECT id FROM schema_version \
      WHERE coalesce(current_setting('fsync', true), 'on') = 'on' \
      AND coalesce(current_setting('full_page_writes', true), 'on') = 'on'";
 const DURABLE_ROWS: u64 = 2;
+const READ_INDEXES: &str =
+    "SELECT indexname::text FROM pg_indexes WHERE schemaname = ANY (current_schemas(false))";
 const READ_STEPS: &str = "SELECT version, step FROM migrations";
 const RECORD_STEP: &str = "INSERT INTO migrations (version, step, statement) VALUES ($1, $2, $3) \
      ON CONFLICT (version, step) DO NOTHING";
@@ -253,11 +255,13 @@ fn create_table(table: &Table) -> String {
     text
 }
 
+const CREATE_INDEX: &str = "CREATE INDEX IF NOT EXISTS ";
+
 fn create_index(table: &Table, index: &Index) -> String {
     let Index { name, columns, condition } = index;
     let condition = condition.map(|column| format!(" WHERE {column} IS NOT NULL"));
     let (columns, condition) = (columns.join(", "), condition.unwrap_or_default());
-    format!("CREATE INDEX IF NOT EXISTS {name} ON {} ({columns}){condition}", table.name)
+    format!("{CREATE_INDEX}{name} ON {} ({columns}){condition}", table.name)
 }
 
 /// Inspects the schema and changes nothing. Fails if only a newer Reqlore can work with it.
@@ -278,13 +282,15 @@ pub(crate) async fn read_schema_status(
             ))));
         }
     }
-    let mut done = Vec::new();
+    let (mut done, mut pending) = (Vec::new(), Vec::new());
+    if version == latest {
+        pending = missing_indexes(&client, migrations).await?;
+    }
     if version < latest {
         for row in rows_or_none(&client, READ_STEPS).await? {
             done.push((row.try_get(0)?, row.try_get(1)?));
         }
     }
-    let mut pending = Vec::new();
     let mut reached = version;
     while let Some(migration) = migrations.iter().find(|migration| migration.from == reached) {
         reached = migration.version;
@@ -302,6 +308,27 @@ pub(crate) async fn read_schema_status(
         ))));
     }
     Ok(SchemaStatus { version, latest, pending })
+}
+
+/// The statements that create the indexes that someone dropped.
+async fn missing_indexes(
+    client: &ClientWrapper,
+    migrations: &[Migration],
+) -> Result<Vec<PendingStatement>, DatabaseError> {
+    let mut existing: Vec<String> = Vec::new();
+    for row in client.query(READ_INDEXES, &[]).await? {
+        existing.push(row.try_get(0)?);
+    }
+    let mut missing = Vec::new();
+    for Migration { version, steps, .. } in migrations {
+        for (step, text) in (1..).zip(steps) {
+            let created = text.strip_prefix(CREATE_INDEX).and_then(|rest| rest.split(' ').next());
+            if created.is_some_and(|name| existing.iter().all(|one| one != name)) {
+                missing.push(PendingStatement { version: *version, step, text: text.clone() });
+            }
+        }
+    }
+    Ok(missing)
 }
 
 /// The rows of a table that an empty database does not have.
@@ -361,11 +388,15 @@ async fn run_pending(
     holder: &str,
 ) -> Result<usize, DatabaseError> {
     let mut count = 0;
-    for step in read_schema_status(pool, migrations).await?.pending {
+    let status = read_schema_status(pool, migrations).await?;
+    for step in status.pending {
         if !take_lease(client, holder).await? {
             break;
         }
         let (version, number) = (step.version, step.step);
+        if status.version == status.latest {
+            tracing::warn!(statement = step.text, "an index of the database is missing");
+        }
         tracing::debug!(version, statement = number, "changing the schema of the database");
         run_step(pool, client, &step.text, Some(holder))
             .await

@@ -45,10 +45,11 @@ fn check_damage(table: &'static Table, damage: impl Fn(&Tree, &[IVec])) {
         assert!(text.contains("bad") && text.contains("`reqlore restore`"), "{text}");
         let refused = put(&store, &bad, "new").await;
         assert!(matches!(refused, Err(StoreError::Unreadable { .. })), "{refused:?}");
-        let mut reader = store.export().await.unwrap();
-        assert!(reader.next_batch().await.is_err(), "a copy is complete or fails");
-        assert!(reader.next_batch().await.is_err(), "an error is not the end");
-        drop(reader);
+        // A damaged row of a document is found before the first batch.
+        if let Ok(mut reader) = store.export().await {
+            assert!(reader.next_batch().await.is_err(), "a copy is complete or fails");
+            assert!(reader.next_batch().await.is_err(), "an error is not the end");
+        }
 
         assert_eq!(get(&store, &good).await.unwrap().unwrap().body, "# Good\n");
         let refused = put(&store, &good, "# Better\n").await;

@@ -12,7 +12,8 @@ use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, HighWaterMark};
 use reqlore_domain::ports::documents::{
-    BacklinkQuery, CommitRequest, DocumentChange, DocumentRepository, ReadSet, Snapshot, StoreError,
+    BacklinkQuery, CommitRequest, DocumentChange, DocumentFilter, DocumentRepository, ReadSet,
+    Snapshot, StoreError,
 };
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::project_key::ProjectKey;
@@ -48,6 +49,11 @@ fn failed_sync_disables_writes_until_restart() {
         let error = write(&store, "c", test_context()).await.unwrap_err().to_string();
         assert!(error.contains("restart the server"), "{error}");
         assert!(get(&store, &DocumentId::section("a")).await.unwrap().is_some());
+        assert!(get(&store, &DocumentId::section("b")).await.unwrap().is_none());
+        let sections = DocumentFilter::of_kind(DocumentKind::Section);
+        let page = store.find(&ProjectKey::default(), &sections).await.unwrap();
+        assert_eq!(page.metadata.len(), 1, "reads do not show the change that failed");
+        assert!(store.find_record("l").await.unwrap().is_none());
         close(&folder, store);
 
         let store = open(&folder);

@@ -4,23 +4,29 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use reqlore_contract::run;
-use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::archive::Archive;
 use reqlore_domain::ports::documents::{DocumentChange, DocumentRepository, StoreError};
 use reqlore_domain::ports::record_list::RecordQuery;
 use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_row_store::tables::DOCUMENTS;
+use reqlore_row_store::RowStore;
+use reqlore_row_store::row::RowQuery;
+use reqlore_row_store::tables::{DOCUMENTS, LINKS};
 use tempfile::TempDir;
 
 use crate::commit_count::sibling_path;
-use crate::damage::DamageState;
-use crate::integrity_check::IntegrityCheck;
-use crate::open_for_writing;
+use crate::connection::{OpenFiles, ReadPool};
+use crate::damage::{CheckStage, CheckWorker, DamageState};
+use crate::database::SqliteDatabase;
+use crate::error::damaged_object;
+use crate::integrity_check::{IntegrityCheck, run_worker};
+use crate::{open_for_writing, store_row};
 
 use super::{closed_database, database_path, error_text, open_file, run_sql, storage, try_put};
 
@@ -301,6 +307,56 @@ fn missing_index_or_trigger_is_damage() {
             assert_eq!(s.store.find_damage().await.unwrap()[0], expected);
         });
     }
+}
+
+#[test]
+fn first_list_waits_only_for_documents_and_counts() {
+    let (_folder, file) = database_with_items();
+    let (connector, connection) = open_for_writing(&file).unwrap();
+    let check = IntegrityCheck::start(&connector, &Arc::new(DamageState::new("other"))).unwrap();
+    let damage = Arc::new(DamageState::new("reqlore.db"));
+    for worker in
+        [CheckWorker::DocumentStructure, CheckWorker::OtherStructure, CheckWorker::Checksums]
+    {
+        damage.pass(worker, CheckStage::Documents);
+    }
+    // A call that needs a later stage fails.
+    damage.end();
+    let row = store_row(&connector.file, &connection).unwrap();
+    let files = Arc::new(OpenFiles { connector, damage: Arc::clone(&damage) });
+    let database = Arc::new(SqliteDatabase::new(files, check, connection));
+    let store = RowStore::start_with(database, &row, Arc::clone(&damage.known)).unwrap();
+    let mut query = RecordQuery::of_items(ItemKind::Requirement, 10);
+    let page = run(store.list(&ProjectKey::default(), &query)).unwrap();
+    assert_eq!((page.total, page.metadata.len()), (2, 2));
+    let story = Reference { kind: ItemKind::UserStory, number: 1 };
+    query.filter.parents = Some([story].into());
+    let (_, message) = error_text(run(store.list(&ProjectKey::default(), &query)));
+    assert!(message.contains("is being closed"), "{message}");
+}
+
+/// Whichever finds it first.
+#[test]
+fn each_worker_and_read_names_what_is_missing() {
+    let (_folder, file) = database_with_items();
+    run_sql(&file, "DROP TABLE links");
+    let (connector, _connection) = open_for_writing(&file).unwrap();
+    let expected = "its schema: links";
+    for worker in
+        [CheckWorker::DocumentStructure, CheckWorker::OtherStructure, CheckWorker::Checksums]
+    {
+        let damage = DamageState::new("reqlore.db");
+        let found =
+            run_worker(worker, &connector, &Mutex::default(), &AtomicBool::default(), &damage);
+        assert_eq!(damaged_object(&found.unwrap_err()), expected, "{worker:?}");
+    }
+    let damage = Arc::new(DamageState::new("reqlore.db"));
+    let files = Arc::new(OpenFiles { connector, damage });
+    let pool = Arc::new(ReadPool::new(Arc::clone(&files)));
+    let (_, message) = error_text(run(pool.read(&[RowQuery::all(&LINKS)])));
+    assert!(message.contains(expected), "{message}");
+    let known = files.damage.known.write_error().unwrap().to_string();
+    assert!(known.contains(expected), "{known}");
 }
 
 /// An index that leads to another row is damage, although the row is intact.

@@ -9,7 +9,10 @@ use reqlore_contract::run;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::ports::audit::AuditLog;
-use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, StoreError};
+use reqlore_domain::ports::documents::{
+    DocumentChange, DocumentFilter, DocumentRepository, StoreError,
+};
+use reqlore_domain::ports::storage_health::StorageHealth;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::commit_counter::{CommitCounter, CounterFile};
 use reqlore_row_store::row::{RowChange, TableRow};
@@ -199,6 +202,36 @@ fn files_copied_around_a_checkpoint_are_refused() {
             let accepted = accept_loss(&SqliteConfig { file }, audited_context());
             assert!(error_text(accepted).1.contains("copy all files again"));
         }
+    }
+}
+
+/// The pages of a large and of a small database differ in their structure; those of two small ones
+/// fit together.
+#[test]
+fn log_of_another_database_is_named() {
+    for sections in [1, 1_000] {
+        let (_folder, file) = database_path();
+        run(async {
+            let ids: Vec<_> = (0..sections).map(|n| DocumentId::section(format!("s{n}"))).collect();
+            let puts: Vec<_> =
+                ids.iter().map(|id| DocumentChange::put(id.clone(), "text")).collect();
+            let s = storage(&file);
+            s.commit_from(&ids, move |_| Ok(puts.clone())).await.unwrap();
+        });
+        let (_away, other) = database_path();
+        run(async {
+            let s = storage(&other);
+            put_epics(&s, 1..=EPICS).await;
+            copy_files(&other, &file, &["-wal"]);
+        });
+        let config = SqliteConfig { file: file.clone() };
+        let accepted = accept_loss(&config, audited_context()).map(drop);
+        for refused in [open_file(&file).map(drop), accepted] {
+            let (_, message) = error_text(refused);
+            assert!(message.contains("put its own -wal file back"), "{sections}: {message}");
+        }
+        fs::write(sibling_path(&file, "-wal"), "").unwrap();
+        assert!(run(open_file(&file).unwrap().find_damage()).unwrap().is_empty());
     }
 }
 

@@ -11,6 +11,7 @@ use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::records::answers::items::{ItemRecord, ItemRelationships, ItemSummary};
 use reqlore_domain::records::answers::links::LinkList;
+use reqlore_domain::records::schema::RecordSchema;
 use serde::Serialize;
 
 use crate::backlog::item_lookup::{self, BacklogReader};
@@ -33,6 +34,8 @@ pub(super) struct PromptContext {
     /// The version of the item, for `if_version`.
     #[serde(skip)]
     pub(super) version: String,
+    #[serde(skip)]
+    schema: Arc<RecordSchema>,
     #[serde(skip_serializing_if = "Option::is_none")]
     requirement: Option<ItemRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,8 +80,10 @@ impl<T> ContextList<T> {
 
 impl PromptContext {
     pub(super) async fn read(backlog: BacklogReader<'_>, reference: Reference) -> Result<Self> {
-        let (meta, mut record) = find_record(backlog, reference).await?;
-        let mut content = Self { version: record.version.clone(), ..Self::default() };
+        let meta = backlog.find_item(reference).await?;
+        let schema = backlog.ports.schema(backlog.project).await?;
+        let mut record = item_view::read_record(backlog, &schema, &meta).await?;
+        let mut content = Self { version: record.version.clone(), schema, ..Self::default() };
         content.notes.extend(item_lookup::diagnostic_with_path(&meta));
         content.truncate_record(&mut record, MAX_OWN_DESCRIPTION_CHARS);
         let relations = ItemRelations::read(backlog, &meta).await?;
@@ -136,7 +141,7 @@ impl PromptContext {
     ) -> Result<()> {
         let (mut child, mut parent) = (child, parent);
         while let Some(reference) = parent {
-            let (meta, mut record) = match find_record(backlog, reference).await {
+            let (meta, mut record) = match find_record(backlog, &self.schema, reference).await {
                 Ok(parent) => parent,
                 // A faulty parent must not prevent the prompt for its child.
                 Err(error) if is_item_error(error.kind) => {
@@ -175,7 +180,7 @@ impl PromptContext {
         let count = metas.len();
         metas.truncate(MAX_LIST_ITEMS);
         let full_list_uri = item_uri(parent, ItemView::Children(reference.kind));
-        let mut summaries = ItemSummary::from_metas(&metas);
+        let mut summaries = ItemSummary::from_metas(&metas, &self.schema);
         for summary in &mut summaries {
             truncate_title(&mut summary.title);
         }
@@ -201,7 +206,9 @@ impl PromptContext {
         };
         let first = &metas[..metas.len().min(MAX_LIST_ITEMS)];
         let (mut records, mut bytes) = (Vec::new(), 0);
-        for record in item_view::read_records(backlog, first).await?.into_iter().flatten() {
+        for record in
+            item_view::read_records(backlog, &self.schema, first).await?.into_iter().flatten()
+        {
             let mut record = match record {
                 Ok(record) => record,
                 Err(error) => {
@@ -254,9 +261,10 @@ fn is_item_error(kind: ErrorKind) -> bool {
 
 async fn find_record(
     backlog: BacklogReader<'_>,
+    schema: &RecordSchema,
     reference: Reference,
 ) -> Result<(Arc<DocumentMeta>, ItemRecord)> {
     let meta = backlog.find_item(reference).await?;
-    let record = item_view::read_record(backlog, &meta).await?;
+    let record = item_view::read_record(backlog, schema, &meta).await?;
     Ok((meta, record))
 }

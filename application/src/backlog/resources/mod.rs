@@ -34,6 +34,7 @@ use crate::backlog::prompts;
 use crate::context::ToolContext;
 use crate::tools::pagination::{PageCursor, PageReader};
 use reqlore_domain::records::answers::items::ItemRecord;
+use reqlore_domain::records::schema::RecordSchema;
 use uri::{
     COLLECTIONS, CollectionContents, ItemView, JSON, ProjectCollection, ResourceUri, VARIABLE,
     item_uri,
@@ -119,12 +120,19 @@ struct RecordList {
     hint: &'static str,
     /// Problems of unreadable files.
     warnings: Vec<String>,
+    schema: Arc<RecordSchema>,
 }
 
 impl RecordList {
-    fn new(kind: ItemKind, count: usize, hint: &'static str) -> Self {
+    async fn new(
+        backlog: BacklogReader<'_>,
+        kind: ItemKind,
+        count: usize,
+        hint: &'static str,
+    ) -> Result<Self> {
+        let schema = backlog.ports.schema(backlog.project).await?;
         let (items, warnings) = (Vec::new(), Vec::new());
-        Self { key: plural_name(kind), items, bytes: 0, count, hint, warnings }
+        Ok(Self { key: plural_name(kind), items, bytes: 0, count, hint, warnings, schema })
     }
 
     /// Adds records until the list is full. Returns false if it is.
@@ -135,7 +143,8 @@ impl RecordList {
     ) -> Result<bool> {
         // The list may end at any record, so only one batch of documents is read ahead.
         for batch in metas.chunks(READ_BATCH_DOCUMENTS) {
-            for (meta, record) in batch.iter().zip(item_view::read_records(backlog, batch).await?) {
+            let records = item_view::read_records(backlog, &self.schema, batch).await?;
+            for (meta, record) in batch.iter().zip(records) {
                 let record = match record {
                     Some(record) => self.record_or_warning(backlog.project, meta, record),
                     // The document was removed after the metadata was read.
@@ -167,7 +176,8 @@ impl RecordList {
             Err(error) => {
                 self.warnings.push(error.message);
                 let item = item_lookup::item_meta(meta)?;
-                Some(ItemRecord::new(project, item, &meta.id.name, meta.version, ""))
+                let (name, version) = (&meta.id.name, meta.version);
+                Some(ItemRecord::new(project, item, name, version, "", &self.schema))
             }
         }
     }
@@ -208,9 +218,12 @@ async fn item_content(
     let title = item_lookup::item_meta(&meta).map_or("", |item| &item.title);
     match view {
         ItemView::Item => {
-            let record = item_view::read_record(backlog, &meta).await?;
+            let schema = backlog.ports.schema(backlog.project).await?;
+            let record = item_view::read_record(backlog, &schema, &meta).await?;
             let label = item_label(reference, view, &record.title, content_summary(reference.kind));
-            label.into_content(&item_with_relations(backlog, reference, &meta, record).await?)
+            label.into_content(
+                &item_with_relations((backlog, &schema), reference, &meta, record).await?,
+            )
         }
         ItemView::Hierarchy => {
             let (hierarchy, _) = read_hierarchy(backlog, reference, &meta).await?;
@@ -219,7 +232,7 @@ async fn item_content(
         ItemView::Children(kind) => {
             let metas = backlog.children(reference, kind).await?;
             let hint = "search_requirements and search_global find the rest, get_item reads one";
-            let mut records = RecordList::new(kind, metas.len(), hint);
+            let mut records = RecordList::new(backlog, kind, metas.len(), hint).await?;
             records.add(backlog, &metas).await?;
             let summary = format!("its {}", records.key.replace('_', " "));
             item_label(reference, view, title, &summary).into_content(&records)
@@ -236,7 +249,7 @@ async fn item_content(
 
 /// Adds the children, relationships and links of an item and the diagnostic of its file.
 async fn item_with_relations(
-    backlog: BacklogReader<'_>,
+    (backlog, schema): (BacklogReader<'_>, &RecordSchema),
     reference: Reference,
     meta: &DocumentMeta,
     record: ItemRecord,
@@ -245,8 +258,8 @@ async fn item_with_relations(
     let mut fields = Map::new();
     for kind in ItemKind::ALL {
         if kind.parent() == Some(reference.kind) {
-            let children =
-                item_view::read_summaries(backlog, &relations.children_of_kind(kind)).await?;
+            let children = relations.children_of_kind(kind);
+            let children = item_view::read_summaries(backlog, schema, &children).await?;
             fields.insert(plural_name(kind), json!(children));
         }
     }
@@ -254,7 +267,7 @@ async fn item_with_relations(
         fields.insert("relationships".to_owned(), json!(relations.relationships.bounded()));
     }
     fields.insert("links".to_owned(), json!(relations.links));
-    if let Some(diagnostic) = item_lookup::diagnostic_with_path(meta) {
+    if let Some(diagnostic) = item_lookup::record_diagnostic(meta, schema) {
         fields.insert("warnings".to_owned(), json!([diagnostic]));
     }
     Ok(ItemResource { record, relations: fields })
@@ -306,7 +319,7 @@ async fn collection_content(
         CollectionContents::Items(kind, hint) => {
             let mut query = RecordQuery::of_items(kind, MAX_PAGE_ITEMS);
             let (mut page, warnings) = backlog.list_items(&query).await?;
-            let mut records = RecordList::new(kind, page.total, hint);
+            let mut records = RecordList::new(backlog, kind, page.total, hint).await?;
             while records.add(backlog, &page.metadata).await? && page.next.is_some() {
                 query.after = page.next;
                 page = backlog.list_items(&query).await?.0;

@@ -293,6 +293,16 @@ async fn empty_answer_of_a_database_names_files_to_import() {
     }
 }
 
+#[tokio::test]
+async fn files_left_after_an_import_are_not_read_again() {
+    let (editor, database) = (backlog().await, backlog().await);
+    editor.write_entity("decisions/dec-aaaaaa", "# Files\n").await;
+    editor.write(DocumentId::section("general"), "**1.** One.\n").await;
+    let testing = TestApplication { tree: Some(editor.store), ..database };
+    let note = notes_of(&testing, "search_global", json!({ "query": "x" })).await;
+    assert!(note.contains("has 1 file that the database has not imported"), "{note}");
+}
+
 // S4: AC-002.3, AC-002.4, AC-002.5
 #[tokio::test]
 async fn every_reader_names_entities_a_database_has_not_imported() {

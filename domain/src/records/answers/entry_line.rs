@@ -1,5 +1,7 @@
 //! The line of a document in lists, the same in all tools.
 
+use serde_json::Value;
+
 use crate::backlog::Priority;
 use crate::untrusted_text::{encode_id, encode_line};
 
@@ -70,6 +72,18 @@ impl EntryLine<'_> {
             line.extend(["; ", &encode_line(detail)]);
         }
         line
+    }
+}
+
+/// A custom field under its name, as tools take it. Not encoded.
+pub fn custom_text(name: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{name}: {text}"),
+        Value::Array(texts) => {
+            let texts: Vec<_> = texts.iter().filter_map(Value::as_str).collect();
+            format!("{name}: {}", texts.join(", "))
+        }
+        value => format!("{name}: {value}"),
     }
 }
 

@@ -13,6 +13,7 @@ use super::links::{MAX_INCOMING, MISSING};
 use crate::backlog::{ItemKind, ItemMeta, Priority};
 use crate::document::{DocumentMeta, Version};
 use crate::project_key::ProjectKey;
+use crate::records::schema::RecordSchema;
 use crate::untrusted_text::encode_line;
 
 const UNKNOWN_CREATOR: &str = "unknown";
@@ -58,6 +59,7 @@ impl ItemRecord {
         name: &str,
         version: Version,
         description: &str,
+        schema: &RecordSchema,
     ) -> Self {
         let parent = item.parent.map(|parent| parent.to_string());
         let (epic, user_story) =
@@ -80,7 +82,7 @@ impl ItemRecord {
             created_at: item.created_at.to_rfc3339(),
             updated_at: item.updated_at.to_rfc3339(),
             tags: item.tags.clone(),
-            fields: BTreeMap::new(),
+            fields: schema.answers(item),
         }
     }
 }
@@ -110,7 +112,7 @@ pub struct ItemSummary {
 
 impl ItemSummary {
     /// `None` for a document that is not an item.
-    pub fn from_meta(meta: &DocumentMeta) -> Option<Self> {
+    pub fn from_meta(meta: &DocumentMeta, schema: &RecordSchema) -> Option<Self> {
         let item = meta.item.as_deref()?;
         Some(Self {
             reference_id: item.display_name(&meta.id.name).into_owned(),
@@ -121,12 +123,12 @@ impl ItemSummary {
             assignee_username: item.assignee.clone(),
             tags: item.tags.clone(),
             description: None,
-            fields: BTreeMap::new(),
+            fields: schema.answers(item),
         })
     }
 
-    pub fn from_metas(metas: &[Arc<DocumentMeta>]) -> Vec<Self> {
-        metas.iter().filter_map(|meta| Self::from_meta(meta)).collect()
+    pub fn from_metas(metas: &[Arc<DocumentMeta>], schema: &RecordSchema) -> Vec<Self> {
+        metas.iter().filter_map(|meta| Self::from_meta(meta, schema)).collect()
     }
 
     /// The line of the item; that of a criterion has its whole text, with indented further lines.

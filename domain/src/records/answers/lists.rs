@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::backlog::{Priority, Reference};
 use crate::document::DocumentMeta;
+use crate::records::schema::RecordSchema;
 use crate::timestamp::Timestamp;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -74,8 +75,8 @@ pub struct ProgressView {
 }
 
 impl ListedItem {
-    pub fn of_record(meta: &DocumentMeta) -> Option<Self> {
-        let Some(item) = meta.item.as_deref() else { return Self::of_entity(meta) };
+    pub fn of_record(meta: &DocumentMeta, schema: &RecordSchema) -> Option<Self> {
+        let Some(item) = meta.item.as_deref() else { return Self::of_entity(meta, schema) };
         Some(Self {
             reference_id: item.display_name(&meta.id.name).into_owned(),
             kind: item.kind.name().to_owned(),
@@ -89,12 +90,12 @@ impl ListedItem {
             updated_at: Some(item.updated_at.to_rfc3339()),
             version: meta.version.to_string(),
             progress: None,
-            fields: BTreeMap::new(),
+            fields: schema.answers(item),
         })
     }
 
-    fn of_entity(meta: &DocumentMeta) -> Option<Self> {
-        let entity = meta.entity.as_ref()?;
+    fn of_entity(meta: &DocumentMeta, schema: &RecordSchema) -> Option<Self> {
+        let entity = meta.entity.as_deref()?;
         Some(Self {
             reference_id: entity.id.clone(),
             kind: entity.kind.clone(),
@@ -103,6 +104,7 @@ impl ListedItem {
             tags: entity.tags.clone(),
             updated_at: entity.updated_at.map(Timestamp::to_rfc3339),
             version: meta.version.to_string(),
+            fields: schema.answers(entity),
             ..Self::default()
         })
     }

@@ -8,6 +8,7 @@ pub mod history;
 pub mod items;
 pub mod links;
 pub mod lists;
+pub mod record_schema;
 pub mod search;
 pub mod sections;
 pub mod tags;

@@ -81,6 +81,26 @@ fn interrupted_migration_continues_at_its_step() {
 }
 
 #[test]
+fn dropped_index_is_pending_until_it_is_created_again() {
+    let server = TestServer::new();
+    let all = migrations().unwrap();
+    let pending = || {
+        let status = server.runtime.block_on(read_schema_status(&server.pool, &all)).unwrap();
+        status.pending.into_iter().map(|one| one.text).collect::<Vec<_>>()
+    };
+    assert_eq!(pending(), [""; 0]);
+    // An index of another schema does not serve.
+    let drop = "DROP INDEX documents_by_group; CREATE SCHEMA other; \
+                CREATE TABLE other.a (b BIGINT); CREATE INDEX documents_by_group ON other.a (b)";
+    server.database.query(drop).unwrap();
+    let text = "CREATE INDEX IF NOT EXISTS documents_by_group ON documents (project, kind, \
+                status, type, position) WHERE position IS NOT NULL";
+    assert_eq!(pending(), [text]);
+    assert_eq!(server.runtime.block_on(migrate(&server.pool, &all)).unwrap(), 1);
+    assert_eq!(pending(), [""; 0]);
+}
+
+#[test]
 fn newer_schema_is_refused_unless_it_allows_this_version() {
     for (min_server_version, is_refused) in [(3, false), (4, true)] {
         let server = TestServer::empty();
@@ -129,6 +149,9 @@ fn role_without_ddl_rights_is_told_to_migrate() {
         format!("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}");
     server.database.query(&grant).unwrap();
     assert_eq!(server.runtime.block_on(migrate(&pool, &all)).unwrap(), 0);
+    server.database.query("DROP INDEX documents_by_group").unwrap();
+    let error = server.runtime.block_on(migrate(&pool, &all)).unwrap_err();
+    assert_eq!(error.error.to_string(), message);
     drop(pool);
     server.database.query(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).unwrap();
 }

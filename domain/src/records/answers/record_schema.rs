@@ -1,0 +1,140 @@
+//! The answers of the operations on the record schema of a project.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::document::Document;
+use crate::records::custom_field::{CustomField, FieldView};
+use crate::records::kinds::{IdSource, ItemKind, KINDS, RecordKind};
+use crate::records::schema::{RecordSchema, StatusCategory};
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct RecordSchemaAnswer {
+    pub project: String,
+    /// The document; empty if there is none or it is not a text.
+    pub text: String,
+    /// Empty if the document does not exist.
+    pub version: String,
+    /// All kinds of items, then those of entities that tools create.
+    pub kinds: Vec<KindSchema>,
+    /// The invalid entries of the document.
+    pub diagnostics: Vec<SchemaDiagnostic>,
+    /// True if the caller may change the document.
+    pub can_edit: bool,
+}
+
+/// What records of a kind can have in the project.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct KindSchema {
+    pub kind: String,
+    /// At the start of a sentence.
+    pub label: String,
+    /// One and several in sentences.
+    pub words: [String; 2],
+    /// In the order of work. Empty if records of the kind have any status or none.
+    pub statuses: Vec<KindStatus>,
+    pub fields: Vec<FieldSchema>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct KindStatus {
+    pub name: String,
+    /// open, active, done or dropped.
+    pub category: String,
+}
+
+/// A custom field.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct FieldSchema {
+    pub name: String,
+    pub label: String,
+    /// text, number, date, choice, user, tags or url.
+    #[serde(rename = "type")]
+    pub field_type: String,
+    /// The values of a choice; empty for other types.
+    pub choices: Vec<String>,
+    pub is_required: bool,
+    /// Of column, card, filter and sort.
+    pub views: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SchemaDiagnostic {
+    /// 1-based; null if the problem concerns the whole document.
+    pub line: Option<usize>,
+    pub message: String,
+}
+
+/// The answer to a change of the record schema.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct RecordSchemaChange {
+    pub project: String,
+    pub version: String,
+    /// What stays in records although the schema no longer has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub notes: Vec<String>,
+}
+
+impl RecordSchemaAnswer {
+    /// Without a document the project has the built-in kinds alone.
+    pub fn new(project: String, document: Option<&Document>, can_edit: bool) -> Self {
+        let schema = document.map(RecordSchema::of_document).unwrap_or_default();
+        let text = document.and_then(|document| document.text().ok()).unwrap_or_default();
+        let diagnostics = schema
+            .diagnostics
+            .iter()
+            .map(|one| SchemaDiagnostic { line: one.line, message: one.message.clone() });
+        Self {
+            project,
+            text: text.to_owned(),
+            version: document.map(|document| document.version.to_string()).unwrap_or_default(),
+            diagnostics: diagnostics.collect(),
+            kinds: KINDS.iter().map(|kind| KindSchema::new(kind, &schema)).collect(),
+            can_edit,
+        }
+    }
+}
+
+impl KindSchema {
+    fn new(row: &RecordKind, schema: &RecordSchema) -> Self {
+        let is_entity = row.id_source == IdSource::FrontMatter;
+        let status = |(name, category): (&str, StatusCategory)| KindStatus {
+            name: name.to_owned(),
+            category: category.name().to_owned(),
+        };
+        let statuses = match ItemKind::from_name(row.name) {
+            Some(kind) => {
+                let statuses = schema.statuses(kind);
+                let statuses = statuses.iter();
+                statuses.map(|one| status((one.name(), schema.category(kind, *one)))).collect()
+            }
+            None => {
+                let statuses = schema.entity_statuses(row.name).unwrap_or_default().iter();
+                statuses.map(|(name, category)| status((name, *category))).collect()
+            }
+        };
+        let fields = schema.fields.iter().filter(|field| field.has_kind(row.name, is_entity));
+        Self {
+            kind: row.name.to_owned(),
+            label: row.noun.to_owned(),
+            words: row.words.map(str::to_owned),
+            statuses,
+            fields: fields.map(FieldSchema::from).collect(),
+        }
+    }
+}
+
+impl From<&CustomField> for FieldSchema {
+    fn from(field: &CustomField) -> Self {
+        let views = field.views.iter().copied().map(FieldView::name);
+        Self {
+            name: field.name.clone(),
+            label: field.label.clone(),
+            field_type: field.field_type.name().to_owned(),
+            choices: field.field_type.choices().to_vec(),
+            is_required: field.is_required,
+            views: views.map(str::to_owned).collect(),
+        }
+    }
+}
