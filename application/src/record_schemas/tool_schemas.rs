@@ -36,7 +36,7 @@ struct Addition<'s> {
     creates: bool,
     fields: Vec<&'s CustomField>,
     /// The custom statuses of the tool's kind.
-    statuses: Option<&'s [Status]>,
+    statuses: Option<Vec<Status>>,
 }
 
 /// The argument schemas that differ from those of the specs. Of lists that would be too long, the
@@ -117,7 +117,7 @@ impl<'s> Addition<'s> {
 
     /// Null without custom statuses.
     fn status_schema(&self, has_names: bool) -> Value {
-        let Some(statuses) = self.statuses else { return Value::Null };
+        let Some(statuses) = &self.statuses else { return Value::Null };
         let mut schema = json!({ "type": "string" });
         if has_names {
             schema["enum"] = statuses.iter().map(Status::name).collect();
