@@ -1,15 +1,10 @@
 //! The custom fields and statuses of a page's project.
 
-use std::sync::Arc;
-
-use reqlore_domain::error::{ErrorKind, Result};
 use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
 use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::kinds::find_kind;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
-use serde_json::{Value, json};
-
-use crate::session::PageSession;
+use serde_json::Value;
 
 /// The record schema as `get_record_schema` returns it. Default: no fields and statuses.
 #[derive(Debug, Default)]
@@ -50,20 +45,4 @@ fn name_tone(status: &str) -> &'static str {
 /// True for a value that is safe as the target of a link.
 pub(crate) fn is_link(field: &CustomField, value: &Value) -> bool {
     field.field_type == CustomType::Url && field.parse(value).is_ok()
-}
-
-impl PageSession {
-    /// The session of a page that shows or takes statuses or custom fields.
-    pub(crate) async fn with_schema(mut self) -> Result<Self> {
-        let answer: RecordSchemaAnswer = match self.call_tool("get_record_schema", json!({})).await
-        {
-            Ok(answer) => answer,
-            // A server without the backlog.
-            Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),
-            Err(error) => return Err(error),
-        };
-        let records = RecordSchema::parse(&answer.text);
-        self.schema = Arc::new(ProjectSchema { records, answer });
-        Ok(self)
-    }
 }

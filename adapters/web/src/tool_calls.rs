@@ -5,9 +5,12 @@ use std::sync::Arc;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, RenderedAnswer, ToolCall};
+use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
+use reqlore_domain::records::schema::RecordSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::project_schema::ProjectSchema;
 use crate::session::PageSession;
 
 impl PageSession {
@@ -32,6 +35,20 @@ impl PageSession {
         let caller = Caller { access: Access::Read, ..(*self.caller).clone() };
         let answer = self.run_tool(name, arguments, Arc::new(caller)).await?;
         answer.answer()
+    }
+
+    /// The session of a page that shows or takes statuses or custom fields.
+    pub(crate) async fn with_schema(mut self) -> Result<Self> {
+        let answer: RecordSchemaAnswer = match self.call_tool("get_record_schema", json!({})).await
+        {
+            Ok(answer) => answer,
+            // A server without the backlog.
+            Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),
+            Err(error) => return Err(error),
+        };
+        let records = RecordSchema::parse(&answer.text);
+        self.schema = Arc::new(ProjectSchema { records, answer });
+        Ok(self)
     }
 
     async fn run_tool(
