@@ -282,6 +282,18 @@ impl Client {
         answer
     }
 
+    /// Reads the next message of a stream of events.
+    pub(crate) fn next_event(&mut self) -> Value {
+        let stream = self.stream.as_mut().unwrap();
+        loop {
+            let mut line = String::new();
+            assert!(stream.read_line(&mut line).unwrap() > 0, "the stream ended");
+            if let Some(message) = line.strip_prefix("data:").filter(|data| data.contains('{')) {
+                return serde_json::from_str(message).unwrap();
+            }
+        }
+    }
+
     pub(crate) fn ask(&mut self, line: &str, body: &str) -> Answer {
         // The server may have closed the idle connection; retry once.
         let is_reused = self.stream.is_some();

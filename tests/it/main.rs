@@ -52,6 +52,7 @@ mod postgres_connection;
 mod postgres_crash;
 mod project_root;
 mod readme;
+mod record_schema;
 mod refusals;
 mod refused_places;
 mod rights;

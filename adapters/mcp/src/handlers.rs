@@ -31,6 +31,8 @@ type Context = RmcpContext<RoleServer>;
 
 /// How long clients may cache lists that are compiled into the program, in milliseconds.
 const COMPILED_IN_TTL_MS: u64 = 3_600_000;
+/// The same for tools with custom fields, which may change at any time.
+const CUSTOM_TOOLS_TTL_MS: u64 = 60_000;
 
 impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
@@ -94,8 +96,7 @@ impl ServerHandler for McpServer {
                 tool.input_schema = Arc::new(schema.clone());
             }
         }
-        // Custom fields may change at any time.
-        let ttl = if schemas.is_empty() { COMPILED_IN_TTL_MS } else { 0 };
+        let ttl = if schemas.is_empty() { COMPILED_IN_TTL_MS } else { CUSTOM_TOOLS_TTL_MS };
         if self.is_connected() && !is_modern(&context) {
             self.watch_tools(schemas, &context.peer);
         }

@@ -14,7 +14,7 @@ pub(crate) mod update;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge;
+use reqlore_domain::knowledge::entity_graph;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
 use reqlore_domain::project_key::ProjectKey;
@@ -44,7 +44,7 @@ pub(crate) async fn find_kind(
 ) -> Result<String> {
     let kinds = RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind);
     let stored = ports.documents.list(project, &kinds).await?.by_text;
-    knowledge::find_kind(&stored, kind)
+    entity_graph::find_kind(&stored, kind)
         .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason).field("kind"))
 }
 

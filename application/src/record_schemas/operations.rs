@@ -98,7 +98,7 @@ impl Tool for SetRecordSchema {
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
         let Arguments { text, if_version } = decode_arguments(&mut call, spec)?;
-        let expected = if_version.as_deref().map(parse_version).transpose()?;
+        let expected = ExpectedState::parse(if_version)?;
         let document = Document::new(DocumentId::schema(), text.into_bytes().into());
         let schema = RecordSchema::of_document(&document);
         check_entries(&schema)?;
@@ -107,7 +107,7 @@ impl Tool for SetRecordSchema {
         "change the custom fields and statuses".clone_into(&mut write.reason);
         let version = document.version.to_string();
         let reads = ReadSet { documents: vec![document.id.clone()], ..ReadSet::default() };
-        let decide = move |snapshot: &Snapshot| decide(snapshot, &document, expected);
+        let decide = move |snapshot: &Snapshot| decide(snapshot, &document, &expected);
         let (old, _) = commit_decision(ports, &project, reads, write, decide).await?;
         let notes = kept_values(ports, &project, &old, &schema).await?;
         let short = version.get(..8).unwrap_or_default();
@@ -119,15 +119,24 @@ impl Tool for SetRecordSchema {
     }
 }
 
-/// The version that the document must have; `None` if it must not exist.
-fn parse_version(text: &str) -> Result<Option<VersionPrefix>> {
-    if text.is_empty() {
-        return Ok(None);
+/// The state of the document that a change expects.
+enum ExpectedState {
+    Any,
+    Missing,
+    Version(VersionPrefix),
+}
+
+impl ExpectedState {
+    fn parse(if_version: Option<String>) -> Result<Self> {
+        match if_version {
+            None => Ok(Self::Any),
+            Some(text) if text.is_empty() => Ok(Self::Missing),
+            Some(text) => VersionPrefix::try_from(text).map(Self::Version).map_err(|problem| {
+                let message = format!("if_version: {problem}");
+                Error::new(ErrorKind::InvalidArgument, message).field("if_version")
+            }),
+        }
     }
-    VersionPrefix::try_from(text.to_owned()).map(Some).map_err(|problem| {
-        let message = format!("if_version: {problem}");
-        Error::new(ErrorKind::InvalidArgument, message).field("if_version")
-    })
 }
 
 /// Refuses a text with an invalid entry, which a file may have: its author would not notice it.
@@ -147,16 +156,18 @@ fn check_entries(schema: &RecordSchema) -> Result<()> {
 fn decide(
     snapshot: &Snapshot,
     document: &Document,
-    expected: Option<Option<VersionPrefix>>,
+    expected: &ExpectedState,
 ) -> Result<(Vec<DocumentChange>, RecordSchema)> {
     let present = snapshot.documents.first().and_then(Option::as_ref);
     match (expected, present) {
-        (Some(None), Some(present)) => {
+        (ExpectedState::Missing, Some(present)) => {
             let version = present.version;
             return Err(conflict(document, &format!("exists at version {version}")));
         }
-        (Some(Some(_)), None) => return Err(conflict(document, "was deleted")),
-        (Some(expected), Some(present)) => check_version(expected, present, &document.id)?,
+        (ExpectedState::Version(_), None) => return Err(conflict(document, "was deleted")),
+        (ExpectedState::Version(version), Some(present)) => {
+            check_version(Some(*version), present, &document.id)?;
+        }
         _ => {}
     }
     let old = present.map(RecordSchema::of_document).unwrap_or_default();

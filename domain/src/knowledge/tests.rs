@@ -1,5 +1,6 @@
 //! Parsing of entities, and the graph and index of entities.
 
+use super::entity_graph::{EntityGraph, EntityLookup, EntityNode, find_kind, sort_tags};
 use super::*;
 use crate::backlog::reference::looks_like_id;
 use crate::document::{Document, DocumentId, DocumentMeta};

@@ -42,12 +42,21 @@ named_enum! {
     }
 }
 
-impl RecordSchema {
-    /// Parses `.reqlore/project.toml`.
-    pub fn parse(text: &str) -> Self {
-        super::schema_text::parse(text)
+impl Status {
+    /// The category of a built-in status.
+    pub fn category(self) -> Option<StatusCategory> {
+        match self {
+            Self::Backlog | Self::Draft => Some(StatusCategory::Open),
+            Self::InProgress => Some(StatusCategory::Active),
+            // An active requirement holds.
+            Self::Done | Self::Active => Some(StatusCategory::Done),
+            Self::Cancelled | Self::Obsolete => Some(StatusCategory::Dropped),
+            Self::Custom(_) => None,
+        }
     }
+}
 
+impl RecordSchema {
     /// The schema that a document states. One that is not a text adds nothing but a diagnostic.
     pub fn of_document(document: &Document) -> Self {
         match document.text() {
@@ -89,13 +98,19 @@ impl RecordSchema {
 
     /// The category of an item's status. A status that the project does not have is open.
     pub fn category(&self, kind: ItemKind, status: Status) -> StatusCategory {
-        status.category().unwrap_or_else(|| self.named_category(kind.name(), status.name()))
+        let category = || self.named_category(kind.name(), status.name());
+        status.category().or_else(category).unwrap_or(StatusCategory::Open)
     }
 
-    fn named_category(&self, kind: &str, status: &str) -> StatusCategory {
-        let mut statuses = self.statuses.get(kind).into_iter().flatten();
-        let found = statuses.find(|(name, _)| name == status);
-        found.map_or(StatusCategory::Open, |(_, category)| *category)
+    /// The category of a status that the project lists for a kind of item or entity.
+    pub fn named_category(&self, kind: &str, status: &str) -> Option<StatusCategory> {
+        let statuses = match ItemKind::from_name(kind) {
+            Some(_) => self.statuses.get(kind)?,
+            None => self.entity_statuses(kind)?,
+        };
+        let mut statuses = statuses.iter();
+        let (_, category) = statuses.find(|(name, _)| name.eq_ignore_ascii_case(status))?;
+        Some(*category)
     }
 
     /// The statuses of a kind of entity with their categories; `None` if entities of the kind may

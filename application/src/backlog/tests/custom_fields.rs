@@ -145,6 +145,10 @@ async fn custom_statuses_are_used_and_others_are_named() {
     );
     let kept = testing.data("list_items", json!({ "kind": "user_story" })).await;
     assert_eq!(kept["by_status"], json!({ "Review": 1 }));
+    let with_status = |status: &str| json!({ "kind": "user_story", "status": status });
+    assert_eq!(testing.data("list_items", with_status("Review")).await["total"], 1);
+    let error = testing.error("list_items", with_status("Waiting")).await;
+    assert!(error.message.contains("\"Waiting\" is not one of Backlog"), "{error}");
 }
 
 const REQUIREMENT: &str =

@@ -104,16 +104,13 @@ impl KindSchema {
             name: name.to_owned(),
             category: category.name().to_owned(),
         };
-        let statuses = match ItemKind::from_name(row.name) {
-            Some(kind) => {
-                let statuses = schema.statuses(kind);
-                let named = |one: &Status| status((one.name(), schema.category(kind, *one)));
-                statuses.iter().map(named).collect()
-            }
-            None => {
-                let statuses = schema.entity_statuses(row.name).unwrap_or_default().iter();
-                statuses.map(|(name, category)| status((name, *category))).collect()
-            }
+        let statuses = if let Some(kind) = ItemKind::from_name(row.name) {
+            let statuses = schema.statuses(kind);
+            let named = |one: &Status| status((one.name(), schema.category(kind, *one)));
+            statuses.iter().map(named).collect()
+        } else {
+            let statuses = schema.entity_statuses(row.name).unwrap_or_default().iter();
+            statuses.map(|(name, category)| status((name, *category))).collect()
         };
         let fields = schema.fields.iter().filter(|field| field.has_kind(row.name, is_entity));
         Self {
