@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use reqlore_domain::identity::redact_echo;
-use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_durable_fs::find_special_file;
 use reqlore_storage_postgres::PostgresConfig;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use reqlore_domain::backlog::{ItemKind, Priority, Reference};
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentKind, backlog_folder_of};
-use reqlore_domain::records::edit::{LinkTarget, NewItem};
+use reqlore_domain::records::edit::{LinkTarget, NewRecord, RecordEdit};
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::harness::Result;
@@ -101,22 +101,17 @@ fn item_text(
     };
     let description = ["WHEN", "THEN", "AND"].map(|word| sentence(word, &mut random)).join("\n");
     let created_at = Timestamp::new(FIRST_TIMESTAMP + i64::try_from(number)?, 0);
-    let item = NewItem {
-        kind,
-        uid: &format!("0199c7f0-0000-7000-8000-{:0>12}", uid_suffix(kind, number)),
-        title: Some(&title),
-        description: &description,
-        status: None,
+    let fields = RecordEdit {
+        title: Some(title),
+        body: Some(description),
         priority: Priority::new(1 + random.below(4)),
-        requirement_type: None,
-        parent,
-        assignee: None,
-        tags: &[],
-        custom: &[],
-        creator: "bench",
-        created_at,
+        parent: parent.cloned(),
+        ..RecordEdit::default()
     };
-    Ok(item.text()?)
+    let id = &format!("0199c7f0-0000-7000-8000-{:0>12}", uid_suffix(kind, number));
+    let (kind, fields) = (kind.row(), &fields);
+    let new = NewRecord { kind, id, fields, creator: "bench", created_at };
+    Ok(new.text()?)
 }
 
 /// The last characters of a uid, unique within a kind.

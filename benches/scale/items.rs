@@ -8,7 +8,7 @@ use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::ports::archive::{Archive, ArchiveRecord, DocumentRecord, HighWaterMark};
 use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::records::edit::{LinkTarget, NewItem};
+use reqlore_domain::records::edit::{LinkTarget, NewRecord, RecordEdit};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_dump::DumpFile;
 
@@ -213,22 +213,19 @@ fn item_text(
         _ if number.is_multiple_of(4) => (Status::Draft, RequirementType::Functional),
         _ => (Status::Active, RequirementType::NonFunctional),
     };
-    let item = NewItem {
-        kind,
-        uid: &format!("0199c7f0-0000-7000-8000-{:0>12}", uid_suffix(kind, number)),
-        title: Some(&title),
-        description: &description,
-        status: is_requirement.then_some(status),
+    let fields = RecordEdit {
+        title: Some(title),
+        body: Some(description),
+        status: is_requirement.then(|| status.name().to_owned()),
         priority: Priority::new(1 + random.below(4)),
         requirement_type: is_requirement.then_some(requirement_type),
-        parent: parent.as_ref(),
-        assignee: None,
-        tags: &[],
-        custom: &[],
-        creator: "bench",
-        created_at: timestamp(number)?,
+        parent,
+        ..RecordEdit::default()
     };
-    Ok(item.text()?)
+    let id = &format!("0199c7f0-0000-7000-8000-{:0>12}", uid_suffix(kind, number));
+    let (kind, fields) = (kind.row(), &fields);
+    let new = NewRecord { kind, id, fields, creator: "bench", created_at: timestamp(number)? };
+    Ok(new.text()?)
 }
 
 fn item_random(kind: ItemKind, number: usize, seed: u64) -> Random {

@@ -176,6 +176,17 @@ pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Maximum length of a title that is derived from the description.
+const MAX_DERIVED_TITLE_CHARS: usize = 120;
+
+/// The beginning of a text, as a title.
+pub(crate) fn truncate_title(text: &str) -> String {
+    match text.char_indices().nth(MAX_DERIVED_TITLE_CHARS) {
+        Some((end, _)) => format!("{}…", text[..end].trim_end()),
+        None => text.to_owned(),
+    }
+}
+
 /// Validates required text. The message names the limit and the length.
 pub(crate) fn check_text(text: &str, max: usize) -> Result<(), String> {
     // The length comes first: a long text must not be scanned further.

@@ -18,6 +18,7 @@ pub mod idempotency;
 pub mod identity;
 pub mod knowledge;
 pub mod link_values;
+mod metadata_derivation;
 pub mod name_form;
 pub mod ports;
 pub mod project_key;
@@ -27,6 +28,7 @@ pub mod sections;
 #[cfg(feature = "test-doubles")]
 pub mod test_support;
 pub mod timestamp;
+pub mod unreplaced_variable;
 pub mod unresolved_merge;
 pub mod untrusted_text;
 pub mod word_diff;

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::backlog::known_relations;
 use crate::backlog::reference::{ParsedReference, Reference, looks_like_id, scan_mentions};
+use crate::backlog::relation_words::known_relations;
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::EntityLink;
 use crate::name_form::compose;

@@ -100,6 +100,6 @@ export function pages({ epic, story, criterion, requirement, decision, section }
     item(decision, '/edit'), 'new', `new?kind=requirement&${parent}`, `graph?${focus}`,
     'sections', `sections/${section}`, `sections/${section}/edit?index=1`,
     item(section, '/history'), 'knowledge', 'docsets', 'pictures', 'search?q=pay', 'activity',
-    'admin/users', 'admin/tokens', 'admin/audit',
+    'schema', 'admin/users', 'admin/tokens', 'admin/audit',
   ].map((page) => `/p/default/${page}`);
 }

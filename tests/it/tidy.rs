@@ -114,7 +114,7 @@ const TECHNOLOGY_OWNERS: &[(&str, &[&str])] = &[
     ("ureq", &["reqlore-models", "reqlore-probe"]),
     ("zip", &["reqlore-models"]),
     ("jsonc-parser", &["reqlore-client-config"]),
-    ("toml_edit", &["reqlore-client-config"]),
+    ("toml_edit", &["reqlore-client-config", "reqlore-web"]),
     ("clap", &["reqlore"]),
     ("clap_complete", &["reqlore"]),
     ("similar", &["reqlore", "reqlore-domain"]),

@@ -404,7 +404,7 @@ struct RowLine {
 }
 
 /// A timestamp as RFC 3339 text, for fields with and without `Option`. Only one spelling is valid,
-/// because others could hold more than a [`Timestamp`].
+/// because another could hold more than a [`Timestamp`].
 mod time_text {
     use std::borrow::Cow;
 

@@ -51,8 +51,8 @@ fn owned_by_another_user(subject: &str) -> StoreError {
     refused(subject, "belongs to another user; run this as that user, or move it away")
 }
 
-/// True if the owner is this user or root. Root may administer the server of another user, who is
-/// the owner of `parent`.
+/// True if the owner is this user or root. Root may administer the server of another user, the
+/// owner of `parent`.
 fn is_ours(owner: u32, parent: &Dir) -> bool {
     let user = rustix::process::geteuid();
     if owner == 0 || owner == user.as_raw() {

@@ -25,7 +25,7 @@ pub const ERROR_META: &str = "reqlore/error";
 pub(crate) const REPLACEMENT_NOTE: &str =
     "The request had lone surrogates, such as \\ud800; each was read as U+FFFD.";
 
-/// The tools to call first. Claude Code loads their schemas at the start, others on demand.
+/// The tools to call first. Claude Code loads their schemas at the start, the rest on demand.
 const FIRST_TOOLS: [&str; 4] =
     ["get_item", "reqlix_get_instructions", "reqlix_get_requirements", "search_global"];
 /// The tools whose whole answers exceed the 50,000 characters that Claude Code shows by default.

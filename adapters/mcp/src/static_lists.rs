@@ -100,8 +100,8 @@ fn build_instructions(tools: &[&ToolSpec]) -> String {
     let mut subjects: Vec<&str> = served.map(|(_, subject)| *subject).collect();
     let last = subjects.pop().unwrap_or("documents");
     let subjects = match subjects.join(", ") {
-        others if others.is_empty() => last.to_owned(),
-        others => format!("{others} and {last}"),
+        first if first.is_empty() => last.to_owned(),
+        first => format!("{first} and {last}"),
     };
     let mut sentences = vec![format!("Reqlore holds this project's {subjects}.")];
     let first = FIRST_CALLS.iter().find(|(tool, _)| is_listed(tool));

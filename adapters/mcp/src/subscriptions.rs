@@ -38,7 +38,7 @@ const PAUSE_FACTOR: u32 = 9;
 
 /// Subscriptions of one connection.
 pub(crate) struct Subscriptions {
-    /// Legacy era only, where a connection has one caller.
+    /// Legacy era only: there, a connection has one caller.
     legacy_poller: OnceLock<Arc<ResourcePoller>>,
     uri_permits: Arc<Semaphore>,
     stream_permits: Arc<Semaphore>,

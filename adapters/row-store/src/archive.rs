@@ -14,10 +14,10 @@ use reqlore_domain::ports::history::{PastContent, PastEntry, PresentEntry};
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::RowStore;
+use crate::content_check::ContentCheck;
 use crate::damage::KnownDamage;
 use crate::database::RowSource;
 use crate::error::{damaged, refused};
-use crate::health::ContentCheck;
 use crate::read::documents::{
     AFTER_TEXTS, document_id, documents_after, names_after, verified_body,
 };

@@ -68,7 +68,7 @@ pub trait Database: RowSource + fmt::Debug + 'static {
         Ok(Vec::new())
     }
 
-    /// Overwrites what deleted rows left in free space.
+    /// Overwrites the content of deleted rows in free space.
     async fn erase_free_space(&self) -> StoreResult<()> {
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! state that another one needs.
 
 mod archive;
+mod content_check;
 mod counters;
 pub mod damage;
 pub mod database;
@@ -16,6 +17,7 @@ pub mod pending;
 mod read;
 mod records;
 pub mod row;
+mod stored_meta;
 pub mod tables;
 mod writer;
 
@@ -43,14 +45,15 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::{GroupWriter, run_alone};
 
-pub use derived::{LIST_TABLES, METADATA_FORMAT};
+pub use derived::LIST_TABLES;
 pub use records::StoreRow;
+pub use stored_meta::METADATA_FORMAT;
 
 use crate::writer::history::STEP_ROWS;
 use counters::WriterCounters;
 use damage::KnownDamage;
 use database::{Database, RowSource};
-use read::{changes, documents, entities, history, items, team};
+use read::{changes, documents, entities, history, item_list, team};
 use row::{RowQuery, TableRow};
 use writer::{GroupWriterEngine, ReadPlan};
 
@@ -200,7 +203,7 @@ impl DocumentRepository for RowStore {
     async fn list(&self, project: &ProjectKey, query: &RecordQuery) -> StoreResult<RecordPage> {
         let page = match (&query.selection, query.kind) {
             (RecordSelection::Listed, DocumentKind::Item(_)) => {
-                items::list(self, project, query).await
+                item_list::list(self, project, query).await
             }
             _ => entities::list(self, project, query).await,
         };

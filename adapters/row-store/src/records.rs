@@ -14,9 +14,9 @@ use reqlore_domain::ports::write_context::ChangeOrigin;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::derived::{METADATA_FORMAT, decode_meta};
 use crate::error::{DATABASE_LABEL, damaged, refused};
 use crate::row::{RowKey, TableRow, Value, Values};
+use crate::stored_meta::{METADATA_FORMAT, decode_meta};
 
 /// Maximum size of a part of a text in bytes. Some databases limit a value to 1 MiB.
 pub(crate) const PART_BYTES: usize = 512 * 1024;

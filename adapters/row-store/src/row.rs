@@ -1,12 +1,12 @@
 //! Rows and queries in the terms of this storage, without SQL.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::ops::Range;
 
 use bytes::{BufMut as _, Bytes};
 use reqlore_domain::ports::documents::StoreResult;
 
-use crate::tables::{BODIES, Column, Table};
+use crate::tables::{BODIES, Column, ColumnType, Table};
 
 /// A value of a column. The order of values is that of the database: texts and bytes by their
 /// bytes.
@@ -194,6 +194,54 @@ impl TableRow {
 impl fmt::Debug for TableRow {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.values()).finish()
+    }
+}
+
+impl Column {
+    /// False for a value of another type, or null in a column that is never null.
+    pub fn fits(&self, value: Value<'_>) -> bool {
+        match value {
+            Value::Null => self.is_nullable,
+            Value::Integer(_) => self.kind == ColumnType::Integer,
+            Value::Text(_) => self.kind == ColumnType::Text,
+            Value::Binary(_) => self.kind == ColumnType::Binary,
+        }
+    }
+}
+
+impl Table {
+    /// The CRC32 of the table's name and of all values of a row except wide ones. It detects damage
+    /// and careless edits. An attacker can compute it too.
+    pub fn checksum(&self, row: &TableRow) -> i64 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(self.name.as_bytes());
+        hasher.update(row.prefix_bytes(self.narrow_columns().len()));
+        hasher.finalize().into()
+    }
+
+    /// Fails if a row does not have one value of the right type for each column.
+    pub fn check_values(&self, row: &TableRow) -> StoreResult<()> {
+        let (mut values, mut columns) = (row.values(), self.columns.iter());
+        loop {
+            match (values.next(), columns.next()) {
+                (None, None) => return Ok(()),
+                (Some(value), Some(column)) if column.fits(value) => {}
+                _ => return Err(self.mismatch()),
+            }
+        }
+    }
+
+    /// Names a row by its key, for a report.
+    pub fn name_row(&self, row: &TableRow) -> String {
+        let mut name = "row".to_owned();
+        for value in row.values().take(self.key_width) {
+            let _ = match value {
+                Value::Integer(number) => write!(name, " {number}"),
+                Value::Text(text) => write!(name, " {:.100}", text.escape_debug().to_string()),
+                Value::Null | Value::Binary(_) => write!(name, " ?"),
+            };
+        }
+        format!("{name} of table {}", self.name)
     }
 }
 

@@ -3,14 +3,12 @@
 //! Databases with SQL add a column `checksum`, see [`Table::checksum`].
 
 use std::cmp::Ordering;
-use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 
 use ColumnType::{Binary, Integer, Text};
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::StoreError;
 
 use crate::error::damaged_structure;
-use crate::row::{TableRow, Value};
 
 /// A table and its columns.
 #[derive(Debug)]
@@ -47,18 +45,6 @@ pub enum ColumnType {
     Integer,
     Text,
     Binary,
-}
-
-impl Column {
-    /// False for a value of another type, or null in a column that is never null.
-    pub fn fits(&self, value: Value<'_>) -> bool {
-        match value {
-            Value::Null => self.is_nullable,
-            Value::Integer(_) => self.kind == Integer,
-            Value::Text(_) => self.kind == Text,
-            Value::Binary(_) => self.kind == Binary,
-        }
-    }
 }
 
 /// Tables have different names.
@@ -107,27 +93,6 @@ impl Table {
         &self.columns[..self.columns.len() - wide]
     }
 
-    /// The CRC32 of the table's name and of all values of a row except wide ones. It detects damage
-    /// and careless edits. An attacker can compute it too.
-    pub fn checksum(&self, row: &TableRow) -> i64 {
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(self.name.as_bytes());
-        hasher.update(row.prefix_bytes(self.narrow_columns().len()));
-        hasher.finalize().into()
-    }
-
-    /// Fails if a row does not have one value of the right type for each column.
-    pub fn check_values(&self, row: &TableRow) -> StoreResult<()> {
-        let (mut values, mut columns) = (row.values(), self.columns.iter());
-        loop {
-            match (values.next(), columns.next()) {
-                (None, None) => return Ok(()),
-                (Some(value), Some(column)) if column.fits(value) => {}
-                _ => return Err(self.mismatch()),
-            }
-        }
-    }
-
     /// The error for values of other columns.
     pub fn mismatch(&self) -> StoreError {
         StoreError::Internal(format!("table {}: values do not fit its columns", self.name))
@@ -136,19 +101,6 @@ impl Table {
     /// The error for an index that leads to no row, or to a wrong one.
     pub fn damaged_index(&self) -> StoreError {
         damaged_structure(&format!("an index of table {}", self.name))
-    }
-
-    /// Names a row by its key, for a report.
-    pub fn name_row(&self, row: &TableRow) -> String {
-        let mut name = "row".to_owned();
-        for value in row.values().take(self.key_width) {
-            let _ = match value {
-                Value::Integer(number) => write!(name, " {number}"),
-                Value::Text(text) => write!(name, " {:.100}", text.escape_debug().to_string()),
-                Value::Null | Value::Binary(_) => write!(name, " ?"),
-            };
-        }
-        format!("{name} of table {}", self.name)
     }
 
     /// The position of a column in a row.
@@ -185,7 +137,7 @@ const PROJECT: Column = column("project", Text);
 const KIND: Column = column("kind", Text);
 const NAME: Column = column("name", Text);
 
-/// One row: what is in the database. `state` is `complete`, or `filling` during an import.
+/// One row about the database itself. `state` is `complete`, or `filling` during an import.
 pub static STORE: Table = table("store", 1).with_columns(&[
     column("id", Integer),
     column("state", Text),

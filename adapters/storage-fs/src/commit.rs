@@ -24,13 +24,14 @@ use crate::journal;
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree};
 use crate::lock::ProjectLock;
 use crate::metadata_index::MetadataIndex;
+use crate::open_indexes::lock_index;
 use crate::read_file::FileStamp;
 use crate::sequence::HighWaterMarks;
 use crate::stage_and_swap::{
     ApplyError, LoadedDocument, LoadedDocuments, exchange_all, lock_requirements, put_back,
     stage_all,
 };
-use crate::store_inner::{StoreInner, linkable_kinds_only, lock_index};
+use crate::store_inner::{StoreInner, linkable_kinds_only};
 use crate::team::pending_audit::{self, AuditedCommit};
 
 /// The number of attempts at a commit while programs without the lock write the same files.
@@ -123,7 +124,8 @@ fn record_commit(
     time: Timestamp,
 ) -> CommitResult {
     let revision = lock_index(index).record_commit(changes, time);
-    HighWaterMarks::save_committed(root, clone, changes);
+    let shared = clone.map(|clone| (&clone.common_folder, &*clone.file_name));
+    HighWaterMarks::save_committed(root, shared, changes);
     let versions = changes.iter().map(DocumentChange::version).collect();
     CommitResult { revision, versions }
 }

@@ -8,7 +8,7 @@ use std::io;
 
 use reqlore_local_state::team_file::CreationStep;
 
-/// A step, named after what has just been done.
+/// A step, named after the action before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailPoint {
     Locked,

@@ -9,6 +9,7 @@
 mod archive;
 mod clone_numbers;
 mod commit;
+mod config;
 mod failpoint;
 mod history;
 #[cfg(target_os = "linux")]
@@ -37,7 +38,6 @@ mod team;
 mod two_threads;
 mod unread_files;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,11 +51,11 @@ use reqlore_domain::ports::documents::{
 };
 use reqlore_domain::ports::record_list::{RecordPage, RecordQuery};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_git_runner::GitEnvironment;
 use reqlore_local_state::{self as local};
 use rustix::fs::Access;
 use tokio::sync::Semaphore;
 
+pub use config::Config;
 pub use projects::{ConfiguredProjects, FsProjects};
 pub use root_search::{FoundRoot, RootSearch};
 pub use system_folders::is_system_folder;
@@ -69,39 +69,8 @@ use open_indexes::OpenIndexes;
 use projects::ProjectFolders;
 use sparse_checkout::SparseCheckouts;
 use stale_temp_files::StaleTempFiles;
-use store_inner::{StoreInner, linkable_kinds_only};
-use team::TeamHandle;
-
-/// Settings of the file storage.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// The root of the default project, as callers name it: an existing directory, absolute.
-    pub root: PathBuf,
-    /// The folder of the default project's documents: the root, unless `fs:DIR` names another.
-    pub documents: PathBuf,
-    /// `REQLIX_REQ_REL_PATH`: the first folder to search for AGENTS.md, relative to the root.
-    pub requirements_directory: Option<String>,
-    /// More projects, which callers name by key or by folder.
-    pub projects: BTreeMap<ProjectKey, PathBuf>,
-    /// When not empty, only these directories and those below them can be projects.
-    pub roots: Vec<PathBuf>,
-    /// The user's home folder, which can't be a project.
-    pub home: Option<PathBuf>,
-    /// The cache folder. Without one each process reads all documents when it starts.
-    pub cache: Option<PathBuf>,
-    /// Git, for the history of documents. Without a program there is none.
-    pub git: GitEnvironment,
-}
-
-impl Config {
-    /// Validates the settings. The error names the setting.
-    pub fn check(&self) -> Result<(), String> {
-        match &self.requirements_directory {
-            Some(path) => layout::check_relative(path),
-            None => Ok(()),
-        }
-    }
-}
+use store_inner::{MAX_CONCURRENT_HISTORIES, StoreInner, linkable_kinds_only};
+use team::handle::TeamHandle;
 
 /// Store of all projects' documents on the file system. Clones share their state.
 #[derive(Debug, Clone)]
@@ -150,7 +119,7 @@ impl FsStore {
             indexes: OpenIndexes::new(max_bytes, queue, cache.clone()),
             cache,
             git: config.git.clone(),
-            git_permits: Semaphore::new(history::MAX_CONCURRENT),
+            git_permits: Semaphore::new(MAX_CONCURRENT_HISTORIES),
             sparse_checkouts: SparseCheckouts::default(),
             team,
         };

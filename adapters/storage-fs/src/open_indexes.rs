@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use reqlore_domain::project_key::ProjectKey;
@@ -12,7 +12,6 @@ use crate::inotify::WatchQueue;
 use crate::metadata_index::MetadataIndex;
 use crate::metadata_index::load::MetadataCache;
 use crate::project_cache::ProjectCache;
-use crate::store_inner::lock_index;
 
 /// Memory budget of all indexes. A single index in use may exceed it; then no other one is kept.
 pub(crate) const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -127,4 +126,8 @@ impl Drop for IndexCloser {
             let _ = thread.join();
         }
     }
+}
+
+pub(crate) fn lock_index(index: &Mutex<MetadataIndex>) -> MutexGuard<'_, MetadataIndex> {
+    index.lock().unwrap_or_else(PoisonError::into_inner)
 }

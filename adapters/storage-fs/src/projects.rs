@@ -15,12 +15,12 @@ use reqlore_domain::ports::project_resolver::{
     DocumentsFolder, ProjectResolver, Toolset, list_projects, project_not_found,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_git_runner::WorkTree;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
-use crate::Config;
+use crate::config::Config;
 use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
 use crate::root_search::{RootSearch, WORLD_WRITABLE, owner_uid, refusal};
 use crate::system_folders::is_system_folder;
@@ -116,7 +116,7 @@ impl FsProjects {
         self.folders.key_of_folder(folder).cloned()
     }
 
-    /// Resolves a configured project for a caller who can't choose a directory. A missing project
+    /// Resolves a configured project for a caller that can't choose a directory. A missing project
     /// and one outside the caller's scope give the same error, and the disk is not accessed.
     pub(crate) fn resolve_configured(
         &self,

@@ -22,7 +22,6 @@ use reqlore_local_state::error::failed;
 use reqlore_local_state::{self, LOCAL_STATE_DIR};
 use rustix::fs::{Mode, OFlags};
 
-use crate::clone_numbers::CloneNumbers;
 use crate::layout::ProjectRoot;
 use crate::read_file::read_file;
 
@@ -138,10 +137,11 @@ impl HighWaterMarks {
         text
     }
 
-    /// Stores the marks that a commit raised. A failure is logged: the files have the numbers too.
+    /// Stores the marks that a commit raised, also in the folder and file that the work trees of a
+    /// clone share. A failure is logged: the files have the numbers too.
     pub(crate) fn save_committed(
         root: &ProjectRoot,
-        clone: Option<&CloneNumbers>,
+        shared: Option<(&Dir, &str)>,
         changes: &[DocumentChange],
     ) {
         let mut committed = IssuedNumbers::default();
@@ -152,8 +152,8 @@ impl HighWaterMarks {
             return;
         }
         let mut before = Self::load(root);
-        if let Some(clone) = clone {
-            before.merge(&clone.shared_marks());
+        if let Some((folder, name)) = shared {
+            before.merge(&Self::read(folder, name).without_exhausted());
         }
         let mut marks = before.clone();
         for (kind, number) in committed.highest.iter() {
@@ -169,8 +169,8 @@ impl HighWaterMarks {
         if let Err(error) = marks.save(root) {
             tracing::warn!(%error, "the sequence high-water marks were not saved");
         }
-        if let Some(CloneNumbers { common_folder, file_name, .. }) = clone
-            && let Err(error) = marks.write(common_folder, file_name)
+        if let Some((folder, name)) = shared
+            && let Err(error) = marks.write(folder, name)
         {
             tracing::warn!(%error, "the marks in the common Git folder were not saved");
         }

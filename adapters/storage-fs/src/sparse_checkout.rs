@@ -11,13 +11,11 @@ use std::sync::{Mutex, PoisonError};
 
 use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind};
 use reqlore_domain::ports::documents::StoreResult;
-use reqlore_domain::project_key::ProjectKey;
-use reqlore_git_runner::{GitOutput, GitRunner, WorkTree};
+use reqlore_git_runner::{GitEnvironment, GitOutput, GitRunner, WorkTree};
 use reqlore_local_state::error::refused;
 
-use crate::layout::{DOCSETS_FOLDER, DocumentArea};
+use crate::layout::{DOCSETS_FOLDER, DocumentArea, RequirementsLayout};
 use crate::read_file::{ClockTime, FileStamp};
-use crate::store_inner::StoreInner;
 
 /// The checkouts of the projects, by folder.
 #[derive(Debug, Default)]
@@ -33,10 +31,10 @@ struct CheckoutState {
 
 const MAX_PROJECTS: usize = 10_000;
 
-impl StoreInner {
+impl SparseCheckouts {
     /// True if documents of a project may be left out, so that Git may have to be asked.
     pub(crate) fn is_sparse(&self, project: &Path) -> bool {
-        let Ok(known) = self.sparse_checkouts.0.try_lock() else { return true };
+        let Ok(known) = self.0.try_lock() else { return true };
         // As of the last call that could block: one follows when Git removes files.
         let Some(state) = known.get(project) else { return true };
         state.patterns.as_ref().is_some_and(|file| file.is_file())
@@ -45,13 +43,14 @@ impl StoreInner {
     /// Rejects kinds of which Git's index has documents that the work tree lacks.
     pub(crate) fn check_checked_out(
         &self,
-        project: &ProjectKey,
+        project: &Path,
+        git: &GitEnvironment,
+        layout: &RequirementsLayout,
         kinds: impl IntoIterator<Item = DocumentKind>,
     ) -> StoreResult<()> {
-        let project = self.project_path(project);
-        let work_tree = WorkTree::around(project, self.git.home());
+        let work_tree = WorkTree::around(project, git.home());
         // Held, so that concurrent reads start Git once.
-        let mut known = self.sparse_checkouts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_PROJECTS {
             known.clear();
         }
@@ -68,10 +67,10 @@ impl StoreInner {
         let stamp = FileStamp::from_metadata(&index);
         let mut left_out = match &state.left_out {
             Some((known, left_out)) if *known == stamp => left_out.clone(),
-            _ => self.folders_left_out(project),
+            _ => folders_left_out(project, git, layout),
         };
         state.left_out = stamp.is_reliable_at(now).then(|| (stamp, left_out.clone()));
-        let needed: Vec<_> = kinds.into_iter().flat_map(|kind| self.folders_of(kind)).collect();
+        let needed: Vec<_> = kinds.into_iter().flat_map(|kind| folders_of(layout, kind)).collect();
         left_out.retain(|folder| needed.contains(folder));
         let Some(first) = left_out.first() else { return Ok(()) };
         let mut command = "git sparse-checkout add".to_owned();
@@ -82,43 +81,50 @@ impl StoreInner {
         let reason = format!("is not checked out; run `{command}` in the repository's root");
         Err(refused(first, &reason))
     }
+}
 
-    fn folders_of(&self, kind: DocumentKind) -> Vec<String> {
-        match (DocumentArea::of_kind(kind), kind) {
-            (Some(area), _) => vec![area.top_folder().to_owned()],
-            (None, DocumentKind::Docsets) => vec![DOCSETS_FOLDER.to_owned()],
-            // Its folder has other documents, which may be left out without it.
-            (None, DocumentKind::Schema) => vec![DocumentId::schema().to_string()],
-            (None, _) => self.layout.candidates.clone(),
-        }
+fn folders_of(layout: &RequirementsLayout, kind: DocumentKind) -> Vec<String> {
+    match (DocumentArea::of_kind(kind), kind) {
+        (Some(area), _) => vec![area.top_folder().to_owned()],
+        (None, DocumentKind::Docsets) => vec![DOCSETS_FOLDER.to_owned()],
+        // Its folder has other documents, which may be left out without it.
+        (None, DocumentKind::Schema) => vec![DocumentId::schema().to_string()],
+        (None, _) => layout.candidates.clone(),
     }
+}
 
-    fn folders_left_out(&self, project: &Path) -> Vec<String> {
-        let kinds = DocumentKind::ALL.into_iter();
-        let mut folders: Vec<String> = kinds.flat_map(|kind| self.folders_of(kind)).collect();
-        folders.sort_unstable();
-        folders.dedup();
-        let skipped = self.list_skipped_files(project, &folders);
-        folders.retain(|folder| match &skipped {
-            Some(files) => files.iter().any(|file| file.starts_with(folder)),
-            // Without Git, only a missing backlog is refused, because its numbers may be in use.
-            None => folder == BACKLOG_FOLDER && !project.join(folder).is_dir(),
-        });
-        folders
-    }
+fn folders_left_out(
+    project: &Path,
+    git: &GitEnvironment,
+    layout: &RequirementsLayout,
+) -> Vec<String> {
+    let kinds = DocumentKind::ALL.into_iter();
+    let mut folders: Vec<String> = kinds.flat_map(|kind| folders_of(layout, kind)).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    let skipped = list_skipped_files(project, git, &folders);
+    folders.retain(|folder| match &skipped {
+        Some(files) => files.iter().any(|file| file.starts_with(folder)),
+        // Without Git, only a missing backlog is refused, because its numbers may be in use.
+        None => folder == BACKLOG_FOLDER && !project.join(folder).is_dir(),
+    });
+    folders
+}
 
-    /// Lists the files that are in Git's index but not in the work tree; `None` without Git.
-    fn list_skipped_files(&self, project: &Path, folders: &[String]) -> Option<Vec<PathBuf>> {
-        let mut arguments = vec!["--literal-pathspecs", "ls-files", "-t", "-z", "--"];
-        arguments.extend(folders.iter().map(String::as_str));
-        let output = GitRunner::find(project, &self.git)?.query(&arguments, Vec::new());
-        let output = output.ok().filter(GitOutput::is_success)?;
-        // `S` marks a file that Git does not check out.
-        let entries = output.stdout.split(|byte| *byte == 0);
-        let skipped = entries.filter_map(|entry| entry.strip_prefix(b"S "));
-        let mut files: Vec<_> =
-            skipped.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
-        files.retain(|path| project.join(path).symlink_metadata().is_err());
-        Some(files)
-    }
+/// Lists the files that are in Git's index but not in the work tree; `None` without Git.
+fn list_skipped_files(
+    project: &Path,
+    git: &GitEnvironment,
+    folders: &[String],
+) -> Option<Vec<PathBuf>> {
+    let mut arguments = vec!["--literal-pathspecs", "ls-files", "-t", "-z", "--"];
+    arguments.extend(folders.iter().map(String::as_str));
+    let output = GitRunner::find(project, git)?.query(&arguments, Vec::new());
+    let output = output.ok().filter(GitOutput::is_success)?;
+    // `S` marks a file that Git does not check out.
+    let entries = output.stdout.split(|byte| *byte == 0);
+    let skipped = entries.filter_map(|entry| entry.strip_prefix(b"S "));
+    let mut files: Vec<_> = skipped.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+    files.retain(|path| project.join(path).symlink_metadata().is_err());
+    Some(files)
 }

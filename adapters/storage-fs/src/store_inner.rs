@@ -1,7 +1,6 @@
 //! State of a store that all calls share, and their blocking work on files.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::ports::documents::{BacklinkQuery, Refresh, StoreResult};
@@ -13,17 +12,20 @@ use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
 use crate::lock::LockQueue;
 use crate::metadata_index::MetadataIndex;
 use crate::metadata_index::load::MetadataCache;
-use crate::open_indexes::OpenIndexes;
+use crate::open_indexes::{OpenIndexes, lock_index};
 use crate::projects::ProjectFolders;
 use crate::read_file::{self, FileContent};
 use crate::sparse_checkout::SparseCheckouts;
 use crate::stale_temp_files::StaleTempFiles;
-use crate::team::TeamHandle;
+use crate::team::handle::TeamHandle;
 use crate::{journal, list_files};
 
 /// The number and size in bytes of files that are read without switching to another thread.
 const MAX_INLINE_FILES: usize = 32;
 const MAX_INLINE_FILE_BYTES: u64 = 64 * 1024;
+/// Maximum histories that are read at the same time; each starts several processes.
+pub(crate) const MAX_CONCURRENT_HISTORIES: usize = 4;
+
 #[derive(Debug)]
 pub(crate) struct StoreInner {
     pub(crate) folders: ProjectFolders,
@@ -57,10 +59,20 @@ impl StoreInner {
     fn try_open_root(&self, project: &ProjectKey) -> Option<ProjectRoot> {
         let path = self.project_path(project);
         // Git may have to be asked whether documents of a sparse checkout are missing.
-        if journal::exists(path) || self.is_sparse(path) {
+        if journal::exists(path) || self.sparse_checkouts.is_sparse(path) {
             return None;
         }
         ProjectRoot::open(path).ok()
+    }
+
+    /// Rejects kinds of which documents are not checked out.
+    pub(crate) fn check_checked_out(
+        &self,
+        project: &ProjectKey,
+        kinds: impl IntoIterator<Item = DocumentKind>,
+    ) -> StoreResult<()> {
+        let path = self.project_path(project);
+        self.sparse_checkouts.check_checked_out(path, &self.git, &self.layout, kinds)
     }
 
     /// Removes the files of interrupted writes, unless a writer has the lock, which does it.
@@ -235,7 +247,10 @@ impl StoreInner {
         let mut index = index.try_lock().ok()?;
         // An interrupted commit must be finished before its documents are read.
         let path = self.project_path(project);
-        if journal::exists(path) || self.is_sparse(path) || !index.is_current(kinds) {
+        if journal::exists(path)
+            || self.sparse_checkouts.is_sparse(path)
+            || !index.is_current(kinds)
+        {
             return None;
         }
         let is_unwatched = |kind: &&DocumentKind| DocumentArea::of_kind(**kind).is_none();
@@ -275,8 +290,4 @@ pub(crate) fn linkable_kinds_only(query: &BacklinkQuery) -> BacklinkQuery {
         !matches!(kind, Instructions | Docsets | Schema)
     });
     BacklinkQuery { kinds, targets: query.targets.clone() }
-}
-
-pub(crate) fn lock_index(index: &Mutex<MetadataIndex>) -> MutexGuard<'_, MetadataIndex> {
-    index.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -114,8 +114,8 @@ task_local! {
     static SEEN: RefCell<Option<(RowKey, ProjectState)>>;
 }
 
-/// Runs a call that only reads: what it reads again, and what other calls read in the same state of
-/// the project, is not asked again.
+/// Runs a call that only reads. Repeated reads, and reads of other calls in the same state of the
+/// project, do not reach the database.
 pub fn in_read_scope(call: ReadCall<'_>) -> ReadCall<'_> {
     Box::pin(SEEN.scope(RefCell::default(), call))
 }

@@ -1,6 +1,5 @@
 //! The open database: its tree, commits and syncs.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,25 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
-use reqlore_ordered_rows::{Change, Changes, OrderedTree, find_damaged_rows, select};
+use reqlore_ordered_rows::{Change, Changes, OrderedTree, select};
 use reqlore_row_store::StoreRow;
 use reqlore_row_store::damage::KnownDamage;
-use reqlore_row_store::database::{Database, DatabaseHealth, ReadLimit, RowSource, WriteSession};
+use reqlore_row_store::database::ReadLimit;
 use reqlore_row_store::row::{RowQuery, TableRow};
 use reqlore_row_store::tables::STORE;
 use sled::{Batch, IVec, Tree};
-use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+use tokio::sync::RwLock;
 
 use crate::commit_state::{CommitState, STATE_KEY};
 use crate::error::{catch_sled_panic, database_unavailable, from_sled};
 use crate::files::DatabaseFile;
-use crate::open::{INCOMPLETE, read_totals};
-use crate::session::SledSession;
-
-/// Maximum number of damages that a search returns.
-const MAX_DAMAGES: usize = 100;
 
 /// The rows of queries.
 pub(crate) type QueriedRows = Vec<Vec<TableRow>>;
@@ -177,25 +170,15 @@ impl OpenDatabase {
     }
 
     /// Runs queries without a commit that failed.
-    fn select(&self, queries: &[RowQuery], limit: ReadLimit) -> StoreResult<Option<QueriedRows>> {
+    pub(crate) fn select(
+        &self,
+        queries: &[RowQuery],
+        limit: ReadLimit,
+    ) -> StoreResult<Option<QueriedRows>> {
         match self.undo.get() {
             Some(undo) => select(&undo.on(self.tree()), queries, limit),
             None => select(self.tree(), queries, limit),
         }
-    }
-
-    fn find_damage(&self) -> StoreResult<Vec<String>> {
-        let mut damages = find_damaged_rows(self.tree(), MAX_DAMAGES)?;
-        // After a failed sync, the totals are those before it.
-        if damages.is_empty() && self.undo.get().is_none() {
-            let is_complete = read_totals(&self.tree().0, || {})
-                .is_ok_and(|totals| totals == lock(&self.state).totals);
-            damages.extend((!is_complete).then(|| INCOMPLETE.to_owned()));
-        }
-        if let Some(first) = damages.first() {
-            self.damage.report(first, first == INCOMPLETE);
-        }
-        Ok(damages)
     }
 }
 
@@ -245,96 +228,5 @@ impl Drop for OpenDatabase {
             HAS_FAILED_CLOSE.store(true, Ordering::Relaxed);
             tracing::error!(%error, "the database was not closed; check the disk");
         }
-    }
-}
-
-/// The database as the row store sees it.
-pub(crate) struct SledDatabase {
-    open: Arc<OpenDatabase>,
-}
-
-impl fmt::Debug for SledDatabase {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SledDatabase").finish_non_exhaustive()
-    }
-}
-
-impl SledDatabase {
-    pub(crate) fn new(open: Arc<OpenDatabase>) -> Self {
-        Self { open }
-    }
-}
-
-/// Runs work on a thread where blocking is allowed, and holds a lock until its end, even if the
-/// caller stops waiting.
-async fn run_blocking<T: Send + 'static>(
-    database: &Arc<OpenDatabase>,
-    guard: OwnedRwLockReadGuard<()>,
-    work: impl FnOnce(&OpenDatabase) -> StoreResult<T> + Send + 'static,
-) -> StoreResult<T> {
-    let database = Arc::clone(database);
-    let done = tokio::task::spawn_blocking(move || {
-        let _guard = guard;
-        catch_sled_panic(|| work(&database))
-    });
-    done.await.unwrap_or_else(|error| Err(StoreError::Internal(error.to_string())))
-}
-
-#[async_trait]
-impl RowSource for SledDatabase {
-    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
-        // Waits until the current commit is durable.
-        let guard = Arc::clone(&self.open.commit_lock).read_owned().await;
-        let inline = catch_sled_panic(|| self.open.select(&queries, ReadLimit::INLINE))?;
-        match inline {
-            Some(rows) => Ok(rows),
-            None => read_all(&self.open, guard, queries).await,
-        }
-    }
-}
-
-async fn read_all(
-    database: &Arc<OpenDatabase>,
-    guard: OwnedRwLockReadGuard<()>,
-    queries: Vec<RowQuery>,
-) -> StoreResult<QueriedRows> {
-    let read = move |database: &OpenDatabase| database.select(&queries, ReadLimit::NONE);
-    Ok(run_blocking(database, guard, read).await?.unwrap_or_default())
-}
-
-#[async_trait]
-impl Database for SledDatabase {
-    /// sled has no snapshots, so transactions wait until it is dropped.
-    async fn begin_snapshot(&self) -> StoreResult<Box<dyn RowSource>> {
-        let guard = Arc::clone(&self.open.copy_lock).read_owned().await;
-        Ok(Box::new(SledSnapshot { open: Arc::clone(&self.open), _guard: guard }))
-    }
-
-    fn health(&self) -> DatabaseHealth {
-        let problem = self.open.check_writable().err().map(|error| error.to_string());
-        DatabaseHealth { connections: None, problem }
-    }
-
-    async fn find_damage(&self) -> StoreResult<Vec<String>> {
-        let guard = Arc::clone(&self.open.copy_lock).read_owned().await;
-        run_blocking(&self.open, guard, OpenDatabase::find_damage).await
-    }
-
-    fn open_session(&self) -> Box<dyn WriteSession> {
-        Box::new(SledSession::new(Arc::clone(&self.open)))
-    }
-}
-
-struct SledSnapshot {
-    open: Arc<OpenDatabase>,
-    _guard: OwnedRwLockReadGuard<()>,
-}
-
-#[async_trait]
-impl RowSource for SledSnapshot {
-    async fn read(&self, queries: Vec<RowQuery>) -> StoreResult<QueriedRows> {
-        // Held by the thread that reads, even if the caller stops waiting and drops this.
-        let guard = Arc::clone(&self.open.commit_lock).read_owned().await;
-        read_all(&self.open, guard, queries).await
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod files;
 mod loss;
 mod open;
+mod row_source;
 mod session;
 
 use std::fs::File;
@@ -24,8 +25,9 @@ use reqlore_row_store::RowStore;
 pub use crate::database::has_failed_close;
 pub use crate::files::DatabaseState;
 
-use crate::database::{OpenDatabase, SledDatabase};
+use crate::database::OpenDatabase;
 use crate::error::{catch_sled_panic, name_folder};
+use crate::row_source::SledDatabase;
 use open::COPY_TIMEOUT;
 
 /// Location of a database.

@@ -32,10 +32,11 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_row_store::RowStore;
 use tempfile::{TempDir, tempdir};
 
-use crate::database::{OpenDatabase, SledDatabase};
+use crate::database::OpenDatabase;
 use crate::files::SyncFn;
 use crate::open::COPY_TIMEOUT;
 use crate::open::{open_database, wait_until_closed};
+use crate::row_source::SledDatabase;
 use crate::{SledConfig, start};
 use files::copy_files;
 

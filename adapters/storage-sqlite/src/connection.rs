@@ -18,7 +18,6 @@ use crate::damage::DamageState;
 use crate::database_file::DatabaseFile;
 use crate::error::{BUSY_TIMEOUT, DATABASE_NAME, QueryError, call_error, is_busy};
 use crate::rows::{self, QueriedRows};
-use crate::schema::check_objects;
 use crate::settings::{configure, keep_log_on_close, wait_when_busy};
 use crate::statements::QueryPlan;
 
@@ -145,7 +144,7 @@ pub(crate) struct ReadPool {
     large_reads: Arc<Semaphore>,
 }
 
-/// The open database, and what is known about its damage.
+/// The open database and its known damage.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     pub(crate) connector: Connector,
@@ -204,7 +203,7 @@ impl ReadPool {
                 // Explains the error better than SQLite's own message.
                 let format = connector.file.schema.format.check(&connection, DATABASE_NAME);
                 format.map_err(|error| damage.record(error))?;
-                let schema = check_objects(&connector.file, &connection).err();
+                let schema = connector.file.schema.check_objects(&connection).err();
                 return Err(damage.record(schema.filter(QueryError::is_damage).unwrap_or(error)));
             }
         };

@@ -20,7 +20,6 @@ use crate::connection::{ConnectionUse, Connector};
 use crate::damage::{CheckStage, CheckWorker, DamageState};
 use crate::error::{QueryError, damaged_object};
 use crate::rows::find_damaged_rows;
-use crate::schema::check_objects;
 use crate::settings::{BUSY_PAUSE, sqlite_findings};
 use crate::statements::COMMIT_COUNTER;
 
@@ -142,7 +141,7 @@ pub(crate) fn run_worker(
     *handle.lock().unwrap_or_else(PoisonError::into_inner) =
         Some(connection.get_interrupt_handle());
     // In each worker, because the errors of later statements would not name what is missing.
-    check_objects(&connector.file, &connection)?;
+    connector.file.schema.check_objects(&connection)?;
     for (stage, tables) in STAGES {
         let is_large = matches!(stage, CheckStage::Documents | CheckStage::WholeFile);
         let is_checked = match worker {
@@ -200,7 +199,7 @@ pub(crate) fn refuse_damage(connection: &Connection) -> Result<(), QueryError> {
 pub(crate) fn find_file_damage(connector: &Connector) -> Result<Vec<String>, QueryError> {
     let connection = connector.open(ConnectionUse::Read)?;
     let transaction = connection.unchecked_transaction()?;
-    match check_objects(&connector.file, &transaction) {
+    match connector.file.schema.check_objects(&transaction) {
         Err(error) if error.is_damage() => return Ok(vec![damaged_object(&error)]),
         checked => checked?,
     }

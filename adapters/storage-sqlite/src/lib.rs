@@ -6,6 +6,7 @@
 mod blocking;
 mod commit_count;
 mod connection;
+mod creation;
 mod damage;
 mod database;
 mod database_file;
@@ -39,7 +40,7 @@ use database_file::DatabaseFile;
 use error::{QueryError, io_error, refused};
 use integrity_check::IntegrityCheck;
 use loss::{MISSING_LOG, loss_error};
-use settings::is_too_old;
+use settings::{enable_wal, is_too_old, keep_log_on_close};
 
 /// The outcome of a read-only open.
 #[derive(Debug)]
@@ -104,7 +105,7 @@ fn start(connector: Connector, connection: Connection) -> StoreResult<RowStore> 
     RowStore::start_with(Arc::new(database), &row, damage)
 }
 
-/// Reads what is in the database, which must be complete.
+/// Reads the row about the database, which must be complete.
 fn store_row(file: &Arc<DatabaseFile>, connection: &Connection) -> StoreResult<StoreRow> {
     let row = schema::read_store_row(connection)
         .map_err(|failed| file.name_path(torn_copy::explain(file, failed)))?;
@@ -125,15 +126,30 @@ fn start_database(connector: Connector, connection: Connection) -> StoreResult<S
 /// Returns the writer's connection.
 fn create_and_connect(connector: &mut Connector) -> Result<Connection, QueryError> {
     if !connector.file.exists() {
-        schema::create_database(&connector.file)?;
+        creation::create_database(&connector.file)?;
     }
     connect_for_writing(connector)
 }
 
-/// Opens an existing database and checks it.
+/// Opens an existing database and checks it. The file does not change before it is recognized as
+/// ours.
 fn connect_for_writing(connector: &mut Connector) -> Result<Connection, QueryError> {
     let connection = connect(connector)?;
-    schema::prepare_database(&connector.file, &connection)?;
+    let file = &connector.file;
+    file.schema.format.check(&connection, &file.shown_path)?;
+    if let Some(loss) = loss::find_loss(file, &connection)? {
+        return Err(loss_error(file, &loss).into());
+    }
+    if !connection.is_readonly("main")? {
+        // A database without its log is refused, so closing it must not remove the log.
+        keep_log_on_close(&connection, true)?;
+        enable_wal(&file.shown_path, &connection)?;
+        // Not written here: the last commit of a killed process may not be synced yet, and the side
+        // file must not lead.
+        file.open_commits()?;
+        // A process that was killed may have created the files without syncing their names.
+        file.sync_folder()?;
+    }
     Ok(connection)
 }
 

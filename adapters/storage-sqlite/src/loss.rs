@@ -18,9 +18,9 @@ use crate::database_file::DatabaseFile;
 use crate::database_file::SqliteConfig;
 use crate::error::{QueryError, RESTORE_HINT, is_busy, refused};
 use crate::integrity_check::refuse_damage;
-use crate::schema::{enable_wal, read_store_row};
+use crate::schema::read_store_row;
 use crate::session::SqliteSession;
-use crate::settings::keep_log_on_close;
+use crate::settings::{enable_wal, keep_log_on_close};
 use crate::torn_copy;
 
 pub(crate) const MISSING_LOG: &str = "its -wal file is missing, so commits may be missing";
@@ -118,7 +118,7 @@ pub(crate) fn accept(
     read_store_row(&connection)?.check_complete()?;
     keep_log_on_close(&connection, true)?;
     // `VACUUM INTO` makes a database without it.
-    enable_wal(file, &connection)?;
+    enable_wal(&file.shown_path, &connection)?;
     if file.guard.is_some() {
         let session = SqliteSession::exclusive(connector, connection)?;
         return Ok(accept_team_loss(Box::new(session), &text, context)?);

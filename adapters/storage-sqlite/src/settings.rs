@@ -7,7 +7,7 @@ use reqlore_domain::ports::documents::StoreError;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use crate::error::{QueryError, RESTORE_HINT, refused};
+use crate::error::{BUSY_TIMEOUT, QueryError, RESTORE_HINT, is_busy, refused};
 
 /// Pause between attempts while another process writes. A busy writer releases its lock only for
 /// tenths of a millisecond.
@@ -126,6 +126,25 @@ pub(crate) fn sqlite_findings(
         findings.extend(lines.map(str::to_owned));
     }
     Ok(findings)
+}
+
+/// Switches to WAL mode. Several processes may create one database at the same time, and SQLite
+/// does not wait for locks here.
+pub(crate) fn enable_wal(shown_path: &str, connection: &Connection) -> Result<(), QueryError> {
+    let start = Instant::now();
+    let mode: String = loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)) {
+            Err(error) if is_busy(&error) && start.elapsed() <= BUSY_TIMEOUT => {
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            mode => break mode?,
+        }
+    };
+    if mode == "wal" {
+        return Ok(());
+    }
+    let reason = "is on a file system where processes cannot share memory; put it on a local disk";
+    Err(refused(shown_path, reason).into())
 }
 
 #[cfg(test)]

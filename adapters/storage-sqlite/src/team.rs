@@ -11,11 +11,12 @@ use reqlore_durable_fs::commit_counter::CommitCounter;
 use reqlore_row_store::RowStore;
 
 use crate::connection::{Connector, OpenFiles, OpenMode};
+use crate::creation::fill_database;
 use crate::database_file::DatabaseFile;
 pub use crate::database_file::FileGuard;
 use crate::error::call_error;
 use crate::integrity_check::find_file_damage;
-use crate::schema::{TEAM_SCHEMA, fill_database};
+use crate::schema::TEAM_SCHEMA;
 use crate::{connect_for_writing, loss, open_existing, start_database, store_row, torn_copy};
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Limits of open connections and of the streams that occupy some of them.
 //!
-//! Clients that are idle must not keep others out: a new connection replaces the longest idle one,
+//! Idle clients must not keep out other clients: a new connection replaces the longest idle one,
 //! and streams leave a part of the connections to other requests.
 
 use std::net::IpAddr;

@@ -113,7 +113,7 @@ impl BodyReader {
             None
         };
         let is_chunked = body.size_hint().upper().is_none();
-        // Others cannot turn out to be too large.
+        // A body of known size cannot turn out to be too large.
         let mut start = BodyStart::new(if is_chunked { self.max_bytes } else { 0 });
         let mut body = body;
         // Borrowed, so that the rest can be drained. Chunked bodies show their size only here.

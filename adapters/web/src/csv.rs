@@ -2,7 +2,7 @@
 
 use reqlore_domain::records::answers::lists::{ListedItem, ProgressView};
 
-use crate::form_fields::join_list;
+use crate::form_fields::{join_list, value_text};
 use crate::page::priority_name;
 
 /// Tells a spreadsheet that a file is UTF-8.
@@ -33,34 +33,29 @@ fn child_count(item: &ListedItem, count: fn(&ProgressView) -> usize) -> String {
     item.progress.as_ref().map(|progress| count(progress).to_string()).unwrap_or_default()
 }
 
-/// The file with these items of `list_items`. `encode` returns a cell as one line.
-pub fn items_csv(items: &[ListedItem], encode: fn(&str) -> String) -> String {
-    let mut csv = heading();
+/// The file with these items of `list_items`. `fields` are the names of their custom fields, each
+/// a column after the built-in ones. `encode` returns a cell as one line.
+pub fn items_csv(items: &[ListedItem], fields: &[&str], encode: fn(&str) -> String) -> String {
+    let names = COLUMNS.iter().map(|(name, _)| *name).chain(fields.iter().copied());
+    let mut csv = names.collect::<Vec<_>>().join(",") + "\r\n";
     for item in items {
-        push_item(&mut csv, item, encode);
+        let custom = |name: &&str| item.fields.get(*name).map(value_text).unwrap_or_default();
+        let texts = COLUMNS.iter().map(|(_, text)| text(item)).chain(fields.iter().map(custom));
+        for (index, text) in texts.enumerate() {
+            let mut cell = encode(&text);
+            if text.starts_with(MARKED_STARTS) {
+                cell.insert(0, TEXT_MARK);
+            }
+            csv.push_str(if index == 0 { "" } else { "," });
+            if cell.contains([',', '"']) {
+                csv.extend(["\"", &cell.replace('"', "\"\""), "\""]);
+            } else {
+                csv.push_str(&cell);
+            }
+        }
+        csv.push_str("\r\n");
     }
     csv
-}
-
-pub(crate) fn heading() -> String {
-    COLUMNS.map(|(name, _)| name).join(",") + "\r\n"
-}
-
-pub(crate) fn push_item(csv: &mut String, item: &ListedItem, encode: fn(&str) -> String) {
-    for (index, (_, text)) in COLUMNS.iter().enumerate() {
-        let text = text(item);
-        let mut cell = encode(&text);
-        if text.starts_with(MARKED_STARTS) {
-            cell.insert(0, TEXT_MARK);
-        }
-        csv.push_str(if index == 0 { "" } else { "," });
-        if cell.contains([',', '"']) {
-            csv.extend(["\"", &cell.replace('"', "\"\""), "\""]);
-        } else {
-            csv.push_str(&cell);
-        }
-    }
-    csv.push_str("\r\n");
 }
 
 #[cfg(test)]
@@ -76,8 +71,8 @@ mod tests {
             title: title.to_owned(),
             ..ListedItem::default()
         };
-        let csv = items_csv(&[item], encode);
-        let row = csv.strip_prefix(&heading()).unwrap();
+        let csv = items_csv(&[item], &[], encode);
+        let (_, row) = csv.split_once("\r\n").unwrap();
         row.strip_prefix("EP-001,,").unwrap().strip_suffix(",,,,,,,,,\r\n").unwrap().to_owned()
     }
 
@@ -118,9 +113,15 @@ mod tests {
             "reference_id": "US-001", "kind": "user_story", "title": "Pay", "status": "Done",
             "priority": 2, "assignee_username": "ada", "parent": "EP-001", "tags": ["a, b", "c"],
             "updated_at": "2026-11-26T20:00:00Z", "progress": { "active": 1, "total": 3 },
-            "type_name": "Data", "version": ""
+            "type_name": "Data", "version": "",
+            "fields": { "areas": ["x", "y, z"], "effort": 2.5, "risk": "=High" }
         });
-        let csv = items_csv(&[serde_json::from_value(item).unwrap()], str::to_owned);
+        let items = [serde_json::from_value(item).unwrap()];
+        let with_fields = items_csv(&items, &["risk", "effort", "areas", "due"], str::to_owned);
+        assert!(with_fields.contains(",updated_at,risk,effort,areas,due\r\n"), "{with_fields}");
+        let cells = "20:00:00Z,'=High,2.5,\"x, \"\"y, z\"\"\",\r\n";
+        assert!(with_fields.ends_with(cells), "{with_fields}");
+        let csv = items_csv(&items, &[], str::to_owned);
         let expected = "id,kind,title,status,priority,type,done,children,parent,assignee,tags,\
                         updated_at\r\nUS-001,user_story,Pay,Done,High,Data,1,3,EP-001,ada,\
                         \"\"\"a, b\"\", c\",2026-11-26T20:00:00Z\r\n";

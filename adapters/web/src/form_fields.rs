@@ -1,6 +1,7 @@
 //! The names and values of a form or of a URL's query.
 
 use form_urlencoded::Serializer;
+use serde_json::Value;
 
 /// More than any form has. A body of short fields would need many times its size in memory.
 const MAX_FIELDS: usize = 1_000;
@@ -30,6 +31,15 @@ impl FormFields {
         self.0.iter().find(|field| field.0 == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values with this name.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |field| field.0 == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
+        self.all(name).any(|one| one == value)
+    }
+
     /// The first value with this name without surrounding space. `None` if that is empty.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|value| !value.is_empty())
@@ -50,6 +60,15 @@ impl FormFields {
     /// The query of the first page in another order.
     pub(crate) fn sorted_by(&self, sort: &str) -> String {
         Self::parse(self.with("cursor", "").as_bytes()).with("sort", sort)
+    }
+}
+
+/// A value of a custom field as text. A list is as [`join_list`] returns it.
+pub(crate) fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => join_list(&values.iter().map(value_text).collect::<Vec<_>>()),
+        value => value.to_string(),
     }
 }
 

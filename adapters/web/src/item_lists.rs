@@ -1,13 +1,16 @@
 //! Lists of items on pages, and their filters.
 
-use reqlore_domain::backlog::{ItemKind, Status};
+use std::sync::Arc;
+
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::custom_field::{CustomField, FieldView};
 use serde_json::{Map, Value, json};
 
-use crate::form_fields::FormFields;
 use crate::page::{capitalize, priority_name};
+use crate::project_schema::ProjectSchema;
 use crate::session::PageSession;
 
 /// Epics that a filter offers; others are reached by their page.
@@ -44,12 +47,16 @@ pub(crate) struct ItemFilters {
     pub(crate) assignee: String,
     pub(crate) tag: String,
     pub(crate) text: String,
+    /// Each custom field that a list can be filtered by, with its value.
+    pub(crate) fields: Vec<(CustomField, String)>,
+    schema: Arc<ProjectSchema>,
 }
 
 impl ItemFilters {
     /// User stories without a kind. One without a board is an error.
-    pub(crate) fn parse(query: &FormFields) -> Result<Self> {
-        let field = |name| query.filled(name).unwrap_or_default().to_owned();
+    pub(crate) fn parse(session: &PageSession) -> Result<Self> {
+        let PageSession { query, schema, .. } = session;
+        let field = |name: &str| query.filled(name).unwrap_or_default().to_owned();
         let kind = query.filled("kind").unwrap_or(ItemKind::UserStory.name());
         let kind = BOARD_KINDS.into_iter().find(|board| board.name() == kind).ok_or_else(|| {
             let shown = truncate_echo(kind);
@@ -58,6 +65,9 @@ impl ItemFilters {
             );
             Error::new(ErrorKind::InvalidArgument, message).field("kind")
         })?;
+        let filtered = schema.records.item_fields(kind);
+        let filtered = filtered.filter(|field| field.views.contains(&FieldView::Filter));
+        let fields = filtered.map(|one| (one.clone(), field(&format!("field.{}", one.name))));
         Ok(Self {
             kind,
             epic: field("epic"),
@@ -66,13 +76,16 @@ impl ItemFilters {
             assignee: field("assignee"),
             tag: field("tag"),
             text: field("q"),
+            fields: fields.collect(),
+            schema: schema.clone(),
         })
     }
 
     /// True if the filters may hide items.
     pub(crate) fn is_active(&self) -> bool {
         let values = [&self.epic, &self.status, &self.priority, &self.assignee, &self.tag];
-        !self.text.is_empty() || values.iter().any(|value| !value.is_empty())
+        let mut values = values.into_iter().chain(self.fields.iter().map(|(_, value)| value));
+        !self.text.is_empty() || values.any(|value| !value.is_empty())
     }
 
     /// True if items of the kind have an epic.
@@ -85,8 +98,15 @@ impl ItemFilters {
         self.kind != ItemKind::Requirement
     }
 
-    pub(crate) fn statuses(&self) -> Vec<&'static str> {
-        self.kind.statuses().iter().map(Status::name).collect()
+    pub(crate) fn statuses(&self) -> Vec<String> {
+        let statuses = self.schema.records.statuses(self.kind);
+        statuses.iter().map(|status| status.name().to_owned()).collect()
+    }
+
+    /// The custom fields that a part of the pages shows.
+    pub(crate) fn fields_in(&self, view: FieldView) -> Vec<&CustomField> {
+        let fields = self.schema.records.item_fields(self.kind);
+        fields.filter(|field| field.views.contains(&view)).collect()
     }
 
     /// The arguments of `list_items`.
@@ -104,6 +124,12 @@ impl ItemFilters {
         }
         if !self.tag.is_empty() {
             arguments.insert("tags".to_owned(), json!([self.tag]));
+        }
+        let fields = self.fields.iter().filter(|(_, value)| !value.is_empty());
+        let fields: Map<String, Value> =
+            fields.map(|(field, value)| (field.name.clone(), json!(value))).collect();
+        if !fields.is_empty() {
+            arguments.insert("fields".to_owned(), fields.into());
         }
         // Any other text is left to the tool, which names the values.
         if let Ok(number) = self.priority.parse::<u8>() {

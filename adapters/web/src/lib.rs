@@ -9,6 +9,7 @@ mod item_lists;
 mod markdown;
 mod page;
 mod page_error;
+mod project_schema;
 mod routes;
 mod session;
 pub mod site;

@@ -1,6 +1,7 @@
 //! The frame of all pages, their headers, and the pages of errors.
 
 use std::fmt;
+use std::sync::Arc;
 
 use askama::Template;
 use askama::filters::Escaper;
@@ -20,6 +21,7 @@ use reqlore_domain::untrusted_text::encode_lines;
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::form_fields::encode_component;
 use crate::page_error::{ErrorTexts, PageError};
+use crate::project_schema::ProjectSchema;
 use crate::session::{PageSession, ThemeChoice, theme_choice};
 
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -39,6 +41,7 @@ pub(crate) enum PageSection {
     Knowledge,
     Docsets,
     Graph,
+    Schema,
     Activity,
     Users,
     Tokens,
@@ -72,6 +75,10 @@ const PROJECT_PAGES: [(&str, NavigationEntry); 7] = [
     ("get_item", entry(PageSection::Graph, "graph", "graph", "Graph")),
 ];
 
+/// For callers who may change the record schema.
+const SCHEMA_PAGE: NavigationEntry =
+    entry(PageSection::Schema, "schema", "acceptance_criteria", "Fields and statuses");
+
 const ADMINISTRATOR_PAGES: [NavigationEntry; 3] = [
     entry(PageSection::Activity, "activity", "activity", "Activity"),
     entry(PageSection::Users, "admin/users", "user", "Users"),
@@ -98,6 +105,7 @@ pub(crate) struct PageFrame {
     pub(crate) can_write: bool,
     pub(crate) navigation: Vec<&'static NavigationEntry>,
     pub(crate) administration: &'static [NavigationEntry],
+    pub(crate) schema: Arc<ProjectSchema>,
     base: String,
     asset_base: String,
     extension: &'static str,
@@ -117,6 +125,11 @@ impl PageFrame {
                 navigation.push(entry);
             }
         }
+        if session.caller.is_administrator()
+            && tools.iter().any(|spec| spec.name == "set_record_schema")
+        {
+            navigation.push(&SCHEMA_PAGE);
+        }
         let is_administrator = session.is_administrator();
         Self {
             section,
@@ -128,6 +141,7 @@ impl PageFrame {
             can_write: session.can_write(),
             navigation,
             administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
+            schema: session.schema.clone(),
             base: session.url(""),
             ..Self::anonymous(session.theme, title)
         }
@@ -148,6 +162,7 @@ impl PageFrame {
             can_write: false,
             navigation: Vec::new(),
             administration: &[],
+            schema: Arc::default(),
             base: "/".to_owned(),
             asset_base: "/assets/".to_owned(),
             extension: "",
@@ -231,17 +246,6 @@ pub(crate) fn initials(name: &str) -> String {
     let mut letters: String = first.chars().take(if last.is_some() { 1 } else { 2 }).collect();
     letters.extend(last.and_then(|word| word.chars().next()));
     letters.to_uppercase()
-}
-
-/// The class and icon of a status, one of five that `style.css` has.
-pub(crate) fn status_tone(status: &str) -> &'static str {
-    match status.to_ascii_lowercase().as_str() {
-        "draft" | "proposed" => "draft",
-        "in progress" => "progress",
-        "done" | "active" | "accepted" | "implemented" | "closed" | "resolved" => "done",
-        "cancelled" | "obsolete" | "rejected" | "deprecated" | "superseded" => "off",
-        _ => "backlog",
-    }
 }
 
 pub(crate) fn capitalize(words: &str) -> String {

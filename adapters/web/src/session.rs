@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::config::WebConfig;
 use crate::form_fields::{FormFields, encode_component};
 use crate::page_error::PageError;
+use crate::project_schema::ProjectSchema;
 
 /// The theme's cookie. Scripts may change it; it holds no secret.
 pub(crate) const THEME_COOKIE: &str = "reqlore-theme";
@@ -37,6 +38,8 @@ pub(crate) struct PageSession {
     pub(crate) csrf_token: String,
     pub(crate) theme: ThemeChoice,
     pub(crate) config: Arc<WebConfig>,
+    /// Empty before [`Self::with_schema`].
+    pub(crate) schema: Arc<ProjectSchema>,
     secret: String,
     client_address: String,
 }
@@ -119,6 +122,7 @@ impl PageSession {
             csrf_token: form_token(secret),
             theme: theme_choice(&parts.headers),
             config: config.clone(),
+            schema: Arc::default(),
             secret: secret.to_owned(),
             correlation_id,
             client_address,
@@ -141,6 +145,7 @@ impl PageSession {
             csrf_token: String::new(),
             theme: ThemeChoice::System,
             config: config.clone(),
+            schema: Arc::default(),
             secret: String::new(),
             correlation_id: "site".into(),
             client_address: String::new(),

@@ -7,12 +7,14 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, COOKIE};
 use axum::http::{Request, Response};
 use http_body_util::BodyExt;
+use reqlore_domain::document::{Document, DocumentId};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Access, Caller, TokenError};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
 use reqlore_domain::test_support::StubService;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
@@ -90,8 +92,12 @@ impl PageClient {
         tools: &[&'static str],
         on_call: impl Fn(&str, &Map<String, Value>) -> Result<Value> + Send + Sync + 'static,
     ) -> Self {
+        let has_schema = tools.contains(&"get_record_schema");
         let service = StubService::default().with_tools(tools).on_call(move |call| {
-            let data = on_call(&call.name, &call.arguments).map(complete);
+            let data = match &*call.name {
+                "get_record_schema" if !has_schema => Ok(schema_answer("")),
+                name => on_call(name, &call.arguments).map(complete),
+            };
             Box::pin(
                 async move { Ok(RenderedAnswer { text: String::new(), data: Arc::new(data?) }) },
             )
@@ -133,6 +139,13 @@ impl PageClient {
         let body = String::from_utf8(bytes.to_vec()).unwrap();
         PageResponse { response: Response::from_parts(parts, ()), body }
     }
+}
+
+/// The answer of `get_record_schema` to a caller who may edit this schema.
+pub(crate) fn schema_answer(text: &str) -> Value {
+    let document = Document::new(DocumentId::schema(), text.to_owned().into_bytes().into());
+    let document = Some(&document).filter(|_| !text.is_empty());
+    json!(RecordSchemaAnswer::new(String::new(), document, true))
 }
 
 /// Adds the members that a test does not care about, and every answer of a tool has.

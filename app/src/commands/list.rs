@@ -212,7 +212,7 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, Comma
     }
     if options.csv || options.csv_bom {
         let mark = if options.csv_bom { BYTE_ORDER_MARK } else { "" };
-        return write_stdout(&(mark.to_owned() + &items_csv(&listed.items, clean_line)));
+        return write_stdout(&(mark.to_owned() + &items_csv(&listed.items, &[], clean_line)));
     }
     let screen = OutputScreen::of_stdout();
     let mut text = String::new();

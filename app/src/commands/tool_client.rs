@@ -11,7 +11,7 @@ use reqlore_domain::ports::service::{
     AnswerFormat, NoProgress, RenderedAnswer, ToolCall, ToolService,
 };
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_probe::{ENDPOINT_PATH, HttpClient, endpoint_url, is_encrypted, is_loopback};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use reqlore_domain::identity::redact_echo;
-use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_storage_postgres::PasswordSources;
 
 use crate::exit::CommandError;

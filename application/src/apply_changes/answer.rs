@@ -31,18 +31,13 @@ pub(super) struct AppliedChanges {
     #[schemars(default)]
     planned: Vec<PlannedChanges>,
     results: Vec<EntryResult>,
-    /// Entries that the results leave out.
-    #[serde(skip_serializing_if = "is_zero")]
-    #[schemars(default)]
-    omitted: usize,
+    /// Names the entries that are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", default)]
+    left_out: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     renumbered: Vec<RenumberedRule>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 #[derive(Clone, Serialize, JsonSchema)]
@@ -101,13 +96,18 @@ impl AppliedChanges {
             count: results.len(),
             planned: if dry_run { planned_changes(&results) } else { Vec::new() },
             results,
-            omitted: 0,
+            left_out: None,
             renumbered: batch.renumbered.clone(),
         }
     }
 
     pub(super) fn with_plan(self, plan: Option<String>) -> Self {
         Self { plan, ..self }
+    }
+
+    fn left_out(&self, parts: usize) -> Option<String> {
+        let count = self.results.len().checked_sub(parts).filter(|count| *count > 0)?;
+        Some(format!("{count} entries; list_items sorted by updated shows their items"))
     }
 
     fn heading(&self) -> String {
@@ -283,10 +283,8 @@ impl Answer for AppliedChanges {
         } else {
             write_applied(&mut text, results);
         }
-        if results.len() < self.results.len() {
-            let omitted = self.results.len() - results.len();
-            let advice = "list_items sorted by updated shows their items";
-            write_to(&mut text, format_args!("\nNot shown: {omitted} entries; {advice}"));
+        if let Some(left_out) = self.left_out(parts) {
+            text.extend(["\nLeft out: ", &left_out]);
         }
         text
     }
@@ -294,7 +292,7 @@ impl Answer for AppliedChanges {
     fn data(&self, parts: usize) -> Result<Value> {
         let mut shown = self.clone();
         shown.results.truncate(parts);
-        shown.omitted = self.results.len() - shown.results.len();
+        shown.left_out = self.left_out(parts);
         serde_json::to_value(shown).map_err(serialization_error)
     }
 }

@@ -4,40 +4,70 @@
 //! Children and relationships are read before the commit, because a commit names its documents. The
 //! decision reads them again. If another one was added meanwhile, the deletion starts over.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{ItemKind, ItemMeta, Reference};
+use reqlore_domain::backlog::{ItemKind, MENTIONS, Reference};
 use reqlore_domain::bounded_types::{BoundedString, truncate_echo};
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
+use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::records::tombstone::tombstone_text;
+use reqlore_domain::records::tombstone::{RecordRef, tombstone_text};
 use reqlore_domain::timestamp::Timestamp;
-use reqlore_domain::untrusted_text::encode_line;
+use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::item_lookup::{self, BacklogReader, backlink_query};
+use super::item_lookup::{self, BacklogReader};
 use crate::addresses::address::{AddressSpace, AddressTarget};
 use crate::answers::answer::text_answer;
-use crate::backlog::deletion::{
-    DeletedItem, added_link_error, depends_on, link_kinds, list_reasons,
-};
 use crate::context::ToolContext;
 use crate::documents::document_text;
-use crate::knowledge::delete_entity::{EntityDeletion, link_reasons, unlink_entities};
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext, WriteTool};
 use crate::writes::commit_state::{Claim, CommitState};
 use crate::writes::local_names::LocalNames;
+use crate::writes::stored_record::{StoredRecord, require_document};
 use crate::writes::transaction::check_version;
 
 pub(crate) struct DeleteItem;
+
+#[derive(Serialize, JsonSchema)]
+struct DeletedItem {
+    project: String,
+    reference_id: String,
+    title: String,
+    version: String,
+    /// All deleted items, this one first.
+    deleted: Vec<String>,
+    /// Items that lost a relationship.
+    unlinked: Vec<String>,
+}
+
+impl DeletedItem {
+    fn render_text(&self, noun: &str) -> String {
+        let Self { reference_id, title, version, deleted, unlinked, .. } = self;
+        let (id, title) = (encode_id(reference_id), encode_line(title));
+        let mut text = format!("Deleted {noun} {id}: {title} (version {})", &version[..8]);
+        // The first one is the item itself.
+        let descendants = deleted.get(1..).unwrap_or_default();
+        for (label, references) in
+            [("Also deleted", descendants), ("Relationships removed from", unlinked.as_slice())]
+        {
+            if !references.is_empty() {
+                let ids: Vec<_> = references.iter().map(|id| encode_id(id)).collect();
+                text = format!("{text}\n{label}: {}", ids.join(", "));
+            }
+        }
+        text
+    }
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -73,12 +103,12 @@ impl WriteTool for DeleteItem {
         let arguments: Arguments = decode_arguments(call, spec)?;
         let Arguments { cascade, if_version, .. } = arguments;
         let reference = arguments.reference.into_string();
-        Ok(Box::new(ItemRemoval { reference, cascade, if_version }))
+        Ok(Box::new(RecordRemoval { reference, cascade, if_version }))
     }
 }
 
 /// Deletes an item or entity.
-struct ItemRemoval {
+struct RecordRemoval {
     /// In any spelling.
     reference: String,
     cascade: bool,
@@ -86,7 +116,7 @@ struct ItemRemoval {
 }
 
 #[async_trait]
-impl Change for ItemRemoval {
+impl Change for RecordRemoval {
     fn reason(&self) -> String {
         format!("delete {}", encode_line(truncate_echo(&self.reference)))
     }
@@ -100,51 +130,41 @@ impl Change for ItemRemoval {
     async fn plan(&self, context: PlanContext<'_>) -> Result<Box<dyn ChangePlan>> {
         let space = context.address_space();
         let target = space.resolve(&self.reference, "reference").await?.target;
-        let meta = match &target {
-            AddressTarget::Item(meta) => Arc::clone(meta),
-            AddressTarget::Entity(meta) => {
-                return EntityDeletion::plan(context, meta, self.cascade, self.if_version).await;
-            }
-            other => {
-                let message = format!("{}. Nothing was deleted.", other.right_tool(true));
-                let error = Error::new(ErrorKind::InvalidArgument, message);
-                return Err(error.field("reference"));
-            }
+        let (AddressTarget::Item(meta) | AddressTarget::Entity(meta)) = &target else {
+            let message = format!("{}. Nothing was deleted.", target.right_tool(true));
+            return Err(Error::new(ErrorKind::InvalidArgument, message).field("reference"));
         };
-        let Some(reference) = item_lookup::item_meta(&meta).and_then(|item| item.reference) else {
+        if is_unnamed(meta) {
             let message = format!("{}: the file name contains no reference; rename it", meta.id);
             return Err(Error::new(ErrorKind::Refused, message).field("reference"));
-        };
-        let mut deletion = ItemDeletion {
+        }
+        let mut link_kinds = link_kinds(&context.tools.ports.settings.toolsets);
+        // Other documents mention an entity in their text, and a text stays as it is.
+        link_kinds.retain(|kind| meta.item.is_some() || *kind == DocumentKind::Entity);
+        let mut deletion = Deletion {
             project: context.project.clone(),
-            deleted: vec![AffectedItem { reference, meta }],
+            deleted: vec![Arc::clone(meta)],
             unlinked: Vec::new(),
-            unlinked_entities: Vec::new(),
-            link_kinds: link_kinds(&context.tools.ports.settings.toolsets),
+            link_kinds,
             cascade: self.cascade,
             if_version: self.if_version,
             user: context.write.caller.name.to_string(),
             at: context.write.at.whole_seconds(),
         };
         if self.cascade {
-            deletion.add_descendants(context, reference).await?;
+            deletion.add_dependents(context).await?;
         }
         Ok(Box::new(deletion))
     }
 }
 
-struct AffectedItem {
-    reference: Reference,
-    meta: Arc<DocumentMeta>,
-}
-
-/// An item, its descendants, and the documents that relate to any of them.
-struct ItemDeletion {
+/// A record, its descendants, and the documents that link to any of them.
+struct Deletion {
     project: ProjectKey,
-    /// The item itself first.
-    deleted: Vec<AffectedItem>,
-    unlinked: Vec<AffectedItem>,
-    unlinked_entities: Vec<Arc<DocumentMeta>>,
+    /// The record itself first.
+    deleted: Vec<Arc<DocumentMeta>>,
+    unlinked: Vec<Arc<DocumentMeta>>,
+    /// The kinds of documents whose links protect the record.
     link_kinds: Vec<DocumentKind>,
     cascade: bool,
     if_version: Option<VersionPrefix>,
@@ -152,60 +172,44 @@ struct ItemDeletion {
     at: Timestamp,
 }
 
-impl ItemDeletion {
-    async fn add_descendants(&mut self, context: PlanContext<'_>, root: Reference) -> Result<()> {
+impl Deletion {
+    async fn add_dependents(&mut self, context: PlanContext<'_>) -> Result<()> {
         // Breadth first: one query for each level instead of one for each item.
-        let mut level = vec![root];
+        let mut level = link_names(&self.deleted);
+        // Keyed by ID, because a document may link to several records.
+        let mut unlinked = BTreeMap::new();
         while !level.is_empty() {
-            let backlinks = context.backlinks(&self.backlink_query(&level)).await?;
-            // Keyed by id, because one item may link to several items of the level.
-            let mut unique_backlinks: BTreeMap<DocumentId, Arc<DocumentMeta>> = BTreeMap::new();
-            for meta in backlinks {
-                unique_backlinks.insert(meta.id.clone(), meta);
-            }
-            // A descendant may relate to items of several levels; it is added once.
-            let already_deleted = self.deleted_ids();
-            let mut next_level = Vec::new();
-            for (id, meta) in unique_backlinks {
-                if already_deleted.contains(&id) {
+            let names: BTreeSet<&str> = level.iter().map(String::as_str).collect();
+            let known: BTreeSet<_> = self.deleted.iter().map(|meta| meta.id.clone()).collect();
+            let mut next_level = BTreeMap::new();
+            for meta in context.backlinks(&self.backlink_query(&level)).await? {
+                let relations = relations_to(&meta, &names);
+                if relations.is_empty() || known.contains(&meta.id) || is_unnamed(&meta) {
                     continue;
                 }
-                if meta.entity.is_some() {
-                    self.unlinked_entities.push(meta);
-                    continue;
-                }
-                let Some(item) = item_lookup::item_meta(&meta) else { continue };
-                let Some(reference) = item.reference else { continue };
-                if item.parent.is_some_and(|parent| level.contains(&parent)) {
-                    next_level.push(reference);
-                    self.deleted.push(AffectedItem { reference, meta });
-                } else if item.relationships.iter().any(|link| level.contains(&link.target)) {
-                    self.unlinked.push(AffectedItem { reference, meta });
-                }
+                let is_child = relations.iter().any(|relation| is_parent(&meta, relation));
+                let list = if is_child { &mut next_level } else { &mut unlinked };
+                list.insert(meta.id.clone(), meta);
             }
-            level = next_level;
+            let children: Vec<_> = next_level.into_values().collect();
+            level = link_names(&children);
+            self.deleted.extend(children);
         }
         self.check_unambiguous(context.backlog()).await?;
         // An item may relate to one deleted item and be a child of another.
-        let deleted = self.deleted_ids();
-        self.unlinked.retain(|item| !deleted.contains(&item.meta.id));
-        // An item may relate to several deleted ones.
-        self.unlinked.sort_by(|a, b| a.meta.id.cmp(&b.meta.id));
-        self.unlinked.dedup_by(|a, b| a.meta.id == b.meta.id);
-        self.unlinked_entities.sort_by(|a, b| a.id.cmp(&b.id));
-        self.unlinked_entities.dedup_by(|a, b| a.id == b.id);
+        for meta in &self.deleted {
+            unlinked.remove(&meta.id);
+        }
+        self.unlinked = unlinked.into_values().collect();
         Ok(())
     }
 
     /// Rejects duplicate references: the children of such items cannot be distinguished.
     async fn check_unambiguous(&self, backlog: BacklogReader<'_>) -> Result<()> {
         for kind in ItemKind::ALL {
-            let mut references = Vec::new();
-            for item in &self.deleted {
-                if item.reference.kind == kind {
-                    references.push(item.reference);
-                }
-            }
+            let items = self.deleted.iter().filter_map(|meta| item_lookup::item_meta(meta));
+            let references: Vec<Reference> =
+                items.filter(|item| item.kind == kind).filter_map(|item| item.reference).collect();
             for item in backlog.find_items(&references).await? {
                 item?;
             }
@@ -213,168 +217,217 @@ impl ItemDeletion {
         Ok(())
     }
 
-    fn deleted_ids(&self) -> BTreeSet<DocumentId> {
-        self.deleted.iter().map(|item| item.meta.id.clone()).collect()
-    }
-
-    /// The documents that depend on a deleted item and are not part of this deletion.
+    /// The documents that depend on a deleted record and are not part of this deletion.
     fn unplanned_dependents(
         &self,
         state: &CommitState<'_>,
-        deleted: &BTreeSet<Reference>,
+        names: &[String],
     ) -> Vec<Arc<DocumentMeta>> {
-        let planned: BTreeSet<&DocumentId> =
-            self.deleted.iter().chain(&self.unlinked).map(|item| &item.meta.id).collect();
-        let mut dependents = state.backlinks(&self.deleted_query());
+        let targets = names.iter().map(String::as_str).collect();
+        let mut known: BTreeSet<DocumentId> =
+            self.deleted.iter().chain(&self.unlinked).map(|meta| meta.id.clone()).collect();
+        let mut dependents = state.backlinks(&self.backlink_query(names));
+        // A source that links by ID and by path is in the list twice.
         dependents.retain(|meta| {
-            depends_on(meta, deleted)
-                && !planned.contains(&meta.id)
-                && !self.unlinked_entities.iter().any(|entity| entity.id == meta.id)
+            !relations_to(meta, &targets).is_empty() && known.insert(meta.id.clone())
         });
         dependents
     }
 
-    fn backlink_query(&self, references: &[Reference]) -> BacklinkQuery {
-        BacklinkQuery { kinds: self.link_kinds.clone(), ..backlink_query(references) }
+    fn backlink_query(&self, names: &[String]) -> BacklinkQuery {
+        BacklinkQuery { kinds: self.link_kinds.clone(), targets: names.to_vec() }
     }
 
-    /// The query for documents that link to any deleted item.
-    fn deleted_query(&self) -> BacklinkQuery {
-        let references: Vec<Reference> = self.deleted.iter().map(|item| item.reference).collect();
-        self.backlink_query(&references)
+    /// Fails if other documents depend on the record; `false` if the plan does not contain them.
+    fn check_dependents(
+        &self,
+        state: &CommitState<'_>,
+        root: RecordRef<'_>,
+        names: &[String],
+    ) -> Result<bool> {
+        let reference = &*name_of(&self.deleted[0]);
+        let dependents = self.unplanned_dependents(state, names);
+        let own = match root {
+            RecordRef::Item(item) if !self.cascade => &item.relationships[..],
+            _ => &[],
+        };
+        if dependents.is_empty() && own.is_empty() {
+            return Ok(true);
+        }
+        let refused = |message: String| {
+            let message = format!("{reference} cannot be deleted: {message} Nothing was deleted.");
+            Error::new(ErrorKind::Refused, message).reference(reference)
+        };
+        if !self.cascade {
+            let mut reasons = Vec::new();
+            for meta in &dependents {
+                reasons.extend(reasons_of(state, meta, names));
+            }
+            for link in own {
+                reasons.push(format!("it {} {}", link.kind.name(), link.target));
+            }
+            let remedy = match root {
+                RecordRef::Item(_) => "Delete these items and relationships",
+                RecordRef::Entity(_) => "Remove these links",
+            };
+            let reasons = list_reasons(reasons);
+            let message = format!("{reasons}. {remedy} first, or pass cascade: true.");
+            return Err(refused(message).field("cascade"));
+        }
+        // A new plan would not contain what an earlier entry of the same call adds.
+        if dependents.iter().any(|meta| state.is_changed(&meta.id)) {
+            return Err(refused("an earlier entry adds an item or relationship to it.".to_owned()));
+        }
+        // A plan never contains them: a child without a reference would have no tombstone.
+        if let Some(unnamed) = dependents.iter().find(|meta| is_unnamed(meta)) {
+            return Err(refused(format!(
+                "{} links to it, and its file name contains no reference; rename that file, for \
+                 example to REQ-012.md, with an unused number.",
+                unnamed.id
+            )));
+        }
+        // They were added after the plan was made.
+        Ok(false)
     }
 }
 
-impl ChangePlan for ItemDeletion {
+impl ChangePlan for Deletion {
     fn read_set(&self) -> ReadSet {
-        let mut documents = Vec::new();
-        for item in self.deleted.iter().chain(&self.unlinked) {
-            documents.push(item.meta.id.clone());
-        }
-        for item in &self.deleted {
-            documents.push(item.meta.id.tombstone());
-        }
-        documents.extend(self.unlinked_entities.iter().map(|meta| meta.id.clone()));
-        ReadSet { backlinks: self.deleted_query(), ..ReadSet::of_documents(documents) }
+        let records = self.deleted.iter().chain(&self.unlinked);
+        let mut documents: Vec<DocumentId> = records.map(|meta| meta.id.clone()).collect();
+        documents.extend(self.deleted.iter().map(|meta| meta.id.tombstone()));
+        let backlinks = self.backlink_query(&link_names(&self.deleted));
+        ReadSet { backlinks, ..ReadSet::of_documents(documents) }
     }
 
     fn decide(&self, state: &mut CommitState<'_>) -> Result<Option<Decision>> {
-        let AffectedItem { reference, meta } = &self.deleted[0];
-        // First, so that an earlier change of the item is reported before any other problem.
-        state.claim(&meta.id, Claim::Deletion)?;
-        let document = item_lookup::require_document(state.document(&meta.id), *reference)?;
-        check_version(self.if_version, document, *reference)?;
-        let (root, version) = (parse_document(meta, document)?, document.version);
-        let deleted: BTreeSet<Reference> = self.deleted.iter().map(|item| item.reference).collect();
-        let dependents = self.unplanned_dependents(state, &deleted);
-        if !self.cascade && (!dependents.is_empty() || !root.relationships.is_empty()) {
-            return Err(still_referenced_error(*reference, state, &dependents, &root));
-        }
-        if !dependents.is_empty() {
-            // A new plan would not contain what an earlier entry of the same call adds.
-            if dependents.iter().any(|meta| state.is_changed(&meta.id)) {
-                return Err(added_link_error(&reference.to_string()));
-            }
-            // A plan never contains them: a child without a reference would have no tombstone.
-            if let Some(unnamed) = dependents.iter().find(|meta| is_unnamed_item(meta)) {
-                return Err(unnamed_item_error(*reference, &unnamed.id));
-            }
-            // They were added after the plan was made.
+        let root = &self.deleted[0];
+        let (reference, names) = (name_of(root).into_owned(), link_names(&self.deleted));
+        // First, so that an earlier change of the record is reported before any other problem.
+        state.claim(&root.id, Claim::Deletion)?;
+        let document = require_document(state.document(&root.id), &reference, "reference")?;
+        check_version(self.if_version, document, &reference)?;
+        let (record, version) = (StoredRecord::parse(root, document)?, document.version);
+        if !self.check_dependents(state, record.as_ref(), &names)? {
             return Ok(None);
         }
-        let mut deleted_ids = Vec::new();
-        for (position, affected) in self.deleted.iter().enumerate() {
-            let id = &affected.meta.id;
+        let mut deleted = Vec::new();
+        for (position, meta) in self.deleted.iter().enumerate() {
             if position > 0 {
                 // An earlier entry may have deleted a descendant.
-                if state.is_changed(id) && state.document(id).is_none() {
+                if state.is_changed(&meta.id) && state.document(&meta.id).is_none() {
                     continue;
                 }
-                state.claim(id, Claim::Deletion)?;
+                state.claim(&meta.id, Claim::Deletion)?;
             }
-            let document = item_lookup::require_document(state.document(id), affected.reference)?;
-            let document = &document.clone();
-            state.check_shown(self.if_version, document, None, version)?;
-            let text = document_text(document)?;
-            let item = item_lookup::parse_item(&affected.meta, document, text);
-            let tombstone = tombstone_text(&item, text, self.at, &self.user);
+            let name = name_of(meta);
+            let document = require_document(state.document(&meta.id), &name, "reference")?.clone();
+            state.check_shown(self.if_version, &document, None, version)?;
+            let record = StoredRecord::parse(meta, &document)?;
+            let text = document_text(&document)?;
+            let tombstone = tombstone_text(record.as_ref(), text, self.at, &self.user);
             // In the same commit, so that the reference is never free in between.
-            state.put(Document::new(id.tombstone(), tombstone.into()));
-            state.delete(id.clone());
-            deleted_ids.push(affected.reference.to_string());
+            state.put(Document::new(meta.id.tombstone(), tombstone.into()));
+            state.delete(meta.id.clone());
+            deleted.push(name.into_owned());
         }
-        let mut unlinked_ids = Vec::new();
-        let names: Vec<String> = deleted.iter().map(Reference::to_string).collect();
-        for affected in &self.unlinked {
-            // A document that was removed meanwhile has no relationship any more.
-            if state.document(&affected.meta.id).is_some() {
-                state.unlink(&affected.meta, &names, self.at);
-                unlinked_ids.push(affected.reference.to_string());
+        let mut unlinked = Vec::new();
+        for source in &self.unlinked {
+            if state.unlink(source, &names, self.at) {
+                unlinked.push(name_of(source).into_owned());
             }
         }
-        unlinked_ids.extend(unlink_entities(state, &self.unlinked_entities, &names, self.at));
-        state.report_deletion(deleted_ids.get(1..).unwrap_or_default(), &unlinked_ids);
-        let item = DeletedItem {
-            project: self.project.to_string(),
-            reference_id: reference.to_string(),
-            title: root.title,
-            version: String::new(),
-            deleted: deleted_ids,
-            unlinked: unlinked_ids,
+        state.report_deletion(deleted.get(1..).unwrap_or_default(), &unlinked);
+        let (noun, title) = match record.as_ref() {
+            RecordRef::Item(item) => (item.kind.noun().to_lowercase(), item.title.clone()),
+            RecordRef::Entity(entity) => (entity.kind.clone(), entity.title.clone()),
         };
-        let reference = *reference;
+        let (project, version) = (self.project.to_string(), String::new());
+        let item =
+            DeletedItem { project, reference_id: reference, title, version, deleted, unlinked };
         let render = move |tombstone: &Document| {
             let item = DeletedItem { version: tombstone.version.to_string(), ..item };
-            text_answer(item.render_text(&reference.kind.noun().to_lowercase()), &item)
+            text_answer(item.render_text(&noun), &item)
         };
-        let id = meta.id.tombstone();
+        let id = root.id.tombstone();
         Ok(Some(Decision { action: Action::Delete, id, render: Box::new(render) }))
     }
 }
 
-fn parse_document(meta: &DocumentMeta, document: &Document) -> Result<ItemMeta> {
-    Ok(item_lookup::parse_item(meta, document, document_text(document)?))
+/// The name of a record in answers.
+fn name_of(meta: &DocumentMeta) -> Cow<'_, str> {
+    meta.reference().unwrap_or_default()
 }
 
-fn is_unnamed_item(meta: &DocumentMeta) -> bool {
+/// The names that links to these records use.
+fn link_names(records: &[Arc<DocumentMeta>]) -> Vec<String> {
+    let mut names = Vec::new();
+    for meta in records {
+        names.push(name_of(meta).into_owned());
+        // The ID is often the path.
+        if meta.entity.is_some() && names.last() != Some(&meta.id.name) {
+            names.push(meta.id.name.clone());
+        }
+    }
+    names
+}
+
+fn is_unnamed(meta: &DocumentMeta) -> bool {
     item_lookup::item_meta(meta).is_some_and(|item| item.reference.is_none())
 }
 
-fn unnamed_item_error(reference: Reference, id: &DocumentId) -> Error {
-    let message = format!(
-        "{reference} cannot be deleted: {id} links to it, and its file name contains no reference; \
-         rename that file, for example to REQ-012.md, with an unused number. Nothing was deleted."
-    );
-    Error::new(ErrorKind::Refused, message).reference(reference.to_string())
+/// The kinds of documents that may link to items. Disabled toolsets are not read.
+pub(crate) fn link_kinds(toolsets: &[Toolset]) -> Vec<DocumentKind> {
+    let mut kinds = DocumentKind::ITEMS.to_vec();
+    if toolsets.contains(&Toolset::Knowledge) {
+        kinds.push(DocumentKind::Entity);
+    }
+    kinds
 }
 
-fn still_referenced_error(
-    reference: Reference,
-    state: &CommitState<'_>,
-    dependents: &[Arc<DocumentMeta>],
-    item: &ItemMeta,
-) -> Error {
+/// The relations of a document's links to records that have these names; mentions are none.
+pub(crate) fn relations_to<'m>(meta: &'m DocumentMeta, names: &BTreeSet<&str>) -> Vec<&'m str> {
+    let mut links = meta.links();
+    links.retain(|(relation, target)| *relation != MENTIONS && names.contains(&**target));
+    links.into_iter().map(|(relation, _)| relation).collect()
+}
+
+/// True for the relation of an item to its parent.
+fn is_parent(meta: &DocumentMeta, relation: &str) -> bool {
+    let parent = item_lookup::item_meta(meta).and_then(|item| item.kind.parent());
+    parent.is_some_and(|kind| kind.name() == relation)
+}
+
+/// Describes the links of a document to a record that has these names.
+fn reasons_of(state: &CommitState<'_>, meta: &DocumentMeta, names: &[String]) -> Vec<String> {
+    let name = match &meta.item {
+        Some(item) => item.display_name(&meta.id.name),
+        None => name_of(meta),
+    };
+    let name = state.name_of(&meta.id, name);
+    let name = encode_id(&name);
     let mut reasons = Vec::new();
-    for meta in dependents {
-        let Some(dependent) = item_lookup::item_meta(meta) else {
-            let name = state.name_of(&meta.id, meta.reference().unwrap_or_default());
-            reasons.extend(link_reasons(&name, meta, &[reference.to_string()]));
-            continue;
+    for relation in relations_to(meta, &names.iter().map(String::as_str).collect()) {
+        let reason = match meta.item {
+            Some(_) if is_parent(meta, relation) => format!("{name} belongs to it"),
+            Some(_) => format!("{name} {relation} it"),
+            None => format!("{name} links to it ({})", encode_line(relation)),
         };
-        let name = state.name_of(&meta.id, dependent.display_name(&meta.id.name));
-        let relationship = dependent.relationships.iter().find(|link| link.target == reference);
-        match relationship {
-            Some(link) => reasons.push(format!("{name} {} it", link.kind.name())),
-            None => reasons.push(format!("{name} belongs to it")),
+        // One source may link by ID and by path.
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
         }
     }
-    for link in &item.relationships {
-        reasons.push(format!("it {} {}", link.kind.name(), link.target));
+    reasons
+}
+
+/// Joins the first reasons against a deletion.
+pub(crate) fn list_reasons(mut reasons: Vec<String>) -> String {
+    const MAX_LISTED_DEPENDENTS: usize = 10;
+    let count = reasons.len();
+    reasons.truncate(MAX_LISTED_DEPENDENTS);
+    match count.saturating_sub(MAX_LISTED_DEPENDENTS) {
+        0 => reasons.join(", "),
+        more => format!("{} and {more} more", reasons.join(", ")),
     }
-    let message = format!(
-        "{reference} cannot be deleted: {}. Delete these items and relationships first, or \
-         pass cascade: true. Nothing was deleted.",
-        list_reasons(reasons)
-    );
-    Error::new(ErrorKind::Refused, message).field("cascade").reference(reference.to_string())
 }

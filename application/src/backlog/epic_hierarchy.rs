@@ -151,7 +151,7 @@ pub(super) struct HierarchyView {
     epic: ItemSummary,
     user_stories: Vec<StoryView>,
     counts: ItemCounts,
-    /// Names the omitted part.
+    /// Names the part that is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<String>,
 }

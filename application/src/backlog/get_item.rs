@@ -102,13 +102,13 @@ impl Tool for GetItem {
             _ => other_details(context, &address).await?,
         };
         let show = arguments.show.unwrap_or_default();
-        let entity = match &address.target {
-            AddressTarget::Entity(meta) => meta.entity.as_ref(),
+        let record = match &address.target {
+            AddressTarget::Item(meta) | AddressTarget::Entity(meta) => RecordRef::of_meta(meta),
             _ => None,
         };
         // The data lacks empty fields, and may spell links in another way.
         let project = call.caller.project.as_str();
-        let shown = entity.map(|entity| FieldValue::of_metadata(project, entity, &show));
+        let shown = record.map(|record| FieldValue::of_metadata(project, record, &show));
         let mut answer = ToolAnswer::new(ItemAnswer::new(details, show));
         answer.add_shown(shown.unwrap_or_default());
         answer.add_notes(warnings.into_list());

@@ -11,15 +11,14 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::BacklinkQuery;
 use reqlore_domain::ports::record_list::{RecordPage, RecordQuery, RecordSelection, UnreadFile};
 use reqlore_domain::project_key::ProjectKey;
-use reqlore_domain::records::edit::{ItemEdit, LinkTarget, edit_item};
+use reqlore_domain::records::edit::LinkTarget;
 use reqlore_domain::records::parse::unknown_parent;
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::tombstone::is_erased;
-use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 
 use super::arguments::not_found_error;
-use crate::documents::{document_text, get_one};
+use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 
 /// Reads one project's backlog.
@@ -278,14 +277,6 @@ pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
     });
 }
 
-/// Returns a document of a commit, or "not found" if it was removed after the lookup.
-pub(crate) fn require_document(
-    document: Option<&Document>,
-    reference: Reference,
-) -> Result<&Document> {
-    document.ok_or_else(|| not_found_error(reference.kind, &reference.to_string()))
-}
-
 pub(crate) fn link_target(reference: Reference, name: &str) -> LinkTarget {
     LinkTarget { reference, file_suffix: reference::file_suffix(name).map(str::to_owned) }
 }
@@ -335,19 +326,4 @@ pub(crate) fn record_diagnostic(meta: &DocumentMeta, schema: &RecordSchema) -> O
 
 pub(crate) fn diagnostic_text(diagnostic: &str) -> String {
     format!("Problem in the file: {}", encode_line(diagnostic))
-}
-
-/// Returns the edited document; `None` if the edit has no effect.
-pub(crate) fn apply_edit(
-    item: &ItemMeta,
-    document: &Document,
-    item_edit: &ItemEdit,
-    at: Timestamp,
-) -> Result<Option<Document>> {
-    let text = document_text(document)?;
-    let edited = edit_item(item, text, item_edit, at).map_err(|problem| {
-        let message = format!("{}: {problem}. Nothing was changed.", document.id);
-        Error::new(ErrorKind::Refused, message).reference(item.display_name(&document.id.name))
-    })?;
-    Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
 }

@@ -8,21 +8,23 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::records::edit::ItemEdit;
+use reqlore_domain::records::edit::RecordEdit;
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::{ItemKind, RecordKind};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{
-    AnyItemRef, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument,
+    AnyItemRef, ItemTarget, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument,
     WorkStatusArgument,
 };
-use super::write_item::{ItemCreation, ItemUpdate, WriteOutcome};
 use crate::tools::arguments::take_custom_fields;
 use crate::tools::tool::{decode_exactly, tool_of_schema};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
+use crate::writes::record_answer::ItemOutcome;
+use crate::writes::record_change::{RecordChange, RecordTarget};
+use crate::writes::record_links::{LinkChange, Target};
 
 /// Title and description of the tools of a kind.
 struct ToolTexts {
@@ -132,17 +134,25 @@ impl ItemArguments {
         .as_ref()
     }
 
-    fn into_edit(self) -> ItemEdit {
-        ItemEdit {
+    /// The parent that the arguments name.
+    fn parent(&self, kind: ItemKind, names: &LocalNames) -> Result<LinkChange<Target>> {
+        let given = kind.parent().and_then(|kind| Some((kind, self.reference(kind)?)));
+        let Some((kind, given)) = given else { return Ok(LinkChange::Parent(None)) };
+        let parent = Target::Item(given.resolve_kind(kind, names)?);
+        Ok(LinkChange::Parent(Some((kind.name(), parent))))
+    }
+
+    fn into_edit(self) -> RecordEdit {
+        RecordEdit {
             title: self.title.map(Title::into_string),
-            description: self.description,
-            status: self.status,
+            body: self.description,
+            status: self.status.map(|status| status.name().to_owned()),
             priority: self.priority.map(|priority| priority.0),
             requirement_type: self.requirement_type.map(|given| given.0),
-            assignee: self.assignee.map(|assignee| assignee.name().map(str::to_owned)),
+            assignee: self.assignee.map(|assignee| assignee.name().unwrap_or_default().to_owned()),
             tags: self.tags.map(Tags::into_vec),
             custom: self.custom.into_iter().collect(),
-            ..ItemEdit::default()
+            ..RecordEdit::default()
         }
     }
 }
@@ -235,7 +245,7 @@ impl WriteTool for CreateItem {
     fn spec(&self) -> ToolSpec {
         let ([title, description], row) = (texts_of(self.0).create, self.0.row());
         let schema = argument_schema(row, false);
-        tool_of_schema::<WriteOutcome>(row.create_tool, title, description, schema)
+        tool_of_schema::<ItemOutcome>(row.create_tool, title, description, schema)
     }
 
     fn decode(
@@ -245,10 +255,9 @@ impl WriteTool for CreateItem {
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
         let arguments = ItemArguments::decode(self.0, call, spec)?;
-        let parent = self.0.parent().and_then(|kind| Some((kind, arguments.reference(kind)?)));
-        let parent = parent.map(|(kind, given)| given.resolve_kind(kind, names)).transpose()?;
-        let fields = arguments.into_edit();
-        Ok(Box::new(ItemCreation { kind: self.0, parent, fields }))
+        let links = arguments.parent(self.0, names)?;
+        let (target, fields) = (RecordTarget::NewItem(self.0), arguments.into_edit());
+        Ok(Box::new(RecordChange { target, fields, links, if_version: None, repo: None }))
     }
 }
 
@@ -259,7 +268,7 @@ impl WriteTool for UpdateItem {
     fn spec(&self) -> ToolSpec {
         let ([title, description], row) = (texts_of(self.0).update, self.0.row());
         let schema = argument_schema(row, true);
-        let spec = tool_of_schema::<WriteOutcome>(row.update_tool, title, description, schema);
+        let spec = tool_of_schema::<ItemOutcome>(row.update_tool, title, description, schema);
         ToolSpec { is_idempotent: true, ..spec }
     }
 
@@ -273,9 +282,9 @@ impl WriteTool for UpdateItem {
         // The schema requires it, so an absent one is an empty text.
         let item =
             arguments.reference(self.0).unwrap_or(&AnyItemRef::default()).parse_kind(self.0)?;
-        let parent = self.0.parent().and_then(|kind| Some((kind, arguments.reference(kind)?)));
-        let parent = parent.map(|(kind, given)| given.resolve_kind(kind, names)).transpose()?;
-        let if_version = arguments.if_version.take();
-        ItemUpdate::fields(spec, item, parent, arguments.into_edit(), if_version)
+        let target = RecordTarget::Item(ItemTarget::Stored(item));
+        let (links, if_version) = (arguments.parent(self.0, names)?, arguments.if_version.take());
+        let fields = arguments.into_edit();
+        RecordChange { target, fields, links, if_version, repo: None }.checked(spec)
     }
 }

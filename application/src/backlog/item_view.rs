@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use reqlore_domain::backlog::{ItemKind, ItemMeta, MENTIONS, RelationshipType};
-use reqlore_domain::document::{Document, DocumentKind, DocumentMeta, Version};
+use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::items::{
     ItemRecord, ItemRelationships, ItemSummary, RelatedItem,
 };
 use reqlore_domain::records::answers::links::LinkList;
 use reqlore_domain::records::schema::RecordSchema;
-use reqlore_domain::timestamp::Timestamp;
-use reqlore_domain::untrusted_text::{encode_id, encode_line};
 
 use super::item_lookup::{self, BacklogReader};
 use crate::addresses::links::{IncomingLink, LinkReader};
@@ -68,27 +65,6 @@ pub(crate) async fn read_records(
     Ok(records)
 }
 
-/// The project of a record, and its schema.
-pub(crate) type ProjectView = (ProjectKey, Arc<RecordSchema>);
-
-/// The record of a document that was just written; `at` replaces missing times.
-pub(crate) fn written_record(
-    (project, schema): &ProjectView,
-    document: &Document,
-    kind: ItemKind,
-    at: Timestamp,
-    parsed: Option<(Version, ItemMeta)>,
-) -> Result<ItemRecord> {
-    let (name, text) = (&document.id.name, document_text(document)?);
-    let item = match parsed {
-        Some((version, item)) if version == document.version => item,
-        // A later change of the commit may have added a relationship.
-        _ => ItemMeta::parse(kind, name, text, at).0,
-    };
-    let description = ItemMeta::description(text);
-    Ok(ItemRecord::new(project, &item, name, document.version, description, schema))
-}
-
 pub(crate) async fn read_record(
     backlog: BacklogReader<'_>,
     schema: &RecordSchema,
@@ -98,14 +74,6 @@ pub(crate) async fn read_record(
         Some(record) => Ok(record),
         None => document_record((backlog, schema), meta, &backlog.read_document(meta).await?),
     }
-}
-
-/// The first line of a write tool's text.
-pub(crate) fn outcome_line(done: &str, kind: ItemKind, record: &ItemRecord) -> String {
-    let ItemRecord { reference_id, title, version, .. } = record;
-    let noun = kind.noun().to_lowercase();
-    let (id, title) = (encode_id(reference_id), encode_line(title));
-    format!("{done} {noun} {id}: {title} (version {})", &version[..8])
 }
 
 /// The keys of [`ItemSummary`].

@@ -264,11 +264,7 @@ async fn list_backlog(
     let schema = context.ports.schema(backlog.project).await?;
     let status = match &arguments.status {
         None => None,
-        Some(status) => {
-            let text = status.as_str();
-            let found = synonyms::find_value(&schema.statuses(kind), Status::name, text);
-            Some(found.map_or_else(|| item_lookup::find_status(&schema, kind, text), Ok)?)
-        }
+        Some(status) => Some(find_status(&backlog, &schema, kind, status.as_str()).await?),
     };
     let epic = arguments.epic.as_ref().map(|epic| epic.parse_folded("epic")).transpose()?;
     let story =
@@ -299,6 +295,25 @@ async fn list_backlog(
     let query = RecordQuery { filter, order, ..RecordQuery::of_items(kind, 0) };
     let schema = ListSchema { schema: &schema, statuses };
     list_records((backlog, schema), call, arguments, query, pages, kind.row().words).await
+}
+
+/// The status with this name. Items keep one that the project no longer lists.
+async fn find_status(
+    backlog: &BacklogReader<'_>,
+    schema: &RecordSchema,
+    kind: ItemKind,
+    name: &str,
+) -> Result<Status> {
+    if let Some(listed) = synonyms::find_value(&schema.statuses(kind), Status::name, name) {
+        return Ok(listed);
+    }
+    let error = match item_lookup::find_status(schema, kind, name) {
+        Err(error) => error,
+        listed => return listed,
+    };
+    let (all, _) = backlog.list_items(&RecordQuery::of_items(kind, 0)).await?;
+    let kept = |status: &Status| all.by_status.iter().any(|(one, _)| one == status);
+    Status::parse(name).filter(kept).ok_or(error)
 }
 
 /// The schema of the project, and the statuses of the listed records in their order.

@@ -3,10 +3,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod check;
-mod create_relationship;
 pub(crate) mod delete_item;
-mod delete_relationship;
-pub(crate) mod deletion;
 mod epic_hierarchy;
 mod get_item;
 mod get_user_story_requirements;
@@ -16,8 +13,8 @@ pub(crate) mod item_view;
 mod list_epics;
 pub(crate) mod list_items;
 pub(crate) mod prompts;
-mod relationship;
-mod relationship_arguments;
+pub(crate) mod relationship;
+mod relationship_tools;
 pub mod repair;
 pub(crate) mod resources;
 mod search;
@@ -25,11 +22,11 @@ mod search_global;
 mod search_requirements;
 #[cfg(test)]
 mod tests;
-pub(crate) mod write_item;
 
 use reqlore_domain::backlog::ItemKind;
 
 use self::item_tools::{CreateItem, UpdateItem};
+use self::relationship_tools::RelationshipTool;
 use crate::tools::tool::Tool;
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
@@ -43,8 +40,8 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(UpdateItem(ItemKind::Requirement)),
         Box::new(CreateItem(ItemKind::AcceptanceCriteria)),
         Box::new(UpdateItem(ItemKind::AcceptanceCriteria)),
-        Box::new(create_relationship::CreateRelationship),
-        Box::new(delete_relationship::DeleteRelationship),
+        Box::new(RelationshipTool { is_removal: false }),
+        Box::new(RelationshipTool { is_removal: true }),
         Box::new(get_item::GetItem),
         Box::new(delete_item::DeleteItem),
         Box::new(list_items::ListItems),

@@ -15,7 +15,7 @@ use crate::documents::document_text;
 
 /// A relationship between two existing items.
 #[derive(Clone, Copy)]
-pub(super) struct RelationshipSpec {
+pub(crate) struct RelationshipSpec {
     source: Reference,
     kind: RelationshipType,
     target: Reference,
@@ -28,12 +28,12 @@ impl fmt::Display for RelationshipSpec {
 }
 
 impl RelationshipSpec {
-    pub(super) fn new(source: Reference, kind: RelationshipType, target: Reference) -> Self {
+    pub(crate) fn new(source: Reference, kind: RelationshipType, target: Reference) -> Self {
         Self { source, kind, target }
     }
 
     /// Returns the source's relationships with this one added.
-    pub(super) fn add(self, item: &ItemMeta, target: &Document) -> Result<Vec<Relationship>> {
+    pub(crate) fn add(self, item: &ItemMeta, target: &Document) -> Result<Vec<Relationship>> {
         let mut relationships = item.relationships.clone();
         let relationship = Relationship { kind: self.kind, target: self.target };
         if relationships.contains(&relationship) || self.has_mirror(target)? {
@@ -55,7 +55,7 @@ impl RelationshipSpec {
     }
 
     /// Returns the source's relationships with this one removed.
-    pub(super) fn remove(self, item: &ItemMeta) -> Result<Vec<Relationship>> {
+    pub(crate) fn remove(self, item: &ItemMeta) -> Result<Vec<Relationship>> {
         let Self { source, kind, target } = self;
         let mut relationships = item.relationships.clone();
         relationships.retain(|link| *link != Relationship { kind, target });
@@ -66,7 +66,7 @@ impl RelationshipSpec {
         Ok(relationships)
     }
 
-    pub(super) fn answer(self, outcome: &str, record: &ItemRecord) -> Result<ToolAnswer> {
+    pub(crate) fn answer(self, outcome: &str, record: &ItemRecord) -> Result<ToolAnswer> {
         let text = format!("{outcome}: {self} (version {})", &record.version[..8]);
         let (source, target) = (self.source.to_string(), self.target.to_string());
         text_answer(text, &RelatedRecord { record, source, kind: self.kind.name(), target })
@@ -87,7 +87,7 @@ struct RelatedRecord<'a> {
 // The guaranteed part of the result. (A doc comment would become part of the schema.)
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema")]
-pub(super) struct RelationshipOutcome {
+pub(crate) struct RelationshipOutcome {
     project: String,
     /// The source.
     reference_id: String,

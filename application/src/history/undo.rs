@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::Reference;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentId, DocumentKind, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
@@ -30,7 +29,7 @@ use super::changed_document::{
 use super::rule_undo::restore_rule;
 use super::{HistoryTarget, find_target, find_version};
 use crate::answers::answer::{ToolAnswer, text_answer};
-use crate::backlog::deletion::{depends_on, link_kinds, list_reasons};
+use crate::backlog::delete_item::{link_kinds, list_reasons, relations_to};
 use crate::context::ToolContext;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
@@ -350,11 +349,11 @@ impl Restoration {
     fn check_dependents(&self, snapshot: &Snapshot) -> Result<()> {
         let deleted = self.documents.iter().filter(|changed| changed.is_deleted());
         let names: Vec<&str> = deleted.map(|changed| &*changed.name).collect();
-        let references = names.iter().filter_map(|name| Reference::parse(name)).collect();
+        let deleted: BTreeSet<&str> = names.iter().copied().collect();
         let mut dependents = snapshot.backlinks.concat();
         dependents.retain(|meta| {
             let is_changed = self.documents.iter().any(|changed| changed.id == meta.id);
-            !is_changed && (meta.entity.is_some() || depends_on(meta, &references))
+            !is_changed && (meta.entity.is_some() || !relations_to(meta, &deleted).is_empty())
         });
         if dependents.is_empty() {
             return Ok(());

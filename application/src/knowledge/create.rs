@@ -7,15 +7,18 @@ use reqlore_domain::bounded_types::{deserialize_text, truncate_echo};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::records::edit::EntityEdit;
+use reqlore_domain::records::edit::RecordEdit;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use super::Repo;
-use super::write_entity::{EntityCreation, EntityOutcome, LinkArguments};
+use crate::tools::arguments::take_custom_fields;
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
+use crate::writes::record_answer::EntityOutcome;
+use crate::writes::record_change::{RecordChange, RecordTarget};
+use crate::writes::record_links::LinkArguments;
 
 pub(crate) struct CreateEntity;
 
@@ -77,16 +80,19 @@ impl WriteTool for CreateEntity {
         spec: &ToolSpec,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
+        // Not in the schema: only some projects have custom fields.
+        let custom = take_custom_fields(&mut call.arguments)?;
         let arguments: Arguments = decode_arguments(call, spec)?;
-        let fields = EntityEdit {
+        let fields = RecordEdit {
             title: Some(arguments.title.into_string()),
             body: arguments.body.map(Description::into_string),
             status: arguments.status.map(Tag::into_string),
             tags: arguments.tags.map(Tags::into_vec),
-            links: Vec::new(),
+            custom: custom.into_iter().collect(),
+            ..RecordEdit::default()
         };
         let links = arguments.links.unwrap_or_default().decode(names)?;
-        let (kind, repo) = (arguments.kind.0, arguments.repo);
-        Ok(Box::new(EntityCreation { kind, fields, links, repo }))
+        let (target, repo) = (RecordTarget::NewEntity(arguments.kind.0), arguments.repo);
+        Ok(Box::new(RecordChange { target, fields, links, if_version: None, repo }))
     }
 }

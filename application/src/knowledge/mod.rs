@@ -2,7 +2,6 @@
 
 pub(crate) mod context;
 pub(crate) mod create;
-pub(crate) mod delete_entity;
 mod entity_request;
 mod import_files;
 pub(crate) mod search;
@@ -11,12 +10,11 @@ pub(crate) mod show_graph;
 pub(crate) mod sync;
 pub(crate) mod tags;
 pub(crate) mod update;
-mod write_entity;
 
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
-use reqlore_domain::knowledge;
+use reqlore_domain::knowledge::entity_graph;
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery};
 use reqlore_domain::project_key::ProjectKey;
@@ -46,7 +44,7 @@ pub(crate) async fn find_kind(
 ) -> Result<String> {
     let kinds = RecordQuery::of_entities(None, 0).count_by(RecordCounts::Kind);
     let stored = ports.documents.list(project, &kinds).await?.by_text;
-    knowledge::find_kind(&stored, kind)
+    entity_graph::find_kind(&stored, kind)
         .map_err(|reason| Error::new(ErrorKind::InvalidArgument, reason).field("kind"))
 }
 

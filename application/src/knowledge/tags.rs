@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
-use reqlore_domain::knowledge::sort_tags;
+use reqlore_domain::knowledge::entity_graph::sort_tags;
 use reqlore_domain::ports::record_list::{
     MAX_PAGE_ITEMS, RecordCounts, RecordPage, RecordQuery, RecordSelection,
 };

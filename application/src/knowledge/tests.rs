@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 
 use crate::test_support::TestApplication;
 
+mod delete_entity;
+mod write_entity;
+
 const STORAGE: &str = "---\nid: dec-1d2c8f\ntype: decision\ntitle: Files first\nstatus: accepted\n\
                        tags: [storage]\nsupersedes: dec-aaaaaa\nimplements: [iss-bbbbbb, REQ-048]\n\
                        ---\n\n# Files first\n\nMarkdown in git is the storage backend.\n";

@@ -5,15 +5,18 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
-use reqlore_domain::records::edit::EntityEdit;
+use reqlore_domain::records::edit::RecordEdit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Repo;
-use super::write_entity::{EntityOutcome, EntityUpdate, LinkArguments};
-use crate::tools::tool::{decode_arguments, nothing_to_change_error, write_tool};
+use crate::tools::arguments::take_custom_fields;
+use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
+use crate::writes::record_answer::EntityOutcome;
+use crate::writes::record_change::{RecordChange, RecordTarget};
+use crate::writes::record_links::LinkArguments;
 
 pub(crate) struct UpdateEntity;
 
@@ -53,25 +56,20 @@ impl WriteTool for UpdateEntity {
         spec: &ToolSpec,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
+        // Not in the schema: only some projects have custom fields.
+        let custom = take_custom_fields(&mut call.arguments)?;
         let arguments: Arguments = decode_arguments(call, spec)?;
-        let fields = EntityEdit {
+        let fields = RecordEdit {
             title: arguments.title.map(Title::into_string),
             body: arguments.body.map(Description::into_string),
             status: arguments.status.map(Tag::into_string),
             tags: arguments.tags.map(Tags::into_vec),
-            links: Vec::new(),
+            custom: custom.into_iter().collect(),
+            ..RecordEdit::default()
         };
         let links = arguments.links.unwrap_or_default().decode(names)?;
-        if fields == EntityEdit::default() && links.is_empty() {
-            return Err(nothing_to_change_error(spec));
-        }
         let Arguments { if_version, repo, .. } = arguments;
-        Ok(Box::new(EntityUpdate {
-            id: arguments.id.into_string(),
-            fields,
-            links,
-            if_version,
-            repo,
-        }))
+        let target = RecordTarget::Entity(arguments.id.into_string());
+        RecordChange { target, fields, links, if_version, repo }.checked(spec)
     }
 }

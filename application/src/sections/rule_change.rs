@@ -215,16 +215,13 @@ impl RuleChange {
         {
             let rule = (key, edits.original.as_ref());
             let new = outcome.text.as_deref();
-            if let Some(note) = state.guard.check_rule(rule, index.as_str(), new)? {
-                state.add_note(note);
-            }
+            let note = state.guard.check_rule(rule, index.as_str(), new)?;
+            state.add_notes(note);
         }
         if let Some(text) = outcome.text {
             state.report_rule(text);
         }
-        for warning in outcome.warnings {
-            state.add_note(warning);
-        }
+        state.add_notes(outcome.warnings);
         let document = outcome.body.map(|body| Document::new(id.clone(), body.into()));
         let is_unchanged = match (&document, &current) {
             (Some(document), Some(current)) => document.version == current.version,
@@ -248,9 +245,7 @@ impl RuleChange {
             ..Snapshot::default()
         };
         let (list, note) = super::section_list_change(&snapshot, key, remains)?;
-        if let Some(note) = note {
-            state.add_note(note);
-        }
+        state.add_notes(note);
         if let Some(DocumentChange::Put { document }) = list {
             state.put(document);
         }

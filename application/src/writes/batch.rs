@@ -192,12 +192,9 @@ impl ChangeBatch {
                 DecisionResult::Decided(..) if has_errors => {
                     return Err(BatchError::Changes(errors));
                 }
-                DecisionResult::Decided(mut outcomes, renumbered) => {
+                DecisionResult::Decided(outcomes, renumbered) => {
                     if !self.is_dry_run {
                         note_written(&guard, spec.name, &written, &outcomes, &renumbered);
-                    }
-                    for (outcome, change) in outcomes.iter_mut().zip(&self.changes) {
-                        outcome.effects.notes.splice(0..0, change.notes());
                     }
                     return Ok(CommittedBatch { project, outcomes, renumbered, reads });
                 }

@@ -44,11 +44,6 @@ pub(crate) trait Change: Send + Sync {
     /// The reason in the log and the audit log if the change is committed alone.
     fn reason(&self) -> String;
 
-    /// Warnings that need no documents.
-    fn notes(&self) -> Vec<String> {
-        Vec::new()
-    }
-
     /// The project to change. All changes of a commit belong to one.
     async fn project(&self, _: &ToolContext, caller: &Caller) -> Result<ProjectKey> {
         Ok(caller.project.clone())

@@ -111,9 +111,9 @@ impl<'a> CommitState<'a> {
         }
     }
 
-    /// Adds a warning to the current change.
-    pub(crate) fn add_note(&mut self, note: String) {
-        self.effects.entry(self.entry).or_default().notes.push(note);
+    /// Adds warnings to the current change.
+    pub(crate) fn add_notes(&mut self, notes: impl IntoIterator<Item = String>) {
+        self.effects.entry(self.entry).or_default().notes.extend(notes);
     }
 
     /// Refuses the current change, unless it has a version, if it replaces what its caller was not
@@ -127,7 +127,7 @@ impl<'a> CommitState<'a> {
     ) -> Result<()> {
         if if_version.is_none() {
             let note = self.guard.check(current, new, named)?;
-            self.effects.entry(self.entry).or_default().notes.extend(note);
+            self.add_notes(note);
         }
         Ok(())
     }

@@ -6,16 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use reqlore_domain::backlog::Reference;
-use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta};
-use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::Entity;
-use reqlore_domain::records::edit::{self, ItemEdit};
+use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
+use reqlore_domain::error::Result;
+use reqlore_domain::records::edit::unlink_edit;
 use reqlore_domain::timestamp::Timestamp;
 
-use crate::backlog::item_lookup;
-use crate::backlog::item_lookup::apply_edit;
-use crate::documents::document_text;
+use crate::writes::stored_record::StoredRecord;
 
 /// The links to remove, by the document that has them.
 #[derive(Default)]
@@ -62,26 +58,8 @@ impl PendingUnlinks {
 impl TargetNames {
     /// Removes the links from a document; `None` if it has none of them.
     pub(crate) fn unlink(&self, document: &Document) -> Result<Option<Document>> {
-        let text = document_text(document)?;
-        if let DocumentKind::Item(_) = document.id.kind {
-            let item = item_lookup::parse_item(&self.source, document, text);
-            let mut relationships = item.relationships.clone();
-            relationships.retain(|link| !self.contains(link.target));
-            let item_edit = ItemEdit { relationships: Some(relationships), ..ItemEdit::default() };
-            return apply_edit(&item, document, &item_edit, self.at);
-        }
-        let (entity, _) = Entity::parse(&document.id.name, text);
-        let edit = edit::unlink_edit(&entity, &self.names);
-        let edited = edit::edit_entity(&entity, text, &edit, self.at).map_err(|problem| {
-            let message = format!("{}: {problem}. Nothing was deleted.", document.id);
-            Error::new(ErrorKind::Refused, message).reference(&*entity.id)
-        })?;
-        Ok(edited.map(|edited| Document::new(document.id.clone(), edited.into())))
-    }
-
-    fn contains(&self, reference: Reference) -> bool {
-        let name = reference.to_string();
-        self.names.contains(&name)
+        let record = StoredRecord::parse(&self.source, document)?;
+        record.edit(document, &unlink_edit(record.as_ref(), &self.names), self.at)
     }
 }
 

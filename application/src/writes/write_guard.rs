@@ -7,7 +7,6 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
-use reqlore_domain::backlog::ItemMeta;
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{CallChannel, Caller, TokenId};
@@ -24,6 +23,7 @@ pub(crate) use self::field_values::FieldValue;
 use self::field_values::{ABSENT, FieldCollector, hash_of};
 use crate::answers::shortened_text::shorten_current;
 use crate::documents::document_text;
+use crate::writes::stored_record::StoredRecord;
 use crate::writes::written_rule::RenumberedRule;
 
 const MAX_CALLERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -213,8 +213,9 @@ impl CallGuard {
     }
 
     /// Adds a parsed item, so that the guard need not parse it again.
-    pub(crate) fn add_parsed(&self, document: &Document, item: &ItemMeta) {
-        if let (true, Ok(text)) = (self.is_on(), document.text()) {
+    pub(crate) fn add_parsed(&self, document: &Document, record: &StoredRecord) {
+        if let (true, StoredRecord::Item(item), Ok(text)) = (self.is_on(), record, document.text())
+        {
             let id = item.display_name(&document.id.name).into_owned();
             let parse = || FieldValue::of_item(self.project.as_str(), &id, item.clone(), text);
             self.values_or(document, parse);

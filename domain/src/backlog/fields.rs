@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::bounded_types::{
     check_length, check_text, inline_schema, named_enum, serialize_by_name, string_type,
 };
-use crate::records::schema::StatusCategory;
 
 /// The status of an item, in the order of work. [`super::ItemKind::statuses`] lists the built-in
 /// ones of each kind; a project may add its own for epics and user stories.
@@ -67,18 +66,6 @@ impl Status {
             let is_name = !text.is_empty() && !text.contains(char::is_control);
             is_name.then(|| ArrayString::from(text).ok().map(Self::Custom))?
         })
-    }
-
-    /// The category of a built-in status.
-    pub fn category(self) -> Option<StatusCategory> {
-        match self {
-            Self::Backlog | Self::Draft => Some(StatusCategory::Open),
-            Self::InProgress => Some(StatusCategory::Active),
-            // An active requirement holds.
-            Self::Done | Self::Active => Some(StatusCategory::Done),
-            Self::Cancelled | Self::Obsolete => Some(StatusCategory::Dropped),
-            Self::Custom(_) => None,
-        }
     }
 }
 

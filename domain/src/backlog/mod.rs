@@ -7,7 +7,7 @@
 
 pub mod fields;
 pub mod reference;
-mod relation_words;
+pub(crate) mod relation_words;
 
 use std::borrow::Cow;
 
@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 pub use fields::{Priority, RelationshipType, RequirementType, Status};
 pub use reference::{Reference, scan_mentions};
 pub use relation_words::inverse_relation;
-pub(crate) use relation_words::known_relations;
 
 pub use crate::records::kinds::ItemKind;
 use crate::records::values::CustomValues;

@@ -11,7 +11,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-use crate::document::{DocumentId, DocumentKind};
 use crate::records::kinds::{ItemKind, is_entity_id};
 use crate::untrusted_text::is_hidden;
 
@@ -105,24 +104,6 @@ impl Reference {
         Self::parse(split_name(name)?.reference)
     }
 
-    /// The reference of an item or a tombstone; `None` for any other document.
-    pub fn from_document(id: &DocumentId) -> Option<Self> {
-        let found = Self::from_document_name(&id.name);
-        match id.kind {
-            DocumentKind::Item(kind) => found.filter(|found| found.kind == kind),
-            DocumentKind::Deleted => found.filter(|_| id.deleted_entity().is_none()),
-            _ => None,
-        }
-    }
-
-    /// The id of an item's document with this title and file suffix.
-    pub fn document_id(self, title: &str, suffix: &str) -> DocumentId {
-        let slug = title_slug(title);
-        let separator = if slug.is_empty() { "" } else { "-" };
-        let name = format!("{self}{separator}{slug}-{suffix}");
-        DocumentId { kind: DocumentKind::Item(self.kind), name }
-    }
-
     /// The name of a document after its item got this reference: folders, slug and suffix stay.
     pub fn renamed_document(self, name: &str) -> String {
         match split_name(name) {
@@ -172,7 +153,7 @@ const MAX_SLUG_CHARS: usize = 40;
 
 /// The words of a title for a file name: `Crème für "Ann's"` becomes `creme-fur-anns`. Empty for a
 /// title without Latin letters and digits.
-fn title_slug(title: &str) -> String {
+pub(crate) fn title_slug(title: &str) -> String {
     let mut slug = String::new();
     // File systems and Git write letters of other scripts in different ways, so a file name of
     // them could change on the way to another machine.
@@ -243,6 +224,7 @@ pub(crate) fn looks_like_id(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::{DocumentId, DocumentKind};
 
     const REQ: ItemKind = ItemKind::Requirement;
 

@@ -1,7 +1,7 @@
 //! Parsing of item files, including files written by hand.
 
 use super::*;
-use crate::records::edit::{ItemEdit, edit_item};
+use crate::records::edit::{RecordEdit, edit_record};
 use crate::records::parse::{find_argument_keys, find_mentions};
 
 const AT: Timestamp = Timestamp(1_700_000_000_500_000_000);
@@ -162,9 +162,11 @@ fn links_of_items_are_read_in_any_spelling() {
             (&["REQ-002", "REQ-003"].map(str::to_owned)[..], None)
         );
         // An edit of the links keeps the others.
-        let one =
-            ItemEdit { relationships: Some(vec![item.relationships[1]]), ..ItemEdit::default() };
-        let edited = edit_item(&item, &text, &one, AT).unwrap().unwrap();
+        let one = RecordEdit {
+            relationships: Some(vec![item.relationships[1]]),
+            ..RecordEdit::default()
+        };
+        let edited = edit_record(&item, &text, &one, AT).unwrap().unwrap();
         let (item, diagnostic) = requirement("REQ-1", &edited);
         assert_eq!(
             (item.relationships, diagnostic),

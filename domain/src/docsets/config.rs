@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::template::InstructionTemplate;
+use super::template::{ConfigFormat, InstructionTemplate};
 use super::{
-    ConfigFormat, Docset, DocsetConfig, MAX_CONFIG_BYTES, MINIMAL_CONFIG, check_name,
-    check_version, quote_excerpt, similar_word,
+    Docset, DocsetConfig, MAX_CONFIG_BYTES, MINIMAL_CONFIG, check_name, check_version,
+    quote_excerpt, similar_word,
 };
 use crate::diagnostic::Diagnostic;
 use crate::unresolved_merge::find_unresolved_merge;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
-use template::{InstructionTemplate, TemplateValues};
+use template::{InstructionTemplate, TemplateVariable};
 
 use crate::bounded_types::{BoundedString, string_type};
 use crate::diagnostic::Diagnostic;
@@ -26,15 +26,6 @@ pub const MAX_CONFIG_BYTES: usize = 1024 * 1024;
 /// A minimal configuration for error messages.
 pub const MINIMAL_CONFIG: &str =
     "docsets:\n  react:\n    version: \"18.2\"\n    aliases: [reactjs]\n";
-
-/// The format of a docset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ConfigFormat {
-    /// Docsets have names, and templates have variables in single braces.
-    V1,
-    /// Docsets have an `id` and `sources`, and templates may also have variables in double braces.
-    V2,
-}
 
 /// A validated configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,11 +89,38 @@ impl DocsetConfig {
 impl Docset {
     /// Renders the instruction for an assistant to search the keywords.
     pub fn render_instruction<T: AsRef<str>>(&self, keywords: &[T], generalized: &[T]) -> String {
-        let values = TemplateValues { docset: self, keywords, generalized_keywords: generalized };
-        match &self.template {
-            Some(template) => template.render(&values),
-            None => InstructionTemplate::standard(!generalized.is_empty()).render(&values),
+        let standard = InstructionTemplate::standard(!generalized.is_empty());
+        let template = self.template.as_deref().unwrap_or(standard);
+        template.render(|text, variable| self.push_value(text, variable, keywords, generalized))
+    }
+
+    fn push_value<T: AsRef<str>>(
+        &self,
+        text: &mut String,
+        variable: TemplateVariable,
+        keywords: &[T],
+        generalized: &[T],
+    ) {
+        match variable {
+            TemplateVariable::Keywords => push_list(text, keywords),
+            TemplateVariable::GeneralizedKeywords => push_list(text, generalized),
+            TemplateVariable::LocalPath => text.push_str(&self.local_path),
+            TemplateVariable::Docset => text.push_str(&self.name),
+            TemplateVariable::Version => text.push_str(self.version.as_deref().unwrap_or_default()),
+            TemplateVariable::Title => text.push_str(self.title.as_ref().unwrap_or(&self.name)),
+            TemplateVariable::Description => {
+                text.push_str(self.description.as_deref().unwrap_or_default());
+            }
         }
+    }
+}
+
+fn push_list<T: AsRef<str>>(text: &mut String, words: &[T]) {
+    for (at, word) in words.iter().enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+        }
+        text.push_str(word.as_ref());
     }
 }
 

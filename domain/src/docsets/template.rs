@@ -4,8 +4,6 @@
 
 use std::sync::LazyLock;
 
-use super::{ConfigFormat, Docset};
-
 const MAX_CHARS: usize = 10_000;
 /// Bounds the size of an instruction: each variable may become fifty long keywords.
 const MAX_VARIABLES: usize = 50;
@@ -19,6 +17,15 @@ const STANDARD: &str = "Search for '{keywords}' in folder {local_path}. Use your
 const STANDARD_WITHOUT: &str = "Search for '{keywords}' in folder {local_path}. Use your normal \
      text search tools to do this. If this still doesn't help, ask the user to rephrase it.";
 
+/// The format of a docset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConfigFormat {
+    /// Docsets have names, and templates have variables in single braces.
+    V1,
+    /// Docsets have an `id` and `sources`, and templates may also have variables in double braces.
+    V2,
+}
+
 /// A parsed template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionTemplate(Vec<TemplatePart>);
@@ -30,7 +37,7 @@ enum TemplatePart {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TemplateVariable {
+pub(super) enum TemplateVariable {
     Keywords,
     GeneralizedKeywords,
     LocalPath,
@@ -52,14 +59,6 @@ const V2_VARIABLES: [(&str, TemplateVariable); 2] = [
     ("docset_name", TemplateVariable::Title),
     ("docset_description", TemplateVariable::Description),
 ];
-
-/// The values of the variables.
-#[derive(Debug)]
-pub(super) struct TemplateValues<'a, T> {
-    pub(super) docset: &'a Docset,
-    pub(super) keywords: &'a [T],
-    pub(super) generalized_keywords: &'a [T],
-}
 
 impl InstructionTemplate {
     /// Parses and validates a template.
@@ -112,34 +111,15 @@ impl InstructionTemplate {
         Self(parts)
     }
 
-    pub(super) fn render<T: AsRef<str>>(&self, values: &TemplateValues<'_, T>) -> String {
+    pub(super) fn render(&self, push_value: impl Fn(&mut String, TemplateVariable)) -> String {
         let mut text = String::new();
         for part in &self.0 {
             match part {
                 TemplatePart::Text(literal) => text.push_str(literal),
-                TemplatePart::Variable(variable) => push_value(&mut text, *variable, values),
+                TemplatePart::Variable(variable) => push_value(&mut text, *variable),
             }
         }
         text
-    }
-}
-
-fn push_value<T: AsRef<str>>(
-    text: &mut String,
-    variable: TemplateVariable,
-    values: &TemplateValues<'_, T>,
-) {
-    let TemplateValues { docset, keywords, generalized_keywords } = values;
-    match variable {
-        TemplateVariable::Keywords => push_list(text, keywords),
-        TemplateVariable::GeneralizedKeywords => push_list(text, generalized_keywords),
-        TemplateVariable::LocalPath => text.push_str(&docset.local_path),
-        TemplateVariable::Docset => text.push_str(&docset.name),
-        TemplateVariable::Version => text.push_str(docset.version.as_deref().unwrap_or_default()),
-        TemplateVariable::Title => text.push_str(docset.title.as_ref().unwrap_or(&docset.name)),
-        TemplateVariable::Description => {
-            text.push_str(docset.description.as_deref().unwrap_or_default());
-        }
     }
 }
 
@@ -169,13 +149,4 @@ fn match_variable(
         }
     }
     None
-}
-
-fn push_list<T: AsRef<str>>(text: &mut String, words: &[T]) {
-    for (at, word) in words.iter().enumerate() {
-        if at > 0 {
-            text.push_str(", ");
-        }
-        text.push_str(word.as_ref());
-    }
 }

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::{DocumentParts, FieldValue, FrontMatter, cut_title, parse, render_scalar, split};
+use super::field_value::{FieldValue, render_scalar};
+use super::parse::{DocumentParts, FrontMatter, cut_title, parse, split};
 use crate::diagnostic::Diagnostic;
 use crate::unresolved_merge::find_unresolved_merge;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};

@@ -3,7 +3,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::records::fields::is_metadata_key;
-use crate::sections::markdown::{SourceLine, source_lines};
+use crate::sections::lines::{SourceLine, source_lines};
 
 const MAX_FIRST_LINES: usize = 10;
 const MAX_KEY_LINES: usize = 60;

@@ -4,7 +4,9 @@ mod second_reader;
 
 use proptest::prelude::*;
 
+use super::field_value::render_scalar;
 use super::*;
+use crate::yaml::{self, YamlNode};
 
 #[test]
 fn text_is_split_into_front_matter_and_body() {

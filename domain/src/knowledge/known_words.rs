@@ -1,6 +1,6 @@
 //! Words that entities usually have as status or relation.
 
-use crate::backlog::known_relations;
+use crate::backlog::relation_words::known_relations;
 
 /// In the spelling of most repositories.
 const STATUSES: [&str; 14] = [

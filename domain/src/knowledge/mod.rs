@@ -12,22 +12,11 @@ mod known_words;
 use serde::{Deserialize, Serialize};
 
 pub use crate::front_matter::body;
-pub use entity_graph::{
-    EntityGraph, EntityLookup, EntityNode, LinkEnd, OutgoingLinks, find_kind, sort_tags,
-};
 pub use known_words::{similar_relation, usual_status};
 
-use crate::document::DocumentId;
 pub use crate::records::kinds::{EntityKind, is_entity_id};
 use crate::records::values::CustomValues;
 use crate::timestamp::Timestamp;
-
-impl EntityKind {
-    /// The document of a new entity, such as `decisions/dec-1d2c8f`.
-    pub fn document_id(self, digits: &str) -> DocumentId {
-        DocumentId::entity(self.document_name(digits))
-    }
-}
 
 /// The metadata of an entity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,10 +1,11 @@
 //! Parsing of entities, and the graph and index of entities.
 
+use super::entity_graph::{EntityGraph, EntityLookup, EntityNode, find_kind, sort_tags};
 use super::*;
 use crate::backlog::reference::looks_like_id;
 use crate::document::{Document, DocumentId, DocumentMeta};
 use crate::link_values::MAX_LINKS;
-use crate::records::edit::{edit_entity, unlink_edit};
+use crate::records::edit::{edit_record, unlink_edit};
 use crate::records::parse::MAX_TAGS;
 use crate::timestamp::Timestamp;
 
@@ -177,7 +178,7 @@ fn links_and_tags_of_generated_file_are_limited() {
     assert!(diagnostic.unwrap().message.contains("2000 links"));
     // An edit must not remove the links that are ignored.
     let unlink = unlink_edit(&entity, &["dec-000001".to_owned()]);
-    let error = edit_entity(&entity, &text, &unlink, Timestamp::default()).unwrap_err();
+    let error = edit_record(&entity, &text, &unlink, Timestamp::default()).unwrap_err();
     assert!(error.contains("by hand"), "{error}");
 }
 
@@ -214,7 +215,7 @@ fn values_of_link_keys_are_read_in_any_spelling() {
         // Without its first target, the others stay.
         let Some(first) = entity.links.first() else { continue };
         let unlink = unlink_edit(&entity, std::slice::from_ref(&first.target));
-        let edited = edit_entity(&entity, &text, &unlink, Timestamp::default()).unwrap().unwrap();
+        let edited = edit_record(&entity, &text, &unlink, Timestamp::default()).unwrap().unwrap();
         let links = parse_valid("a", &edited).links;
         let rest: Vec<&str> = links.iter().map(|link| &*link.target).collect();
         assert_eq!(rest, found[1..], "{edited}");

@@ -198,8 +198,8 @@ impl FieldOrder {
 }
 
 named_enum! {
-    /// A value besides the status that every list can be sorted by; records with the same value have the order of all
-    /// lists.
+    /// A value besides the status that every list can be sorted by. Records with the same value
+    /// have the order of all lists.
     #[derive(Default, Serialize)]
     SortField {
         /// The order of all lists: by priority, then the oldest first.

@@ -8,12 +8,13 @@ use serde_json::Value;
 
 use super::fields::{FieldType, RecordField, fields_of, is_metadata_key};
 use super::item_links::{edit_links, suffix_map};
-use super::kinds::{EntityKind, IdSource, ItemKind, RecordKind};
-use super::link_edits::{LinkEdits, contains_target};
+use super::kinds::{EntityKind, IdSource, RecordKind};
+use super::link_edits::{contains_target, link_edits};
+use super::tombstone::RecordRef;
 use super::values::CustomValues;
+use crate::backlog::Relationship;
 use crate::backlog::fields::{Priority, RequirementType, Status, find_by_name};
 use crate::backlog::reference::Reference;
-use crate::backlog::{ItemMeta, Relationship};
 use crate::bounded_types::one_line;
 use crate::front_matter::{self, FieldValue, KeyEdit};
 use crate::knowledge::{Entity, EntityLink};
@@ -58,90 +59,76 @@ pub fn check_relation(relation: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A new item.
-#[derive(Debug, Clone)]
-pub struct NewItem<'a> {
-    pub kind: ItemKind,
-    pub uid: &'a str,
-    /// `None` for acceptance criteria.
-    pub title: Option<&'a str>,
-    pub description: &'a str,
-    /// `None` for the kind's default.
-    pub status: Option<Status>,
-    /// `None` for the default.
+/// New values of a record; `None` keeps the current value, or the default of a new record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordEdit {
+    pub title: Option<String>,
+    /// The Markdown below the front matter.
+    pub body: Option<String>,
+    pub status: Option<String>,
     pub priority: Option<Priority>,
-    /// `None` for the default.
     pub requirement_type: Option<RequirementType>,
-    pub parent: Option<&'a LinkTarget>,
-    pub assignee: Option<&'a str>,
-    pub tags: &'a [String],
-    /// Names and values of custom fields.
-    pub custom: &'a [(String, Value)],
-    pub creator: &'a str,
-    pub created_at: Timestamp,
+    pub parent: Option<LinkTarget>,
+    /// A blank name removes the assignee.
+    pub assignee: Option<String>,
+    pub tags: Option<Vec<String>>,
+    /// Names and values of custom fields; null removes the field.
+    pub custom: Vec<(String, Value)>,
+    /// Replaces all outgoing relationships of an item.
+    pub relationships: Option<Vec<Relationship>>,
+    /// The documents of targets that `relationships` adds.
+    pub new_targets: Vec<LinkTarget>,
+    /// Replaces the targets of these relations of an entity. No targets removes the relation.
+    pub links: Vec<RelationTargets>,
 }
 
-impl NewItem<'_> {
-    /// Renders the item's file.
-    pub fn text(&self) -> Result<String, String> {
-        let given = GivenValues {
-            title: self.title,
-            status: self.status.as_ref().map(Status::name),
-            priority: self.priority,
-            requirement_type: self.requirement_type,
-            parent: self.parent.map(|parent| parent.reference),
-            assignee: self.assignee,
-            tags: Some(self.tags),
-        };
-        let mut edits = given.new_values(self.kind.row());
-        edits.0.extend(custom_edits(&CustomValues::default(), self.custom));
-        edits.set_text("creator_username", Some(self.creator));
-        edits.set("created_at", FieldValue::Time(self.created_at));
-        edits.set_text("uid", Some(self.uid));
-        if let Some(LinkTarget { reference, file_suffix: Some(suffix) }) = self.parent {
-            edits.set("linked", suffix_map(&[(*reference, suffix.clone())]));
-        }
-        let front_matter = front_matter::edit("", &edits.0, &last_keys(self.kind.row()))?;
-        Ok(front_matter::with_body(&front_matter, self.description))
-    }
-}
-
-/// A new entity.
+/// A new record.
 #[derive(Debug, Clone)]
-pub struct NewEntity<'a> {
-    pub kind: EntityKind,
-    /// The id's hexadecimal digits.
-    pub digits: &'a str,
-    pub title: &'a str,
-    pub body: &'a str,
-    pub status: Option<&'a str>,
-    pub tags: &'a [String],
-    pub links: &'a [RelationTargets],
+pub struct NewRecord<'a> {
+    pub kind: &'static RecordKind,
+    /// The uid of an item, or the ID of an entity.
+    pub id: &'a str,
+    pub fields: &'a RecordEdit,
     pub creator: &'a str,
     pub created_at: Timestamp,
 }
 
-impl NewEntity<'_> {
-    /// Renders the entity's file. Empty optional keys are left out.
+impl NewRecord<'_> {
+    /// Renders the record's file. Keys without a value, or with the default, are left out, so that
+    /// files stay short.
     pub fn text(&self) -> Result<String, String> {
-        let given = GivenValues {
-            title: Some(self.title),
-            status: self.status,
-            tags: Some(self.tags),
-            ..GivenValues::default()
-        };
-        let mut edits = KeyEdits::default();
-        edits.set_text("id", Some(&self.kind.id(self.digits)));
-        edits.0.extend(given.new_values(self.kind.row()).0);
-        for RelationTargets { relation, targets } in self.links {
+        let Self { kind, fields, .. } = self;
+        let (mut edits, mut last) = (KeyEdits::default(), KeyEdits::default());
+        for field in fields_of(kind) {
+            let edits = if field.is_last { &mut last } else { &mut edits };
+            if let Some(value) = self.value(field)
+                && default_value(kind, field).as_ref() != Some(&value)
+            {
+                edits.set(field.key, value);
+            }
+        }
+        edits.0.extend(custom_edits(&CustomValues::default(), &fields.custom));
+        for RelationTargets { relation, targets } in &fields.links {
             if !targets.is_empty() {
                 edits.set(relation, FieldValue::List(targets.clone()));
             }
         }
-        edits.set("created_at", FieldValue::Time(self.created_at));
-        edits.set_text("created_by", Some(self.creator));
-        let front_matter = front_matter::edit("", &edits.0, &last_keys(self.kind.row()))?;
-        Ok(front_matter::with_body(&front_matter, self.body))
+        edits.0.extend(last.0);
+        let front_matter = front_matter::edit("", &edits.0, &[])?;
+        Ok(front_matter::with_body(&front_matter, fields.body.as_deref().unwrap_or_default()))
+    }
+
+    fn value(&self, field: &RecordField) -> Option<FieldValue> {
+        match (field.field_type, field.key) {
+            (FieldType::Id, _) => Some(self.id.into()),
+            (FieldType::User, "creator_username" | "created_by") => Some(self.creator.into()),
+            (FieldType::Time, "created_at") => Some(FieldValue::Time(self.created_at)),
+            (FieldType::Suffixes, _) => {
+                let LinkTarget { reference, file_suffix } = self.fields.parent.as_ref()?;
+                Some(suffix_map(&[(*reference, file_suffix.clone()?)]))
+            }
+            _ => self.fields.key_edit(field)?.value,
+        }
     }
 }
 
@@ -150,116 +137,61 @@ pub(super) fn last_keys(kind: &RecordKind) -> Vec<&'static str> {
     fields_of(kind).filter(|field| field.is_last).map(|field| field.key).collect()
 }
 
-/// New values of an item; `None` keeps the current value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ItemEdit {
-    pub title: Option<String>,
-    pub description: Option<String>,
-    pub status: Option<Status>,
-    pub priority: Option<Priority>,
-    pub requirement_type: Option<RequirementType>,
-    pub parent: Option<LinkTarget>,
-    /// `Some(None)` removes the assignee.
-    pub assignee: Option<Option<String>>,
-    pub tags: Option<Vec<String>>,
-    /// Names and values of custom fields; null removes the field.
-    pub custom: Vec<(String, Value)>,
-    /// Replaces all outgoing relationships.
-    pub relationships: Option<Vec<Relationship>>,
-    /// The documents of targets that `relationships` adds.
-    pub new_targets: Vec<LinkTarget>,
-}
-
-/// Applies an edit to an item's file and sets `updated_at`. `None` if nothing changes.
-pub fn edit_item(
-    item: &ItemMeta,
+/// Applies an edit to a record's file and sets `updated_at`. `None` if nothing changes.
+pub fn edit_record<'r>(
+    record: impl Into<RecordRef<'r>>,
     text: &str,
-    edit: &ItemEdit,
+    edit: &RecordEdit,
     at: Timestamp,
 ) -> Result<Option<String>, String> {
-    let given = GivenValues {
-        title: edit.title.as_deref(),
-        status: edit.status.as_ref().map(Status::name),
-        priority: edit.priority,
-        requirement_type: edit.requirement_type,
-        parent: edit.parent.as_ref().map(|parent| parent.reference),
-        assignee: edit.assignee.as_ref().map(|name| name.as_deref().unwrap_or_default()),
-        tags: edit.tags.as_deref(),
+    let record = record.into();
+    let (kind, title, parent, tags) = match record {
+        RecordRef::Item(item) => (item.kind.row(), &item.title, item.parent, &item.tags),
+        // All kinds of entities have the same fields.
+        RecordRef::Entity(entity) => {
+            (EntityKind::Decision.row(), &entity.title, None, &entity.tags)
+        }
     };
-    let kind = item.kind.row();
     let file = RecordFile::parse(kind, text);
     // Collects all edits first: an edit without effect must not touch the file.
-    let mut edits = file.changed_values(&given, &item.title, item.parent, &item.tags);
-    edits.0.extend(custom_edits(&item.custom, &edit.custom));
+    let mut edits = file.changed_values(edit, title, parent, tags);
+    edits.0.extend(custom_edits(record.custom(), &edit.custom));
     let changes_links =
         edit.parent.is_some() || edit.relationships.is_some() || !edit.new_targets.is_empty();
-    if changes_links {
-        edit_links(item, &file, edit, None, &mut edits);
+    match record {
+        RecordRef::Item(item) if changes_links => edit_links(item, &file, edit, None, &mut edits),
+        RecordRef::Item(_) => {}
+        // Only the first links are known, and setting targets would remove the rest.
+        RecordRef::Entity(_)
+            if !edit.links.is_empty() && parse_links(&file.entries).list.len() > MAX_LINKS =>
+        {
+            return Err(format!("it has more than {MAX_LINKS} links; edit the file by hand"));
+        }
+        RecordRef::Entity(_) => edits.0.extend(link_edits(&file.entries, &edit.links)?),
     }
-    let body = changed_body(text, edit.description.as_deref());
-    if edits.0.is_empty() && body.is_none() {
-        return Ok(None);
-    }
-    if !changes_links {
-        // Removes suffixes of links that were removed by hand.
-        edit_links(item, &file, edit, None, &mut edits);
-    }
-    if file.text("created_at").is_none() {
-        edits.set("created_at", FieldValue::Time(item.created_at));
-    }
-    edits.write(kind, text, body, at).map(Some)
-}
-
-/// New values of an entity; `None` keeps the current value.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EntityEdit {
-    pub title: Option<String>,
-    pub body: Option<String>,
-    pub status: Option<String>,
-    pub tags: Option<Vec<String>>,
-    /// Replaces the targets of these relations. No targets removes the relation.
-    pub links: Vec<RelationTargets>,
-}
-
-/// Applies an edit to an entity's file and sets `updated_at`. `None` if nothing changes.
-pub fn edit_entity(
-    entity: &Entity,
-    text: &str,
-    edit: &EntityEdit,
-    at: Timestamp,
-) -> Result<Option<String>, String> {
-    let given = GivenValues {
-        title: edit.title.as_deref(),
-        status: edit.status.as_deref(),
-        tags: edit.tags.as_deref(),
-        ..GivenValues::default()
-    };
-    // All kinds of entities have the same fields.
-    let kind = EntityKind::Decision.row();
-    let file = RecordFile::parse(kind, text);
-    let mut edits = file.changed_values(&given, &entity.title, None, &entity.tags);
-    // Only the first links are known, and setting targets would remove the rest.
-    if !edit.links.is_empty() && parse_links(&file.entries).list.len() > MAX_LINKS {
-        return Err(format!("it has more than {MAX_LINKS} links; edit the file by hand"));
-    }
-    let mut links = LinkEdits::new(&file.entries);
-    for RelationTargets { relation, targets } in &edit.links {
-        links.set_targets(relation, targets);
-    }
-    edits.0.extend(links.key_edits()?);
     let body = changed_body(text, edit.body.as_deref());
     if edits.0.is_empty() && body.is_none() {
-        check_links(entity, text, &edit.links)?;
+        check_links(record, text, &edit.links)?;
         return Ok(None);
+    }
+    if let RecordRef::Item(item) = record {
+        if !changes_links {
+            // Removes suffixes of links that were removed by hand.
+            edit_links(item, &file, edit, None, &mut edits);
+        }
+        if file.text("created_at").is_none() {
+            edits.set("created_at", FieldValue::Time(item.created_at));
+        }
     }
     let edited = edits.write(kind, text, body, at)?;
     // On the edited text: only the parser knows every form in which a file can link.
-    check_links(entity, &edited, &edit.links)?;
+    check_links(record, &edited, &edit.links)?;
     Ok(Some(edited))
 }
 
 /// Fails if a relation still has another target, in a form that cannot be edited.
-fn check_links(entity: &Entity, text: &str, edits: &[RelationTargets]) -> Result<(), String> {
+fn check_links(record: RecordRef<'_>, text: &str, edits: &[RelationTargets]) -> Result<(), String> {
+    let RecordRef::Entity(entity) = record else { return Ok(()) };
     let (edited, _) = Entity::parse(&entity.id, text);
     for RelationTargets { relation, targets } in edits {
         let mut links = edited.links.iter().filter(|link| link.relation == *relation);
@@ -273,8 +205,16 @@ fn check_links(entity: &Entity, text: &str, edits: &[RelationTargets]) -> Result
     Ok(())
 }
 
-/// The edit that removes all links to these ids or references.
-pub fn unlink_edit(entity: &Entity, names: &[String]) -> EntityEdit {
+/// The edit that removes all relationships and links to these ids or references.
+pub fn unlink_edit<'r>(record: impl Into<RecordRef<'r>>, names: &[String]) -> RecordEdit {
+    let entity = match record.into() {
+        RecordRef::Item(item) => {
+            let mut kept = item.relationships.clone();
+            kept.retain(|link| !names.contains(&link.target.to_string()));
+            return RecordEdit { relationships: Some(kept), ..RecordEdit::default() };
+        }
+        RecordRef::Entity(entity) => entity,
+    };
     let mut links: Vec<RelationTargets> = Vec::new();
     for EntityLink { relation, target, .. } in &entity.links {
         // A relation is rewritten as a whole, so it is listed once.
@@ -288,7 +228,7 @@ pub fn unlink_edit(entity: &Entity, names: &[String]) -> EntityEdit {
             links.push(RelationTargets { relation: relation.clone(), targets });
         }
     }
-    EntityEdit { links, ..EntityEdit::default() }
+    RecordEdit { links, ..RecordEdit::default() }
 }
 
 /// The body, unless the text has it.
@@ -297,52 +237,27 @@ fn changed_body<'a>(text: &str, body: Option<&'a str>) -> Option<&'a str> {
     (!front_matter::has_body(text, body)).then_some(body)
 }
 
-/// Values of fields, for a new record or an edit; `None` if not given.
-#[derive(Default)]
-struct GivenValues<'a> {
-    title: Option<&'a str>,
-    status: Option<&'a str>,
-    priority: Option<Priority>,
-    requirement_type: Option<RequirementType>,
-    parent: Option<Reference>,
-    /// An empty name removes the assignee.
-    assignee: Option<&'a str>,
-    tags: Option<&'a [String]>,
-}
-
-impl GivenValues<'_> {
+impl RecordEdit {
     /// The edit of a field's key.
-    fn edit(&self, field: &RecordField) -> Option<KeyEdit<'static>> {
+    fn key_edit(&self, field: &RecordField) -> Option<KeyEdit<'static>> {
         let value = match field.field_type {
             // As parsing reads it, so that an equal title is not a change.
-            FieldType::Title => Some((&*one_line(self.title?)).into()),
-            FieldType::Status => Some(self.status?.into()),
+            FieldType::Title => Some((&*one_line(self.title.as_deref()?)).into()),
+            FieldType::Status => Some(self.status.as_deref()?.into()),
             FieldType::Priority => Some(priority_value(self.priority?)),
             FieldType::Choice(_) => Some(self.requirement_type?.name().into()),
-            FieldType::Parent(_) => Some((&*self.parent?.to_string()).into()),
+            FieldType::Parent(_) => Some((&*self.parent.as_ref()?.reference.to_string()).into()),
             FieldType::User if !field.is_last => {
-                Some(self.assignee?.trim()).filter(|name| !name.is_empty()).map(FieldValue::from)
+                let name = self.assignee.as_deref()?.trim();
+                Some(name).filter(|name| !name.is_empty()).map(FieldValue::from)
             }
             FieldType::Tags => {
-                let tags = unique_tags(self.tags?);
+                let tags = unique_tags(self.tags.as_deref()?);
                 if tags.is_empty() { None } else { Some(FieldValue::List(tags)) }
             }
             _ => return None,
         };
         Some(KeyEdit { key: field.key, value })
-    }
-
-    /// The values of a new file. Those of a missing key are left out, so that files stay short.
-    fn new_values(&self, kind: &'static RecordKind) -> KeyEdits<'static> {
-        let mut edits = KeyEdits::default();
-        for field in fields_of(kind) {
-            if let Some(KeyEdit { value: Some(value), .. }) = self.edit(field)
-                && default_value(kind, field).as_ref() != Some(&value)
-            {
-                edits.set(field.key, value);
-            }
-        }
-        edits
     }
 }
 
@@ -485,18 +400,18 @@ impl RecordFile {
     /// may come from other keys or from the body.
     fn changed_values(
         &self,
-        given: &GivenValues<'_>,
+        edit: &RecordEdit,
         title: &str,
         parent: Option<Reference>,
         tags: &[String],
     ) -> KeyEdits<'static> {
         let mut edits = KeyEdits::default();
         for field in fields_of(self.kind) {
-            let Some(KeyEdit { key, value }) = given.edit(field) else { continue };
+            let Some(KeyEdit { key, value }) = edit.key_edit(field) else { continue };
             let is_same = match (field.field_type, &value) {
                 (FieldType::Tags, None) => tags.is_empty(),
                 (FieldType::Tags, Some(value)) => *value == FieldValue::List(tags.to_vec()),
-                (FieldType::Parent(_), _) => given.parent == parent,
+                (FieldType::Parent(_), _) => edit.parent.as_ref().map(|to| to.reference) == parent,
                 // Writing a title of which YAML reads only a part corrects it.
                 (FieldType::Title, Some(value)) => {
                     let written =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::edit::{ItemEdit, KeyEdits, LinkTarget, RecordFile, last_keys};
+use super::edit::{KeyEdits, LinkTarget, RecordEdit, RecordFile, last_keys};
 use super::kinds::ItemKind;
 use crate::backlog::fields::RelationshipType;
 use crate::backlog::reference::Reference;
@@ -22,7 +22,7 @@ pub fn replace_links(
     if suffix_of(&item.link_suffixes, from.reference) != from.file_suffix.as_deref() {
         return Ok(None);
     }
-    let mut edit = ItemEdit::default();
+    let mut edit = RecordEdit::default();
     let mut edits = KeyEdits::default();
     if item.parent == Some(from.reference) {
         edit.parent = Some(to.clone());
@@ -54,7 +54,7 @@ pub fn replace_links(
 pub(super) fn edit_links(
     item: &ItemMeta,
     file: &RecordFile,
-    edit: &ItemEdit,
+    edit: &RecordEdit,
     renumbered: Option<(Reference, Reference)>,
     edits: &mut KeyEdits<'_>,
 ) {

@@ -2,18 +2,12 @@
 
 use std::borrow::Cow;
 
+use super::edit::RelationTargets;
 use crate::backlog::reference::Reference;
 use crate::front_matter::{FieldValue, KeyEdit};
 use crate::link_values::{is_known_relation, link_texts, parse_targets};
 use crate::name_form::fold_name;
 use crate::yaml::{self, YamlEntry, YamlNode, YamlValue};
-
-/// The keys of a file whose links change.
-pub(super) struct LinkEdits<'a> {
-    entries: &'a [YamlEntry],
-    /// The new items of each changed key.
-    changed: Vec<(&'a str, Vec<LinkItem<'a>>)>,
-}
 
 enum LinkItem<'a> {
     /// A target of the relation that the key names, with its spelling.
@@ -69,63 +63,63 @@ impl<'a> LinkItem<'a> {
     }
 }
 
-impl<'a> LinkEdits<'a> {
-    pub(super) fn new(entries: &'a [YamlEntry]) -> Self {
-        Self { entries, changed: Vec::new() }
+/// The edits that give relations of a file these targets. A target that the file has keeps its
+/// place and spelling. Fails if an edit would lose a value that is not a link.
+pub(super) fn link_edits<'a>(
+    entries: &'a [YamlEntry],
+    links: &'a [RelationTargets],
+) -> Result<Vec<KeyEdit<'a>>, String> {
+    let mut edits = Vec::new();
+    for RelationTargets { relation: key, targets } in links {
+        let node = yaml::find_key(entries, key);
+        let Some(items) = changed_items(key, node, targets) else { continue };
+        let mut values = Vec::new();
+        for item in items {
+            let Some(value) = item.value() else {
+                let problem = "its value is not a list of IDs; edit the file by hand";
+                return Err(format!("{key}: {problem}"));
+            };
+            values.push(value);
+        }
+        let is_scalar = node.is_some_and(|node| node.text().is_some());
+        edits.push(KeyEdit { key, value: list_value(values, is_scalar) });
     }
+    Ok(edits)
+}
 
-    /// Gives a relation these targets. A target that the file has keeps its place and spelling.
-    pub(super) fn set_targets(&mut self, relation: &'a str, targets: &'a [String]) {
-        let mut present: Vec<String> = Vec::new();
-        let is_relation = is_known_relation(relation);
-        let node = yaml::find_key(self.entries, relation);
-        let texts = node.map(|node| link_texts(node, is_relation)).unwrap_or_default();
-        let mut items: Vec<LinkItem<'a>> = Vec::new();
-        for (node, text) in texts {
-            items.extend(LinkItem::parse(node, text, is_relation));
+/// The new items of a relation; `None` if they do not change.
+fn changed_items<'a>(
+    relation: &str,
+    node: Option<&'a YamlNode>,
+    targets: &'a [String],
+) -> Option<Vec<LinkItem<'a>>> {
+    let mut present: Vec<String> = Vec::new();
+    let is_relation = is_known_relation(relation);
+    let texts = node.map(|node| link_texts(node, is_relation)).unwrap_or_default();
+    let mut items: Vec<LinkItem<'a>> = Vec::new();
+    for (node, text) in texts {
+        items.extend(LinkItem::parse(node, text, is_relation));
+    }
+    let before = items.len();
+    items.retain(|item| {
+        // Another value stays, so that the edit fails instead of losing it.
+        let Some(target) = item.target() else { return true };
+        let is_kept = contains_target(targets, target) && !contains_target(&present, target);
+        if is_kept {
+            present.push(target.to_owned());
         }
-        let before = items.len();
-        items.retain(|item| {
-            // Another value stays, so that the edit fails instead of losing it.
-            let Some(target) = item.target() else { return true };
-            let is_kept = contains_target(targets, target) && !contains_target(&present, target);
-            if is_kept {
-                present.push(target.to_owned());
-            }
-            is_kept
-        });
-        let mut is_changed = items.len() != before;
-        for target in targets {
-            if !contains_target(&present, target) {
-                present.push(target.clone());
-                let target = Cow::Borrowed(target.as_str());
-                items.push(LinkItem::Id { text: target.clone(), target });
-                is_changed = true;
-            }
-        }
-        if is_changed {
-            self.changed.push((relation, items));
+        is_kept
+    });
+    let mut is_changed = items.len() != before;
+    for target in targets {
+        if !contains_target(&present, target) {
+            present.push(target.clone());
+            let target = Cow::Borrowed(target.as_str());
+            items.push(LinkItem::Id { text: target.clone(), target });
+            is_changed = true;
         }
     }
-
-    /// The edits of all changed keys. Fails if an edit would lose a value that is not a link.
-    pub(super) fn key_edits(&self) -> Result<Vec<KeyEdit<'a>>, String> {
-        let mut edits = Vec::new();
-        for (key, items) in &self.changed {
-            let mut values = Vec::new();
-            for item in items {
-                let Some(value) = item.value() else {
-                    let problem = "its value is not a list of IDs; edit the file by hand";
-                    return Err(format!("{key}: {problem}"));
-                };
-                values.push(value);
-            }
-            let node = yaml::find_key(self.entries, key);
-            let is_scalar = node.is_some_and(|node| node.text().is_some());
-            edits.push(KeyEdit { key, value: list_value(values, is_scalar) });
-        }
-        Ok(edits)
-    }
+    is_changed.then_some(items)
 }
 
 /// Texts become a plain list, whose lines and comments an edit keeps.

@@ -7,7 +7,7 @@ use super::values::CustomValues;
 use crate::backlog::fields::{Priority, RelationshipType, RequirementType, Status, find_by_name};
 use crate::backlog::reference::{Reference, looks_like_id, scan_mentions};
 use crate::backlog::{ItemMeta, Relationship};
-use crate::bounded_types::one_line;
+use crate::bounded_types::{one_line, truncate_title};
 use crate::diagnostic::Diagnostic;
 use crate::front_matter::{self, DocumentParts};
 use crate::knowledge::Entity;
@@ -21,8 +21,6 @@ use crate::yaml::{self, YamlEntry, YamlNode, YamlValue, quote_excerpt};
 
 /// Maximum length of a description in an item's metadata.
 const MAX_INLINE_DESCRIPTION_BYTES: usize = 1024;
-/// Maximum length of a title that is derived from the description.
-const MAX_DERIVED_TITLE_CHARS: usize = 120;
 const MAX_MENTIONS: usize = 200;
 /// Bounds the metadata of generated files, which is in memory. Further tags are ignored.
 pub(crate) const MAX_TAGS: usize = 1_000;
@@ -408,13 +406,6 @@ fn invalid_reference(key: &str, text: &str, kind: ItemKind) -> String {
         return format!("{key} is a map without `id`; write a reference like {prefix}-012");
     }
     format!("{key} {} is not a reference; write one like {prefix}-012", quote_excerpt(text))
-}
-
-pub(crate) fn truncate_title(text: &str) -> String {
-    match text.char_indices().nth(MAX_DERIVED_TITLE_CHARS) {
-        Some((end, _)) => format!("{}…", text[..end].trim_end()),
-        None => text.to_owned(),
-    }
 }
 
 /// Finds references and entity ids in a text, without duplicates and without the item's own

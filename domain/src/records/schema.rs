@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::custom_field::CustomField;
+use super::kinds::KINDS;
 use super::tombstone::RecordRef;
 use super::values::{CustomValues, value_key};
 use crate::backlog::{ItemKind, ItemMeta, Status};
@@ -41,12 +42,21 @@ named_enum! {
     }
 }
 
-impl RecordSchema {
-    /// Parses `.reqlore/project.toml`.
-    pub fn parse(text: &str) -> Self {
-        super::schema_text::parse(text)
+impl Status {
+    /// The category of a built-in status.
+    pub fn category(self) -> Option<StatusCategory> {
+        match self {
+            Self::Backlog | Self::Draft => Some(StatusCategory::Open),
+            Self::InProgress => Some(StatusCategory::Active),
+            // An active requirement holds.
+            Self::Done | Self::Active => Some(StatusCategory::Done),
+            Self::Cancelled | Self::Obsolete => Some(StatusCategory::Dropped),
+            Self::Custom(_) => None,
+        }
     }
+}
 
+impl RecordSchema {
     /// The schema that a document states. One that is not a text adds nothing but a diagnostic.
     pub fn of_document(document: &Document) -> Self {
         match document.text() {
@@ -88,13 +98,19 @@ impl RecordSchema {
 
     /// The category of an item's status. A status that the project does not have is open.
     pub fn category(&self, kind: ItemKind, status: Status) -> StatusCategory {
-        status.category().unwrap_or_else(|| self.named_category(kind.name(), status.name()))
+        let category = || self.named_category(kind.name(), status.name());
+        status.category().or_else(category).unwrap_or(StatusCategory::Open)
     }
 
-    fn named_category(&self, kind: &str, status: &str) -> StatusCategory {
-        let mut statuses = self.statuses.get(kind).into_iter().flatten();
-        let found = statuses.find(|(name, _)| name == status);
-        found.map_or(StatusCategory::Open, |(_, category)| *category)
+    /// The category of a status that the project lists for a kind of item or entity.
+    pub fn named_category(&self, kind: &str, status: &str) -> Option<StatusCategory> {
+        let statuses = match ItemKind::from_name(kind) {
+            Some(_) => self.statuses.get(kind)?,
+            None => self.entity_statuses(kind)?,
+        };
+        let mut statuses = statuses.iter();
+        let (_, category) = statuses.find(|(name, _)| name.eq_ignore_ascii_case(status))?;
+        Some(*category)
     }
 
     /// The statuses of a kind of entity with their categories; `None` if entities of the kind may
@@ -128,20 +144,21 @@ impl RecordSchema {
         problems.into_iter().next().map(|(_, problem)| problem)
     }
 
-    /// Checks the values that a caller gives to custom fields of an item. The error has the name of
-    /// the field.
+    /// Checks the values that a caller gives to custom fields of a record of a kind. The error has
+    /// the name of the field. `is_entity` distinguishes kinds of entities.
     pub fn parse_values(
         &self,
-        kind: ItemKind,
-        given: &Map<String, Value>,
+        (kind, is_entity): (&str, bool),
+        given: &[(String, Value)],
         is_new: bool,
     ) -> Result<Vec<(String, Value)>, (String, String)> {
+        let fields = || self.fields.iter().filter(|field| field.has_kind(kind, is_entity));
         let mut values = Vec::with_capacity(given.len());
         for (name, value) in given {
-            let Some(field) = self.item_fields(kind).find(|field| field.name == *name) else {
-                let names: Vec<&str> =
-                    self.item_fields(kind).map(|field| field.name.as_str()).collect();
-                let kind = kind.row().words[1];
+            let Some(field) = fields().find(|field| field.name == *name) else {
+                let names: Vec<&str> = fields().map(|field| field.name.as_str()).collect();
+                let row = KINDS.iter().find(|row| row.name == kind);
+                let kind = row.map_or("entities of this kind", |row| row.words[1]);
                 let problem = if names.is_empty() {
                     format!("{kind} have no custom fields in this project; omit it")
                 } else {
@@ -156,7 +173,7 @@ impl RecordSchema {
             field.is_required
                 && !values.iter().any(|(name, value)| *name == field.name && !value.is_null())
         };
-        if is_new && let Some(field) = self.item_fields(kind).find(is_missing) {
+        if is_new && let Some(field) = fields().find(is_missing) {
             return Err((field.name.clone(), format!("is required; send {}", field.form())));
         }
         Ok(values)
@@ -164,13 +181,21 @@ impl RecordSchema {
 
     /// The status of an item that a caller names; the error lists those of the project.
     pub fn find_status(&self, kind: ItemKind, name: &str) -> Result<Status, String> {
-        let statuses = self.statuses(kind);
-        let key = value_key(name);
-        let found = statuses.iter().find(|one| value_key(one.name()) == key).copied();
-        found.ok_or_else(|| {
-            let names: Vec<&str> = statuses.iter().map(Status::name).collect();
-            format!("{:?} is not one of {}", truncate_echo(name), names.join(", "))
-        })
+        find_named(&self.statuses(kind), Status::name, name).copied()
+    }
+
+    /// The status of an entity that a caller names, in the spelling of the schema; `None` if
+    /// entities of the kind may have any status.
+    pub fn find_entity_status(&self, kind: &str, name: &str) -> Result<Option<&str>, String> {
+        let Some(statuses) = self.entity_statuses(kind) else { return Ok(None) };
+        find_named(statuses, |(name, _)| name, name).map(|(name, _)| Some(&**name))
+    }
+
+    /// The status of a new entity: the first open one of those that the schema names.
+    pub fn initial_entity_status(&self, kind: &str) -> Option<&str> {
+        let mut statuses = self.entity_statuses(kind)?.iter();
+        let open = statuses.find(|(_, category)| *category == StatusCategory::Open);
+        open.map(|(name, _)| &**name)
     }
 
     /// The keys of an item whose values do not fit the schema, and why.
@@ -208,6 +233,19 @@ impl RecordSchema {
         };
         fields.filter_map(problem).collect()
     }
+}
+
+/// The value with this name, in any spelling; the error lists all names.
+fn find_named<'v, T>(
+    values: &'v [T],
+    name_of: impl Fn(&T) -> &str,
+    given: &str,
+) -> Result<&'v T, String> {
+    let key = value_key(given);
+    values.iter().find(|value| value_key(name_of(value)) == key).ok_or_else(|| {
+        let names: Vec<&str> = values.iter().map(name_of).collect();
+        format!("{:?} is not one of {}", truncate_echo(given), names.join(", "))
+    })
 }
 
 fn status_problem(status: &str, names: &[&str]) -> (&'static str, String) {

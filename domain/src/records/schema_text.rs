@@ -26,17 +26,20 @@ type Entry<'t, 'i> = (&'t str, Range<usize>, &'t Spanned<DeValue<'i>>);
 /// A problem with the byte at which it is.
 type Problem = (usize, String);
 
-pub(super) fn parse(text: &str) -> RecordSchema {
-    let mut parser = SchemaParser { text, schema: RecordSchema::default() };
-    match DeTable::parse(text) {
-        Ok(table) => parser.parse_file(table.get_ref()),
-        Err(error) => {
-            let at = error.span().map_or(0, |span| span.start);
-            let message = error.message().trim().replace('\n', " ");
-            parser.report((at, format!("invalid TOML: {message}; correct the line")));
+impl RecordSchema {
+    /// Parses `.reqlore/project.toml`.
+    pub fn parse(text: &str) -> Self {
+        let mut parser = SchemaParser { text, schema: Self::default() };
+        match DeTable::parse(text) {
+            Ok(table) => parser.parse_file(table.get_ref()),
+            Err(error) => {
+                let at = error.span().map_or(0, |span| span.start);
+                let message = error.message().trim().replace('\n', " ");
+                parser.report((at, format!("invalid TOML: {message}; correct the line")));
+            }
         }
+        parser.schema
     }
-    parser.schema
 }
 
 struct SchemaParser<'t> {

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::fields::is_field_word;
 use super::kinds::ItemKind;
-use crate::backlog::known_relations;
-use crate::document::Version;
+use crate::backlog::relation_words::known_relations;
 use crate::name_form::fold_name;
 use crate::yaml::{YamlEntry, YamlNode, YamlValue};
 
@@ -79,6 +79,11 @@ impl CustomValues {
         values.take(MAX_LISTED_VALUES)
     }
 
+    /// The texts of all fields that have a value.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.0.iter().map(|(name, texts)| (name.as_str(), texts.as_slice()))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -132,7 +137,7 @@ pub fn value_key(text: &str) -> String {
 fn bounded_key(mut key: String) -> String {
     key.retain(|c| c != '\0');
     if key.len() > MAX_KEY_BYTES {
-        let hash = Version::of_bytes(key.as_bytes()).to_string();
+        let hash = hex::encode(&Sha256::digest(key.as_bytes())[..8]);
         let mut end = MAX_KEY_BYTES - hash.len();
         while !key.is_char_boundary(end) {
             end -= 1;

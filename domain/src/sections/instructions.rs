@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
-use super::markdown::{self, OutlineElement, SourceLine};
+use super::lines::{self, SourceLine};
+use super::markdown::{self, OutlineElement};
 use super::verbatim::{VerbatimRegions, parser_input};
 use crate::bounded_types::one_line;
 
@@ -192,7 +193,7 @@ impl<'a> SectionList<'a> {
         let end = next_heading.map_or(source.len(), OutlineElement::start);
         let mut list = Self {
             source,
-            lines: markdown::source_lines(source).collect(),
+            lines: lines::source_lines(source).collect(),
             has_heading: heading.is_some(),
             content_end: 0,
             entries: Vec::new(),
@@ -302,7 +303,7 @@ impl<'a> SectionList<'a> {
     }
 
     fn apply(&self, edits: &ListEdits) -> String {
-        let line_end = markdown::line_end(self.source);
+        let line_end = lines::line_end(self.source);
         let start = self.lines.first().map_or(self.source.len(), |line| line.start);
         let mut edited = self.source[..start].to_owned();
         for position in 0..=self.lines.len() {

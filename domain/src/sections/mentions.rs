@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Section;
 use crate::backlog::scan_mentions;
-use crate::bounded_types::one_line;
-use crate::records::parse::truncate_title;
+use crate::bounded_types::{one_line, truncate_title};
 
 /// Bounds the metadata of generated sections.
 const MAX_MENTIONS: usize = 2_000;

@@ -4,6 +4,7 @@
 //! line end.
 
 pub mod instructions;
+pub(crate) mod lines;
 pub(crate) mod markdown;
 pub mod mentions;
 pub mod requirement_index;
@@ -158,8 +159,8 @@ impl<'a> Section<'a> {
         let elements = self.outline.elements.iter();
         let next = elements.map(OutlineElement::start).find(|start| *start > block.start);
         if let Some(next) = next {
-            let gap_before = markdown::source_lines(&self.source[content_before..block.start]);
-            let gap_after = markdown::source_lines(&self.source[block.end..next]);
+            let gap_before = lines::source_lines(&self.source[content_before..block.start]);
+            let gap_after = lines::source_lines(&self.source[block.end..next]);
             let is_first = self.source[..content_before].trim_start_matches('\u{feff}').is_empty();
             if is_first || gap_after.count() <= gap_before.count() {
                 return block.start..next;
@@ -172,7 +173,7 @@ impl<'a> Section<'a> {
     fn line_end_at(&self, start: usize) -> &'static str {
         // After a lone CR, an LF would complete a CRLF.
         let is_after_cr = self.source[..start].ends_with('\r');
-        if is_after_cr { "\r" } else { markdown::line_end(self.source) }
+        if is_after_cr { "\r" } else { lines::line_end(self.source) }
     }
 
     /// True if this edited section has the same headings, invalid markers and texts as `before`.
@@ -226,7 +227,7 @@ impl<'a> Section<'a> {
             problems.push((start, message.to_owned()));
         }
         let starts: Vec<usize> = problems.iter().map(|(start, _)| *start).collect();
-        let lines = markdown::line_numbers(self.source, starts.into_iter());
+        let lines = lines::line_numbers(self.source, starts.into_iter());
         lines.zip(problems).map(|(line, (_, message))| Diagnostic::new(line, message)).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::requirement_index::{RequirementIndex, compare_indices, group_of};
-use super::{Section, markdown};
+use super::{Section, lines};
 use crate::bounded_types::deserialize_text;
 
 /// Maximum length of a list of indices, in characters.
@@ -61,7 +61,7 @@ impl Section<'_> {
                     let end = self.requirements[above].block.end;
                     text.push_str(&self.source[end..requirement.block.start]);
                 }
-                Some(_) => text.push_str(&markdown::line_end(self.source).repeat(2)),
+                Some(_) => text.push_str(&lines::line_end(self.source).repeat(2)),
                 None => {}
             }
             text.push_str(self.stored_text(requirement));

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::lines;
 use super::requirement_index::{self, RequirementIndex, compare_indices};
 use super::text::{begins_with_block, escape_structure, long_lines, wrap_text};
 use super::{
@@ -118,7 +119,7 @@ impl Section<'_> {
         let given = given.trim_matches(WHITE_SPACE);
         let text = strip_own_marker(given, index)?.to_owned();
         let new = RequirementBlock::new(&plan.after[position], &text, columns);
-        let line_end = markdown::line_end(self.source);
+        let line_end = lines::line_end(self.source);
         let mut splices = self.renumber_edits(plan);
         let mut new_text = new.text;
         let mut block = new.block.replace('\n', line_end);
@@ -213,7 +214,7 @@ impl Section<'_> {
         let gap_before = if is_file_start { String::new() } else { line_end.repeat(2) };
         let rest = &self.source[at..];
         let existing_gap = rest.len() - rest.trim_start_matches(['\n', '\r']).len();
-        let line_ends = markdown::source_lines(&rest[..existing_gap]).count();
+        let line_ends = lines::source_lines(&rest[..existing_gap]).count();
         let gap_after = if existing_gap < rest.len() {
             line_end.repeat(2_usize.saturating_sub(line_ends))
         } else if line_ends == 0 && is_file_start {

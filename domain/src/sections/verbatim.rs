@@ -6,7 +6,7 @@ use std::vec;
 
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
-use super::markdown::{SourceLine, source_lines};
+use super::lines::{SourceLine, source_lines};
 
 /// The tags of HTML blocks of kind 1 of `CommonMark` 0.31, section 4.6.
 const RAW_TAGS: [&str; 4] = ["script", "pre", "style", "textarea"];

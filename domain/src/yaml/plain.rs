@@ -3,7 +3,7 @@
 //!
 //! A text with any other structure or character is left to the YAML parser. The tree is the same.
 
-use super::{SourcePosition, YamlEntry, YamlNode, YamlTree, YamlValue, find_key};
+use super::tree::{SourcePosition, YamlEntry, YamlNode, YamlTree, YamlValue, find_key};
 
 /// A longer text may exceed a limit of the YAML parser.
 const MAX_BYTES: usize = 16 * 1024;

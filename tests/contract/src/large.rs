@@ -193,6 +193,7 @@ async fn read_lists(s: &Storage, check: &mut impl FnMut(&str)) {
             lists(),
         ),
         ("items by a choice", all.clone(), by("risk", &["Low", "High"])),
+        ("items by status", all.clone(), by("status", &["Active", "Draft"])),
         ("items of a status by a field", RecordFilter { status, ..all.clone() }, by("effort", &[])),
         (
             "items with a value by another field",

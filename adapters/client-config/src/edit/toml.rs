@@ -262,7 +262,7 @@ fn is_dotted(value: &Value) -> bool {
     value.as_inline_table().is_some_and(InlineTable::is_dotted)
 }
 
-/// The range to remove for a pair. The key is on the line where the value begins; a comment after
+/// The range to remove for a pair. The key is on the first line of the value; a comment after
 /// the value stays.
 fn pair_lines(body: &str, value: &Range<usize>) -> Range<usize> {
     let start = text::line_start(body, value.start);

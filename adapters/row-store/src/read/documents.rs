@@ -11,12 +11,12 @@ use reqlore_domain::project_key::ProjectKey;
 
 use super::{read_all, read_one};
 use crate::database::RowSource;
-use crate::derived::decode_meta;
 use crate::error::damaged;
 use crate::records::{
     DocumentRow, RowReader, document_key, join_parts, key_text, project_key, rows_of,
 };
 use crate::row::{RowKey, RowQuery, TableRow, Value};
+use crate::stored_meta::decode_meta;
 use crate::tables::{BODIES, DOCUMENTS, LINKS};
 
 /// After every text: no text begins with two of the last characters.

@@ -11,9 +11,8 @@ use reqlore_domain::ports::record_list::{FieldOrder, custom_values, position_key
 use super::documents::{AFTER_TEXTS, decode_metas};
 use super::items::{Base, FieldRow, ItemReader, Place};
 use super::read_one;
-use crate::error::damaged;
 use crate::row::{RowQuery, TableRow, Value};
-use crate::tables::{DOCUMENTS, ITEM_FIELDS};
+use crate::tables::ITEM_FIELDS;
 
 /// Maximum number of rows that one query reads.
 const MAX_CHUNK: usize = 1_000;
@@ -191,16 +190,12 @@ impl FieldScan<'_> {
             let rows = chunk.read(base, groups).await?;
             let mut last = None;
             for row in &rows {
-                let (position, has_value) = if base.is_some() {
-                    let row = FieldRow::decode(row)?;
-                    (row.position, row.sort_value(field).is_some())
+                let position = self.reader.position_of(base, row)?;
+                let has_value = if base.is_some() {
+                    FieldRow::decode(row)?.sort_value(field).is_some()
                 } else {
-                    let position = DOCUMENTS.index_of("position").map(|column| row.value(column));
-                    let Some(Value::Binary(position)) = position else {
-                        return Err(damaged("a document's row"));
-                    };
                     let has_value = |meta: &_| custom_values(meta).any(|(name, _)| name == field);
-                    (position, decode_metas([row])?.iter().any(|meta| has_value(meta)))
+                    decode_metas([row])?.iter().any(|meta| has_value(meta))
                 };
                 if !has_value {
                     self.places.push((text.clone(), position.to_vec()));

@@ -1,20 +1,20 @@
-//! Lists of items, from the columns and rows that derive from the metadata.
+//! Rows of items of a list, from the columns and rows that derive from the metadata.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use reqlore_domain::backlog::{Priority, Reference, Status};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    DetailFilter, FieldOrder, NAME_OFFSET, OrderField, RecordCounts, RecordFilter, RecordOrder,
-    RecordPage, RecordQuery, StatusCounts, position_key,
+    FieldOrder, NAME_OFFSET, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery,
+    StatusCounts, position_key,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::values::value_key;
 
-use super::documents::{decode_metas, metas_of_keys};
-use super::field_order::first_places;
-use super::{read_all, read_one};
+use super::documents::metas_of_keys;
+use super::read_all;
 use crate::database::RowSource;
 use crate::derived::PARENT;
 use crate::error::damaged;
@@ -24,11 +24,6 @@ use crate::tables::{DOCUMENTS, ITEM_COUNTS, ITEM_FIELDS, Table};
 
 /// How an error names a damaged row of `item_fields`.
 const FIELD_ROW: &str = "a row of table item_fields";
-/// Maximum numbers of rows and of documents that a list sorts, instead of following an order. Tests
-/// have few items and do both.
-const MAX_SORTED_ROWS: usize = if cfg!(debug_assertions) { 3 } else { 2_000 };
-const MAX_SORTED_DOCUMENTS: usize = if cfg!(debug_assertions) { 2 } else { 500 };
-
 /// The sort text of an item, and its position in the order of all lists.
 pub(super) type Place = (String, Vec<u8>);
 
@@ -82,89 +77,12 @@ impl<'a> FieldRow<'a> {
 /// A list of items.
 pub(super) struct ItemReader<'a> {
     pub(super) source: &'a dyn RowSource,
-    project: &'a ProjectKey,
+    pub(super) project: &'a ProjectKey,
     pub(super) query: &'a RecordQuery,
 }
 
 /// The items of a list, or those with a value of a custom field.
 pub(super) type Base<'a> = Option<(&'a str, &'a str)>;
-
-/// Returns `None` if all metadata must be read.
-pub(crate) async fn list(
-    source: &dyn RowSource,
-    project: &ProjectKey,
-    query: &RecordQuery,
-) -> StoreResult<Option<RecordPage>> {
-    let reader = ItemReader { source, project, query };
-    let (filter, order) = (&query.filter, query.list_order());
-    let has_details = filter.details != DetailFilter::default();
-    let is_default = *order == RecordOrder::ALL_LISTS || query.limit == 0;
-    if let Some(keys) = reader.narrow_keys().await? {
-        let rows = read_one(source, RowQuery::keys(&ITEM_FIELDS, keys)).await?;
-        if !has_details && (is_default || matches!(order.field, OrderField::Custom(_))) {
-            return reader.page_of_rows(&rows).await.map(Some);
-        }
-        if rows.len() > MAX_SORTED_DOCUMENTS {
-            return Ok(None);
-        }
-        let mut keys = Vec::with_capacity(rows.len());
-        for row in &rows {
-            keys.push(reader.key_of(FieldRow::decode(row)?.position)?);
-        }
-        return Ok(Some(RecordPage::select(metas_of_keys(source, &keys).await?, query)));
-    }
-    if has_details || query.counts != RecordCounts::Status {
-        return Ok(None);
-    }
-    let base = filter.fields.first().map(|(name, key)| (&**name, &**key));
-    let mut queries = vec![reader.counts_query(base.unwrap_or_default())];
-    let is_whole = filter.status.is_none() && filter.requirement_type.is_none() && base.is_none();
-    if is_whole && is_default && query.limit > 0 {
-        queries.push(reader.first_query(
-            None,
-            &TableRow::of(&[]),
-            &query.position_keys(),
-            reader.wanted(),
-        ));
-    }
-    let mut results = read_all(source, queries).await?.into_iter();
-    let mut page = RecordPage::default();
-    let groups = reader.groups(&results.next().unwrap_or_default(), Some(&mut page))?;
-    if query.limit == 0 {
-        return Ok(Some(page));
-    }
-    let whole = filter.position_keys(None);
-    let places = match (&order.field, base) {
-        _ if is_default => {
-            let mut rows = results.next().unwrap_or_default();
-            if !is_whole {
-                let range = query.position_keys();
-                rows = reader.first_rows(base, &groups, &range, reader.wanted()).await?;
-            }
-            if base.is_none() {
-                let has_more = rows.len() > query.limit;
-                rows.truncate(query.limit);
-                page.metadata = decode_metas(&rows)?;
-                return Ok(Some(page.finish(query, has_more)));
-            }
-            reader.places(&rows, |_| true)?
-        }
-        (OrderField::Custom(_), Some(_)) if page.total <= MAX_SORTED_ROWS => {
-            let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
-            reader.places(&rows, |row| row.is_listed(filter))?
-        }
-        (_, None) if page.total <= MAX_SORTED_DOCUMENTS => {
-            let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
-            let RecordPage { metadata, next, .. } = RecordPage::select(decode_metas(&rows)?, query);
-            return Ok(Some(RecordPage { metadata, next, ..page }));
-        }
-        // No row has the status as a value.
-        (OrderField::Custom(order), _) if order.name == FieldOrder::STATUS => return Ok(None),
-        (OrderField::Custom(order), _) => first_places(&reader, order, base, &groups).await?,
-        (OrderField::Builtin(_), _) => return Ok(None),
-    };
-    reader.finish(page, places).await.map(Some)
-}
 
 impl ItemReader<'_> {
     pub(super) fn kind_key(&self) -> RowKey {
@@ -178,7 +96,7 @@ impl ItemReader<'_> {
 
     /// The beginnings of the keys of a range of `item_fields` that has all items of the list;
     /// `None` if one condition selects a range in the order of lists.
-    async fn narrow_keys(&self) -> StoreResult<Option<Vec<RowKey>>> {
+    pub(super) async fn narrow_keys(&self) -> StoreResult<Option<Vec<RowKey>>> {
         let (kind_key, filter) = (self.kind_key(), &self.query.filter);
         if let Some(parents) = &filter.parents {
             let key =
@@ -247,7 +165,7 @@ impl ItemReader<'_> {
     }
 
     /// The first rows of a group, or of all groups without values of one.
-    fn first_query(
+    pub(super) fn first_query(
         &self,
         base: Base<'_>,
         group: &TableRow,
@@ -288,8 +206,57 @@ impl ItemReader<'_> {
         Ok(rows)
     }
 
+    /// The first places in the order of the status, of which each group has one.
+    pub(super) async fn places_by_status(
+        &self,
+        order: &FieldOrder,
+        base: Base<'_>,
+        groups: &[TableRow],
+    ) -> StoreResult<Vec<Place>> {
+        let (list_order, filter) = (self.query.list_order(), &self.query.filter);
+        let mut sorted = Vec::with_capacity(groups.len());
+        for group in groups {
+            let status = RowReader::new(group, "a group of items").text()?;
+            let key = (!status.is_empty()).then(|| value_key(status));
+            sorted.push((order.sort_text(key.as_deref()), group.clone()));
+        }
+        sorted.sort_by(|a, b| list_order.compare(&(&a.0, ()), &(&b.0, ())));
+        let mut places = Vec::new();
+        for groups in sorted.chunk_by(|a, b| a.0 == b.0) {
+            let (text, mut range) = (&groups[0].0, filter.position_keys(None));
+            if let Some(after) = &self.query.after {
+                match list_order.compare(&(text, ()), &(&after.0, ())) {
+                    Ordering::Less => continue,
+                    Ordering::Equal => range = filter.position_keys(Some(position_key(after))),
+                    Ordering::Greater => {}
+                }
+            }
+            let groups: Vec<TableRow> = groups.iter().map(|(_, group)| group.clone()).collect();
+            for row in self.first_rows(base, &groups, &range, self.wanted()).await? {
+                places.push((text.clone(), self.position_of(base, &row)?.to_vec()));
+            }
+            if places.len() >= self.wanted() {
+                break;
+            }
+        }
+        Ok(places)
+    }
+
+    /// The position in a row of a group.
+    pub(super) fn position_of<'r>(
+        &self,
+        base: Base<'_>,
+        row: &'r TableRow,
+    ) -> StoreResult<&'r [u8]> {
+        let column = self.group_columns(base).0.index_of("position");
+        match column.map(|column| row.value(column)) {
+            Some(Value::Binary(position)) => Ok(position),
+            _ => Err(damaged("a row of an item")),
+        }
+    }
+
     /// A page of the items of rows of `item_fields`, with its counts.
-    async fn page_of_rows(&self, rows: &[TableRow]) -> StoreResult<RecordPage> {
+    pub(super) async fn page_of_rows(&self, rows: &[TableRow]) -> StoreResult<RecordPage> {
         let (mut page, filter) = (RecordPage::default(), &self.query.filter);
         let places = self.places(rows, |row| {
             if !row.is_selected(filter) {
@@ -310,7 +277,7 @@ impl ItemReader<'_> {
     }
 
     /// The places of the selected rows that are on this page or after it.
-    fn places(
+    pub(super) fn places(
         &self,
         rows: &[TableRow],
         mut is_selected: impl FnMut(&FieldRow<'_>) -> bool,
@@ -339,7 +306,7 @@ impl ItemReader<'_> {
     }
 
     /// Completes a page with the documents of the first places.
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         mut page: RecordPage,
         mut places: Vec<Place>,
@@ -357,7 +324,7 @@ impl ItemReader<'_> {
     }
 
     /// The key of the document of an item.
-    fn key_of(&self, position: &[u8]) -> StoreResult<RowKey> {
+    pub(super) fn key_of(&self, position: &[u8]) -> StoreResult<RowKey> {
         let name = position.get(NAME_OFFSET..).and_then(|name| str::from_utf8(name).ok());
         Ok(self.kind_key().with(&[name.ok_or_else(|| damaged(FIELD_ROW))?.into()]))
     }

@@ -5,7 +5,8 @@ pub(crate) mod documents;
 pub(crate) mod entities;
 mod field_order;
 pub(crate) mod history;
-pub(crate) mod items;
+pub(crate) mod item_list;
+mod items;
 pub(crate) mod team;
 
 use reqlore_domain::ports::documents::StoreResult;

@@ -20,7 +20,7 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_group_commit::catch_panic;
 
-use crate::derived::{derived_columns, encode_meta};
+use crate::derived::derived_columns;
 use crate::read::documents::{
     decode_backlinks, decode_metas, documents_of, links_query, metas_of_kind, verified_body,
 };
@@ -30,6 +30,7 @@ use crate::records::{
     document_key, encode_audit_row, encode_record, integer, project_key, text_rows,
 };
 use crate::row::{RowQuery, TableRow, Value};
+use crate::stored_meta::encode_meta;
 use crate::tables::{AUDIT, BODIES, DOCUMENTS, IDEMPOTENCY, PROJECTS, SEQUENCES, STORE, WRITERS};
 use crate::writer::GroupWriterEngine;
 

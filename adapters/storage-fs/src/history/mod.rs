@@ -35,8 +35,6 @@ use local_history::LocalHistory;
 use merged_entries::{EntrySource, ListedEntry, merge_commits};
 use repository::{CommittedFile, FileCommit, GitRepository, GitResult, MAX_COMMITS, parse_commit};
 
-/// Maximum histories that are read at the same time; each starts several processes.
-pub(crate) const MAX_CONCURRENT: usize = 4;
 /// Maximum bytes that one page or one step of a search reads from Git, after its first text.
 const MAX_BYTES_PER_STEP: u64 = 8 << 20;
 

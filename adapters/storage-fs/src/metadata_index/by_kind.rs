@@ -97,7 +97,7 @@ impl KindIndex {
         true
     }
 
-    /// All metadata, sorted by name. What is not kept is decoded and dropped one by one.
+    /// All metadata, sorted by name. Metadata that is not kept is decoded and dropped one by one.
     pub(crate) fn all(&self) -> impl Iterator<Item = Arc<DocumentMeta>> {
         self.entries.iter().map(|(name, entry)| entry.metadata.to_metadata(name))
     }

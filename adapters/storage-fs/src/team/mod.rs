@@ -3,9 +3,10 @@
 //! They are in `.reqlore/local/team.db` of the default project. The file exists only after
 //! something was stored. Locks are taken in one order: a project's, then that of `.reqlore/local`.
 
+pub(crate) mod handle;
 pub(crate) mod pending_audit;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
@@ -15,7 +16,7 @@ use reqlore_domain::identity::{Token, TokenId, TokenOwner, User};
 use reqlore_domain::ports::accepted_loss::AcceptedLoss;
 use reqlore_domain::ports::archive;
 use reqlore_domain::ports::audit::AuditLog;
-use reqlore_domain::ports::documents::{StoreError, StoreResult};
+use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::identity::{IdentityCommit, IdentityRepository};
 use reqlore_domain::ports::storage_health::StorageHealth;
@@ -25,8 +26,7 @@ use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state::error::refused;
 use reqlore_local_state::team_file::{self, CreationOptions, DISPLAY_PATH};
 use reqlore_local_state::{LOCAL_STATE_DIR, current_time};
-use reqlore_row_store::error::DATABASE_LABEL;
-use reqlore_row_store::{RowStore, run_blocking};
+use reqlore_row_store::RowStore;
 use reqlore_storage_sqlite::team::TeamDatabase;
 
 use crate::failpoint::{FailPoint, hit_failpoint};
@@ -34,50 +34,11 @@ use crate::layout::{ProjectRoot, ProjectTree};
 use crate::lock::{LOCK_TIMEOUT, ProjectLock};
 use crate::store_inner::StoreInner;
 use crate::{Config, FsStore};
+use handle::{call_team, name_database, name_in_error};
 
 /// Longer answers are not stored.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 const COPY_BATCH_ROWS: usize = 5_000;
-
-/// The open team database of this process.
-#[derive(Debug, Default)]
-pub(crate) struct TeamHandle {
-    read_only: bool,
-    open: RwLock<Option<Arc<TeamDatabase>>>,
-}
-
-impl TeamHandle {
-    /// Creates a handle for a store that is only inspected.
-    pub(crate) fn read_only() -> Self {
-        Self { read_only: true, ..Self::default() }
-    }
-}
-
-/// Calls the team data on this thread. Names the database in errors.
-pub(crate) fn call_team<T>(
-    team: &RowStore,
-    call: impl AsyncFnOnce(&RowStore) -> StoreResult<T>,
-) -> StoreResult<T> {
-    run_blocking(call(team)).map_err(name_in_error)
-}
-
-fn name_in_error(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Unavailable { subject, reason, source } => {
-            StoreError::Unavailable { subject: name_database(&subject), reason, source }
-        }
-        StoreError::Refused { subject, reason } => refused(&name_database(&subject), reason),
-        StoreError::Unreadable { subject, reason } => {
-            StoreError::Unreadable { subject: name_database(&subject), reason }
-        }
-        StoreError::Busy { reason } => StoreError::Busy { reason: name_database(&reason) },
-        error => error,
-    }
-}
-
-fn name_database(text: &str) -> String {
-    text.replace("the database team.db", DISPLAY_PATH).replace(DATABASE_LABEL, DISPLAY_PATH)
-}
 
 impl StoreInner {
     /// Opens the team data, if there is any.

@@ -22,7 +22,7 @@ use crate::failpoint::{FailPoint, hit_failpoint};
 use crate::layout::ProjectTree;
 use crate::stage_and_swap::LoadedDocument;
 use crate::store_inner::StoreInner;
-use crate::team::call_team;
+use crate::team::handle::call_team;
 
 /// A commit's audit event and idempotency record, and their intent once it is stored.
 pub(crate) struct AuditedCommit<'a> {
@@ -131,13 +131,13 @@ fn recover_project(
     Ok(())
 }
 
-/// Decides the intents of all projects whose lock is free. The lock's holder decides the others.
+/// Decides the intents of all projects whose lock is free. The holder of a lock decides the rest.
 pub(crate) fn recover_all(store: &StoreInner, time: Timestamp) -> StoreResult<()> {
     let Some(team) = store.team_to_recover()? else { return Ok(()) };
     let intents = call_team(&team.store, async |team| team.pending_commits().await)?;
     let projects: BTreeSet<_> = intents.into_iter().map(|intent| intent.project).collect();
     for project in projects {
-        // One project does not stop the others.
+        // An error of one project does not stop the recovery of the rest.
         if let Err(error) = try_recover_project(store, &team, &project, time) {
             tracing::warn!(%project, %error, "the audit could not recover an interrupted commit");
         }

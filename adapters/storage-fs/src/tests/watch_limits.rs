@@ -17,7 +17,7 @@ use crate::failpoint::FailPoint;
 use crate::failpoint::under_test::{Act, plan};
 use crate::inotify::{TreeWatcher, WatchQueue};
 use crate::layout::{DocumentArea, ProjectRoot, ProjectTree, RequirementsLayout};
-use crate::store_inner::lock_index;
+use crate::open_indexes::lock_index;
 use crate::{Config, FsStore, read_file};
 
 /// A project whose index is queried on this thread, where failpoints are planned.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use reqlore_domain::identity::redact_echo;
-use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_domain::unreplaced_variable::check_replaced;
 use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 use tokio_postgres::{Config, Error};
 
@@ -285,7 +285,7 @@ struct UrlParts<'a> {
     path: &'a str,
     /// Parameters that tokio-postgres reads.
     client: Vec<&'a str>,
-    /// The decoded names and values of the others.
+    /// The decoded names and values of the other parameters.
     own: Vec<(&'a str, String)>,
 }
 

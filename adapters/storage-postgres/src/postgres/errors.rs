@@ -41,7 +41,7 @@ impl DatabaseError {
         Self { next: NextStep::Report, code: None, error: Box::new(error), for_operators: None }
     }
 
-    /// The error for an administrator, who may see hosts, roles and files.
+    /// The error for an administrator, with hosts, roles and files.
     pub(crate) fn into_operator_error(self) -> StoreError {
         *self.for_operators.unwrap_or(self.error)
     }

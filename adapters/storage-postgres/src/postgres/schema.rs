@@ -380,7 +380,7 @@ pub(crate) async fn migrate(
     }
 }
 
-/// Runs what is pending while this server has the lease. Returns the number of statements.
+/// Runs pending statements while this server has the lease. Returns their number.
 async fn run_pending(
     pool: &ConnectionPool,
     client: &ClientWrapper,

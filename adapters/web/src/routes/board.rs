@@ -1,5 +1,6 @@
 //! The board: items in columns by status, and the move of an item to another column.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use askama::Template;
@@ -46,7 +47,7 @@ struct BoardPage<'a> {
 }
 
 struct BoardColumn {
-    status: &'static str,
+    status: String,
     count: u64,
     items: Vec<ListedItem>,
     /// The query of the board with more cards in this column; empty if all are shown.
@@ -54,21 +55,28 @@ struct BoardColumn {
 }
 
 async fn show_board(session: PageSession) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let query = &session.query;
-    let filters = ItemFilters::parse(query)?;
+    let filters = ItemFilters::parse(&session)?;
     let arguments = filters.arguments();
-    let mut columns = Vec::new();
+    let mut statuses = VecDeque::from(filters.statuses());
+    statuses.retain(|status| filters.status.is_empty() || filters.status == *status);
+    let mut columns: Vec<BoardColumn> = Vec::new();
     let mut total = 0;
-    for status in filters.statuses() {
-        if !filters.status.is_empty() && filters.status != status {
-            continue;
-        }
+    while let Some(status) = statuses.pop_front() {
         let parameter = format!("show-{}", status.replace(' ', ""));
         let shown = query.text(&parameter).parse().unwrap_or(COLUMN_LIMIT);
         let limit = shown.clamp(1, MAX_COLUMN_LIMIT);
         let additions = [("status", json!(status)), ("limit", json!(limit))];
         let page = session.list_items(arguments.clone(), &additions).await?;
-        let count = page.count(status);
+        if columns.is_empty() && filters.status.is_empty() {
+            // Statuses that the project does not list, as far as items have them.
+            let known = |name: &String| *name == status || statuses.contains(name);
+            let mut others: Vec<String> = page.by_status.keys().cloned().collect();
+            others.retain(|name| !known(name) && page.count(name) > 0);
+            statuses.extend(others);
+        }
+        let count = page.count(&status);
         total += count;
         let more = match page.next_cursor {
             Some(_) => query.with(&parameter, &(limit + COLUMN_LIMIT).to_string()),
@@ -95,12 +103,13 @@ struct MovePage<'a> {
     item: &'a str,
     version: &'a str,
     next: &'a str,
-    statuses: &'static [Status],
+    statuses: Vec<Status>,
     error: &'a str,
 }
 
 /// The menu of a card as a page, for browsers without scripts.
 async fn show_move(session: PageSession) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     move_page(&session, &session.query, "")
 }
 
@@ -117,7 +126,7 @@ fn move_page(
         item,
         version: fields.text("version"),
         next: fields.filled("next").map_or(&board, |next| local_target(next)),
-        statuses: kind.statuses(),
+        statuses: session.schema.records.statuses(kind).to_vec(),
         error,
     })
 }
@@ -140,7 +149,7 @@ async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, Pag
             if is_script {
                 return Ok((status, axum::Json(json!({ "message": message }))).into_response());
             }
-            let page = move_page(&session, &fields, &message)?;
+            let page = move_page(&session.with_schema().await?, &fields, &message)?;
             Ok((status, page).into_response())
         }
     }

@@ -73,7 +73,7 @@ impl ItemPage {
         let links = link_groups(&answer);
         let hidden_links = hidden_links(&answer);
         let all_children = answer.children.unwrap_or_default();
-        let progress = answer::progress_of(&all_children);
+        let progress = answer::progress_of(&all_children, &frame.schema.records);
         let (mut criteria, mut children) = (Vec::new(), Vec::new());
         for child in all_children {
             if child.reference_id.starts_with("AC-") { &mut criteria } else { &mut children }
@@ -106,6 +106,7 @@ async fn show_item(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let (answer, parents) = read_item(&session, &id).await?;
     match answer.item.kind() {
         "section" => {

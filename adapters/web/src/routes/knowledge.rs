@@ -41,6 +41,7 @@ struct KnowledgePage {
 }
 
 async fn list_entities(session: PageSession) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let query = &session.query;
     let kind = query.filled("kind");
     let list = json!({

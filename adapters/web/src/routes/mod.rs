@@ -11,6 +11,7 @@ mod home;
 pub(crate) mod item;
 mod knowledge;
 mod pictures;
+mod schema;
 mod search;
 mod sections;
 mod sign_in;
@@ -36,6 +37,7 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(sign_in::routes())
         .merge(board::routes())
         .merge(events::routes())
+        .merge(schema::routes())
         .merge(search::routes())
         .merge(table::routes())
         .merge(tree::routes())

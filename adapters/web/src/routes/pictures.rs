@@ -37,6 +37,7 @@ struct PictureItems {
 }
 
 async fn show_pictures(session: PageSession) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let frame = PageFrame::new(&session, PageSection::Tree, "Pictures");
     let (mut lists, mut has_more) = (Vec::new(), false);
     for kind in ["epic", "user_story", "requirement"] {
@@ -45,6 +46,7 @@ async fn show_pictures(session: PageSession) -> Result<Response, PageError> {
         let mut list: PictureItems = session.call_tool("list_items", arguments).await?;
         has_more |= list.total > list.items.len();
         for item in &mut list.items {
+            item.set_mark(&frame.schema.records);
             item.href = Some(frame.item(&item.reference_id));
         }
         lists.push(list.items);

@@ -56,6 +56,7 @@ fn hit_page(hit: &SearchResult, frame: &PageFrame) -> String {
 }
 
 async fn show_search(session: PageSession) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let text = session.query.filled("q").unwrap_or_default();
     let mut answer = SearchAnswer::default();
     if !text.is_empty() {

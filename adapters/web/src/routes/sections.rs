@@ -181,16 +181,16 @@ impl SectionForm {
 
 fn form_fields() -> [FormField; 2] {
     let index = FormField {
-        name: "index",
-        label: "Index",
-        hint: "Such as 1 or 2.1. A new index adds a rule.",
+        name: "index".into(),
+        label: "Index".into(),
+        hint: "Such as 1 or 2.1. A new index adds a rule.".into(),
         is_required: true,
         ..FormField::default()
     };
     let text = FormField {
-        name: "text",
-        label: "Text",
-        hint: "Markdown. What the product must do, and why.",
+        name: "text".into(),
+        label: "Text".into(),
+        hint: "Markdown. What the product must do, and why.".into(),
         control: FieldControl::Area,
         ..index.clone()
     };

@@ -9,11 +9,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::custom_field::FieldView;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
 
 use crate::config::WebConfig;
-use crate::csv::{BYTE_ORDER_MARK, heading, push_item};
+use crate::csv::{BYTE_ORDER_MARK, items_csv};
 use crate::item_lists::{BOARD_KINDS, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
@@ -61,7 +62,7 @@ struct TablePage {
 }
 
 struct TableColumn {
-    label: &'static str,
+    label: String,
     /// The query that sorts by this column; empty if it has no order.
     link: String,
     /// The value of `aria-sort`; empty if the rows are not sorted by this column.
@@ -69,16 +70,21 @@ struct TableColumn {
 }
 
 async fn show_table(session: PageSession) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let query = &session.query;
-    let filters = ItemFilters::parse(query)?;
+    let filters = ItemFilters::parse(&session)?;
     let page = list_page(&session, &filters, PAGE_LIMIT, query.filled("cursor")).await?;
     let sort = query.filled("sort").unwrap_or("priority");
     let first = query.with("cursor", "");
+    let mut orders = COLUMNS.to_vec();
+    orders.retain(|(label, _)| *label != PROGRESS || filters.has_progress());
+    for field in filters.fields_in(FieldView::Column) {
+        let order = if field.views.contains(&FieldView::Sort) { &*field.name } else { "" };
+        // Before the time of the last change.
+        orders.insert(orders.len() - 1, (&field.label, order));
+    }
     let mut columns = Vec::new();
-    for (label, field) in COLUMNS {
-        if label == PROGRESS && !filters.has_progress() {
-            continue;
-        }
+    for (label, field) in orders {
         let opposite = match field.strip_prefix('-') {
             Some(ascending) => ascending.to_owned(),
             None => format!("-{field}"),
@@ -86,7 +92,7 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
         let is_sorted = !field.is_empty() && (sort == field || sort == opposite);
         let next_sort = if sort == field { &opposite } else { field };
         columns.push(TableColumn {
-            label,
+            label: label.to_owned(),
             link: if field.is_empty() { String::new() } else { query.sorted_by(next_sort) },
             sort: match (is_sorted, sort.starts_with('-')) {
                 (false, _) => "",
@@ -123,21 +129,22 @@ async fn list_page(
 }
 
 async fn export_csv(session: PageSession) -> Result<Response, PageError> {
-    let filters = ItemFilters::parse(&session.query)?;
-    let mut csv = BYTE_ORDER_MARK.to_owned() + &heading();
-    let mut cursor = None;
+    let session = session.with_schema().await?;
+    let filters = ItemFilters::parse(&session)?;
+    let schema = &session.schema.records;
+    let fields: Vec<&str> = schema.item_fields(filters.kind).map(|one| &*one.name).collect();
+    let (mut items, mut cursor) = (Vec::new(), None);
     for _ in 0..MAX_CSV_ROWS / CSV_PAGE_LIMIT {
         let page = list_page(&session, &filters, CSV_PAGE_LIMIT, cursor.as_deref()).await?;
-        for item in &page.items {
-            push_item(&mut csv, item, |text| encode_line(text).into_owned());
-        }
+        items.extend(page.items);
         cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }
     }
+    let csv = items_csv(&items, &fields, |text| encode_line(text).into_owned());
     let name = format!("attachment; filename=\"{}.csv\"", filters.kind.name());
     let headers =
         [(CONTENT_TYPE, "text/csv; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)];
-    Ok((headers, csv).into_response())
+    Ok((headers, BYTE_ORDER_MARK.to_owned() + &csv).into_response())
 }

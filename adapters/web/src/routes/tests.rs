@@ -6,7 +6,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use serde_json::{Map, Value, json};
 
-use crate::test_support::{PageClient, check_names, with_hidden};
+use crate::test_support::{PageClient, check_names, schema_answer, with_hidden};
 
 /// Markup and a URL of a script, as a title of a hostile document.
 const HOSTILE: &str = "<script>alert(1)</script>\"' onmouseover=x javascript:y {{ 7 }} \u{202e}";
@@ -195,4 +195,103 @@ async fn search_marks_uncertain_hits_and_links_sections() {
     let page = client.get("/p/default/search?q=words").await;
     assert!(page.body.contains("href=\"/p/default/sections/general#2.1\""), "{}", page.body);
     assert_eq!(page.body.matches("uncertain</span>").count(), 1, "{}", page.body);
+}
+
+const SCHEMA: &str = r#"
+[fields.risk]
+kinds = ["user_story"]
+type = "choice"
+values = ["Low", "High"]
+column = true
+card = true
+filter = true
+sort = true
+[fields.areas]
+kinds = ["user_story"]
+label = "Areas <b>"
+type = "tags"
+column = true
+[fields.link]
+kinds = ["user_story"]
+type = "url"
+filter = true
+column = true
+
+[statuses.user_story]
+order = ["Ready", "Review", "Done"]
+category = { Ready = "open", Review = "active" }
+"#;
+
+/// Pages of a project with custom fields and statuses, where one story has a hidden status.
+fn custom_client() -> (PageClient, ToolCalls) {
+    let calls = ToolCalls::default();
+    let recorded = calls.clone();
+    let client = PageClient::new(&["get_record_schema", "list_items"], move |name, arguments| {
+        if name == "get_record_schema" {
+            return Ok(schema_answer(SCHEMA));
+        }
+        recorded.lock().unwrap().push((name.to_owned(), arguments.clone()));
+        let mut item = listed_item("US-001", "Pay");
+        item["status"] = json!("Review");
+        item["fields"] = json!({
+            "risk": "High", "areas": ["a, b", "c"], "link": "javascript:alert(1)"
+        });
+        let counts = json!({ "Review": 2, "Draft": 1, "Waiting": 0 });
+        Ok(json!({ "items": [item], "total": 3, "by_status": counts }))
+    });
+    (client, calls)
+}
+
+#[tokio::test]
+async fn board_has_the_statuses_and_fields_of_the_project() {
+    let (client, calls) = custom_client();
+    let body = client.get("/p/default/board?field.risk=High").await.body;
+    let columns: Vec<&str> = body
+        .split("data-status=\"")
+        .skip(1)
+        .map(|column| column.split_once('"').unwrap().0)
+        .collect();
+    // Draft is hidden, but an item has it.
+    assert_eq!(columns, ["Ready", "Review", "Done", "Draft"]);
+    for expected in [
+        "<span class=\"status progress\">",
+        "<span class=\"tag\">Risk: High</span>",
+        "<option value=\"High\" selected>High</option>",
+        "name=\"field.link\"",
+    ] {
+        assert!(body.contains(expected), "{expected}: {body}");
+    }
+    assert!(!body.contains("Areas") && !body.contains("javascript"), "{body}");
+    let first = Value::Object(calls.lock().unwrap()[0].1.clone());
+    let expected = json!({
+        "kind": "user_story", "fields": { "risk": "High" }, "status": "Ready", "limit": 50
+    });
+    assert_eq!(first, expected);
+    let tree = client.get("/p/default/tree").await.body;
+    assert!(tree.contains("<span class=\"status progress\">"), "{tree}");
+    let pictures = client.get("/p/default/pictures").await.body;
+    assert!(pictures.contains("class=\"mark s-in-progress\""), "{pictures}");
+}
+
+#[tokio::test]
+async fn table_and_csv_have_the_fields_of_the_project() {
+    let (client, calls) = custom_client();
+    let body = client.get("/p/default/table?sort=-risk&field.link=x").await.body;
+    for expected in [
+        "aria-sort=\"descending\"><a href=\"?field.link=x&#38;sort=risk\">Risk ↓</a>",
+        "<th scope=\"col\">Areas &#60;b&#62;</th>",
+        "<td><bdi>High</bdi></td>",
+        "<span class=\"tag\">a, b</span> <span class=\"tag\">c</span>",
+        // Not a link.
+        "<bdi>javascript:alert(1)</bdi>",
+    ] {
+        assert!(body.contains(expected), "{expected}: {body}");
+    }
+    let (_, sent) = calls.lock().unwrap()[0].clone();
+    assert_eq!((&sent["sort"], &sent["fields"]), (&json!("-risk"), &json!({ "link": "x" })));
+    let csv = client.get("/p/default/table.csv").await.body;
+    let mut lines = csv.lines();
+    assert!(lines.next().unwrap().ends_with(",updated_at,risk,areas,link"), "{csv}");
+    let row = lines.next().unwrap();
+    assert!(row.ends_with(",High,\"\"\"a, b\"\", c\",javascript:alert(1)"), "{row}");
 }

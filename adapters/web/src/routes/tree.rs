@@ -56,6 +56,7 @@ impl TreePage<'_> {
 }
 
 async fn show_tree(session: PageSession) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let query = &session.query;
     let mut additions = vec![("limit", json!(EPIC_LIMIT))];
     additions.extend(query.filled("cursor").map(|cursor| ("cursor", json!(cursor))));

@@ -66,9 +66,9 @@ impl SvgCanvas {
         }
     }
 
-    /// A status as a dot and its name.
-    pub(super) fn push_status(&mut self, x: usize, y: usize, status: &str) {
-        let class = status_class(status);
+    /// A status as a dot, which has the colour of the status `mark`, and its name.
+    pub(super) fn push_status(&mut self, x: usize, y: usize, status: &str, mark: &str) {
+        let class = status_class(mark);
         self.push(&format!(
             "<circle cx=\"{}\" cy=\"{}\" r=\"4\" class=\"{class}\"/>",
             x + 4,

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use reqlore_domain::backlog::Status;
+
 use super::canvas::{
     BAR_WIDTH, MARGIN, PictureStyle, SMALL_PX, SvgCanvas, TEXT_PX, cut_text, id_width, text_width,
 };
@@ -19,7 +21,9 @@ pub fn draw_progress(
 ) -> String {
     let mut active: HashMap<&str, usize> = HashMap::new();
     for story in stories {
-        if let (Some(parent), Some("In Progress")) = (&story.parent, story.status.as_deref()) {
+        if let Some(parent) = &story.parent
+            && story.mark() == Status::InProgress.name()
+        {
             *active.entry(parent).or_default() += 1;
         }
     }

@@ -77,7 +77,8 @@ pub fn draw_tree(items: &[PictureItem], max_depth: usize, style: PictureStyle) -
         canvas.push_text(x + id_width(id) + 8, y, class, &title);
         canvas.close_link(item.href.as_ref());
         if let Some(status) = &item.status {
-            canvas.push_status(status_left, y, &cut_text(status, SMALL_PX, MAX_TITLE_PX));
+            let text = cut_text(status, SMALL_PX, MAX_TITLE_PX);
+            canvas.push_status(status_left, y, &text, item.mark());
         }
         if let Some(progress) = item.progress {
             canvas.push_bar(bar_x, y, &[("Done", progress.count())], progress.total);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use reqlore_client_config::{Client, ClientEnvironment, ConfigLocation, ConfigScope, ServerSpec};
 use reqlore_domain::identity::redact_secrets;
-use reqlore_domain::untrusted_text::check_replaced;
+use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_probe::{endpoint_url, is_loopback};
 use serde_json::Value;
 

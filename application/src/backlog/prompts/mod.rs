@@ -196,7 +196,7 @@ fn unknown_prompt_error(has_backlog: bool, name: &str) -> Error {
 
 const MAX_ARGUMENT_CHARS: usize = 5_000;
 
-/// Validates the arguments. Ignores a blank value, which clients send for an omitted argument.
+/// Validates the arguments. Ignores a blank value, which clients send for an absent argument.
 fn read_arguments(
     spec: &PromptSpec,
     given: Map<String, Value>,

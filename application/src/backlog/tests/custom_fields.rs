@@ -145,4 +145,82 @@ async fn custom_statuses_are_used_and_others_are_named() {
     );
     let kept = testing.data("list_items", json!({ "kind": "user_story" })).await;
     assert_eq!(kept["by_status"], json!({ "Review": 1 }));
+    let with_status = |status: &str| json!({ "kind": "user_story", "status": status });
+    assert_eq!(testing.data("list_items", with_status("Review")).await["total"], 1);
+    let error = testing.error("list_items", with_status("Waiting")).await;
+    assert!(error.message.contains("\"Waiting\" is not one of Backlog"), "{error}");
+}
+
+const REQUIREMENT: &str =
+    "---\ntitle: A\nrisk: High\neffort: 10\nuser_story: US-001\ncreated_at: 2026-01-04\n---\n";
+
+/// Writes SCHEMA with these texts replaced, as another process would.
+async fn change_schema(testing: &TestApplication, changes: &[(&str, &str)]) {
+    let changed = |schema: String, (from, to): &(&str, &str)| schema.replace(from, to);
+    let schema = changes.iter().fold(SCHEMA.to_owned(), changed);
+    testing.write(DocumentId::schema(), schema).await;
+}
+
+#[tokio::test]
+async fn values_outlive_a_change_of_their_field_or_status() {
+    let testing = project().await;
+    testing.write_item("REQ-009", REQUIREMENT).await;
+    let application = testing.application();
+    let call = |tool, arguments| testing.call_on(&application, tool, arguments);
+    let update = json!({ "user_story": "US-001", "status": "Review", "fields": { "risk": "Low" } });
+    call("update_user_story", update).await.unwrap();
+    change_schema(
+        &testing,
+        &[
+            ("\"Review\", ", ""),
+            (", Review = \"active\"", ""),
+            ("values = [\"Low\", \"Medium\", \"High\"]", "values = [\"Tiny\"]"),
+            ("type = \"number\"", "type = \"date\""),
+        ],
+    )
+    .await;
+    // Edits of other fields keep them, and a call that names them again is refused.
+    let update = json!({ "user_story": "US-001", "title": "Buy" });
+    call("update_user_story", update).await.unwrap();
+    let update = json!({ "requirement": "REQ-009", "fields": { "risk": "Tiny" } });
+    let updated = call("update_requirement", update).await.unwrap();
+    assert_eq!(updated.data["fields"], json!({ "risk": "Tiny", "effort": "10" }));
+    let shown = testing.text("get_item", json!({ "reference": "US-001" })).await;
+    assert!(shown.contains("Status: Review") && shown.contains("risk: Low"), "{shown}");
+    let shown = testing.text("get_item", json!({ "reference": "REQ-009" })).await;
+    assert!(shown.contains("effort: \"10\" is not a date"), "{shown}");
+    for fields in [json!({ "status": "Review" }), json!({ "fields": { "risk": "Low" } })] {
+        let mut arguments = json!({ "user_story": "US-001" });
+        arguments.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let error = call("update_user_story", arguments).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidArgument, "{error}");
+    }
+    // Without the field, its values stay in the files.
+    testing.write(DocumentId::schema(), "").await;
+    let update = json!({ "requirement": "REQ-009", "title": "B" });
+    let updated = call("update_requirement", update).await.unwrap();
+    assert!(updated.data.get("fields").is_none(), "{}", updated.data);
+    let stored = testing.body(item_id("REQ-009")).await.unwrap();
+    assert!(stored.contains("\nrisk: Tiny\neffort: 10\n"), "{stored}");
+}
+
+#[tokio::test]
+async fn writes_beside_an_invalid_schema_name_its_problem() {
+    let testing = project().await;
+    testing.write_item("REQ-009", REQUIREMENT).await;
+    change_schema(&testing, &[("type = \"number\"", "<<<<<<< HEAD\ntype = \"number\"")]).await;
+    let update = json!({ "requirement": "REQ-009", "fields": { "risk": "Low" } });
+    let error = testing.error("update_requirement", update).await;
+    assert!(error.message.contains(".reqlore/project.toml:8: invalid TOML: "), "{error}");
+    let update = json!({ "requirement": "REQ-009", "title": "B" });
+    testing.data("update_requirement", update).await;
+    let stored = testing.body(item_id("REQ-009")).await.unwrap();
+    assert!(stored.contains("\nrisk: High\neffort: 10\n"), "{stored}");
+    let field = |number| format!("[fields.f{number}]\nkinds = [\"epic\"]\ntype = \"text\"\n");
+    let many: String = (0..1_000).map(field).collect();
+    testing.write(DocumentId::schema(), many).await;
+    let epic = |field: &str| json!({ "title": "A", "priority": 1, "fields": { field: "x" } });
+    testing.data("create_epic", epic("f39")).await;
+    let error = testing.error("create_epic", epic("f40")).await;
+    assert!(error.message.contains("a project has at most 40 fields"), "{error}");
 }

@@ -8,11 +8,14 @@ use reqlore_domain::front_matter;
 use reqlore_domain::knowledge::{Entity, EntityLink};
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
+use reqlore_domain::records::tombstone::RecordRef;
+use reqlore_domain::records::values::{CustomValues, is_built_in};
 use reqlore_domain::sections::Section;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::Value;
 
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
+use crate::tools::arguments::CUSTOM_FIELDS;
 
 /// The key of the value that stands for all absent ones of its group.
 pub(super) const ABSENT: &str = "";
@@ -64,14 +67,17 @@ impl FieldValue {
     /// The links of an entity, sorted by relation.
     pub(crate) fn of_links(project: &str, id: &str, links: &[EntityLink]) -> Vec<Self> {
         let group = hash_of(&(project, id, "links"));
-        let of_relation = |relation: &str| {
-            let (key, name) = (hash_of(relation), format!("links.{relation}"));
+        let of_relation = |relation: &str, is_certain: bool| {
+            // A value that is no ID may be that of a custom field.
+            let is_link = is_certain || is_built_in(relation);
+            let group_name = if is_link { "links" } else { CUSTOM_FIELDS };
+            let (key, name) = (hash_of(relation), format!("{group_name}.{relation}"));
             Self { group, key, id: id.to_owned(), name, text: String::new() }
         };
-        let mut values = vec![of_relation(ABSENT)];
-        for EntityLink { relation, attribute, target, .. } in links {
+        let mut values = vec![of_relation(ABSENT, true)];
+        for EntityLink { relation, attribute, target, is_certain } in links {
             let same = values.pop_if(|last| last.key == hash_of(&**relation));
-            let mut value = same.unwrap_or_else(|| of_relation(relation));
+            let mut value = same.unwrap_or_else(|| of_relation(relation, *is_certain));
             let separator = if value.text.is_empty() { "" } else { ", " };
             value.text.extend([separator, target]);
             if let Some(attribute) = attribute {
@@ -82,7 +88,28 @@ impl FieldValue {
         values
     }
 
+    /// The values of custom fields; `is_shown` accepts their names.
+    fn of_custom(
+        project: &str,
+        id: &str,
+        custom: &CustomValues,
+        is_shown: impl Fn(&str) -> bool,
+    ) -> Vec<Self> {
+        let mut values = vec![Self::custom(project, id, ABSENT, String::new())];
+        for (name, texts) in custom.iter().filter(|(name, _)| is_shown(name)) {
+            values.push(Self::custom(project, id, name, texts.join(", ")));
+        }
+        values
+    }
+
+    fn custom(project: &str, id: &str, field: &str, text: String) -> Self {
+        let (group, key) = (hash_of(&(project, id, CUSTOM_FIELDS)), hash_of(field));
+        let name = format!("{CUSTOM_FIELDS}.{field}");
+        Self { group, key, id: id.to_owned(), name, text }
+    }
+
     pub(super) fn of_item(project: &str, id: &str, item: ItemMeta, text: &str) -> Vec<Self> {
+        let custom = Self::of_custom(project, id, &item.custom, |_| true);
         let fields = [
             ("title", item.title),
             ("description", ItemMeta::description(text).to_owned()),
@@ -93,11 +120,14 @@ impl FieldValue {
             ("assignee", item.assignee.unwrap_or_default()),
             ("tags", item.tags.join(", ")),
         ];
-        fields.map(|(name, text)| Self::field(project, id, name, text)).into()
+        let fields = fields.map(|(name, text)| Self::field(project, id, name, text));
+        fields.into_iter().chain(custom).collect()
     }
 
     fn of_entity(project: &str, entity: Entity, text: &str) -> Vec<Self> {
         let links = Self::of_links(project, &entity.id, &entity.links);
+        let is_link = |name: &str| entity.links.iter().any(|link| link.relation == name);
+        let custom = Self::of_custom(project, &entity.id, &entity.custom, |name| !is_link(name));
         let fields = [
             ("title", entity.title),
             ("status", entity.status.unwrap_or_default()),
@@ -105,19 +135,24 @@ impl FieldValue {
             ("body", front_matter::body(text).to_owned()),
         ];
         let fields = fields.map(|(name, text)| Self::field(project, &entity.id, name, text));
-        fields.into_iter().chain(links).collect()
+        fields.into_iter().chain(links).chain(custom).collect()
     }
 
-    /// The fields of an entity that `show` has, except the body.
+    /// The fields of an entity that `show` has, except the body; the custom fields of an item.
     pub(crate) fn of_metadata<Keys: EntryKeys>(
         project: &str,
-        entity: &Entity,
+        record: RecordRef<'_>,
         show: &ShowKeys<Keys>,
     ) -> Vec<Self> {
-        let mut values = Self::of_entity(project, entity.clone(), "");
+        let mut values = match record {
+            RecordRef::Item(item) => {
+                Self::of_custom(project, &item.display_name(""), &item.custom, |_| true)
+            }
+            RecordRef::Entity(entity) => Self::of_entity(project, entity.clone(), ""),
+        };
         values.retain(|value| {
             let key = value.name.split('.').next().unwrap_or_default();
-            key != "body" && show.has(key)
+            key != "body" && (show.has(key) || !Keys::KEYS.contains(&key))
         });
         values
     }
@@ -137,9 +172,15 @@ impl FieldValue {
         }
     }
 
-    /// Answers leave out white space at the end, and may have other line ends.
+    /// Answers leave out white space at the end, and may have other line ends and forms of a
+    /// number.
     pub(super) fn hash(&self) -> u64 {
-        hash_of(&*self.text.trim_end().replace("\r\n", "\n"))
+        match self.text.trim().parse::<f64>() {
+            Ok(number) if self.name.starts_with(CUSTOM_FIELDS) => {
+                hash_of(&(number + 0.0).to_bits())
+            }
+            _ => hash_of(&*self.text.trim_end().replace("\r\n", "\n")),
+        }
     }
 }
 
@@ -194,6 +235,12 @@ impl<'a> FieldCollector<'a> {
             "type_name" => "type",
             "epic" | "user_story" | "parent" => "parent",
             "assignee_username" => "assignee",
+            CUSTOM_FIELDS if (self.shows)(key) => {
+                for (field, value) in value.as_object().into_iter().flatten() {
+                    self.values.push(FieldValue::custom(project, id, field, text_of(value)));
+                }
+                return;
+            }
             _ => return,
         };
         let reports = ["the text is cut", "raw: ", &format!("{id}: "), &format!("{id} is cut")];

@@ -15,6 +15,8 @@ use crate::test_support::TestApplication;
 use crate::test_support::team::ManualClock;
 use crate::{Application, ApplicationPorts, ApplicationSettings};
 
+mod custom_fields;
+
 /// A connection, or a token on a server.
 #[derive(Clone)]
 struct Client {
@@ -578,17 +580,13 @@ async fn resources_and_prompts_count_as_shown() {
 
 async fn read_without_tool(client: &Client, is_prompt: bool) {
     use reqlore_domain::ports::service::{ApplicationService, ResourceRequest};
-    let arguments = json!({ "epic": "EP-001" });
-    let (name, arguments) = if is_prompt {
-        ("decompose_epic", arguments.as_object().cloned().unwrap())
-    } else {
-        ("user-story://US-001", serde_json::Map::new())
-    };
+    let arguments = if is_prompt { json!({ "epic": "EP-001" }) } else { json!({}) };
+    let name = if is_prompt { "decompose_epic" } else { "user-story://US-001" };
     let request = ResourceRequest {
         caller: TestApplication::new().caller(),
         correlation_id: "test".to_owned(),
         name: name.to_owned(),
-        arguments,
+        arguments: arguments.as_object().cloned().unwrap(),
         is_poll: false,
         fills_placeholders: false,
     };

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_norway::Value;
 
 use super::*;
+use crate::yaml::YamlValue;
 
 /// Checks that the second parser reads the value of a node. It also has types.
 fn assert_same(value: &Value, node: &YamlNode, text: &str) {

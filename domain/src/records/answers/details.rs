@@ -113,6 +113,14 @@ impl ItemView {
         }
     }
 
+    /// Values of the project's custom fields.
+    pub fn fields(&self) -> &BTreeMap<String, Value> {
+        match self {
+            Self::Record(record) => &record.fields,
+            Self::Other(item) => &item.fields,
+        }
+    }
+
     pub fn priority(&self) -> Option<u8> {
         self.record()?.priority
     }

@@ -10,18 +10,20 @@ const IMPORTED: &str = "---\n# imported\nid: bd-025b15\ntitle: 'Replace: the too
                         parent: bd-0cb44a # the epic\nlabels:\n- ui\ndepends_on:\n- id: bd-6af4f1\n  \
                         type: blocks\nrelated: [REQ-7, dec-1d2c8f]\n---\n\nUse a group.\n";
 
-fn new<'a>(links: &'a [RelationTargets], tags: &'a [String]) -> NewEntity<'a> {
-    NewEntity {
-        kind: EntityKind::Decision,
-        digits: "1d2c8f",
-        title: "Files first",
-        body: "Because of Git.",
-        status: Some("accepted"),
-        tags,
-        links,
-        creator: "ann",
-        created_at: AT,
+fn new_fields(links: &[RelationTargets], tags: &[String]) -> RecordEdit {
+    RecordEdit {
+        title: Some("Files first".to_owned()),
+        body: Some("Because of Git.".to_owned()),
+        status: Some("accepted".to_owned()),
+        tags: Some(tags.to_vec()),
+        links: links.to_vec(),
+        ..RecordEdit::default()
     }
+}
+
+fn text_of(kind: EntityKind, fields: &RecordEdit) -> String {
+    let id = &kind.id("1d2c8f");
+    NewRecord { kind: kind.row(), id, fields, creator: "ann", created_at: AT }.text().unwrap()
 }
 
 fn relation(relation: &str, targets: &[&str]) -> RelationTargets {
@@ -29,12 +31,12 @@ fn relation(relation: &str, targets: &[&str]) -> RelationTargets {
     RelationTargets { relation: relation.to_owned(), targets }
 }
 
-fn edit(text: &str, edit: &EntityEdit) -> Result<Option<String>, String> {
-    edit_entity(&Entity::parse("x/y", text).0, text, edit, LATER)
+fn edit(text: &str, edit: &RecordEdit) -> Result<Option<String>, String> {
+    edit_record(&Entity::parse("x/y", text).0, text, edit, LATER)
 }
 
 fn edit_links(text: &str, links: &[RelationTargets]) -> Result<Option<String>, String> {
-    edit(text, &EntityEdit { links: links.to_vec(), ..EntityEdit::default() })
+    edit(text, &RecordEdit { links: links.to_vec(), ..RecordEdit::default() })
 }
 
 #[test]
@@ -42,14 +44,14 @@ fn new_entity_has_only_keys_that_cannot_be_derived() {
     let links = [relation("affects", &["REQ-048", "dec-aaaaaa"]), relation("none", &[])];
     let tags = ["storage".to_owned(), " storage ".to_owned()];
     assert_eq!(
-        new(&links, &tags).text().unwrap(),
+        text_of(EntityKind::Decision, &new_fields(&links, &tags)),
         "---\nid: dec-1d2c8f\ntitle: Files first\nstatus: accepted\ntags: [storage]\n\
          affects: [REQ-048, dec-aaaaaa]\ncreated_at: 2025-11-24T16:00:00Z\ncreated_by: ann\n\
          ---\n\nBecause of Git.\n"
     );
-    let short = NewEntity { status: None, body: "", ..new(&[], &[]) };
+    let short = RecordEdit { status: None, body: None, ..new_fields(&[], &[]) };
     assert_eq!(
-        short.text().unwrap(),
+        text_of(EntityKind::Decision, &short),
         "---\nid: dec-1d2c8f\ntitle: Files first\ncreated_at: 2025-11-24T16:00:00Z\n\
          created_by: ann\n---\n"
     );
@@ -58,11 +60,11 @@ fn new_entity_has_only_keys_that_cannot_be_derived() {
 #[test]
 fn new_entity_of_each_kind_reads_as_its_kind() {
     for kind in EntityKind::ALL {
-        let new = NewEntity { kind, ..new(&[], &[]) };
-        let id = kind.document_id(new.digits);
-        let (entity, diagnostic) = Entity::parse(&id.name, &new.text().unwrap());
+        let id = kind.document_id("1d2c8f");
+        let text = text_of(kind, &new_fields(&[], &[]));
+        let (entity, diagnostic) = Entity::parse(&id.name, &text);
         assert_eq!((entity.kind.as_str(), diagnostic), (kind.name(), None));
-        assert_eq!(entity.id, kind.id(new.digits));
+        assert_eq!(entity.id, kind.id("1d2c8f"));
         assert!(crate::knowledge::is_entity_id(&entity.id), "{}", entity.id);
         assert_eq!(id.check(), Ok(()));
     }
@@ -88,8 +90,13 @@ fn new_entity_with_any_text_reads_back_unchanged() {
         let body = format!("---\nid: dec-ffffff\n---\n\n# {text}\r\n\n    code\n\ttab {text}");
         let tags = [text.to_owned(), "b, c".to_owned()];
         let links = [relation("affects", &["REQ-048"])];
-        let new = NewEntity { title: text, status: Some(text), body: &body, ..new(&links, &tags) };
-        let written = new.text().unwrap();
+        let fields = RecordEdit {
+            title: Some(text.to_owned()),
+            body: Some(body.clone()),
+            status: Some(text.to_owned()),
+            ..new_fields(&links, &tags)
+        };
+        let written = text_of(EntityKind::Decision, &fields);
         let (entity, diagnostic) = Entity::parse("x/y", &written);
         assert_eq!(diagnostic, None, "{written}");
         assert_eq!(entity.id, "dec-1d2c8f");
@@ -101,25 +108,18 @@ fn new_entity_with_any_text_reads_back_unchanged() {
         assert_eq!(entity.links.len(), 1);
         assert_eq!(front_matter::body(&written), body);
         // The same values again change nothing.
-        let same = EntityEdit {
-            title: Some(text.to_owned()),
-            body: Some(body.clone()),
-            status: Some(text.to_owned()),
-            tags: Some(tags.to_vec()),
-            links: links.to_vec(),
-        };
-        assert_eq!(edit_entity(&entity, &written, &same, LATER), Ok(None), "{written}");
+        assert_eq!(edit_record(&entity, &written, &fields, LATER), Ok(None), "{written}");
     }
 }
 
 #[test]
 fn update_keeps_unknown_keys_comments_and_order() {
-    let change = EntityEdit {
+    let change = RecordEdit {
         title: Some("Replace the menu".to_owned()),
         status: Some("open".to_owned()),
         tags: Some(vec!["ui".to_owned(), "menu".to_owned()]),
         links: vec![relation("parent", &["bd-111111"]), relation("affects", &["REQ-048"])],
-        ..EntityEdit::default()
+        ..RecordEdit::default()
     };
     let expected = IMPORTED
         .replace("'Replace: the toolbar'", "Replace the menu")
@@ -135,7 +135,7 @@ fn update_keeps_unknown_keys_comments_and_order() {
 
 #[test]
 fn update_of_body_keeps_front_matter() {
-    let change = EntityEdit { body: Some("New\n\ntext\n".to_owned()), ..EntityEdit::default() };
+    let change = RecordEdit { body: Some("New\n\ntext\n".to_owned()), ..RecordEdit::default() };
     let edited = edit(IMPORTED, &change).unwrap().unwrap();
     let expected = IMPORTED
         .replace("Use a group.", "New\n\ntext")
@@ -181,7 +181,7 @@ fn update_that_would_lose_content_is_rejected() {
     let problem = "priority: its value is not a list of IDs; edit the file by hand";
     assert_eq!(error, problem);
     let broken = "---\nid: [\n---\n\ntext\n";
-    let change = EntityEdit { status: Some("x".to_owned()), ..EntityEdit::default() };
+    let change = RecordEdit { status: Some("x".to_owned()), ..RecordEdit::default() };
     let error = edit(broken, &change).unwrap_err();
     assert!(error.contains("can't be edited safely"), "{error}");
 }

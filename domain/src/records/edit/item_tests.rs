@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::backlog::RelationshipType;
+use crate::backlog::{ItemKind, ItemMeta, RelationshipType};
 use crate::name_form::compose;
 use crate::records::item_links::replace_links;
 use crate::records::tombstone::tombstone_text;
@@ -15,54 +15,51 @@ fn link_target(reference: &str, suffix: Option<&str>) -> LinkTarget {
     LinkTarget { reference, file_suffix: suffix.map(str::to_owned) }
 }
 
-fn new_item(kind: ItemKind) -> NewItem<'static> {
-    NewItem {
-        kind,
-        uid: "019a9b1e-22f4-7d3c-b8a1-5d0e3f3f9a1c",
-        title: Some("Reset the password by mail"),
-        description: "As a user I want a new password, so that I can work again.",
-        status: None,
-        priority: None,
-        requirement_type: None,
-        parent: None,
-        assignee: None,
-        tags: &[],
-        custom: &[],
-        creator: "ann",
-        created_at: AT,
-    }
+const BODY: &str = "As a user I want a new password, so that I can work again.";
+
+fn new_fields() -> RecordEdit {
+    let title = Some("Reset the password by mail".to_owned());
+    RecordEdit { title, body: Some(BODY.to_owned()), ..RecordEdit::default() }
+}
+
+fn new_item(kind: ItemKind, fields: &RecordEdit) -> NewRecord<'_> {
+    let id = "019a9b1e-22f4-7d3c-b8a1-5d0e3f3f9a1c";
+    NewRecord { kind: kind.row(), id, fields, creator: "ann", created_at: AT }
 }
 
 /// Checks the text of a new item; `keys` precede and `end` follows the keys that all items have.
 #[track_caller]
-fn check_text(item: &NewItem<'_>, keys: &str, end: &str, description: &str) {
+fn check_text(kind: ItemKind, fields: &RecordEdit, keys: &str, end: &str, description: &str) {
+    let item = new_item(kind, fields);
     let text = item.text().unwrap();
     let expected = format!(
         "---\n{keys}creator_username: ann\ncreated_at: 2026-11-22T08:10:43Z\nuid: {}\n{end}---\n\n\
          {description}\n",
-        item.uid
+        item.id
     );
     assert_eq!(text, expected);
-    let name = format!("{}-1", item.kind.prefix());
-    let (parsed, diagnostic) = ItemMeta::parse(item.kind, &name, &text, AT);
+    let name = format!("{}-1", kind.prefix());
+    let (parsed, diagnostic) = ItemMeta::parse(kind, &name, &text, AT);
     assert_eq!(diagnostic, None);
-    assert_eq!(parsed.title, item.title.unwrap_or(item.description));
-    assert_eq!(parsed.status, item.status.or_else(|| item.kind.statuses().first().copied()));
+    assert_eq!(parsed.title, fields.title.as_deref().unwrap_or(description));
+    let status = fields.status.as_deref().or(kind.statuses().first().map(Status::name));
+    assert_eq!(parsed.status.as_ref().map(Status::name), status);
     assert_eq!(parsed.updated_at, AT.whole_seconds());
 }
 
 #[test]
 fn new_item_writes_no_key_that_equals_its_default() {
-    let explicit = NewItem {
-        status: Some(Status::Draft),
+    let kind = ItemKind::Requirement;
+    let explicit = RecordEdit {
+        status: Some("Draft".to_owned()),
         priority: Some(Priority::DEFAULT),
         requirement_type: Some(RequirementType::DEFAULT),
-        ..new_item(ItemKind::Requirement)
+        ..new_fields()
     };
-    let keys = "title: Reset the password by mail\n";
-    check_text(&explicit, keys, "", explicit.description);
-    assert_eq!(explicit.text(), new_item(ItemKind::Requirement).text());
-    let text = explicit.text().unwrap();
+    check_text(kind, &explicit, "title: Reset the password by mail\n", "", BODY);
+    let text = new_item(kind, &explicit).text();
+    assert_eq!(text, new_item(kind, &new_fields()).text());
+    let text = text.unwrap();
     for key in ["status", "priority", "type_name", "updated_at", "reference_id", "tags"] {
         assert!(!text.contains(&format!("\n{key}:")), "{key}: {text}");
     }
@@ -70,38 +67,36 @@ fn new_item_writes_no_key_that_equals_its_default() {
 
 #[test]
 fn new_item_renders_its_keys_in_order() {
-    let plain = new_item(ItemKind::Epic).description;
     let keys = "title: Reset the password by mail\n";
-    check_text(&new_item(ItemKind::Epic), keys, "", plain);
-    let epic = link_target("EP-1", Some("0c44d2"));
-    let priority = Priority::new(1);
+    check_text(ItemKind::Epic, &new_fields(), keys, "", BODY);
+    let parent = Some(link_target("EP-1", Some("0c44d2")));
     check_text(
-        &NewItem { parent: Some(&epic), priority, ..new_item(ItemKind::UserStory) },
+        ItemKind::UserStory,
+        &RecordEdit { parent, priority: Priority::new(1), ..new_fields() },
         &format!("{keys}priority: 1\nepic: EP-001\n"),
         "linked: {EP-001: 0c44d2}\n",
-        plain,
+        BODY,
     );
-    let story = link_target("US-12", None);
-    let criteria =
-        NewItem { title: None, parent: Some(&story), ..new_item(ItemKind::AcceptanceCriteria) };
-    check_text(&criteria, "user_story: US-012\n", "", plain);
-    let story = link_target("US-12", Some("123456"));
-    let tags = ["auth", "area: mail", "auth", " "].map(str::to_owned);
+    let parent = Some(link_target("US-12", None));
+    let criteria = RecordEdit { title: None, parent, ..new_fields() };
+    check_text(ItemKind::AcceptanceCriteria, &criteria, "user_story: US-012\n", "", BODY);
+    let tags = ["auth", "area: mail", "auth", " "].map(str::to_owned).to_vec();
     check_text(
-        &NewItem {
-            title: Some("Mail: one link, \"valid\" for an hour"),
-            description: "\r\n---\nnot: front matter\n---\n\n- a list\n\n",
-            status: Some(Status::Active),
+        ItemKind::Requirement,
+        &RecordEdit {
+            title: Some("Mail: one link, \"valid\" for an hour".to_owned()),
+            body: Some("\r\n---\nnot: front matter\n---\n\n- a list\n\n".to_owned()),
+            status: Some("Active".to_owned()),
             requirement_type: Some(RequirementType::BusinessRule),
-            parent: Some(&story),
-            assignee: Some("bob"),
-            tags: &tags,
-            custom: &[],
-            ..new_item(ItemKind::Requirement)
+            parent: Some(link_target("US-12", Some("123456"))),
+            assignee: Some("bob".to_owned()),
+            tags: Some(tags),
+            custom: vec![("risk".to_owned(), Value::from("High"))],
+            ..RecordEdit::default()
         },
         "title: \"Mail: one link, \\\"valid\\\" for an hour\"\nstatus: Active\n\
          type_name: Business Rule\nuser_story: US-012\nassignee_username: bob\n\
-         tags: [auth, \"area: mail\"]\n",
+         tags: [auth, \"area: mail\"]\nrisk: High\n",
         "linked: {US-012: \"123456\"}\n",
         "---\nnot: front matter\n---\n\n- a list",
     );
@@ -111,8 +106,8 @@ fn parse_item(kind: ItemKind, text: &str) -> ItemMeta {
     ItemMeta::parse(kind, &format!("{}-001-3f9a1c", kind.prefix()), text, AT).0
 }
 
-fn edit_requirement(text: &str, changes: &ItemEdit) -> Option<String> {
-    edit_item(&parse_item(ItemKind::Requirement, text), text, changes, AT).unwrap()
+fn edit_requirement(text: &str, changes: &RecordEdit) -> Option<String> {
+    edit_record(&parse_item(ItemKind::Requirement, text), text, changes, AT).unwrap()
 }
 
 const BY_HAND: &str = "\u{feff}---\r\n\
@@ -135,13 +130,13 @@ const BY_HAND: &str = "\u{feff}---\r\n\
 
 #[test]
 fn edit_of_a_hand_written_file_keeps_all_other_bytes() {
-    let changes = ItemEdit {
+    let changes = RecordEdit {
         title: Some("New: title".to_owned()),
-        status: Some(Status::Active),
+        status: Some("Active".to_owned()),
         priority: Some(Priority::DEFAULT),
         requirement_type: Some(RequirementType::Data),
-        assignee: Some(Some("bob".to_owned())),
-        ..ItemEdit::default()
+        assignee: Some("bob".to_owned()),
+        ..RecordEdit::default()
     };
     let expected = BY_HAND.replace("'Old title'", "\"New: title\"").replace(
         "reviewed: yes\r\n",
@@ -154,9 +149,9 @@ fn edit_of_a_hand_written_file_keeps_all_other_bytes() {
 #[test]
 fn edit_of_a_list_of_one_parent_replaces_the_list() {
     let text = "---\ntitle: T\nuser_story: [US-7]   # moved\ncreated_at: 2026-01-04\n---\n";
-    let same = ItemEdit { parent: Some(link_target("US-7", None)), ..ItemEdit::default() };
+    let same = RecordEdit { parent: Some(link_target("US-7", None)), ..RecordEdit::default() };
     assert_eq!(edit_requirement(text, &same), None);
-    let other = ItemEdit { parent: Some(link_target("US-8", None)), ..ItemEdit::default() };
+    let other = RecordEdit { parent: Some(link_target("US-8", None)), ..RecordEdit::default() };
     let edited = edit_requirement(text, &other).unwrap();
     assert!(edited.contains("\nuser_story: US-008"), "{edited}");
     let item = parse_item(ItemKind::Requirement, text);
@@ -171,14 +166,14 @@ fn relationship(kind: RelationshipType, number: u32) -> Relationship {
 
 #[test]
 fn kept_links_keep_their_lines_and_removed_ones_their_suffix() {
-    let changes = ItemEdit {
+    let changes = RecordEdit {
         relationships: Some(vec![
             relationship(RelationshipType::DependsOn, 2),
             relationship(RelationshipType::DependsOn, 5),
             relationship(RelationshipType::Blocks, 9),
         ]),
         new_targets: vec![link_target("REQ-5", Some("55eeff")), link_target("REQ-9", None)],
-        ..ItemEdit::default()
+        ..RecordEdit::default()
     };
     let expected = BY_HAND
         .replace("  - 'REQ-3'\r\n", "")
@@ -189,7 +184,7 @@ fn kept_links_keep_their_lines_and_removed_ones_their_suffix() {
             "reviewed: yes\r\nblocks: [REQ-009]\r\nupdated_at: 2026-11-22T08:10:43Z\r\n",
         );
     assert_eq!(edit_requirement(BY_HAND, &changes), Some(expected));
-    let none = ItemEdit { relationships: Some(Vec::new()), ..ItemEdit::default() };
+    let none = RecordEdit { relationships: Some(Vec::new()), ..RecordEdit::default() };
     let text =
         "---\ntitle: T\nblocks: REQ-4\nlinked:\n  REQ-4: aa11bb\ncreated_at: 2026-01-04\n---\n";
     let expected = "---\ntitle: T\ncreated_at: 2026-01-04\nupdated_at: 2026-11-22T08:10:43Z\n---\n";
@@ -199,33 +194,34 @@ fn kept_links_keep_their_lines_and_removed_ones_their_suffix() {
 #[test]
 fn edit_without_changes_returns_none() {
     let item = parse_item(ItemKind::Requirement, BY_HAND);
-    let changes = ItemEdit {
+    let changes = RecordEdit {
         title: Some(" Old  title".to_owned()),
-        description: Some("\nText  \r\nwithout end\r\n".to_owned()),
-        status: item.status,
+        body: Some("\nText  \r\nwithout end\r\n".to_owned()),
+        status: item.status.map(|status| status.name().to_owned()),
         priority: item.priority,
         requirement_type: item.requirement_type,
         parent: None,
-        assignee: Some(Some(String::new())),
+        assignee: Some(String::new()),
         custom: vec![("risk".to_owned(), Value::Null)],
         tags: Some(Vec::new()),
         relationships: Some(item.relationships.clone()),
         new_targets: vec![link_target("REQ-3", Some("aa11bb"))],
+        links: Vec::new(),
     };
     assert_eq!(edit_requirement(BY_HAND, &changes), None);
     // An invalid status is replaced, although it already reads as the default.
     let text = "---\ntitle: T\nstatus: Doing\n---\n";
-    let changes = ItemEdit { status: Some(Status::Draft), ..ItemEdit::default() };
+    let changes = RecordEdit { status: Some("Draft".to_owned()), ..RecordEdit::default() };
     assert!(edit_requirement(text, &changes).unwrap().contains("status: Draft\n"));
 }
 
 #[test]
 fn first_edit_of_a_file_without_created_at_adds_it() {
     let tags = ["a", "b, c", "a"].map(str::to_owned).to_vec();
-    let changes = ItemEdit { tags: Some(tags), ..ItemEdit::default() };
+    let changes = RecordEdit { tags: Some(tags), ..RecordEdit::default() };
     let item = ItemMeta::parse(ItemKind::Epic, "EP-1", "Just words\n", Timestamp(0)).0;
     assert_eq!(
-        edit_item(&item, "Just words\n", &changes, AT).unwrap().unwrap(),
+        edit_record(&item, "Just words\n", &changes, AT).unwrap().unwrap(),
         "---\ntags: [a, \"b, c\"]\ncreated_at: 1970-01-01T00:00:00Z\n\
          updated_at: 2026-11-22T08:10:43Z\n---\n\nJust words\n"
     );
@@ -240,9 +236,9 @@ fn edited_tags_are_written_to_tags_or_labels() {
         (both, &["b", "c"], "title: T\ntags:\n- b # mine\n- c\n"),
         (both, &[], "title: T\n"),
     ] {
-        let changes = ItemEdit {
+        let changes = RecordEdit {
             tags: Some(tags.iter().map(|tag| (*tag).to_owned()).collect()),
-            ..ItemEdit::default()
+            ..RecordEdit::default()
         };
         let edited = edit_requirement(text, &changes).unwrap();
         assert!(edited.starts_with(&format!("---\n{expected}created_at: ")), "{edited}");
@@ -302,8 +298,8 @@ fn links_with_the_same_suffix_follow_a_renumbering() {
 fn edit_of_unsupported_yaml_fails_with_instructions() {
     let text = "---\ntitle: &t T\nalso: *t\n---\n";
     let item = parse_item(ItemKind::Epic, text);
-    let changes = ItemEdit { title: Some("New".to_owned()), ..ItemEdit::default() };
-    let error = edit_item(&item, text, &changes, AT).unwrap_err();
+    let changes = RecordEdit { title: Some("New".to_owned()), ..RecordEdit::default() };
+    let error = edit_record(&item, text, &changes, AT).unwrap_err();
     assert!(error.contains("`title` has an anchor") && error.contains("by hand"), "{error}");
 }
 
@@ -335,16 +331,15 @@ proptest! {
         name in "\\PC{1,9}",
     ) {
         let parent = link_target("US-7", Some("123456"));
-        let new_item = NewItem {
-            title: Some(&title),
-            description: &description,
-            tags: &tags,
-            custom: &[],
-            creator: &name,
-            parent: Some(&parent),
-            ..new_item(ItemKind::Requirement)
+        let fields = RecordEdit {
+            title: Some(title.clone()),
+            body: Some(description.clone()),
+            tags: Some(tags.clone()),
+            parent: Some(parent.clone()),
+            ..RecordEdit::default()
         };
-        let text = new_item.text().unwrap();
+        let new = NewRecord { creator: &name, ..new_item(ItemKind::Requirement, &fields) };
+        let text = new.text().unwrap();
         let (item, diagnostic) = ItemMeta::parse(ItemKind::Requirement, "REQ-1", &text, AT);
         let one_line = title.split_whitespace().collect::<Vec<_>>().join(" ");
         let edges = ['\r', '\n'];
@@ -358,12 +353,12 @@ proptest! {
         prop_assert_eq!(item.parent, Some(parent.reference));
         prop_assert_eq!(ItemMeta::description(&text), description.trim_matches(edges));
 
-        let changes = ItemEdit {
+        let changes = RecordEdit {
             title: Some(title),
-            description: Some(new_description.clone()),
-            ..ItemEdit::default()
+            body: Some(new_description.clone()),
+            ..RecordEdit::default()
         };
-        if let Some(text) = edit_item(&item, &text, &changes, AT).unwrap() {
+        if let Some(text) = edit_record(&item, &text, &changes, AT).unwrap() {
             prop_assert_eq!(ItemMeta::description(&text), new_description.trim_matches(edges));
             let edited = ItemMeta::parse(ItemKind::Requirement, "REQ-1", &text, AT).0;
             prop_assert_eq!(edited.title, item.title);

@@ -2,16 +2,13 @@
 
 use proptest::prelude::*;
 
-use super::super::kinds::KINDS;
+use super::super::kinds::{ItemKind, KINDS};
 use super::*;
+use crate::backlog::{ItemMeta, Status};
 
 const AT: Timestamp = Timestamp(1_795_335_043_500_000_000);
 /// Keys of teams, of other programs, and links.
-const LINES: [&str; 12] = [
-    "risk: High",
-    "effort: 3   # days",
-    "areas: [ui, API]",
-    "due: 2026-12-01",
+const LINES: [&str; 8] = [
     "notes: |\n  status: Draft\n  title: other",
     "# a remark",
     "\"quoted key\": 'a: b'",
@@ -39,27 +36,51 @@ fn field_lines(kind: &RecordKind) -> Vec<(&'static str, &'static str)> {
     lines
 }
 
+/// The values of custom fields in a file, of which an edit changes one.
+const CUSTOM: [(&str, &str); 6] = [
+    ("risk", "High # mine"),
+    ("effort", "3   # days"),
+    ("areas", "[ui, API]"),
+    ("due", "2026-12-01"),
+    ("origin", "'a: b'"),
+    ("nothing", ""),
+];
+
+fn new_custom_value(key: &str) -> Value {
+    match key {
+        "effort" => "13".into(),
+        "areas" => vec!["db", "a, b"].into(),
+        "due" => "2027-01-31".into(),
+        _ => "c: # d".into(),
+    }
+}
+
 /// Sets the field of a key to another value.
 fn edit_field(kind: &RecordKind, text: &str, key: &str) -> String {
     let title = (key == "title").then(|| "New".to_owned());
     let tags = (key == "tags").then(|| vec!["c".to_owned()]);
-    let edited = if let Some(kind) = ItemKind::from_name(kind.name) {
-        let item = ItemMeta::parse(kind, &format!("{}-1", kind.prefix()), text, AT).0;
-        let edit = ItemEdit {
-            title,
-            tags,
-            status: kind.statuses().last().copied().filter(|_| key == "status"),
-            priority: Priority::new(4).filter(|_| key == "priority"),
-            requirement_type: (key == "type_name").then_some(RequirementType::Interface),
-            assignee: (key == "assignee_username").then(|| Some("bob".to_owned())),
-            ..ItemEdit::default()
-        };
-        edit_item(&item, text, &edit, AT)
-    } else {
-        let entity = Entity::parse("x/y", text).0;
-        let status = (key == "status").then(|| "open".to_owned());
-        let edit = EntityEdit { title, status, tags, ..EntityEdit::default() };
-        edit_entity(&entity, text, &edit, AT)
+    let item = ItemKind::from_name(kind.name);
+    let status = item.map_or("open", |kind| kind.statuses().last().map_or("", Status::name));
+    let edit = RecordEdit {
+        title,
+        tags,
+        status: (key == "status").then(|| status.to_owned()),
+        priority: Priority::new(4).filter(|_| key == "priority"),
+        requirement_type: (key == "type_name").then_some(RequirementType::Interface),
+        assignee: (key == "assignee_username").then(|| "bob".to_owned()),
+        custom: if CUSTOM.iter().any(|(name, _)| *name == key) {
+            vec![(key.to_owned(), new_custom_value(key))]
+        } else {
+            Vec::new()
+        },
+        ..RecordEdit::default()
+    };
+    let edited = match item {
+        Some(kind) => {
+            let item = ItemMeta::parse(kind, &format!("{}-1", kind.prefix()), text, AT).0;
+            edit_record(&item, text, &edit, AT)
+        }
+        None => edit_record(&Entity::parse("x/y", text).0, text, &edit, AT),
     };
     edited.unwrap().unwrap_or_default()
 }
@@ -73,10 +94,8 @@ proptest! {
         chosen in any::<prop::sample::Index>(),
         line_end in prop::sample::select(&["\n", "\r\n"][..]),
     ) {
-
-        let fields = field_lines(kind);
-        // Acceptance criteria have only a text.
-        prop_assume!(!fields.is_empty());
+        let mut fields = field_lines(kind);
+        fields.extend(CUSTOM);
         let (key, _) = *chosen.get(&fields);
         let mut lines: Vec<String> = others[..count].iter().map(|line| (*line).to_owned()).collect();
         let start = count / 2;

@@ -71,7 +71,7 @@ fn untouched(source: &str, except: Option<usize>) -> (Vec<String>, Vec<String>) 
         }
     }
     outside.push_str(&source[end..]);
-    let lines = markdown::source_lines(&outside).filter(|line| !markdown::is_blank(line.text));
+    let lines = lines::source_lines(&outside).filter(|line| !markdown::is_blank(line.text));
     (lines.map(|line| line.text.to_owned()).collect(), texts)
 }
 
@@ -228,7 +228,7 @@ proptest! {
         }
         let mut expected = text_lines(&source);
         expected.retain(|start| {
-            let line = markdown::source_lines(&source[*start..]).next();
+            let line = lines::source_lines(&source[*start..]).next();
             line.is_some_and(|line| markdown::parse_marker(line.text).is_some())
         });
         prop_assert_eq!(markers, expected);
@@ -272,7 +272,7 @@ fn text_lines(source: &str) -> Vec<usize> {
             _ => {}
         }
     }
-    let starts = markdown::source_lines(source).map(|line| line.start);
+    let starts = lines::source_lines(source).map(|line| line.start);
     starts.filter(|start| is_text[*start - body_start]).collect()
 }
 
@@ -289,7 +289,7 @@ proptest! {
             return Ok(());
         };
         let lines_of = |text: &str| {
-            let lines = markdown::source_lines(text).map(|line| text[line.start..line.next].to_owned());
+            let lines = lines::source_lines(text).map(|line| text[line.start..line.next].to_owned());
             let is_entry = |line: &str| {
                 line.contains("(key:") && !line.contains("example")
                     || line.trim() == "No sections defined yet."

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use reqlore_domain::backlog::{RelationshipType, Status, inverse_relation};
+use reqlore_domain::backlog::{Reference, RelationshipType, Status, inverse_relation};
 use reqlore_domain::error::Result;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, LinkEnd};
 use reqlore_domain::records::answers::items::ItemSummary;
 use reqlore_domain::records::answers::lists::{ListPage, ProgressView};
+use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use serde_json::json;
 
 use crate::page::capitalize;
@@ -62,16 +63,18 @@ pub(crate) fn link_groups(answer: &ItemDetails) -> Vec<LinkGroup> {
     groups
 }
 
-/// The number of children that are done or active, and of all that are neither cancelled nor
-/// obsolete.
-pub(super) fn progress_of(children: &[ItemSummary]) -> (usize, usize) {
+/// The number of children that are done, and of all that are not dropped.
+pub(super) fn progress_of(children: &[ItemSummary], schema: &RecordSchema) -> (usize, usize) {
     let (mut done, mut total) = (0, 0);
     for child in children {
-        let Some(status) = &child.status else { continue };
-        match Status::ALL.into_iter().find(|known| known.name() == status) {
-            Some(Status::Done | Status::Active) => done += 1,
-            Some(Status::Cancelled | Status::Obsolete) => continue,
-            _ => {}
+        let status = child.status.as_deref().and_then(Status::parse);
+        let Some((status, id)) = status.zip(Reference::parse(&child.reference_id)) else {
+            continue;
+        };
+        match schema.category(id.kind, status) {
+            StatusCategory::Done => done += 1,
+            StatusCategory::Dropped => continue,
+            StatusCategory::Open | StatusCategory::Active => {}
         }
         total += 1;
     }

@@ -64,7 +64,7 @@ impl FormPage {
             heading: format!("Edit {}", item.id()),
             id: item.id().to_owned(),
             kind: "",
-            fields: ContentKind::of_id(item.id()).filled_fields(answer),
+            fields: FormField::of_document(answer, &session.schema.records),
             version: item.version().to_owned(),
             error: String::new(),
             is_conflict: false,
@@ -74,7 +74,7 @@ impl FormPage {
 
     fn of_new(session: &PageSession, kind: ContentKind) -> Self {
         let parent = session.query.text("parent");
-        let mut fields = kind.fields();
+        let mut fields = kind.fields(kind.name(), &session.schema.records);
         for field in &mut fields {
             if field.name == kind.parent_name() {
                 parent.clone_into(&mut field.value);
@@ -135,12 +135,17 @@ fn require_write(session: &PageSession) -> Result<(), PageError> {
     if session.can_write() { Ok(()) } else { Err(PageError::NotFound) }
 }
 
+async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, Error> {
+    session.call_tool("get_item", json!({ "reference": id })).await
+}
+
 async fn show_edit(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     require_write(&session)?;
-    let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
+    let session = session.with_schema().await?;
+    let answer = read_document(&session, &id).await?;
     if is_part(&answer.item) {
         return Ok(Redirect::to(&item_url(&session, &id)).into_response());
     }
@@ -151,13 +156,14 @@ async fn save(
     Path((_, id)): Path<(String, String)>,
     PostedForm { session, fields: posted }: PostedForm,
 ) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let kind = ContentKind::of_id(&id);
-    let mut fields = kind.fields();
+    let answer = read_document(&session, &id).await?;
     let mut arguments = Map::new();
-    for field in &mut fields {
-        field.read(&posted);
-        if field.is_changed() {
-            field.add_argument(&mut arguments);
+    for field in FormPage::of_item(&session, &answer).fields {
+        let typed = field.typed(&posted);
+        if typed.is_changed() {
+            typed.add_argument(&mut arguments);
         }
     }
     if arguments.is_empty() {
@@ -165,7 +171,6 @@ async fn save(
         return Ok(Redirect::to(&target).into_response());
     }
     if let Some(links) = arguments.get_mut("links") {
-        let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
         fields::clear_missing_relations(links, &answer);
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
@@ -179,16 +184,15 @@ async fn save(
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
         return Err(error.into());
     }
-    let answer: ItemDetails = session.call_tool("get_item", json!({ "reference": id })).await?;
-    let mut page = FormPage::of_item(&session, &answer);
+    let mut page = FormPage::of_item(&session, &read_document(&session, &id).await?);
+    for field in &mut page.fields {
+        let typed = field.typed(&posted);
+        if is_conflict { field.merge(typed) } else { *field = typed }
+    }
     if is_conflict {
         page.is_conflict = true;
-        for (stored, typed) in page.fields.iter_mut().zip(fields) {
-            stored.merge(typed);
-        }
         return Ok((StatusCode::CONFLICT, render(&page)?).into_response());
     }
-    page.fields = fields;
     posted.text("version").clone_into(&mut page.version);
     page.reject(error)
 }
@@ -203,6 +207,7 @@ struct KindChoice {
 
 async fn show_new(session: PageSession) -> Result<Response, PageError> {
     require_write(&session)?;
+    let session = session.with_schema().await?;
     match ContentKind::parse(session.query.text("kind")) {
         Some(kind) => render(&FormPage::of_new(&session, kind)),
         None => render(&KindChoice {
@@ -223,6 +228,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     let Some(kind) = ContentKind::parse(posted.text("kind")) else {
         return Err(PageError::NotFound);
     };
+    let session = session.with_schema().await?;
     let mut page = FormPage::of_new(&session, kind);
     let mut arguments = Map::new();
     for field in &mut page.fields {

@@ -36,7 +36,7 @@ pub(super) async fn show_links(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
-    render(&links_page(&session, &id).await?)
+    render(&links_page(&session.with_schema().await?, &id).await?)
 }
 
 async fn links_page(session: &PageSession, id: &str) -> Result<LinksPage, PageError> {
@@ -75,7 +75,7 @@ pub(super) async fn change_links(
                 // The target, not the page's item.
                 || (error.kind == ErrorKind::NotFound && !is_removal) =>
         {
-            let mut page = links_page(&session, &id).await?;
+            let mut page = links_page(&session.with_schema().await?, &id).await?;
             page.error = public_message(&error).into_owned();
             relation.clone_into(&mut page.relation);
             target.clone_into(&mut page.target);

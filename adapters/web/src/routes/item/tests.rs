@@ -4,7 +4,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use serde_json::{Map, Value, json};
 
-use crate::test_support::{PageClient, check_names, with_hidden};
+use crate::test_support::{PageClient, check_names, schema_answer, with_hidden};
 
 const HOSTILE: &str = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>";
 const TOOLS: [&str; 4] = ["get_item", "get_history", "list_items", "update_epic"];
@@ -200,4 +200,38 @@ async fn history_marks_removed_and_added_words() {
     let body = client().get(page).await.body;
     assert!(body.contains("<del>&#60;/title&#62;"), "{body}");
     assert!(body.contains("</del><ins>new</ins>\n[-kept-] "), "{body}");
+}
+
+const SCHEMA: &str = "[fields.docs]\nkinds = [\"epic\"]\nlabel = \"Docs <b>\"\ntype = \"url\"\n\
+                      [fields.areas]\nkinds = [\"epic\"]\ntype = \"tags\"\n\
+                      [statuses.user_story]\norder = [\"New\", \"Shipped\", \"Parked\"]\n\
+                      category = { New = \"open\", Shipped = \"done\", Parked = \"dropped\" }\n";
+
+#[tokio::test]
+async fn item_page_shows_custom_fields_and_progress_by_category() {
+    for (docs, is_link) in [
+        ("https://example.org/?a=1&b=\"", true),
+        ("MAILTO:a@example.org", true),
+        ("javascript:alert(1)", false),
+        ("data:text/html,x", false),
+    ] {
+        let client = PageClient::new(&["get_item", "get_record_schema"], move |tool, _| {
+            if tool == "get_record_schema" {
+                return Ok(schema_answer(SCHEMA));
+            }
+            let mut answer = epic();
+            answer["item"]["fields"] = json!({ "docs": docs, "areas": [HOSTILE, "b"] });
+            let child = |id: &str, status: &str| json!({ "reference_id": id, "title": "T", "status": status });
+            let children = [child("US-001", "New"), child("US-002", "Shipped")];
+            answer["children"] = json!([children[0], children[1], child("US-003", "Parked")]);
+            Ok(answer)
+        });
+        let body = client.get("/p/default/item/EP-001").await.body;
+        assert!(body.contains("<dt>Docs &#60;b&#62;</dt>"), "{body}");
+        assert_eq!(body.contains("<dd><a href=\""), is_link, "{docs}: {body}");
+        assert!(!body.contains("href=\"javascript") && !body.contains("href=\"data"), "{body}");
+        assert!(body.contains("<span class=\"tag\">b</span>") && !body.contains("<img"), "{body}");
+        assert!(body.contains("</progress>1/2"), "{body}");
+        assert!(body.contains("<span class=\"status done\">"), "{body}");
+    }
 }

@@ -1,21 +1,28 @@
 //! The fields of the forms of items and entities, by kind.
 
+use std::borrow::Cow;
 use std::fmt::Write;
+use std::iter::once;
 use std::time::Instant;
 
 use reqlore_domain::backlog::reference::ParsedReference;
 use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference, Status};
 use reqlore_domain::knowledge::EntityKind;
-use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
+use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::RecordKind;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::word_diff::{DiffPart, TIME_LIMIT, compare_values};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::form_fields::FormFields;
-use crate::form_fields::{join_list, split_list};
+use crate::form_fields::{FormFields, join_list, split_list, value_text};
+use crate::page::capitalize;
 use crate::routes::item::answer::link_groups;
+
+/// Before the name of a custom field. Errors of tools name their argument so.
+const CUSTOM_PREFIX: &str = "fields.";
 
 /// The kind of the document that a form edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,48 +75,76 @@ impl ContentKind {
         }
     }
 
-    /// The fields with the values of a new document.
-    pub(super) fn fields(self) -> Vec<FormField> {
+    /// The fields with the values of a new document. `kind` is the name of the kind.
+    pub(super) fn fields(self, kind: &str, schema: &RecordSchema) -> Vec<FormField> {
         let fields = fields_of(self.row()).filter(|field| field.is_editable || field.is_required);
-        fields.map(|field| self.form_field(field)).collect()
+        let fields = fields.map(|field| self.form_field(field, kind, schema));
+        let is_entity = matches!(self, Self::Entity(_));
+        let custom = schema.fields.iter().filter(|field| field.has_kind(kind, is_entity));
+        fields.chain(custom.map(FormField::of_custom)).collect()
     }
 
-    fn form_field(self, field: &'static RecordField) -> FormField {
-        let options: Vec<(String, String)> = match field.field_type {
-            FieldType::Status => {
-                let statuses = self.row().statuses.iter().map(Status::name);
-                statuses.map(|name| (name.to_owned(), name.to_owned())).collect()
+    fn form_field(
+        self,
+        field: &'static RecordField,
+        kind: &str,
+        schema: &RecordSchema,
+    ) -> FormField {
+        let options: Vec<(String, String)> = match (field.field_type, self) {
+            (FieldType::Status, Self::Item(kind)) => {
+                equal_choices(schema.statuses(kind).iter().map(Status::name))
             }
-            FieldType::Choice(values) => {
-                values.iter().map(|name| ((*name).to_owned(), (*name).to_owned())).collect()
-            }
-            FieldType::Priority => (1..=4)
+            (FieldType::Status, Self::Entity(_)) => match schema.entity_statuses(kind) {
+                Some(names) => equal_choices(once("").chain(names.iter().map(|one| &*one.0))),
+                None => Vec::new(),
+            },
+            (FieldType::Choice(values), _) => equal_choices(values.iter().copied()),
+            (FieldType::Priority, _) => (1..=4)
                 .filter_map(Priority::new)
                 .map(|one| (one.number().to_string(), format!("{} {}", one.number(), one.name())))
                 .collect(),
             _ => Vec::new(),
         };
-        let value = match field.field_type {
-            FieldType::Priority => Priority::DEFAULT.number().to_string(),
+        let value = match (field.field_type, self) {
+            (FieldType::Priority, _) => Priority::DEFAULT.number().to_string(),
+            (FieldType::Status, Self::Item(kind)) => {
+                schema.initial_status(kind).map(|one| one.name().to_owned()).unwrap_or_default()
+            }
             _ => options.first().map(|(value, _)| value.clone()).unwrap_or_default(),
         };
         let control = match field.field_type {
             FieldType::Body | FieldType::Links => FieldControl::Area,
+            FieldType::Tags => FieldControl::List,
             _ if options.is_empty() => FieldControl::Line,
             _ => FieldControl::Choice(options),
         };
         let has_default = matches!(control, FieldControl::Choice(_));
         let RecordField { name, label, hint, is_required, .. } = *field;
         let is_required = is_required && !has_default;
+        let (name, label, hint) = (name.into(), label.into(), hint.into());
         FormField { name, label, hint, control, is_required, value, ..FormField::default() }
     }
+}
 
+impl FormField {
     /// The fields with the values of a document.
-    pub(super) fn filled_fields(self, answer: &ItemDetails) -> Vec<FormField> {
+    pub(super) fn of_document(answer: &ItemDetails, schema: &RecordSchema) -> Vec<Self> {
         let item = &answer.item;
-        let mut fields = self.fields();
+        let kind = ContentKind::of_id(item.id());
+        let name = if kind.name().is_empty() { item.kind() } else { kind.name() };
+        let mut fields = kind.fields(name, schema);
+        // The parent of criteria can't be changed.
+        if kind == ContentKind::Item(ItemKind::AcceptanceCriteria) {
+            fields.retain(|field| field.name != kind.parent_name());
+        }
         for field in &mut fields {
-            field.fill(&match field.name {
+            if let Some(name) = field.name.strip_prefix(CUSTOM_PREFIX) {
+                if let Some(custom) = schema.field(name) {
+                    field.fill_custom(custom, item);
+                }
+                continue;
+            }
+            field.fill(&match &*field.name {
                 "title" => item.title().to_owned(),
                 "description" | "body" => item.text().to_owned(),
                 "status" => item.status().unwrap_or_default().to_owned(),
@@ -121,12 +156,55 @@ impl ContentKind {
                 _ => link_lines(answer),
             });
         }
-        // The parent of criteria can't be changed.
-        if self == Self::Item(ItemKind::AcceptanceCriteria) {
-            fields.truncate(1);
-        }
         fields
     }
+
+    /// A custom field without a value.
+    fn of_custom(field: &CustomField) -> Self {
+        let control = match &field.field_type {
+            CustomType::Choice(values) => {
+                let values = values.iter().map(String::as_str);
+                FieldControl::Choice(equal_choices(once("").chain(values)))
+            }
+            CustomType::Tags => FieldControl::List,
+            _ => FieldControl::Line,
+        };
+        let (input, hint) = match field.field_type {
+            CustomType::Text | CustomType::Choice(_) => ("", ""),
+            CustomType::Tags => ("", "Separated by commas; \"a, b\" is one text."),
+            CustomType::User => ("", "User name."),
+            CustomType::Date => ("type=date", ""),
+            CustomType::Number => ("type=number step=any", ""),
+            CustomType::Url => ("type=url", "Such as https://example.org."),
+        };
+        Self {
+            name: format!("{CUSTOM_PREFIX}{}", field.name).into(),
+            label: field.label.clone().into(),
+            hint: hint.into(),
+            is_required: field.is_required,
+            control,
+            input,
+            ..Self::default()
+        }
+    }
+
+    fn fill_custom(&mut self, custom: &CustomField, item: &ItemView) {
+        let Some(value) = item.fields().get(&custom.name) else {
+            // A document from before the field can be saved without a value.
+            self.is_required = false;
+            return self.fill("");
+        };
+        self.fill(&value_text(value));
+        if let Err(problem) = custom.parse(value) {
+            // Browsers do not show a value that is none of the input's type.
+            self.input = "";
+            self.hint = capitalize(&problem).into();
+        }
+    }
+}
+
+fn equal_choices<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(String, String)> {
+    names.map(|name| (name.to_owned(), name.to_owned())).collect()
 }
 
 /// The links of an entity's front matter, one relation per line.
@@ -146,6 +224,8 @@ fn link_lines(answer: &ItemDetails) -> String {
 pub(crate) enum FieldControl {
     #[default]
     Line,
+    /// A line of several texts, separated by commas.
+    List,
     Area,
     /// Values and their words.
     Choice(Vec<(String, String)>),
@@ -154,11 +234,13 @@ pub(crate) enum FieldControl {
 /// A field of a form, with its value, its error, and the stored value after a conflict.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FormField {
-    /// The tool's argument.
-    pub(crate) name: &'static str,
-    pub(crate) label: &'static str,
-    pub(crate) hint: &'static str,
+    /// The tool's argument, or that of a custom field such as `fields.risk`.
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) label: Cow<'static, str>,
+    pub(crate) hint: Cow<'static, str>,
     pub(crate) control: FieldControl,
+    /// Attributes of a line, such as its type.
+    pub(crate) input: &'static str,
     pub(crate) is_required: bool,
     pub(crate) value: String,
     /// The digest of the value that the form was read with.
@@ -185,7 +267,7 @@ impl FormField {
     /// Sets the stored value, with the line ends that a browser returns for it.
     pub(crate) fn fill(&mut self, stored: &str) {
         self.value = stored.replace("\r\n", "\n").replace('\r', "\n");
-        if self.control == FieldControl::Line {
+        if matches!(self.control, FieldControl::Line | FieldControl::List) {
             self.value.retain(|letter| letter != '\n');
         }
         self.base = digest(&self.value);
@@ -193,10 +275,17 @@ impl FormField {
 
     /// Reads the posted value. A field that the form does not have stays unchanged.
     pub(crate) fn read(&mut self, posted: &FormFields) {
-        if let Some(value) = posted.sent(self.name) {
+        if let Some(value) = posted.sent(&self.name) {
             (*value).clone_into(&mut self.value);
             posted.text(&format!("base-{}", self.name)).clone_into(&mut self.base);
         }
+    }
+
+    /// The field with the posted value.
+    pub(super) fn typed(&self, posted: &FormFields) -> Self {
+        let mut typed = self.clone();
+        typed.read(posted);
+        typed
     }
 
     pub(crate) fn is_changed(&self) -> bool {
@@ -206,18 +295,21 @@ impl FormField {
     /// True if the error of a tool that names this argument belongs to the field.
     pub(super) fn is_named(&self, argument: &str) -> bool {
         argument
-            .strip_prefix(self.name)
+            .strip_prefix(&*self.name)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }
 
     pub(super) fn add_argument(&self, arguments: &mut Map<String, Value>) {
-        let value = match self.name {
-            "tags" => json!(split_list(&self.value)),
+        let value = match &*self.name {
+            _ if self.control == FieldControl::List => json!(split_list(&self.value)),
             "links" => parse_links(&self.value),
             "description" | "body" => json!(self.value),
             _ => json!(self.value.trim()),
         };
-        arguments.insert(self.name.to_owned(), value);
+        match self.name.strip_prefix(CUSTOM_PREFIX) {
+            Some(name) => arguments.entry("fields").or_insert_with(|| json!({}))[name] = value,
+            None => _ = arguments.insert(self.name.clone().into_owned(), value),
+        }
     }
 
     /// Takes over what the user typed, next to the stored value. A field that the user left alone

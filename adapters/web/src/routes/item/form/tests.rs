@@ -7,7 +7,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use serde_json::{Map, Value, json};
 
-use crate::test_support::{PageClient, untouched_form};
+use crate::test_support::{PageClient, schema_answer, untouched_form};
 
 type Calls = Arc<Mutex<Vec<(String, Value)>>>;
 
@@ -257,4 +257,130 @@ async fn added_tag_keeps_tags_with_commas() {
     client.post("/p/default/item/EP-001/edit", form).await;
     let (_, arguments) = calls.lock().unwrap().pop().unwrap();
     assert_eq!(arguments["tags"], json!(["a, b", "c", "new", "5\" disk", "say \"x\""]));
+}
+
+const SCHEMA: &str = r#"
+[fields.risk]
+kinds = ["user_story"]
+type = "choice"
+values = ["Low", "High"]
+required = true
+[fields.effort]
+kinds = ["user_story"]
+label = "Effort in days"
+type = "number"
+[fields.due]
+kinds = ["user_story"]
+type = "date"
+[fields.areas]
+kinds = ["user_story"]
+type = "tags"
+[fields.sponsor]
+kinds = ["epic"]
+type = "user"
+
+[statuses.user_story]
+order = ["Ready", "Review", "Done"]
+category = { Ready = "open", Review = "active" }
+"#;
+
+/// Pages over a user story of a project with custom fields, whose write tools answer with `write`.
+fn custom_pages(write: impl Fn() -> Result<Value> + Send + Sync + 'static) -> (PageClient, Calls) {
+    let calls = Calls::default();
+    let known = Arc::clone(&calls);
+    let tools = ["get_record_schema", "get_item", "update_user_story", "create_user_story"];
+    let client = PageClient::new(&tools, move |tool, arguments| match tool {
+        "get_record_schema" => Ok(schema_answer(SCHEMA)),
+        "get_item" => Ok(json!({
+            "item": {
+                "reference_id": "US-001", "version": "00112233aabbccdd", "title": "Pay",
+                "description": "", "status": "Waiting", "priority": 2, "epic": "EP-001",
+                "fields": { "risk": "High", "effort": "many", "areas": ["a, b", "c"] }
+            },
+            "children": [],
+        })),
+        _ => {
+            known.lock().unwrap().push((tool.to_owned(), Value::Object(arguments.clone())));
+            write()
+        }
+    });
+    (client, calls)
+}
+
+#[tokio::test]
+async fn form_has_a_control_for_each_custom_field() {
+    let (client, _) = custom_pages(|| Ok(json!({})));
+    let body = client.get("/p/default/new?kind=user_story").await.body;
+    for expected in [
+        "<option value=\"Ready\" selected>Ready</option><option value=\"Review\">Review</option>\
+         <option value=\"Done\">Done</option></select>",
+        "<select id=\"fields.risk\" name=\"fields.risk\" required",
+        "<option value=\"\" selected>None</option><option value=\"Low\">Low</option>",
+        "<label for=\"fields.effort\">Effort in days</label>",
+        "aria-describedby=\"fields.effort-hint\" type=number step=any value=\"\"",
+        "aria-describedby=\"fields.due-hint\" type=date value=\"\"",
+    ] {
+        assert!(body.contains(expected), "{expected}: {body}");
+    }
+    assert!(!body.contains("sponsor") && !body.contains("Backlog"), "{body}");
+    // Values that do not fit are shown as written.
+    let body = client.get("/p/default/item/US-001/edit").await.body;
+    for expected in [
+        "<option value=\"Waiting\" selected>Waiting</option>",
+        "<option value=\"High\" selected>High</option>",
+        "aria-describedby=\"fields.effort-hint\" value=\"many\"",
+        "\"many&#34; is not a number; write one such as 3 or 2.5",
+        "value=\"&#34;a, b&#34;, c\"",
+    ] {
+        let expected = expected.replace("\"many&", "&#34;many&");
+        assert!(body.contains(&expected), "{expected}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn form_sends_the_changed_custom_fields_alone() {
+    let (client, calls) = custom_pages(|| Ok(json!({})));
+    let action = "/p/default/item/US-001/edit";
+    let untouched = untouched_form(&client.get(action).await.body, action);
+    let response = client.post(action, &untouched).await;
+    assert_eq!(response.header("location"), "/p/default/item/US-001?saved=same");
+    let form = untouched
+        .replace("fields.risk=High", "fields.risk=")
+        .replace("fields.due=", "fields.due=2026-11-27")
+        .replace("&fields.areas=", "&fields.areas=new%2C+");
+    client.post(action, &form).await;
+    let expected = json!({
+        "fields": { "risk": "", "due": "2026-11-27", "areas": ["new", "a, b", "c"] },
+        "user_story": "US-001", "if_version": "00112233aabbccdd"
+    });
+    assert_eq!(*calls.lock().unwrap(), [("update_user_story".to_owned(), expected)]);
+}
+
+#[tokio::test]
+async fn form_shows_errors_and_conflicts_of_custom_fields() {
+    let error = || {
+        let message = "fields.due: \"soon\" is not a date";
+        Err(Error::new(ErrorKind::InvalidArgument, message).field("fields.due"))
+    };
+    let (client, calls) = custom_pages(error);
+    let form = "kind=user_story&title=T&priority=1&epic=EP-001&status=Ready&fields.due=soon";
+    let body = client.post("/p/default/new", form).await.body;
+    assert!(body.contains("<p class=\"field-error\" id=\"fields.risk-error\">Risk: it is empty"));
+    assert!(calls.lock().unwrap().is_empty());
+    let body = client.post("/p/default/new", &format!("{form}&fields.risk=Low")).await.body;
+    assert!(body.contains("<p class=\"field-error\" id=\"fields.due-error\">"), "{body}");
+    assert!(body.contains("<a href=\"#fields.due\">"), "{body}");
+    assert!(body.contains("<option value=\"Low\" selected>"), "{body}");
+    let sent = calls.lock().unwrap().pop().unwrap().1;
+    assert_eq!(sent["fields"], json!({ "risk": "Low", "due": "soon" }));
+
+    let conflict = || Err(Error::new(ErrorKind::Conflict, "changed").field("if_version"));
+    let (client, _) = custom_pages(conflict);
+    let action = "/p/default/item/US-001/edit";
+    let form = untouched_form(&client.get(action).await.body, action);
+    let form = form.replace("fields.risk=High", "fields.risk=Low");
+    let response = client.post(action, &form).await;
+    assert_eq!(response.status(), 409);
+    assert!(response.body.contains("<pre tabindex=\"0\">High</pre>"), "{}", response.body);
+    assert_eq!(response.body.matches("Stored now").count(), 1);
 }

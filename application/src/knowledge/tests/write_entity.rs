@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::test_support::TestApplication;
 
+mod custom_fields;
+
 /// Creates a decision and returns its data.
 async fn create(testing: &TestApplication, arguments: Value) -> Value {
     let mut all = json!({ "kind": "decision", "title": "Files first" });

@@ -1,0 +1,98 @@
+//! Lists of items: the way to read one with the fewest rows.
+
+use reqlore_domain::ports::documents::StoreResult;
+use reqlore_domain::ports::record_list::{
+    DetailFilter, FieldOrder, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery,
+};
+use reqlore_domain::project_key::ProjectKey;
+
+use super::documents::{decode_metas, metas_of_keys};
+use super::field_order::first_places;
+use super::items::{FieldRow, ItemReader};
+use super::{read_all, read_one};
+use crate::database::RowSource;
+use crate::row::{RowQuery, TableRow};
+use crate::tables::ITEM_FIELDS;
+
+/// Maximum numbers of rows and of documents that a list sorts, instead of following an order. Tests
+/// have few items and do both.
+const MAX_SORTED_ROWS: usize = if cfg!(debug_assertions) { 3 } else { 2_000 };
+const MAX_SORTED_DOCUMENTS: usize = if cfg!(debug_assertions) { 2 } else { 500 };
+
+/// Returns `None` if all metadata must be read.
+pub(crate) async fn list(
+    source: &dyn RowSource,
+    project: &ProjectKey,
+    query: &RecordQuery,
+) -> StoreResult<Option<RecordPage>> {
+    let reader = ItemReader { source, project, query };
+    let (filter, order) = (&query.filter, query.list_order());
+    let has_details = filter.details != DetailFilter::default();
+    let is_default = *order == RecordOrder::ALL_LISTS || query.limit == 0;
+    if let Some(keys) = reader.narrow_keys().await? {
+        let rows = read_one(source, RowQuery::keys(&ITEM_FIELDS, keys)).await?;
+        if !has_details && (is_default || matches!(order.field, OrderField::Custom(_))) {
+            return reader.page_of_rows(&rows).await.map(Some);
+        }
+        if rows.len() > MAX_SORTED_DOCUMENTS {
+            return Ok(None);
+        }
+        let mut keys = Vec::with_capacity(rows.len());
+        for row in &rows {
+            keys.push(reader.key_of(FieldRow::decode(row)?.position)?);
+        }
+        return Ok(Some(RecordPage::select(metas_of_keys(source, &keys).await?, query)));
+    }
+    if has_details || query.counts != RecordCounts::Status {
+        return Ok(None);
+    }
+    let base = filter.fields.first().map(|(name, key)| (&**name, &**key));
+    let mut queries = vec![reader.counts_query(base.unwrap_or_default())];
+    let is_whole = filter.status.is_none() && filter.requirement_type.is_none() && base.is_none();
+    if is_whole && is_default && query.limit > 0 {
+        queries.push(reader.first_query(
+            None,
+            &TableRow::of(&[]),
+            &query.position_keys(),
+            reader.wanted(),
+        ));
+    }
+    let mut results = read_all(source, queries).await?.into_iter();
+    let mut page = RecordPage::default();
+    let groups = reader.groups(&results.next().unwrap_or_default(), Some(&mut page))?;
+    if query.limit == 0 {
+        return Ok(Some(page));
+    }
+    let whole = filter.position_keys(None);
+    let places = match (&order.field, base) {
+        _ if is_default => {
+            let mut rows = results.next().unwrap_or_default();
+            if !is_whole {
+                let range = query.position_keys();
+                rows = reader.first_rows(base, &groups, &range, reader.wanted()).await?;
+            }
+            if base.is_none() {
+                let has_more = rows.len() > query.limit;
+                rows.truncate(query.limit);
+                page.metadata = decode_metas(&rows)?;
+                return Ok(Some(page.finish(query, has_more)));
+            }
+            reader.places(&rows, |_| true)?
+        }
+        (OrderField::Custom(_), Some(_)) if page.total <= MAX_SORTED_ROWS => {
+            let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
+            reader.places(&rows, |row| row.is_listed(filter))?
+        }
+        (_, None) if page.total <= MAX_SORTED_DOCUMENTS => {
+            let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
+            let RecordPage { metadata, next, .. } = RecordPage::select(decode_metas(&rows)?, query);
+            return Ok(Some(RecordPage { metadata, next, ..page }));
+        }
+        (OrderField::Custom(order), _) if order.name == FieldOrder::STATUS => {
+            reader.places_by_status(order, base, &groups).await?
+        }
+        (OrderField::Custom(order), _) => first_places(&reader, order, base, &groups).await?,
+        (OrderField::Builtin(_), _) => return Ok(None),
+    };
+    reader.finish(page, places).await.map(Some)
+}

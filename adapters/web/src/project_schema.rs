@@ -1,0 +1,69 @@
+//! The custom fields and statuses of a page's project.
+
+use std::sync::Arc;
+
+use reqlore_domain::error::{ErrorKind, Result};
+use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
+use reqlore_domain::records::custom_field::{CustomField, CustomType};
+use reqlore_domain::records::kinds::find_kind;
+use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
+use serde_json::{Value, json};
+
+use crate::session::PageSession;
+
+/// The record schema as `get_record_schema` returns it. Default: no fields and statuses.
+#[derive(Debug, Default)]
+pub(crate) struct ProjectSchema {
+    pub(crate) records: RecordSchema,
+    pub(crate) answer: RecordSchemaAnswer,
+}
+
+impl ProjectSchema {
+    /// The class and icon of a status, one of five that `style.css` has. `record` is the ID or the
+    /// kind of the record that has it.
+    pub(crate) fn status_tone(&self, record: &str, status: &str) -> &'static str {
+        let word = record.split('-').next().unwrap_or_default();
+        let kind = find_kind(word).map_or(word, |kind| kind.name);
+        let name_tone = name_tone(status);
+        match self.records.named_category(kind, status) {
+            None => name_tone,
+            Some(StatusCategory::Open) if name_tone == "draft" => name_tone,
+            Some(StatusCategory::Open) => "backlog",
+            Some(StatusCategory::Active) => "progress",
+            Some(StatusCategory::Done) => "done",
+            Some(StatusCategory::Dropped) => "off",
+        }
+    }
+}
+
+/// The tone of a status that the project does not list.
+fn name_tone(status: &str) -> &'static str {
+    match status.to_ascii_lowercase().as_str() {
+        "draft" | "proposed" => "draft",
+        "in progress" => "progress",
+        "done" | "active" | "accepted" | "implemented" | "closed" | "resolved" => "done",
+        "cancelled" | "obsolete" | "rejected" | "deprecated" | "superseded" => "off",
+        _ => "backlog",
+    }
+}
+
+/// True for a value that is safe as the target of a link.
+pub(crate) fn is_link(field: &CustomField, value: &Value) -> bool {
+    field.field_type == CustomType::Url && field.parse(value).is_ok()
+}
+
+impl PageSession {
+    /// The session of a page that shows or takes statuses or custom fields.
+    pub(crate) async fn with_schema(mut self) -> Result<Self> {
+        let answer: RecordSchemaAnswer = match self.call_tool("get_record_schema", json!({})).await
+        {
+            Ok(answer) => answer,
+            // A server without the backlog.
+            Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),
+            Err(error) => return Err(error),
+        };
+        let records = RecordSchema::parse(&answer.text);
+        self.schema = Arc::new(ProjectSchema { records, answer });
+        Ok(self)
+    }
+}

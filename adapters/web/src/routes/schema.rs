@@ -1,0 +1,116 @@
+//! The page of a project's custom fields and statuses, and the forms that change them.
+
+mod edit;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use reqlore_domain::error::ErrorKind;
+use reqlore_domain::records::custom_field::CustomType;
+use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
+use serde_json::{Value, json};
+
+use super::item::form::{FieldControl, FormField};
+use crate::config::WebConfig;
+use crate::csrf::PostedForm;
+use crate::form_fields::FormFields;
+use crate::page::{PageFrame, PageSection, render};
+use crate::page_error::{PageError, public_message};
+use crate::session::PageSession;
+
+pub(super) fn routes() -> Router<Arc<WebConfig>> {
+    Router::new().route("/p/{project}/schema", get(show_schema).post(change_schema))
+}
+
+#[derive(Template)]
+#[template(path = "schema.html")]
+struct SchemaPage {
+    frame: PageFrame,
+    text: [FormField; 1],
+    /// An error that belongs to no line.
+    error: String,
+    is_conflict: bool,
+    is_saved: bool,
+    /// The form that was rejected.
+    posted: FormFields,
+}
+
+impl SchemaPage {
+    fn new(session: &PageSession) -> Self {
+        let mut text = FormField {
+            name: "text".into(),
+            label: "Text".into(),
+            hint: "TOML. A field or status that you remove stays in the documents that have it."
+                .into(),
+            control: FieldControl::Area,
+            ..FormField::default()
+        };
+        text.fill(&session.schema.answer.text);
+        Self {
+            frame: PageFrame::new(session, PageSection::Schema, "Fields and statuses"),
+            text: [text],
+            error: String::new(),
+            is_conflict: false,
+            is_saved: session.query.filled("saved").is_some(),
+            posted: FormFields::default(),
+        }
+    }
+}
+
+async fn show_schema(session: PageSession) -> Result<Response, PageError> {
+    render(&SchemaPage::new(&session.with_schema().await?))
+}
+
+/// Saves the text, or adds a field or a status to the stored one.
+async fn change_schema(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
+    let mut version = session.schema.answer.version.as_str();
+    let edited = match fields.text("action") {
+        "add-field" => edit::add_field(&session.schema.answer.text, &fields),
+        "add-status" => edit::add_status(&session.schema, &fields),
+        _ => {
+            version = fields.text("version");
+            Ok(fields.text("text").to_owned())
+        }
+    };
+    let mut page = SchemaPage::new(&session);
+    let [text] = &mut page.text;
+    let mut status = StatusCode::UNPROCESSABLE_ENTITY;
+    match edited {
+        Ok(edited) => {
+            let arguments = json!({ "text": edited, "if_version": version });
+            let outcome = session.call_tool::<Value>("set_record_schema", arguments).await;
+            let Err(error) = outcome else {
+                return Ok(Redirect::to(&session.url("schema?saved=yes")).into_response());
+            };
+            match error.kind {
+                ErrorKind::Conflict => {
+                    (page.is_conflict, status) = (true, StatusCode::CONFLICT);
+                    text.keep_stored(edited);
+                }
+                ErrorKind::InvalidArgument | ErrorKind::Refused => {
+                    let problems = RecordSchema::parse(&edited).diagnostics;
+                    let lines = problems
+                        .iter()
+                        .map(|one| format!("Line {}: {}", one.line.unwrap_or(1), one.message));
+                    text.error = lines.collect::<Vec<_>>().join("\n");
+                    if text.error.is_empty() {
+                        page.error = public_message(&error).into_owned();
+                    }
+                    text.value = edited;
+                }
+                _ => return Err(error.into()),
+            }
+        }
+        Err(problem) => page.error = problem,
+    }
+    page.posted = fields;
+    Ok((status, render(&page)?).into_response())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! Adds a field or a status to the text of a record schema. Keeps the other lines and comments.
+
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
+
+use crate::form_fields::{FormFields, split_list};
+use crate::project_schema::ProjectSchema;
+
+/// The text with the field of a form. Only the result shows whether the field is valid.
+pub(super) fn add_field(text: &str, form: &FormFields) -> Result<String, String> {
+    let mut document = parse(text)?;
+    let fields = section(&mut document, "fields")?;
+    let name = form.text("name").trim();
+    if fields.contains_key(name) {
+        return Err(format!("The project has a field {name}; choose another name"));
+    }
+    let mut field = Table::new();
+    field.insert("kinds", value(Array::from_iter(form.all("kind"))));
+    if let Some(label) = form.filled("label") {
+        field.insert("label", value(label));
+    }
+    field.insert("type", value(form.text("type")));
+    let values = split_list(form.text("values"));
+    if !values.is_empty() {
+        field.insert("values", value(Array::from_iter(values)));
+    }
+    for option in form.all("option") {
+        field.insert(option, value(true));
+    }
+    fields.insert(name, Item::Table(field));
+    Ok(document.to_string())
+}
+
+/// The text with the status of a form. A kind without an order gets the current one.
+pub(super) fn add_status(schema: &ProjectSchema, form: &FormFields) -> Result<String, String> {
+    let mut document = parse(&schema.answer.text)?;
+    let kind = form.text("kind");
+    let [name, category] = ["name", "category"].map(|field| form.text(field).trim());
+    let own = section(&mut document, "statuses")?.entry(kind).or_insert(Item::Table(Table::new()));
+    let unusual = || format!("statuses of {kind}: the form cannot change them; edit the text");
+    let own = own.as_table_like_mut().ok_or_else(unusual)?;
+    let current = schema.answer.kinds.iter().filter(|one| one.kind == kind);
+    let current = current.flat_map(|one| &one.statuses).map(|status| &*status.name);
+    let order = own.entry("order").or_insert_with(|| value(Array::from_iter(current)));
+    let order = order.as_array_mut().ok_or_else(unusual)?;
+    let position = form.text("position").trim().parse().unwrap_or(usize::MAX);
+    order.insert(position.saturating_sub(1).min(order.len()), name);
+    let categories = own.entry("category").or_insert_with(|| value(InlineTable::new()));
+    categories.as_table_like_mut().ok_or_else(unusual)?.insert(name, value(category));
+    Ok(document.to_string())
+}
+
+fn parse(text: &str) -> Result<DocumentMut, String> {
+    text.parse().map_err(|_| "The text is not valid TOML; correct it below first".to_owned())
+}
+
+fn section<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut Table, String> {
+    let mut empty = Table::new();
+    // Only its tables have headers.
+    empty.set_implicit(true);
+    let section = document.entry(name).or_insert(Item::Table(empty));
+    section.as_table_mut().ok_or_else(|| format!("{name}: it is not a table; edit the text"))
+}

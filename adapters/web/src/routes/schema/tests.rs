@@ -1,0 +1,167 @@
+//! Tests of the page of fields and statuses.
+
+use std::sync::{Arc, Mutex};
+
+use reqlore_domain::error::{Error, ErrorKind, Result};
+use reqlore_domain::records::schema::RecordSchema;
+use serde_json::{Map, Value, json};
+
+use crate::test_support::{PageClient, schema_answer};
+
+const SCHEMA: &str = "# Our process\n[fields.risk]\nkinds = [\"user_story\"]\ntype = \"choice\"\n\
+                      values = [\"Low\", \"High\"] # three were too many\ncard = true\n\n\
+                      [statuses.user_story]\n# in the order of work\n\
+                      order = [\"Backlog\", \"Done\"]\n";
+const PAGE: &str = "/p/default/schema";
+const HOSTILE: &str = "%22%3E%3Cscript%3E%0A%5Bx%5D";
+
+/// Pages of a project with this schema, and the texts that they save.
+fn pages(
+    text: &'static str,
+    write: impl Fn() -> Result<Value> + Send + Sync + 'static,
+) -> (PageClient, Arc<Mutex<Vec<Map<String, Value>>>>) {
+    let calls: Arc<Mutex<Vec<_>>> = Arc::default();
+    let known = Arc::clone(&calls);
+    let tools = ["get_record_schema", "set_record_schema"];
+    let client = PageClient::new(&tools, move |tool, arguments| match tool {
+        "get_record_schema" => Ok(schema_answer(text)),
+        _ => {
+            known.lock().unwrap().push(arguments.clone());
+            write()
+        }
+    });
+    (client, calls)
+}
+
+fn invalid() -> Result<Value> {
+    Err(Error::new(ErrorKind::InvalidArgument, "text: line 1: wrong").field("text"))
+}
+
+#[tokio::test]
+async fn schema_page_lists_fields_and_statuses() {
+    let (client, _) = pages(SCHEMA, || Ok(json!({})));
+    let body = client.get(PAGE).await.body;
+    for expected in [
+        "<td>Risk</td><td><code>risk</code></td>\n<td>choice: Low, High</td>\n\
+         <td>user story</td>\n<td><span class=\"tag\">card</span> </td>",
+        "<td>Requirement</td>",
+        "<span class=\"muted\">dropped</span>",
+        "# Our process\n",
+        "aria-current=\"page\" title=\"Fields and statuses\"",
+    ] {
+        assert!(body.contains(expected), "{expected}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn added_field_keeps_the_rest_of_the_text() {
+    let (client, calls) = pages(SCHEMA, || Ok(json!({})));
+    let form = "action=add-field&name=effort&label=Effort+%22net%22&type=number&values=\
+                &kind=requirement&kind=entity&option=column&option=required";
+    let response = client.post(PAGE, form).await;
+    assert_eq!(response.header("location"), "/p/default/schema?saved=yes", "{}", response.body);
+    let sent = calls.lock().unwrap().pop().unwrap();
+    assert_eq!(sent["if_version"], schema_answer(SCHEMA)["version"]);
+    let text = sent["text"].as_str().unwrap();
+    assert!(text.contains("# three were too many\ncard = true\n"), "{text}");
+    assert!(text.contains("# in the order of work\n"), "{text}");
+    let schema = RecordSchema::parse(text);
+    assert_eq!(schema.diagnostics, [], "{text}");
+    let field = schema.field("effort").unwrap();
+    assert_eq!((field.label.as_str(), field.is_required), ("Effort \"net\"", true));
+    assert_eq!(field.kinds, ["requirement", "entity"]);
+    // An empty text is a start as well.
+    let (client, calls) = pages("", || Ok(json!({})));
+    let form = "action=add-field&name=risk&type=choice&values=Low,+%22a,b%22&kind=epic";
+    client.post(PAGE, form).await;
+    let expected = "[fields.risk]\nkinds = [\"epic\"]\ntype = \"choice\"\nvalues = [\"Low\", \
+                    \"a,b\"]\n";
+    let sent = calls.lock().unwrap().pop().unwrap();
+    assert_eq!((&sent["text"], &sent["if_version"]), (&json!(expected), &json!("")));
+}
+
+#[tokio::test]
+async fn added_status_has_its_position_and_category() {
+    for (kind, position, expected) in [
+        ("user_story", "2", vec!["Backlog", "Review", "Done"]),
+        ("user_story", "", vec!["Backlog", "Done", "Review"]),
+        ("epic", "1", vec!["Review", "Backlog", "Draft", "In Progress", "Done", "Cancelled"]),
+    ] {
+        let (client, calls) = pages(SCHEMA, || Ok(json!({})));
+        let form = format!("action=add-status&kind={kind}&name=Review&category=active");
+        client.post(PAGE, &format!("{form}&position={position}")).await;
+        let sent = calls.lock().unwrap().pop().unwrap();
+        let text = sent["text"].as_str().unwrap();
+        let schema = RecordSchema::parse(text);
+        assert_eq!(schema.diagnostics, [], "{text}");
+        let kind = reqlore_domain::backlog::ItemKind::from_name(kind).unwrap();
+        let names: Vec<String> =
+            schema.statuses(kind).iter().map(|status| status.name().to_owned()).collect();
+        assert_eq!(names, expected, "{text}");
+        assert_eq!(schema.named_category(kind.name(), "Review").unwrap().name(), "active");
+        assert!(text.contains("# in the order of work\n"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn rejected_change_names_its_lines_and_keeps_the_form() {
+    let (client, _) = pages(SCHEMA, invalid);
+    let form = "text=%5Bfields.Risk%5D%0D%0Atype=1%0D%0A%5Bother%5D&version=0011";
+    let response = client.post(PAGE, form).await;
+    assert_eq!(response.status(), 422);
+    for expected in [
+        "Line 1: field &#34;Risk&#34;: the name is invalid",
+        "\nLine 3: &#34;other&#34; is unknown",
+        "\n[fields.Risk]\ntype=1\n[other]</textarea>",
+    ] {
+        assert!(response.body.contains(expected), "{expected}: {}", response.body);
+    }
+    let form = format!(
+        "action=add-field&name={HOSTILE}&label={HOSTILE}&type=text&kind=epic&option={HOSTILE}"
+    );
+    let response = client.post(PAGE, &form).await;
+    assert_eq!(response.status(), 422);
+    let body = &response.body;
+    assert!(!body.contains("<script>") && body.contains("value=\"epic\" checked"), "{body}");
+    assert!(body.contains("<details class=\"add\" id=\"add-field\" open>"), "{body}");
+    let (client, calls) = pages(SCHEMA, invalid);
+    let response = client.post(PAGE, "action=add-field&name=risk&type=text&kind=epic").await;
+    assert!(response.body.contains("The project has a field risk"), "{}", response.body);
+    let (broken, _) = pages("[fields", invalid);
+    for form in ["action=add-field&name=a", "action=add-status&kind=epic&name=a"] {
+        let response = broken.post(PAGE, form).await;
+        assert_eq!(response.status(), 422);
+        assert!(response.body.contains("The text is not valid TOML"), "{}", response.body);
+    }
+    assert!(calls.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn conflict_shows_stored_and_typed_text() {
+    let conflict = || Err(Error::new(ErrorKind::Conflict, "changed").field("if_version"));
+    let (client, calls) = pages(SCHEMA, conflict);
+    let response = client.post(PAGE, "text=typed&version=0011").await;
+    assert_eq!(response.status(), 409);
+    assert_eq!(calls.lock().unwrap()[0]["if_version"], "0011");
+    for expected in [
+        "The text changed while you edited it. Nothing was saved.",
+        "Stored now",
+        "\ntyped</textarea>",
+        "name=\"version\" value=\"",
+    ] {
+        assert!(response.body.contains(expected), "{expected}: {}", response.body);
+    }
+}
+
+#[tokio::test]
+async fn schema_page_of_a_reader_has_no_forms() {
+    let client = PageClient::new(&["get_record_schema"], |_, _| {
+        let mut answer = schema_answer(SCHEMA);
+        answer["can_edit"] = json!(false);
+        Ok(answer)
+    });
+    let body = client.get(PAGE).await.body;
+    assert!(body.contains("<code>risk</code>"), "{body}");
+    assert!(!body.contains("action=\"/p/default/schema\""), "{body}");
+    assert!(!body.contains("<textarea"), "{body}");
+}
