@@ -61,7 +61,7 @@ fn list_of_tools_names_fields_in_300_tokens_and_changes() {
     assert!(added <= 300, "{added} tokens");
     let story = json!({ "title": "A", "priority": 1, "fields": { "effort": 3, "team": "core" } });
     let created = server.call("create_epic", story);
-    assert_eq!(created["result"].get("isError"), None, "{created}");
+    assert_eq!(created["result"]["isError"], false, "{created}");
     std::fs::remove_file(project.path().join(".reqlore/project.toml")).unwrap();
     assert_eq!(server.answer()["method"], LIST_CHANGED);
     assert_eq!(list(&mut server), before);

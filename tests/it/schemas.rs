@@ -314,6 +314,9 @@ fn schemas_valid_arguments_are_accepted_by_every_tool() {
         if spec.name == "list_items" {
             arguments.insert("kind".to_owned(), json!("requirement"));
         }
+        if spec.name == "set_record_schema" {
+            arguments.insert("text".to_owned(), json!("[fields]"));
+        }
         if let Err(error) = block_on(application().call(tool_call(spec.name, arguments))) {
             refused.push(format!("{}: {}", spec.name, error.message));
         }

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use crate::tools::arguments::CUSTOM_FIELDS;
 
 /// Maximum bytes that custom fields and statuses add to the list of tools: about 300 tokens.
-const MAX_BYTES: usize = 1_000;
+const MAX_BYTES: usize = 900;
 /// The bytes of a description besides its names.
 const DESCRIPTION_BYTES: usize = 24;
 
-/// What a description says of each field.
+/// The part of each field that a description names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     Values,
@@ -22,7 +22,7 @@ enum Detail {
     Nothing,
 }
 
-/// What the tools that create say, and the others. The first pair that fits is used.
+/// The descriptions of the tools that create, and of the others. The first pair that fits is used.
 const DETAILS: [[Detail; 2]; 4] = [
     [Detail::Values, Detail::Values],
     [Detail::Values, Detail::Names],

@@ -24,7 +24,7 @@ pub struct RecordSchemaAnswer {
     pub can_edit: bool,
 }
 
-/// What records of a kind can have in the project.
+/// The statuses and fields of a kind in the project.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct KindSchema {
     pub kind: String,
@@ -71,7 +71,7 @@ pub struct SchemaDiagnostic {
 pub struct RecordSchemaChange {
     pub project: String,
     pub version: String,
-    /// What stays in records although the schema no longer has it.
+    /// Values that stay in records although the schema no longer has them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub notes: Vec<String>,
