@@ -237,6 +237,12 @@ fn postgres_copies_come_back_unchanged() {
         assert!(text.contains("1 document") && text.contains("verified"), "{line}: {text}");
         assert!(!text.contains("passfile"), "{text}");
     }
+    database.query("DELETE FROM item_counts").unwrap();
+    let command = format!("--log off backup damaged.dump --storage {url}");
+    let (code, text) = run(folder.path(), &command, &[]);
+    assert_eq!(code, 1);
+    assert!(text.contains("the list item_counts differs from the documents"), "{text}");
+    assert!(!text.contains("verified"), "{text}");
     let (code, text) = run(folder.path(), &format!("copy --from {url} --to {url}"), &[]);
     assert_eq!(code, 1);
     assert!(text.contains("name two storages"), "{text}");

@@ -88,9 +88,9 @@ impl DamageState {
     }
 
     /// Waits until all workers have passed a stage, or no later one will pass.
-    pub(crate) fn wait_for_workers(&self, stage: CheckStage) {
+    pub(crate) fn wait_for_workers(&self, needed: CheckStage) {
         let mut state = self.lock();
-        while !state.has_passed(stage) && !state.has_ended {
+        while !state.has_passed(needed) && !state.has_ended {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use indicatif::{DecimalBytes, HumanCount};
 use reqlore_application::transfer::{self, CopyReport, VerifyReport};
 use reqlore_domain::error::Error;
+use reqlore_domain::ports::Store;
 use reqlore_domain::ports::archive::{Archive, RecordReader};
 use reqlore_dump::DumpFile;
 use serde::Serialize;
@@ -87,16 +88,16 @@ pub(crate) async fn run_copy(
     // After the source: if that can't be read, no target is created.
     let target = composition::open_store(config, &to)?;
     let copied = copy_into(reader, &*target).await?;
-    let mut verified = None;
+    let mut report = TransferReport::new(from.to_string(), to.to_string(), copied);
     if options.verify {
-        verified = Some(compare_storages(&*source, &*target).await?);
+        report.verified = Some(compare_storages(&*source, &*target).await?);
+        report.add_damage(&to, &*target).await?;
     }
-    let report = TransferReport { from: from.to_string(), to: to.to_string(), copied, verified };
     report.print("Copied", "both sides are the same", options.json)
 }
 
 /// Reads the file back and compares its checksum. Does not compare it with the storage, which may
-/// have changed since.
+/// have changed since, but searches the storage for damage, which a backup does not contain.
 pub(crate) async fn run_backup(
     config: &AppConfig,
     options: &BackupOptions,
@@ -112,9 +113,9 @@ pub(crate) async fn run_backup(
         let message = format!("{file} was changed by another process; write another backup");
         return Err(CommandError::failure(message));
     }
-    let verified = Some(VerifyReport { same, ..VerifyReport::default() });
-    let report =
-        TransferReport { from: config.storage.to_string(), to: file.to_string(), copied, verified };
+    let mut report = TransferReport::new(config.storage.to_string(), file.to_string(), copied);
+    report.verified = Some(VerifyReport { same, ..VerifyReport::default() });
+    report.add_damage(&config.storage, &*source).await?;
     report.print("Backed up", "it was read back and its checksum matches", options.json)
 }
 
@@ -127,16 +128,17 @@ pub(crate) async fn run_restore(
     let reader = open_reader(&dump).await?;
     let target = composition::open_store(config, &config.storage)?;
     let copied = copy_into(reader, &*target).await?;
-    let verified = Some(compare_storages(&dump, &*target).await?);
     let (from, to) = (options.file.display().to_string(), config.storage.to_string());
-    let report = TransferReport { from, to, copied, verified };
+    let mut report = TransferReport::new(from, to, copied);
+    report.verified = Some(compare_storages(&dump, &*target).await?);
+    report.add_damage(&config.storage, &*target).await?;
     report.print("Restored", "both sides are the same", options.json)
 }
 
 fn existing_source(
     config: &AppConfig,
     storage: &StorageSpec,
-) -> Result<Arc<dyn Archive>, CommandError> {
+) -> Result<Arc<dyn Store>, CommandError> {
     if let Some(path) = storage.path() {
         // Opening a missing database would create it.
         let found = std::fs::metadata(path)
@@ -146,7 +148,7 @@ fn existing_source(
             return Err(CommandError::failure(message));
         }
     }
-    Ok(composition::open_existing(config, storage, "correct the storage")?)
+    composition::open_existing(config, storage, "correct the storage")
 }
 
 async fn open_reader(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {
@@ -176,18 +178,36 @@ struct TransferReport {
     #[serde(flatten)]
     copied: CopyReport,
     verified: Option<VerifyReport>,
+    /// Of a verified storage, also in its lists, which are no records.
+    damage: Vec<String>,
 }
 
 impl TransferReport {
+    fn new(from: String, to: String, copied: CopyReport) -> Self {
+        Self { from, to, copied, verified: None, damage: Vec::new() }
+    }
+
+    async fn add_damage(
+        &mut self,
+        storage: &StorageSpec,
+        store: &dyn Store,
+    ) -> Result<(), CommandError> {
+        let found = store.find_damage().await;
+        for object in found.map_err(|error| CommandError::failure(Error::from(error)))? {
+            self.damage.push(format!("{storage}: {object}"));
+        }
+        Ok(())
+    }
+
     fn print(&self, verb: &str, verdict: &str, as_json: bool) -> Result<u8, CommandError> {
         let sentence = self.sentence(verb, verdict);
         let printed = if as_json { print_json(self)? } else { print(&sentence)? };
         let differs = self.verified.as_ref().is_some_and(|verified| verified.different > 0);
-        Ok(if differs { EXIT_FAILED } else { printed })
+        Ok(if differs || !self.damage.is_empty() { EXIT_FAILED } else { printed })
     }
 
     fn sentence(&self, verb: &str, verdict: &str) -> String {
-        let Self { from, to, copied, verified } = self;
+        let Self { from, to, copied, verified, damage } = self;
         let CopyReport { documents, bytes, users, tokens, rows, history, history_left_behind } =
             *copied;
         let mut text =
@@ -207,6 +227,13 @@ impl TransferReport {
         let Some(VerifyReport { different, differences, .. }) = verified else {
             return text + ".\n";
         };
+        if !damage.is_empty() {
+            let count = HumanCount(damage.len() as u64);
+            text += &format!("; damaged objects: {count}\n- {}\n", damage.join("\n- "));
+            return text
+                + "Documents may be missing: compare with an earlier backup, and restore one into \
+                   a new storage with `reqlore restore`.\n";
+        }
         if *different == 0 {
             return text + &format!("; verified: {verdict}.\n");
         }
@@ -241,6 +268,7 @@ mod tests {
             to: "sled:/b".to_owned(),
             copied: CopyReport { documents: 1, bytes: 1500, ..CopyReport::default() },
             verified: None,
+            damage: Vec::new(),
         };
         let sentence = report.sentence("Copied", "");
         assert_eq!(sentence, "Copied 1 document (1.50 kB) from fs:/a to sled:/b.\n");

@@ -329,8 +329,8 @@ fn first_list_waits_only_for_documents_and_counts() {
     let mut query = RecordQuery::of_items(ItemKind::Requirement, 10);
     let page = run(store.list(&ProjectKey::default(), &query)).unwrap();
     assert_eq!((page.total, page.metadata.len()), (2, 2));
-    let story = Reference { kind: ItemKind::UserStory, number: 1 };
-    query.filter.parents = Some([story].into());
+    let parent = Reference { kind: ItemKind::UserStory, number: 1 };
+    query.filter.parents = Some([parent].into());
     let (_, message) = error_text(run(store.list(&ProjectKey::default(), &query)));
     assert!(message.contains("is being closed"), "{message}");
 }
