@@ -117,7 +117,7 @@ impl WriteProject {
 }
 
 /// Replaces the version of each outcome, which differs between runs.
-fn hide_versions(text: &str) -> String {
+pub(crate) fn hide_versions(text: &str) -> String {
     let mut parts = text.split("(version ");
     let mut hidden = parts.next().unwrap_or_default().to_owned();
     for part in parts {

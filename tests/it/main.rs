@@ -10,6 +10,7 @@ mod backlog_files;
 mod client;
 mod command_errors;
 mod commands;
+mod commands_fields;
 mod commands_read;
 mod commands_write;
 mod completion;

@@ -2,7 +2,6 @@
 
 use reqlore_domain::backlog::{ItemKind, Priority, RequirementType};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::sections::SectionDetails;
 use reqlore_domain::untrusted_text::encode_id;
@@ -10,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::{DraftError, edit_draft};
 use super::edit_form::{parse_form, render_form};
-use super::item_fields::{WritableKind, field_value};
+use super::item_fields::{DocumentForm, WritableKind, assigned, parse_assignment};
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions};
 use crate::commands::output::print;
@@ -47,6 +46,14 @@ pub(crate) struct AddOptions {
     /// Tags, separated by commas
     #[arg(long, value_name = "TAG")]
     tags: Option<String>,
+    /// Any field, such as a custom one: risk=High; repeatable
+    #[arg(
+        long = "field",
+        value_name = "FIELD=VALUE",
+        value_parser = parse_assignment,
+        add = super::complete::assignments(false)
+    )]
+    fields: Vec<(String, String)>,
     /// The Markdown text; `-` reads it from standard input
     #[arg(long, visible_alias = "body", value_name = "TEXT", allow_hyphen_values = true)]
     description: Option<String>,
@@ -57,28 +64,25 @@ pub(crate) struct AddOptions {
     write: WriteOptions,
 }
 
-/// A document before it is created.
-struct NewDocument {
-    kind: WritableKind,
-    parent: Option<String>,
-    /// The fields under the names of arguments.
-    fields: Map<String, Value>,
-}
-
 pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, CommandError> {
-    let document = options.new_document()?;
+    let kind = options.document_kind()?;
     let open = || ToolClient::open(config, &options.write.project, ClientPurpose::Add);
+    let client = open()?;
+    let form = DocumentForm::read(kind, &client)?;
+    let values = options.values(&form)?;
+    let create = |client: &ToolClient, values| {
+        create_document(client, &form.kind, options.parent.as_deref(), values)
+    };
     if !options.edit {
-        return options.write.print_answer(&document.create(&open()?)?);
+        return options.write.print_answer(&create(&client, values)?);
     }
-    let kind = document.kind;
-    let subject = format!("New {}", kind.noun());
-    let form = render_form(kind, &subject, &document.fields);
-    let stored = edit_draft(&format!("new-{}", kind.noun()), &form, |text| {
-        let fields = parse_form(kind, text).map_err(DraftError::Invalid)?;
-        let document = NewDocument { kind, parent: document.parent.clone(), fields };
-        // Opened now, because the editor must not lock a database.
-        Ok(document.create(&open()?)?)
+    // Opened again at the end, because the editor must not lock a database.
+    drop(client);
+    let noun = form.kind.noun();
+    let text = render_form(&form, &format!("New {noun}"), &values);
+    let stored = edit_draft(&format!("new-{noun}"), &text, |text| {
+        let values = parse_form(&form, text).map_err(DraftError::Invalid)?;
+        Ok(create(&open()?, values)?)
     });
     match stored? {
         Some(answer) => options.write.print_answer(&answer),
@@ -87,82 +91,70 @@ pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, Comman
 }
 
 impl AddOptions {
-    fn new_document(&self) -> Result<NewDocument, CommandError> {
+    fn document_kind(&self) -> Result<WritableKind, CommandError> {
         let mut kind = WritableKind::parse_new(&self.kind)?;
-        let parent = self.parent.clone();
         if kind == WritableKind::Item(ItemKind::Requirement)
-            && parent.as_ref().is_some_and(|parent| parent.contains(':'))
+            && self.parent.as_ref().is_some_and(|parent| parent.contains(':'))
         {
             kind = WritableKind::SectionRequirement;
         }
-        let problem = match (kind.parent_field(), &parent) {
+        let problem = match (kind.parent_field(), &self.parent) {
             (Some(field), None) => format!("needs the ID of its {}", field.replace('_', " ")),
             (None, Some(_)) if kind != WritableKind::SectionRequirement => "has no parent".into(),
-            _ => String::new(),
+            _ => return Ok(kind),
         };
-        if !problem.is_empty() {
-            let problem = format!("--in: a new {} {problem}", kind.noun());
-            return Err(CommandError::usage_error(problem));
-        }
-        let mut fields = Map::new();
-        for (name, value) in [
+        let problem = format!("--in: a new {} {problem}", kind.noun());
+        Err(CommandError::usage_error(problem))
+    }
+
+    fn values(&self, form: &DocumentForm) -> Result<Map<String, Value>, CommandError> {
+        let given = [
             ("text", &self.description),
             ("status", &self.status),
             ("priority", &self.priority),
             ("type", &self.requirement_type),
             ("assignee", &self.assignee),
             ("tags", &self.tags),
-        ] {
-            let Some(value) = value else { continue };
-            let field = kind.find_field(name).map_err(CommandError::usage_error)?;
-            fields.insert(field.to_owned(), field_value(field, value)?);
-        }
-        if let Some(title) = &self.title
-            && fields
-                .insert(kind.title_field().to_owned(), field_value(kind.title_field(), title)?)
-                .is_some()
-        {
-            let problem = format!("the text of this {} is given twice; remove one", kind.noun());
-            return Err(CommandError::usage_error(problem));
-        }
-        for (field, value) in
+            (form.kind.title_field(), &self.title),
+        ];
+        let given = given.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
+        let mut values = form.parse_values(given.chain(assigned(&self.fields)))?;
+        for (name, value) in
             [("priority", Priority::DEFAULT.name()), ("type", RequirementType::DEFAULT.name())]
         {
-            if kind.fields().contains(&field) {
-                fields.entry(field).or_insert_with(|| json!(value));
+            if form.find_field(name).is_ok() {
+                values.entry(name).or_insert_with(|| json!(value));
             }
         }
-        if let (Some(field), Some(parent)) = (kind.parent_field(), &parent) {
-            fields.insert(field.to_owned(), json!(parent));
+        if let (Some(field), Some(parent)) = (form.kind.parent_field(), &self.parent) {
+            values.insert(field.to_owned(), json!(parent));
         }
-        Ok(NewDocument { kind, parent, fields })
+        Ok(values)
     }
 }
 
-impl NewDocument {
-    fn create(self, client: &ToolClient) -> Result<RenderedAnswer> {
-        let mut request = match self.kind {
-            WritableKind::Item(kind) => ToolRequest::new(format!("create_{}", kind.name())),
-            WritableKind::Entity(kind) => {
-                let kind = kind.map_or("", EntityKind::name);
-                ToolRequest::new("ixchel_create").with("kind", kind)
-            }
-            WritableKind::SectionRequirement => {
-                section_request(client, self.parent.as_deref().unwrap_or_default())?
-            }
-        };
-        if let (Some(field), Some(parent)) = (self.kind.parent_field(), self.parent) {
-            request = request.with(field, parent);
+fn create_document(
+    client: &ToolClient,
+    kind: &WritableKind,
+    parent: Option<&str>,
+    mut values: Map<String, Value>,
+) -> Result<RenderedAnswer> {
+    let mut request = match (kind, kind.row()) {
+        (WritableKind::Entity(kind), Some(row)) => {
+            ToolRequest::new(row.create_tool).with("kind", &**kind)
         }
-        for (name, value) in self.fields {
-            // A form has all fields, also empty ones.
-            let is_empty = value == json!("") || value == json!([]);
-            if !is_empty || name == self.kind.title_field() {
-                request.arguments.insert(name, value);
-            }
-        }
-        request.send(client)
+        (_, Some(row)) => ToolRequest::new(row.create_tool),
+        (_, None) => section_request(client, parent.unwrap_or_default())?,
+    };
+    // A form has all fields, also empty ones.
+    values.retain(|name, value| {
+        name == kind.title_field() || *value != json!("") && *value != json!([])
+    });
+    // The parent of a criterion is not in its form.
+    if let (Some(field), Some(parent)) = (kind.parent_field(), parent) {
+        request = request.with(field, parent);
     }
+    request.with_values(values).send(client)
 }
 
 /// The call that adds a requirement at an unused index: the tool would replace an existing one.

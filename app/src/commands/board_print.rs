@@ -3,10 +3,12 @@
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::custom_field::FieldView;
+use reqlore_domain::records::schema::RecordSchema;
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use super::list::{FilterOptions, ListKind, priority_name, progress_text};
+use super::list::{FilterOptions, ListKind, custom_texts, priority_name, progress_text};
 use super::output::{OutputScreen, TextStyle, clean_line, pad, truncate};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient, configured_project};
 use crate::commands::output::wrap_line;
@@ -25,7 +27,12 @@ const TITLE_LINES: usize = 2;
 #[derive(Debug, clap::Args)]
 pub(crate) struct BoardPrintOptions {
     /// The kind of items: epics, stories or requirements
-    #[arg(value_enum, value_name = "KIND", default_value = "stories", hide_possible_values = true)]
+    #[arg(
+        value_parser = ListKind::parser(),
+        value_name = "KIND",
+        default_value = "stories",
+        hide_possible_values = true
+    )]
     kind: ListKind,
     /// Maximum number of items per status
     #[arg(
@@ -42,23 +49,20 @@ pub(crate) struct BoardPrintOptions {
 }
 
 /// The items of one status, and the number of all with it.
-struct BoardColumn {
-    status: &'static str,
+struct BoardColumn<'s> {
+    status: String,
     count: usize,
     cards: Vec<ListedItem>,
+    schema: &'s RecordSchema,
 }
 
 impl BoardPrintOptions {
     fn item_kind(&self) -> Result<ItemKind, CommandError> {
-        match self.kind {
-            ListKind::Epics => Ok(ItemKind::Epic),
-            ListKind::Stories => Ok(ItemKind::UserStory),
-            ListKind::Requirements => Ok(ItemKind::Requirement),
-            _ => {
-                let message = "board: this kind has no board; use epics, stories or requirements";
-                Err(CommandError::usage_error(message))
-            }
-        }
+        let kind = ItemKind::from_name(self.kind.name).filter(|kind| !kind.statuses().is_empty());
+        kind.ok_or_else(|| {
+            let message = "board: this kind has no board; use epics, stories or requirements";
+            CommandError::usage_error(message)
+        })
     }
 
     /// The path of the same board in a browser.
@@ -83,12 +87,21 @@ pub(crate) fn run(config: &AppConfig, options: &BoardPrintOptions) -> Result<u8,
     let kind = options.item_kind()?;
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut columns = Vec::new();
-    for status in kind.statuses() {
+    let schema = client.record_schema()?;
+    let mut statuses = Vec::new();
+    statuses.extend(schema.statuses(kind).iter().map(|status| status.name().to_owned()));
+    while let Some(status) = statuses.get(columns.len()).cloned() {
         let mut arguments = options.filters.arguments(kind.name());
-        arguments["status"] = json!(status.name());
+        arguments["status"] = json!(status);
         arguments["limit"] = json!(options.limit);
         let page: ListPage = client.call("list_items", arguments)?;
-        columns.push(BoardColumn { status: status.name(), count: page.total, cards: page.items });
+        // Items keep a status that the project no longer lists.
+        for (name, _) in page.by_status {
+            if !statuses.contains(&name) {
+                statuses.push(name);
+            }
+        }
+        columns.push(BoardColumn::new(&status, page.total, page.items, &schema));
     }
     drop(client);
     let screen = OutputScreen::of_stdout();
@@ -104,7 +117,7 @@ pub(crate) fn run(config: &AppConfig, options: &BoardPrintOptions) -> Result<u8,
 }
 
 /// The columns below each other, without the empty ones.
-fn stacked_board(columns: &[BoardColumn], width: usize, screen: &OutputScreen) -> String {
+fn stacked_board(columns: &[BoardColumn<'_>], width: usize, screen: &OutputScreen) -> String {
     let mut text = String::new();
     for column in columns {
         if column.count == 0 {
@@ -120,7 +133,7 @@ fn stacked_board(columns: &[BoardColumn], width: usize, screen: &OutputScreen) -
 }
 
 /// The columns next to each other.
-fn board_rows(columns: &[BoardColumn], width: usize, screen: &OutputScreen) -> String {
+fn board_rows(columns: &[BoardColumn<'_>], width: usize, screen: &OutputScreen) -> String {
     let columns: Vec<_> = columns.iter().map(|column| column.lines(width)).collect();
     let height = columns.iter().map(Vec::len).max().unwrap_or_default();
     let mut text = String::new();
@@ -148,7 +161,11 @@ fn board_rows(columns: &[BoardColumn], width: usize, screen: &OutputScreen) -> S
     text
 }
 
-impl BoardColumn {
+impl<'s> BoardColumn<'s> {
+    fn new(status: &str, count: usize, cards: Vec<ListedItem>, schema: &'s RecordSchema) -> Self {
+        Self { status: clean_line(status), count, cards, schema }
+    }
+
     /// The heading, and each card with its facts and title.
     fn lines(&self, width: usize) -> Vec<(String, TextStyle)> {
         let heading = truncate(&format!("{} ({})", self.status, self.count), width);
@@ -160,6 +177,9 @@ impl BoardColumn {
                 progress_text(card),
                 clean_line(card.assignee_username.as_deref().unwrap_or_default()),
             ];
+            let custom = self.schema.fields.iter();
+            let custom = custom.filter(|field| field.views.contains(&FieldView::Card));
+            facts.extend(custom_texts(custom, &card.fields).iter().map(|text| clean_line(text)));
             facts.retain(|fact| !fact.is_empty());
             lines.push((truncate(&facts.join(" "), width), TextStyle::Cyan));
             let mut title = wrap_line(&clean_line(&card.title), width.saturating_sub(MARK.width()));

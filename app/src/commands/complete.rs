@@ -2,6 +2,7 @@
 //! that the user types. Bash inserts a candidate unquoted, so IDs and paths, which may come from a
 //! cloned repository, are candidates only if no shell evaluates them.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
 use clap::ValueHint;
@@ -11,9 +12,13 @@ use clap_complete::engine::{
 };
 use clap_complete::env::{CompleteEnv, Shells};
 use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::name_form::fold_name;
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::values::is_built_in;
 use serde_json::json;
 
+use super::item_fields::{DocumentForm, FormField, WritableKind};
 use super::output::{clean_line, write_stdout};
 use super::tool_client::{ProjectOptions, ToolClient};
 use super::untrusted_text::is_shell_plain;
@@ -95,6 +100,57 @@ fn ids_of_kind(kind: &'static str) -> ArgValueCompleter {
     })
 }
 
+/// Completes fields and their values, such as `risk=High`. Without `has_built_in`, custom fields
+/// alone.
+pub(crate) fn assignments(has_built_in: bool) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |current: &OsStr| {
+        let begun = current.to_string_lossy();
+        let mut words = Vec::new();
+        for field in all_fields() {
+            match begun.split_once('=') {
+                _ if !has_built_in && is_built_in(&field.name) => {}
+                None => words.push(field.name + "="),
+                Some((name, _)) if field.is_called(name) => {
+                    words.extend(field.choices.iter().map(|choice| format!("{name}={choice}")));
+                }
+                Some(_) => {}
+            }
+        }
+        plain_candidates(words, &begun)
+    })
+}
+
+pub(crate) fn statuses() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let fields = all_fields().into_iter().filter(|field| field.name == "status");
+        plain_candidates(fields.flat_map(|field| field.choices), &current.to_string_lossy())
+    })
+}
+
+/// The fields of each kind of record.
+fn all_fields() -> Vec<FormField> {
+    let schema = quiet_client().and_then(|client| client.record_schema().ok()).unwrap_or_default();
+    let items = ItemKind::ALL.map(WritableKind::Item).into_iter();
+    let entities = EntityKind::ALL.map(|kind| WritableKind::Entity(kind.name().to_owned()));
+    items.chain(entities).flat_map(|kind| DocumentForm::new(kind, &schema).fields).collect()
+}
+
+/// The words that begin with a text in any case, each once.
+fn plain_candidates(
+    words: impl IntoIterator<Item = String>,
+    begun: &str,
+) -> Vec<CompletionCandidate> {
+    let begun = fold_name(begun);
+    let words: BTreeSet<String> = words.into_iter().collect();
+    let words = words.into_iter().filter(|word| fold_name(word).starts_with(&begun));
+    words.filter(|word| is_shell_plain(word)).map(CompletionCandidate::new).collect()
+}
+
+fn quiet_client() -> Option<ToolClient> {
+    let config = AppConfig::resolve(&SettingFlags::default()).ok()?;
+    ToolClient::open_quietly(&config, &ProjectOptions::default()).ok()
+}
+
 /// The IDs of one kind that begin with this lower-case text, with their titles.
 fn complete_ids(kind: &str, begun: &str) -> Vec<CompletionCandidate> {
     let mut arguments = json!({ "kind": kind, "limit": MAX_CANDIDATES, "sort": "reference" });
@@ -102,10 +158,7 @@ fn complete_ids(kind: &str, begun: &str) -> Vec<CompletionCandidate> {
         arguments["text"] = json!(begun);
     }
     let mut candidates = Vec::new();
-    let Ok(config) = AppConfig::resolve(&SettingFlags::default()) else { return candidates };
-    let Ok(client) = ToolClient::open_quietly(&config, &ProjectOptions::default()) else {
-        return candidates;
-    };
+    let Some(client) = quiet_client() else { return candidates };
     let Ok(listed) = client.call::<ListPage>("list_items", arguments) else { return candidates };
     for ListedItem { reference_id: id, title, .. } in listed.items {
         if id.to_lowercase().starts_with(begun) && is_shell_plain(&id) {

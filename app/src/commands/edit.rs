@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::{DraftError, edit_draft};
 use super::edit_form::{changed_values, parse_form, render_fields, render_form};
+use super::item_fields::DocumentForm;
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{WriteOptions, WriteTarget};
 use crate::commands::output::{print, print_json};
@@ -30,14 +31,21 @@ pub(crate) struct EditOptions {
 pub(crate) fn run(config: &AppConfig, options: &EditOptions) -> Result<u8, CommandError> {
     // Each client is closed before the editor opens, because it locks some databases.
     let open = || ToolClient::open(config, &options.write.project, ClientPurpose::Change);
-    let target = WriteTarget::read(&open()?, &options.reference)?;
+    let client = open()?;
+    let target = WriteTarget::read(&client, &options.reference)?;
+    let form = DocumentForm::read(target.kind.clone(), &client)?;
+    drop(client);
     let version = target.version.get(..8).unwrap_or_default();
     let subject = format!("{} at version {version}", target.id);
-    let form = render_form(target.kind, &subject, &target.fields);
-    let stored = edit_draft(&target.id, &form, |text| {
-        let edited = parse_form(target.kind, text).map_err(DraftError::Invalid)?;
-        let changed = changed_values(target.kind, &target.fields, &edited);
-        if changed.is_empty() { Ok(None) } else { store_changes(&open()?, &target, &changed) }
+    let text = render_form(&form, &subject, &target.fields);
+    let stored = edit_draft(&target.id, &text, |text| {
+        let edited = parse_form(&form, text).map_err(DraftError::Invalid)?;
+        let changed = changed_values(&form, &target.fields, &edited);
+        if changed.is_empty() {
+            Ok(None)
+        } else {
+            store_changes(&open()?, &target, &form, &changed)
+        }
     });
     match stored?.flatten() {
         Some(answer) => options.write.print_answer(&answer),
@@ -50,6 +58,7 @@ pub(crate) fn run(config: &AppConfig, options: &EditOptions) -> Result<u8, Comma
 fn store_changes(
     client: &ToolClient,
     target: &WriteTarget,
+    form: &DocumentForm,
     changed: &Map<String, Value>,
 ) -> Result<Option<RenderedAnswer>, DraftError> {
     let mut version = target.version.clone();
@@ -62,7 +71,7 @@ fn store_changes(
         };
         // A link, or another requirement of the section, may be the only change.
         if current.fields != target.fields {
-            return Err(DraftError::Final(conflict_error(target, &current, changed)));
+            return Err(DraftError::Final(conflict_error(target, &current, form, changed)));
         }
         version = current.version;
     }
@@ -74,11 +83,12 @@ fn store_changes(
 fn conflict_error(
     target: &WriteTarget,
     current: &WriteTarget,
+    form: &DocumentForm,
     changed: &Map<String, Value>,
 ) -> CommandError {
     let mut own_fields = target.fields.clone();
     own_fields.extend(changed.clone());
-    let render = |fields: &Map<String, Value>| render_fields(target.kind, fields);
+    let render = |fields: &Map<String, Value>| render_fields(form, fields);
     let before = render(&target.fields);
     let (id, version) = (encode_id(&target.id), &current.version);
     CommandError::failure(format!(

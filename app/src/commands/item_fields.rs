@@ -2,24 +2,29 @@
 
 use std::io::{self, Read};
 
-use reqlore_domain::backlog::ItemKind;
+use reqlore_domain::backlog::fields::find_by_name;
+use reqlore_domain::backlog::{ItemKind, Priority};
 use reqlore_domain::bounded_types::truncate_echo;
+use reqlore_domain::error;
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::details::ItemView;
-use reqlore_domain::records::fields::{FieldType, RecordField, fields_of, find_field};
+use reqlore_domain::records::custom_field::{CustomField, CustomType};
+use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::{RecordKind, find_kind};
+use reqlore_domain::records::schema::RecordSchema;
 use serde_json::{Map, Value, json};
 
+use super::tool_client::ToolClient;
 use crate::exit::CommandError;
 
 const MAX_INPUT_BYTES: u64 = 4 << 20;
 
 /// A kind of document that commands can write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WritableKind {
     Item(ItemKind),
-    /// `None` for an entity of a kind that only its file defines.
-    Entity(Option<EntityKind>),
+    /// An entity, with the name of its kind.
+    Entity(String),
     /// A requirement of a section.
     SectionRequirement,
 }
@@ -27,58 +32,71 @@ pub(crate) enum WritableKind {
 impl WritableKind {
     /// Parses the kind of a new document, in singular or plural.
     pub(crate) fn parse_new(text: &str) -> Result<Self, CommandError> {
-        let found = find_kind(text).map(|kind| kind.name);
-        let item = found.and_then(ItemKind::from_name).map(Self::Item);
-        let entity = || EntityKind::parse(found?).map(|kind| Self::Entity(Some(kind)));
-        item.or_else(entity).ok_or_else(|| {
-            CommandError::usage_error(format!(
+        let Some(RecordKind { name, .. }) = find_kind(text) else {
+            return Err(CommandError::usage_error(format!(
                 "{:?} is not a kind; the kinds are epic, story, requirement, criterion, {}",
                 truncate_echo(text),
                 EntityKind::ALL.map(EntityKind::name).join(", ")
-            ))
-        })
+            )));
+        };
+        let item = ItemKind::from_name(name).map(Self::Item);
+        Ok(item.unwrap_or_else(|| Self::Entity((*name).to_owned())))
     }
 
     /// The row of the kind, or that of any entity; `None` for a requirement of a section.
-    pub(crate) fn row(self) -> Option<&'static RecordKind> {
+    pub(crate) fn row(&self) -> Option<&'static RecordKind> {
         match self {
             Self::Item(kind) => Some(kind.row()),
-            Self::Entity(kind) => Some(kind.unwrap_or(EntityKind::Decision).row()),
+            // All entities have the same fields and tools.
+            Self::Entity(_) => Some(EntityKind::Decision.row()),
             Self::SectionRequirement => None,
         }
     }
 
     /// The name in sentences.
-    pub(crate) fn noun(self) -> String {
+    pub(crate) fn noun(&self) -> String {
         match self {
-            Self::Entity(None) => "entity",
-            kind => kind.row().map_or("section requirement", |row| row.words[0]),
+            Self::Item(kind) => kind.row().words[0].to_owned(),
+            Self::Entity(kind) => kind.replace('_', " "),
+            Self::SectionRequirement => "section requirement".to_owned(),
         }
-        .to_owned()
     }
 
-    fn editable_fields(self) -> impl Iterator<Item = &'static RecordField> {
+    fn has_custom(&self, field: &CustomField) -> bool {
+        match self {
+            Self::Item(kind) => field.has_kind(kind.name(), false),
+            Self::Entity(kind) => field.has_kind(kind, true),
+            Self::SectionRequirement => false,
+        }
+    }
+
+    /// The statuses that the kind has in the project; empty if any text is one.
+    fn statuses(&self, schema: &RecordSchema) -> Vec<String> {
+        match self {
+            Self::Item(kind) => {
+                schema.statuses(*kind).iter().map(|status| status.name().to_owned()).collect()
+            }
+            Self::Entity(kind) => {
+                let statuses = schema.entity_statuses(kind).unwrap_or_default();
+                statuses.iter().map(|(name, _)| name.clone()).collect()
+            }
+            Self::SectionRequirement => Vec::new(),
+        }
+    }
+
+    fn editable_fields(&self) -> impl Iterator<Item = &'static RecordField> {
         let fields = self.row().into_iter().flat_map(fields_of);
         fields.filter(|field| field.is_editable && field.field_type != FieldType::Links)
     }
 
-    /// The fields of the editable form, except the text.
-    pub(crate) fn fields(self) -> Vec<&'static str> {
-        let fields = self.editable_fields().filter(|field| field.field_type != FieldType::Body);
-        fields.map(|field| field.name).collect()
-    }
-
     /// The field of the Markdown text.
-    pub(crate) fn text_field(self) -> &'static str {
-        match self {
-            Self::Item(_) => "description",
-            Self::Entity(_) => "body",
-            Self::SectionRequirement => "text",
-        }
+    pub(crate) fn text_field(&self) -> &'static str {
+        let body = self.editable_fields().find(|field| field.field_type == FieldType::Body);
+        body.map_or("text", |field| field.name)
     }
 
     /// The field that names the parent.
-    pub(crate) fn parent_field(self) -> Option<&'static str> {
+    pub(crate) fn parent_field(&self) -> Option<&'static str> {
         match self {
             Self::Item(kind) => kind.parent().map(ItemKind::name),
             _ => None,
@@ -86,61 +104,155 @@ impl WritableKind {
     }
 
     /// The field that the title of a new document sets.
-    pub(crate) fn title_field(self) -> &'static str {
-        if self.fields().contains(&"title") { "title" } else { self.text_field() }
+    pub(crate) fn title_field(&self) -> &'static str {
+        let title = self.editable_fields().find(|field| field.field_type == FieldType::Title);
+        title.map_or(self.text_field(), |field| field.name)
     }
 
-    /// Finds a field by its name or a synonym, in any case.
-    pub(crate) fn find_field(self, name: &str) -> Result<&'static str, String> {
-        let found = match self.row() {
-            Some(_) => {
-                self.editable_fields().find(|field| field.is_called(name)).map(|field| field.name)
-            }
-            None => find_field(ItemKind::AcceptanceCriteria.row(), name)
-                .filter(|field| field.field_type == FieldType::Body)
-                .map(|_| self.text_field()),
-        };
-        let mut fields = self.fields();
-        fields.push(self.text_field());
-        found.ok_or_else(|| {
-            let (shown, noun) = (truncate_echo(name), self.noun());
-            format!("{shown:?} is not a field of this {noun}; it has {}", fields.join(", "))
-        })
+    /// The fields of a document of `get_item`, under the names of arguments.
+    pub(crate) fn values_of(&self, item: &ItemView) -> Map<String, Value> {
+        let record = json!(item);
+        let mut values: Map<String, Value> = item.fields().clone().into_iter().collect();
+        for RecordField { name, answer_key, .. } in self.editable_fields() {
+            let value = match &record[answer_key] {
+                Value::Null if *name == "tags" => json!([]),
+                Value::Null => json!(""),
+                value => value.clone(),
+            };
+            values.insert((*name).to_owned(), value);
+        }
+        values.insert(self.text_field().to_owned(), json!(item.text()));
+        values
     }
 }
 
-/// The argument value of a field that was given as text. Tags are separated by commas, and `-` as
-/// the Markdown text means standard input.
-pub(crate) fn field_value(field: &str, text: &str) -> Result<Value, CommandError> {
-    match (field, text) {
-        ("tags", _) => Ok(json!(split_tags(text))),
-        ("description" | "body" | "text", "-") => {
-            // A text that reaches the limit is too long for every tool.
-            let text = io::read_to_string(io::stdin().take(MAX_INPUT_BYTES)).map_err(|error| {
-                CommandError::usage_error(format!("standard input: {error}; pass UTF-8 text"))
-            })?;
-            Ok(json!(text.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n'])))
-        }
-        _ => Ok(json!(text)),
+/// A field of a form.
+#[derive(Debug)]
+pub(crate) struct FormField {
+    pub(crate) name: String,
+    /// Other names.
+    synonyms: Vec<String>,
+    pub(crate) is_list: bool,
+    /// The only valid values, if there are any.
+    pub(crate) choices: Vec<String>,
+}
+
+/// The fields that users can set in documents of one kind, those of the project included.
+#[derive(Debug)]
+pub(crate) struct DocumentForm {
+    pub(crate) kind: WritableKind,
+    /// The Markdown text is the last one.
+    pub(crate) fields: Vec<FormField>,
+}
+
+impl DocumentForm {
+    /// Reads the project's fields and statuses of the kind.
+    pub(crate) fn read(kind: WritableKind, client: &ToolClient) -> error::Result<Self> {
+        let schema = client.record_schema()?;
+        Ok(Self::new(kind, &schema))
     }
+
+    pub(crate) fn new(kind: WritableKind, schema: &RecordSchema) -> Self {
+        let statuses = kind.statuses(schema);
+        let mut fields = Vec::new();
+        for field in kind.editable_fields().filter(|field| field.field_type != FieldType::Body) {
+            fields.push(FormField::of_record(field, &statuses));
+        }
+        let custom = schema.fields.iter().filter(|field| kind.has_custom(field));
+        fields.extend(custom.map(|field| FormField {
+            name: field.name.clone(),
+            synonyms: vec![field.label.clone()],
+            is_list: field.field_type == CustomType::Tags,
+            choices: field.field_type.choices().to_vec(),
+        }));
+        // A requirement of a section is a text alone, as a criterion.
+        let row = kind.row().unwrap_or(ItemKind::AcceptanceCriteria.row());
+        let body = fields_of(row).find(|field| field.field_type == FieldType::Body);
+        fields.extend(body.map(|body| FormField {
+            name: kind.text_field().to_owned(),
+            ..FormField::of_record(body, &[])
+        }));
+        Self { kind, fields }
+    }
+
+    /// Finds a field by its name or a synonym, in any spelling.
+    pub(crate) fn find_field(&self, name: &str) -> Result<&FormField, String> {
+        self.fields.iter().find(|field| field.is_called(name)).ok_or_else(|| {
+            let names: Vec<&str> = self.fields.iter().map(|field| &*field.name).collect();
+            let (shown, noun) = (truncate_echo(name), self.kind.noun());
+            format!("{shown:?} is not a field of this {noun}; it has {}", names.join(", "))
+        })
+    }
+
+    /// The argument values of fields that were given as texts, under their names.
+    pub(crate) fn parse_values<'t>(
+        &self,
+        given: impl IntoIterator<Item = (&'t str, &'t str)>,
+    ) -> Result<Map<String, Value>, CommandError> {
+        let mut values = Map::new();
+        for (name, text) in given {
+            let field = self.find_field(name).map_err(CommandError::usage_error)?;
+            let value = match text {
+                _ if field.is_list => json!(split_tags(text)),
+                "-" if field.name == self.kind.text_field() => json!(read_stdin()?),
+                _ => json!(text),
+            };
+            if values.insert(field.name.clone(), value).is_some() {
+                let message = format!("{} is given twice; remove one", field.name);
+                return Err(CommandError::usage_error(message));
+            }
+        }
+        Ok(values)
+    }
+}
+
+impl FormField {
+    fn of_record(field: &RecordField, statuses: &[String]) -> Self {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let choices = match field.field_type {
+            FieldType::Status => statuses.to_vec(),
+            FieldType::Priority => {
+                owned(&[1, 2, 3, 4].map(|number| Priority::new(number).map_or("", Priority::name)))
+            }
+            FieldType::Choice(names) => owned(names),
+            _ => Vec::new(),
+        };
+        Self {
+            name: field.name.to_owned(),
+            synonyms: owned(field.synonyms),
+            is_list: field.field_type == FieldType::Tags,
+            choices,
+        }
+    }
+
+    pub(crate) fn is_called(&self, word: &str) -> bool {
+        let names: Vec<&str> =
+            self.synonyms.iter().chain([&self.name]).map(|name| &**name).collect();
+        find_by_name(&names, |name| name, word).is_some()
+    }
+}
+
+fn read_stdin() -> Result<String, CommandError> {
+    // A text that reaches the limit is too long for every tool.
+    let text = io::read_to_string(io::stdin().take(MAX_INPUT_BYTES)).map_err(|error| {
+        CommandError::usage_error(format!("standard input: {error}; pass UTF-8 text"))
+    })?;
+    Ok(text.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n']).to_owned())
 }
 
 pub(crate) fn split_tags(text: &str) -> Vec<&str> {
     text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).collect()
 }
 
-/// The fields of an item of `get_item`, under the names of arguments.
-pub(crate) fn record_fields(kind: WritableKind, item: &ItemView) -> Map<String, Value> {
-    let mut fields = Map::new();
-    let record = json!(item);
-    for RecordField { name, answer_key, .. } in kind.editable_fields() {
-        let value = match &record[answer_key] {
-            Value::Null if *name == "tags" => json!([]),
-            Value::Null => json!(""),
-            value => value.clone(),
-        };
-        fields.insert((*name).to_owned(), value);
+/// Parses an argument such as `risk=High`.
+pub(crate) fn parse_assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err("expected FIELD=VALUE, such as status=done".to_owned()),
     }
-    fields.insert(kind.text_field().to_owned(), json!(item.text()));
-    fields
+}
+
+/// The names and texts of [`parse_assignment`].
+pub(crate) fn assigned(fields: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    fields.iter().map(|(name, text)| (&**name, &**text))
 }

@@ -5,6 +5,7 @@ use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::Error;
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::links::{EntityGraph, RelationLinks};
+use reqlore_domain::records::fields::{FieldType, find_field};
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, json};
 
@@ -79,8 +80,8 @@ pub(crate) fn run_unlink(config: &AppConfig, options: &LinkOptions) -> Result<u8
 
 /// The field of the source's parent, if the relation names it.
 fn parent_field(source: &WriteTarget, relation: &str) -> Option<&'static str> {
-    let parent = source.kind.parent_field()?;
-    (source.kind.find_field(relation) == Ok(parent)).then_some(parent)
+    let field = find_field(source.kind.row()?, relation).filter(|field| field.is_editable)?;
+    matches!(field.field_type, FieldType::Parent(_)).then_some(field.name)
 }
 
 fn relationship_request(

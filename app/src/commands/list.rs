@@ -1,14 +1,21 @@
 //! `reqlore list`: lists items of one kind as a table, JSON or CSV.
 
-use clap::ValueEnum;
-use reqlore_domain::backlog::Priority;
+use std::collections::BTreeMap;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use reqlore_domain::backlog::{ItemKind, Priority};
+use reqlore_domain::records::answers::entry_line::{custom_text, custom_value};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::records::answers::sections::Instructions;
-use reqlore_domain::records::kinds::find_kind;
+use reqlore_domain::records::custom_field::{CustomField, FieldView};
+use reqlore_domain::records::kinds::{KINDS, RecordKind};
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::sections::instructions;
 use reqlore_web::csv::{BYTE_ORDER_MARK, items_csv};
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::item_fields::parse_assignment;
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line, write_stdout};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::print_json;
@@ -17,74 +24,71 @@ use crate::exit::CommandError;
 
 /// The largest page of `list_items`.
 const PAGE_ITEMS: u32 = 1_000;
-const COLUMNS: [&str; 11] = [
-    "ID", "KIND", "STATUS", "PRIORITY", "TYPE", "DONE", "PARENT", "ASSIGNEE", "TAGS", "UPDATED",
-    "TITLE",
+/// A column of the table: its heading, and the text of a cell.
+type Column = (&'static str, fn(&ListedItem) -> String);
+const COLUMNS: [Column; 11] = [
+    ("ID", |item| item.reference_id.clone()),
+    ("KIND", |item| item.kind.clone()),
+    ("STATUS", |item| item.status.clone().unwrap_or_default()),
+    ("PRIORITY", |item| priority_name(item.priority).to_owned()),
+    ("TYPE", |item| item.type_name.clone().unwrap_or_default().into_owned()),
+    ("DONE", progress_text),
+    ("PARENT", |item| item.parent.clone().unwrap_or_default()),
+    ("ASSIGNEE", |item| item.assignee_username.clone().unwrap_or_default()),
+    ("TAGS", |item| item.tags.join(", ")),
+    ("UPDATED", |item| item.updated_at.iter().flat_map(|time| time.split('T')).take(1).collect()),
+    ("TITLE", |item| item.title.clone()),
 ];
+/// The index of the first column of a custom field.
+const CUSTOM_COLUMN: usize = 9;
 /// The columns that a narrow terminal leaves out, the first one first.
 const OPTIONAL: [&str; 8] =
     ["UPDATED", "TAGS", "TYPE", "KIND", "ASSIGNEE", "PARENT", "PRIORITY", "DONE"];
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ListKind {
-    #[value(alias = "epic")]
-    Epics,
-    #[value(aliases = ["story", "user-stories", "user_story"])]
-    Stories,
-    #[value(alias = "requirement")]
-    Requirements,
-    #[value(aliases = ["criterion", "acceptance-criteria", "acceptance_criteria"])]
-    Criteria,
-    #[value(alias = "decision")]
-    Decisions,
-    #[value(alias = "issue")]
-    Issues,
-    #[value(alias = "idea")]
-    Ideas,
-    #[value(alias = "report")]
-    Reports,
-    #[value(alias = "source")]
-    Sources,
-    #[value(alias = "citation")]
-    Citations,
-    /// All of the knowledge graph
-    #[value(aliases = ["entity", "knowledge"])]
-    Entities,
-    #[value(alias = "section")]
-    Sections,
+/// A kind that commands list: one of the table, all entities, or sections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListKind {
+    /// The kind as `list_items` names it.
+    pub(crate) name: &'static str,
+    /// One and several in sentences.
+    words: [&'static str; 2],
 }
 
+const ENTITIES: ListKind = ListKind { name: "entity", words: ["entity", "entities"] };
+const SECTIONS: ListKind = ListKind { name: "section", words: ["section", "sections"] };
+
 impl ListKind {
-    /// The kind as `list_items` names it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Epics => "epic",
-            Self::Stories => "user_story",
-            Self::Requirements => "requirement",
-            Self::Criteria => "acceptance_criteria",
-            Self::Decisions => "decision",
-            Self::Issues => "issue",
-            Self::Ideas => "idea",
-            Self::Reports => "report",
-            Self::Sources => "source",
-            Self::Citations => "citation",
-            Self::Entities => "entity",
-            Self::Sections => "section",
-        }
+    fn of_item(kind: ItemKind) -> Self {
+        Self { name: kind.name(), words: kind.row().words }
     }
 
-    fn noun(self, count: usize) -> &'static str {
-        let words = match self {
-            Self::Entities => ["entity", "entities"],
-            Self::Sections => ["section", "sections"],
-            kind => find_kind(kind.name()).map_or([kind.name(); 2], |kind| kind.words),
-        };
-        words[usize::from(count != 1)]
+    fn has_field(self, field: &CustomField) -> bool {
+        let is_of_item = |kind: &str| ItemKind::from_name(kind).is_some();
+        field.has_kind(self.name, !is_of_item(self.name))
+            || self == ENTITIES && !field.kinds.iter().all(|kind| is_of_item(kind))
+    }
+
+    /// Parses names and synonyms. Help and completion show the plurals.
+    pub(crate) fn parser() -> impl TypedValueParser<Value = Self> {
+        let mut kinds: Vec<(PossibleValue, Self)> = Vec::new();
+        for RecordKind { name, folder, words, synonyms, .. } in &KINDS {
+            let aliases = [name].into_iter().chain(*synonyms).copied();
+            kinds
+                .push((PossibleValue::new(*folder).aliases(aliases), Self { name, words: *words }));
+        }
+        let entities = PossibleValue::new("entities").help("All of the knowledge graph");
+        kinds.push((entities.aliases(["entity", "knowledge"]), ENTITIES));
+        kinds.push((PossibleValue::new("sections").alias("section"), SECTIONS));
+        let values: Vec<PossibleValue> = kinds.iter().map(|(value, _)| value.clone()).collect();
+        PossibleValuesParser::new(values).map(move |word| {
+            let found = kinds.iter().find(|(value, _)| value.matches(&word, false));
+            found.map_or(SECTIONS, |(_, kind)| *kind)
+        })
     }
 }
 
 /// Filters of items, as `list_items` has them.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args, Serialize)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct FilterOptions {
     /// Only items of this epic
@@ -92,6 +96,7 @@ pub(crate) struct FilterOptions {
     pub(crate) epic: Option<String>,
     /// Only items of this user story
     #[arg(long, value_name = "ID", add = super::complete::stories())]
+    #[serde(rename = "user_story")]
     pub(crate) story: Option<String>,
     /// Only items of this user; `none` for items without an assignee
     #[arg(long, value_name = "NAME")]
@@ -104,6 +109,7 @@ pub(crate) struct FilterOptions {
     pub(crate) priority: Option<String>,
     /// Only this type of requirements, such as functional
     #[arg(long = "type", value_name = "TYPE")]
+    #[serde(rename = "type")]
     pub(crate) requirement_type: Option<String>,
     /// Only items with this text in the title or the ID
     #[arg(long, value_name = "TEXT")]
@@ -111,27 +117,32 @@ pub(crate) struct FilterOptions {
     /// Only items changed since this date or time (UTC), such as 2026-11-22
     #[arg(long, value_name = "TIME")]
     pub(crate) updated_since: Option<String>,
+    /// Only items with this value of a custom field, such as risk=High; repeatable
+    #[arg(
+        long = "field",
+        value_name = "FIELD=VALUE",
+        value_parser = parse_assignment,
+        add = super::complete::assignments(false)
+    )]
+    #[serde(skip)]
+    pub(crate) fields: Vec<(String, String)>,
 }
 
 impl FilterOptions {
     /// The arguments of `list_items`.
     pub(crate) fn arguments(&self, kind: &str) -> Value {
-        let mut arguments = json!({ "kind": kind });
-        for (name, value) in [
-            ("epic", &self.epic),
-            ("user_story", &self.story),
-            ("assignee", &self.assignee),
-            ("priority", &self.priority),
-            ("type", &self.requirement_type),
-            ("text", &self.text),
-            ("updated_since", &self.updated_since),
-        ] {
-            if let Some(value) = value {
-                arguments[name] = json!(value);
-            }
+        let mut arguments = json!(self);
+        if let Value::Object(given) = &mut arguments {
+            given.retain(|_, value| !value.is_null() && *value != json!([]));
         }
-        if !self.tags.is_empty() {
-            arguments["tags"] = json!(self.tags);
+        arguments["kind"] = json!(kind);
+        for (name, text) in &self.fields {
+            let value = &mut arguments["fields"][name];
+            *value = match value.take() {
+                Value::Null => json!(text),
+                // Several values of one field, which only tags can have.
+                first => json!([first, text]),
+            };
         }
         arguments
     }
@@ -140,12 +151,18 @@ impl FilterOptions {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListOptions {
     /// The kind of items [default: epics; with --epic stories, with --story requirements]
-    #[arg(value_enum, value_name = "KIND")]
+    #[arg(value_parser = ListKind::parser(), value_name = "KIND")]
     kind: Option<ListKind>,
     /// The kind of items, as an alternative to KIND
-    #[arg(long = "kind", value_enum, value_name = "KIND", hide_possible_values = true)]
+    #[arg(
+        long = "kind",
+        value_parser = ListKind::parser(),
+        value_name = "KIND",
+        hide_possible_values = true
+    )]
     named_kind: Option<ListKind>,
-    /// Order: priority, updated, reference, title, status or assignee; -updated: newest first
+    /// Order: priority, updated, reference, title, status, assignee or a custom field; -updated:
+    /// newest first
     #[arg(long, value_name = "ORDER", allow_hyphen_values = true)]
     sort: Option<String>,
     /// Maximum number of items [default: all]
@@ -161,7 +178,12 @@ pub(crate) struct ListOptions {
     #[arg(long)]
     csv_bom: bool,
     /// Only items with this status, in any case
-    #[arg(long, value_name = "STATUS", help_heading = "Filters")]
+    #[arg(
+        long,
+        value_name = "STATUS",
+        help_heading = "Filters",
+        add = super::complete::statuses()
+    )]
     status: Option<String>,
     #[command(flatten)]
     filters: FilterOptions,
@@ -172,22 +194,19 @@ pub(crate) struct ListOptions {
 impl ListOptions {
     /// The named kind; without one, the items directly below the epic or user story of a filter.
     fn kind(&self) -> ListKind {
-        self.named_kind.or(self.kind).unwrap_or({
-            if self.filters.story.is_some() {
-                ListKind::Requirements
-            } else if self.filters.epic.is_some() {
-                ListKind::Stories
-            } else {
-                ListKind::Epics
-            }
-        })
+        let FilterOptions { epic, story, .. } = &self.filters;
+        self.named_kind.or(self.kind).unwrap_or(ListKind::of_item(match (story, epic) {
+            (Some(_), _) => ItemKind::Requirement,
+            (None, Some(_)) => ItemKind::UserStory,
+            (None, None) => ItemKind::Epic,
+        }))
     }
 }
 
 pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, CommandError> {
     let kind = options.kind();
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
-    let mut arguments = options.filters.arguments(kind.name());
+    let mut arguments = options.filters.arguments(kind.name);
     for (name, value) in [("status", &options.status), ("sort", &options.sort)] {
         if let Some(value) = value {
             arguments[name] = json!(value);
@@ -195,29 +214,35 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, Comma
     }
     let has_filters = arguments.as_object().is_some_and(|given| given.len() > 1);
     let listed = match kind {
-        ListKind::Sections if has_filters => {
+        SECTIONS if has_filters => {
             let message = "list sections: sections have no filters and no order; omit them";
             return Err(CommandError::usage_error(message));
         }
-        ListKind::Sections => list_sections(&client, options.limit)?,
+        SECTIONS => list_sections(&client, options.limit)?,
         _ => fetch_items(&client, arguments, options.limit)?,
+    };
+    let schema = match kind {
+        SECTIONS => RecordSchema::default(),
+        _ => client.record_schema()?,
     };
     // The connection ends before the output is read, which may take long.
     drop(client);
     if options.json {
         return match kind {
-            ListKind::Sections => print_json(&sections_json(&listed)),
+            SECTIONS => print_json(&sections_json(&listed)),
             _ => print_json(&listed),
         };
     }
     if options.csv || options.csv_bom {
+        let fields = schema.fields.iter().filter(|field| kind.has_field(field));
+        let names: Vec<&str> = fields.map(|field| &*field.name).collect();
         let mark = if options.csv_bom { BYTE_ORDER_MARK } else { "" };
-        return write_stdout(&(mark.to_owned() + &items_csv(&listed.items, &[], clean_line)));
+        return write_stdout(&(mark.to_owned() + &items_csv(&listed.items, &names, clean_line)));
     }
     let screen = OutputScreen::of_stdout();
     let mut text = String::new();
     if !listed.items.is_empty() {
-        text = items_table(&listed, kind).format(&screen) + "\n";
+        text = items_table(&listed, kind, &schema).format(&screen) + "\n";
     }
     for line in summary(&listed, kind, has_filters, options.status.is_some()) {
         text += &screen.wrapped(&line, TextStyle::Plain);
@@ -271,34 +296,39 @@ fn sections_json(listed: &ListPage) -> Value {
     json!({ "items": items, "total": listed.total })
 }
 
-fn cells(item: &ListedItem) -> [String; COLUMNS.len()] {
-    let date = item.updated_at.as_deref().unwrap_or_default();
-    [
-        item.reference_id.clone(),
-        item.kind.clone(),
-        item.status.clone().unwrap_or_default(),
-        priority_name(item.priority).to_owned(),
-        item.type_name.clone().unwrap_or_default().into_owned(),
-        progress_text(item),
-        item.parent.clone().unwrap_or_default(),
-        item.assignee_username.clone().unwrap_or_default(),
-        item.tags.join(", "),
-        date.split('T').next().unwrap_or_default().to_owned(),
-        item.title.clone(),
-    ]
-}
-
-fn items_table(listed: &ListPage, kind: ListKind) -> TextTable {
-    let mut table = TextTable::new(&COLUMNS).with_optional(&OPTIONAL).with_status("STATUS");
+fn items_table(listed: &ListPage, kind: ListKind, schema: &RecordSchema) -> TextTable {
+    let custom = schema.fields.iter().filter(|field| field.views.contains(&FieldView::Column));
+    let custom: Vec<(String, &str)> =
+        custom.map(|field| (field.label.to_uppercase(), &*field.name)).collect();
+    let labels: Vec<&str> = custom.iter().map(|(label, _)| &**label).collect();
+    let mut headings = COLUMNS.map(|(heading, _)| heading).to_vec();
+    headings.splice(CUSTOM_COLUMN..CUSTOM_COLUMN, labels.iter().copied());
+    let optional = [&OPTIONAL[..], &labels].concat();
+    let mut table = TextTable::new(&headings).with_optional(&optional).with_status("STATUS");
     for item in &listed.items {
-        let mut cells = cells(item);
-        if kind != ListKind::Entities {
+        let mut cells = COLUMNS.map(|(_, text)| text(item)).to_vec();
+        if kind != ENTITIES {
             cells[1].clear();
         }
+        let values = custom.iter().map(|(_, name)| item.fields.get(*name));
+        let values = values.map(|value| value.map(custom_value).unwrap_or_default());
+        cells.splice(CUSTOM_COLUMN..CUSTOM_COLUMN, values);
         table.push(cells);
     }
     table.drop_empty_columns();
     table
+}
+
+/// The values of custom fields with their labels.
+pub(crate) fn custom_texts<'s>(
+    fields: impl IntoIterator<Item = &'s CustomField>,
+    values: &BTreeMap<String, Value>,
+) -> Vec<String> {
+    let mut texts = Vec::new();
+    for CustomField { name, label, .. } in fields {
+        texts.extend(values.get(name).map(|value| custom_text(label, value)));
+    }
+    texts
 }
 
 /// Empty for an item without a priority.
@@ -319,13 +349,13 @@ fn summary(listed: &ListPage, kind: ListKind, has_filters: bool, has_status: boo
     if total == 0 {
         if lines.is_empty() {
             let suffix = if has_filters { "match these filters" } else { "exist yet" };
-            lines.push(format!("No {} {suffix}.", kind.noun(0)));
+            lines.push(format!("No {} {suffix}.", kind.words[1]));
         }
         return lines;
     }
     let count = listed.items.len();
     let mut text = if count < total { format!("{count} of ") } else { String::new() };
-    text += &format!("{total} {}", kind.noun(total));
+    text += &format!("{total} {}", kind.words[usize::from(total != 1)]);
     let mut separator = ": ";
     // The counts of all statuses would contradict a list of one.
     for (status, count) in listed.by_status.iter().filter(|_| !has_status) {

@@ -191,23 +191,25 @@ pub(crate) fn pad(text: &str, width: usize) -> String {
 /// Rows below their headings, each on one line. The layout of all tables.
 #[derive(Debug, Default)]
 pub(crate) struct TextTable {
-    headings: Vec<&'static str>,
+    /// Encoded, as the cells.
+    headings: Vec<String>,
     /// Encoded cells, one per heading.
     rows: Vec<Vec<String>>,
     /// The columns that a narrow terminal leaves out, the first one first.
-    optional: Vec<&'static str>,
+    optional: Vec<String>,
     styled: Option<&'static str>,
 }
 
 impl TextTable {
-    pub(crate) fn new(headings: &[&'static str]) -> Self {
-        Self { headings: headings.to_vec(), ..Self::default() }
+    pub(crate) fn new(headings: &[&str]) -> Self {
+        let headings = headings.iter().map(|heading| clean_line(heading)).collect();
+        Self { headings, ..Self::default() }
     }
 
     /// Columns that a narrow terminal leaves out, the least important one first.
     #[must_use]
-    pub(crate) fn with_optional(mut self, headings: &[&'static str]) -> Self {
-        self.optional = headings.to_vec();
+    pub(crate) fn with_optional(mut self, headings: &[&str]) -> Self {
+        self.optional = headings.iter().map(|heading| clean_line(heading)).collect();
         self
     }
 
@@ -265,7 +267,7 @@ impl TextTable {
         let gaps = COLUMN_GAP * widths.len().saturating_sub(1);
         let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(limit);
         // A shortened ID would be useless.
-        let id = self.headings.iter().position(|heading| *heading == "ID");
+        let id = self.headings.iter().position(|heading| heading == "ID");
         while excess > 0 {
             let columns = widths.iter_mut().enumerate().filter(|(index, _)| Some(*index) != id);
             match columns.map(|(_, width)| width).max() {
@@ -282,13 +284,13 @@ impl TextTable {
             Some(limit) => self.fit(limit),
             None => self.widths(),
         };
-        let headings = self.headings.iter().map(|heading| (*heading).to_owned()).collect();
+        let headings = self.headings.clone();
         let mut text = String::new();
         for (number, row) in std::iter::once(headings).chain(self.rows).enumerate() {
             let row: Vec<String> = row;
             let mut line = String::new();
             for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let style = match self.headings[index] {
+                let style = match &*self.headings[index] {
                     _ if number == 0 => TextStyle::Bold,
                     heading if Some(heading) == self.styled => TextStyle::of_status(cell),
                     "ID" => TextStyle::Cyan,

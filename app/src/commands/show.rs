@@ -1,10 +1,11 @@
 //! `reqlore show`: shows a document with its fields, children, and links in both directions.
 
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, LinkEnd};
+use reqlore_domain::records::schema::RecordSchema;
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
-use super::list::priority_name;
+use super::list::{custom_texts, priority_name};
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line};
 use super::terminal_markdown::render;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
@@ -29,15 +30,17 @@ pub(crate) fn run(config: &AppConfig, options: &ShowOptions) -> Result<u8, Comma
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let arguments = json!({ "reference": options.reference });
     let answer = client.call_for_answer("get_item", arguments)?;
-    drop(client);
     if options.json {
         return print_json(&*answer.data);
     }
+    let details: ItemDetails = answer.answer()?;
+    let schema = client.record_schema()?;
+    drop(client);
     let screen = OutputScreen::of_stdout();
-    screen.print(&details_text(&answer.answer()?, &screen))
+    screen.print(&details_text(&details, &schema, &screen))
 }
 
-fn details_text(details: &ItemDetails, screen: &OutputScreen) -> String {
+fn details_text(details: &ItemDetails, schema: &RecordSchema, screen: &OutputScreen) -> String {
     let item = &details.item;
     let (id, title) = (clean_line(item.id()), clean_line(item.title()));
     // Indented, so that a title can't look like a field.
@@ -46,7 +49,7 @@ fn details_text(details: &ItemDetails, screen: &OutputScreen) -> String {
     let title = wrap_line(&title, width).join(&indent);
     let id = screen.paint(TextStyle::Cyan, &id);
     let mut text = format!("{id}  {}\n", screen.paint(TextStyle::Bold, &title));
-    for line in field_lines(item) {
+    for line in field_lines(item, schema) {
         text += &screen.wrapped(&clean_line(&line), TextStyle::Dim);
     }
     if let Some(problem) = &details.diagnostic {
@@ -66,8 +69,8 @@ fn details_text(details: &ItemDetails, screen: &OutputScreen) -> String {
     text
 }
 
-/// The kind and the short fields; then dates, people and the version.
-fn field_lines(item: &ItemView) -> Vec<String> {
+/// The kind and the short fields; the custom fields; then dates, people and the version.
+fn field_lines(item: &ItemView, schema: &RecordSchema) -> Vec<String> {
     let mut facts = vec![item.kind_words()];
     facts.extend(item.parent().map(|parent| format!("of {parent}")));
     facts.extend(item.status().map(str::to_owned));
@@ -85,7 +88,10 @@ fn field_lines(item: &ItemView) -> Vec<String> {
     }
     facts.retain(|fact| !fact.is_empty());
     origin.extend(item.version().get(..8).map(|version| format!("version {version}")));
-    vec![facts.join(" · "), origin.join(" · ")]
+    let custom = custom_texts(&schema.fields, item.fields());
+    let mut lines = vec![facts.join(" · "), custom.join(" · "), origin.join(" · ")];
+    lines.retain(|line| !line.is_empty());
+    lines
 }
 
 fn children_text(details: &ItemDetails, screen: &OutputScreen) -> String {

@@ -11,6 +11,8 @@ use reqlore_domain::ports::service::{
     AnswerFormat, NoProgress, RenderedAnswer, ToolCall, ToolService,
 };
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_probe::{ENDPOINT_PATH, HttpClient, endpoint_url, is_encrypted, is_loopback};
 use serde::de::DeserializeOwned;
@@ -133,6 +135,16 @@ impl ToolClient {
         self.call_for_answer(tool, arguments)?.answer()
     }
 
+    /// The custom fields and statuses of the project.
+    pub(crate) fn record_schema(&self) -> Result<RecordSchema, Error> {
+        match self.call::<RecordSchemaAnswer>("get_record_schema", json!({})) {
+            Ok(answer) => Ok(RecordSchema::parse(&answer.text)),
+            // The server has neither the backlog nor knowledge.
+            Err(error) if error.kind == ErrorKind::UnknownTool => Ok(RecordSchema::default()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Calls a tool and returns its data and its texts.
     pub(crate) fn call_for_answer(
         &self,
@@ -172,6 +184,9 @@ fn name_commands(mut error: Error) -> Error {
         ("pass cascade: true", "pass --cascade"),
     ] {
         error.message = error.message.replace(tool, command);
+    }
+    if let Some(name) = error.field.as_ref().and_then(|field| field.strip_prefix("fields.")) {
+        error.message = error.message.replace(&format!("fields.{name}"), name);
     }
     error
 }

@@ -7,10 +7,11 @@ use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::values::is_built_in;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use serde_json::{Map, Value, json};
 
-use super::item_fields::{WritableKind, record_fields};
+use super::item_fields::WritableKind;
 use super::tool_client::{ProjectOptions, ToolClient};
 use crate::commands::output::{print, print_json};
 use crate::console::encode_console;
@@ -62,6 +63,19 @@ impl ToolRequest {
         request.with("section", section).with("index", index)
     }
 
+    /// Adds values under the names of their fields. Custom fields are in an argument of their own.
+    #[must_use]
+    pub(crate) fn with_values(mut self, values: Map<String, Value>) -> Self {
+        for (name, value) in values {
+            if is_built_in(&name) {
+                self.arguments.insert(name, value);
+            } else {
+                self.arguments.entry("fields").or_insert_with(|| json!({}))[name] = value;
+            }
+        }
+        self
+    }
+
     pub(crate) fn send(self, client: &ToolClient) -> Result<RenderedAnswer> {
         client.call_for_answer(&self.tool, Value::Object(self.arguments))
     }
@@ -105,15 +119,16 @@ impl WriteTarget {
                 let problem = "only .knowledge/config.yaml defines a docset; edit that file";
                 return Err(unwritable_error(&id, problem));
             }
-            _ => WritableKind::Entity(None),
+            kind => WritableKind::Entity(kind.to_owned()),
         };
-        Ok(Self { kind, id, title, version, fields: record_fields(kind, item) })
+        let fields = kind.values_of(item);
+        Ok(Self { kind, id, title, version, fields })
     }
 
     /// The kind, ID and title on one line.
     pub(crate) fn subject(&self) -> String {
         let (id, title) = (encode_id(&self.id), encode_line(&self.title));
-        match self.kind {
+        match &self.kind {
             WritableKind::Entity(_) => format!("{id}: {title}"),
             kind => format!("{} {id}: {title}", kind.noun()),
         }
@@ -121,17 +136,14 @@ impl WriteTarget {
 
     /// The call that changes these fields.
     pub(crate) fn update_request(&self, changed: Map<String, Value>) -> ToolRequest {
-        let mut request = match self.kind {
-            WritableKind::Item(kind) => {
-                ToolRequest::new(format!("update_{}", kind.name())).with(kind.name(), &*self.id)
+        let request = match (self.kind.row(), &self.kind) {
+            (Some(row), WritableKind::Item(kind)) => {
+                ToolRequest::new(row.update_tool).with(kind.name(), &*self.id)
             }
-            WritableKind::Entity(_) => ToolRequest::new("ixchel_update").with("id", &*self.id),
-            WritableKind::SectionRequirement => {
-                ToolRequest::of_section("reqlix_set_requirements", "change", &self.id)
-            }
+            (Some(row), _) => ToolRequest::new(row.update_tool).with("id", &*self.id),
+            (None, _) => ToolRequest::of_section("reqlix_set_requirements", "change", &self.id),
         };
-        request.arguments.extend(changed);
-        request
+        request.with_values(changed)
     }
 }
 

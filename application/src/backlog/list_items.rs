@@ -185,7 +185,11 @@ impl Arguments {
             let invalid =
                 |problem: &str| invalid_argument(&argument, format!("{argument}: {problem}"));
             let Some(field) = schema.field(name).filter(|field| has_field(field)) else {
-                return Err(invalid("items of this kind have no such field; omit it"));
+                let known = schema.fields.iter().filter(|field| has_field(field));
+                let names: Vec<&str> = known.map(|field| field.name.as_str()).collect();
+                let names = if names.is_empty() { "none" } else { &names.join(", ") };
+                let problem = format!("items of this kind have no such field; they have {names}");
+                return Err(invalid(&problem));
             };
             match field.parse(value).map_err(|problem| invalid(&problem))? {
                 Value::String(text) => conditions.push((name.clone(), value_key(&text))),

@@ -77,13 +77,15 @@ impl EntryLine<'_> {
 
 /// A custom field under its name, as tools take it. Not encoded.
 pub fn custom_text(name: &str, value: &Value) -> String {
+    format!("{name}: {}", custom_value(value))
+}
+
+/// The value of a custom field. Not encoded.
+pub fn custom_value(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("{name}: {text}"),
-        Value::Array(texts) => {
-            let texts: Vec<_> = texts.iter().filter_map(Value::as_str).collect();
-            format!("{name}: {}", texts.join(", "))
-        }
-        value => format!("{name}: {value}"),
+        Value::String(text) => text.clone(),
+        Value::Array(texts) => texts.iter().map(custom_value).collect::<Vec<_>>().join(", "),
+        value => value.to_string(),
     }
 }
 
