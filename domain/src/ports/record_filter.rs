@@ -6,13 +6,15 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::record_list::FieldOrder;
 use crate::backlog::{Priority, Reference, RequirementType, Status};
 use crate::document::DocumentMeta;
 use crate::name_form::fold_name;
 use crate::records::tombstone::RecordRef;
 use crate::records::values::value_key;
 use crate::timestamp::Timestamp;
+
+/// The name of the status in orders, which no custom field has.
+pub(super) const STATUS: &str = "status";
 
 /// Conditions that a record must meet all. `None` accepts every value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,7 +89,7 @@ pub fn custom_values(meta: &DocumentMeta) -> impl Iterator<Item = (&str, &str)> 
 pub(super) fn field_keys(meta: &DocumentMeta, name: &str) -> impl Iterator<Item = String> {
     let item = || Some(meta.item.as_ref()?.status.as_ref()?.name());
     let entity = || meta.entity.as_ref()?.status.as_deref();
-    let status = if name == FieldOrder::STATUS { item().or_else(entity) } else { None };
+    let status = if name == STATUS { item().or_else(entity) } else { None };
     let custom = custom_values(meta).filter(move |(field, _)| *field == name);
     status.into_iter().chain(custom.map(|(_, text)| text)).map(value_key)
 }

@@ -182,7 +182,7 @@ pub struct FieldOrder {
 
 impl FieldOrder {
     /// The name of the status, which no custom field has.
-    pub const STATUS: &'static str = "status";
+    pub const STATUS: &'static str = super::record_filter::STATUS;
     /// The first byte of the [`Self::sort_text`] of choices, of other values, and without a value.
     pub const CLASSES: [char; 3] = ['0', '1', '2'];
 
