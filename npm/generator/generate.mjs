@@ -57,10 +57,12 @@ async function listed(server) {
 }
 
 /** Types that several tools return, and the schemas that define them. */
-const shapesOf = ({ get_item, list_epics }) => ({
-  // The other alternative is a document of another toolset.
+const shapesOf = ({ get_item, list_epics, list_items }) => ({
   Item: get_item.properties.item.anyOf[0],
+  // A document of another toolset.
+  OtherItem: get_item.properties.item.anyOf[1],
   ItemBrief: list_epics.properties.epics.items,
+  ListedItem: list_items.properties.items.items,
   Relationship: get_item.properties.relationships.properties.outgoing.items,
   Link: {
     type: 'object',
@@ -78,6 +80,16 @@ const shapesOf = ({ get_item, list_epics }) => ({
     required: ['relation', 'id', 'kind'],
   },
 });
+
+/** The types with custom fields, which only some projects have. Schemas do not say so. */
+const WITH_FIELDS = ['Item', 'OtherItem', 'ItemBrief', 'ListedItem'];
+const FIELDS = {
+  description: "Values of the project's custom fields.",
+  tsType: 'Record<string, string | number | string[]>',
+};
+
+/** The tools that take custom fields. */
+const TAKES_FIELDS = /^(list_items|(ixchel_)?(create|update)(?!_relationship))/;
 
 /** Types of plain "object" schemas, which are short for models; a test checks real responses. */
 const NOT_SAID = {
@@ -139,6 +151,10 @@ const typeOf = (schema, name) => compile(schema, name, OPTIONS).then(aliased);
 function typesOf({ name, title, inputSchema, outputSchema }, shapes) {
   const asked = `${title}: the arguments of \`${name}\`.`;
   const answered = `${title}: the structured content of \`${name}\`.`;
+  const properties = { ...inputSchema.properties };
+  if (TAKES_FIELDS.test(name)) {
+    properties.fields = { ...FIELDS, tsType: FIELDS.tsType.replace('>', ' | null>') };
+  }
   const item = writtenType(outputSchema);
   const type = `${item} & { notes?: string[] }`;
   const written = `/**\n * ${answered}\n */\nexport type ${pascal(name)}Result = ${type};\n`;
@@ -146,7 +162,7 @@ function typesOf({ name, title, inputSchema, outputSchema }, shapes) {
   const notes = { type: 'array', items: { type: 'string' }, description: 'Notes of the text.' };
   result.properties = { ...result.properties, notes };
   return Promise.all([
-    typeOf({ description: asked, ...inputSchema }, `${pascal(name)}Arguments`),
+    typeOf({ description: asked, ...inputSchema, properties }, `${pascal(name)}Arguments`),
     item
       ? written
       : typeOf({ description: answered, ...result }, `${pascal(name)}Result`),
@@ -173,7 +189,11 @@ try {
   const tools = await toolsOf(binary);
   const shapes = shapesOf(Object.fromEntries(tools.map((tool) => [tool.name, tool.outputSchema])));
   const types = await Promise.all([
-    ...Object.entries(shapes).map(([name, shape]) => typeOf(named({ ...shape }, name, {}), name)),
+    ...Object.entries(shapes).map(([name, shape]) => {
+      const type = named({ ...shape }, name, {});
+      if (WITH_FIELDS.includes(name)) type.properties.fields = FIELDS;
+      return typeOf(type, name);
+    }),
     ...tools.map((tool) => typesOf(tool, shapes)),
   ]);
   const text = [HEAD, table(tools), ...types.flat()].join('\n');
