@@ -281,9 +281,9 @@ export type ApplyChangesResult = {
     unlinked?: string[];
   }[];
   /**
-   * Entries that the results leave out.
+   * Names the entries that are left out.
    */
-  omitted?: number;
+  left_out?: string;
   /**
    * Items: A rule whose address changed to keep the order of its section.
    */
@@ -529,7 +529,7 @@ export type EpicHierarchyResult = {
     acceptance_criteria: number;
   };
   /**
-   * Names the omitted part.
+   * Names the part that is left out.
    */
   left_out?: string;
   /**
@@ -1019,6 +1019,10 @@ export type IxchelShowResult = {
     incoming: Link[];
     incoming_total: number;
   };
+  /**
+   * A problem in its file.
+   */
+  diagnostic?: string;
   /**
    * True if parts of the answer were cut.
    */
