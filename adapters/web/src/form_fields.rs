@@ -47,14 +47,8 @@ impl FormFields {
 
     /// The query with `name` set to `value`, or removed if `value` is empty. Without `?`.
     pub(crate) fn with(&self, name: &str, value: &str) -> String {
-        let mut query = Serializer::new(String::new());
-        for (key, old) in self.0.iter().filter(|(key, old)| key != name && !old.is_empty()) {
-            query.append_pair(key, old);
-        }
-        if !value.is_empty() {
-            query.append_pair(name, value);
-        }
-        query.finish()
+        let others = self.0.iter().filter(|(key, _)| key != name);
+        encode_query(others.map(|(key, old)| (&**key, &**old)).chain([(name, value)]))
     }
 
     /// The query of the first page in another order.
@@ -107,6 +101,12 @@ pub(crate) fn split_list(list: &str) -> Vec<String> {
         }
     }
     texts
+}
+
+/// The query of these fields without those that are empty. Without `?`.
+pub(crate) fn encode_query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let filled = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    Serializer::new(String::new()).extend_pairs(filled).finish()
 }
 
 /// Encodes a text for a URL's path or query.

@@ -13,13 +13,14 @@ use axum::http::header::{
 };
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
-use reqlore_domain::backlog::Priority;
+use reqlore_domain::backlog::{ItemKind, Priority};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_lines;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
-use crate::form_fields::encode_component;
+use crate::form_fields::{encode_component, encode_query};
 use crate::page_error::{ErrorTexts, PageError};
 use crate::project_schema::ProjectSchema;
 use crate::session::{PageSession, ThemeChoice, theme_choice};
@@ -103,6 +104,8 @@ pub(crate) struct PageFrame {
     /// The text in the search box.
     pub(crate) search_text: String,
     pub(crate) can_write: bool,
+    /// The form that creates what belongs to the page; `None` for callers who may not create.
+    pub(crate) creation: Option<String>,
     pub(crate) navigation: Vec<&'static NavigationEntry>,
     pub(crate) administration: &'static [NavigationEntry],
     pub(crate) schema: Arc<ProjectSchema>,
@@ -130,6 +133,13 @@ impl PageFrame {
         {
             navigation.push(&SCHEMA_PAGE);
         }
+        let creates = |name: &str| name == "create_epic" || name == "ixchel_create";
+        let can_create = session.can_write() && tools.iter().any(|spec| creates(spec.name));
+        let kind = match section {
+            PageSection::Tree => ItemKind::Epic.name(),
+            PageSection::Knowledge => EntityKind::Decision.name(),
+            _ => "",
+        };
         let is_administrator = session.is_administrator();
         Self {
             section,
@@ -139,6 +149,7 @@ impl PageFrame {
             address: session.address.clone(),
             is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
+            creation: can_create.then(|| new_page([("kind", kind)])),
             navigation,
             administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
             schema: session.schema.clone(),
@@ -160,6 +171,7 @@ impl PageFrame {
             is_live: false,
             search_text: String::new(),
             can_write: false,
+            creation: None,
             navigation: Vec::new(),
             administration: &[],
             schema: Arc::default(),
@@ -172,6 +184,16 @@ impl PageFrame {
     /// The URL of a page of the project, such as `board`, or `board?kind=epic`.
     pub(crate) fn url(&self, page: &str) -> String {
         format!("{}{page}{}", self.base, self.extension)
+    }
+
+    /// The frame with a form of its own for "New".
+    pub(crate) fn with_creation(self, page: String) -> Self {
+        Self { creation: self.creation.map(|_| page), ..self }
+    }
+
+    /// The URL of the form of a new item or entity; `parent` may be empty.
+    pub(crate) fn new_url(&self, kind: &str, parent: &str) -> String {
+        self.url(&new_page([("kind", kind), ("parent", parent)]))
     }
 
     /// The URL of an item or entity.
@@ -203,6 +225,11 @@ impl PageFrame {
     pub(crate) fn is_current(&self, entry: &NavigationEntry) -> bool {
         self.section == entry.section
     }
+}
+
+/// The form of a new item or entity with these fields filled.
+pub(crate) fn new_page<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    format!("new?{}", encode_query(fields))
 }
 
 /// An icon of `icons.svg`, decorative: a word next to it says the same.

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::item_lists::{BOARD_KINDS, ItemFilters};
+use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::session::{PageSession, local_target};
@@ -42,6 +42,8 @@ struct BoardPage<'a> {
     epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
+    /// For a board without items.
+    first: Option<FirstItem>,
     /// The item that a form of this board has moved.
     moved: &'a str,
 }
@@ -56,8 +58,36 @@ struct BoardColumn {
 
 async fn show_board(session: PageSession) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
+    let mut filters = ItemFilters::parse(&session)?;
+    let (mut columns, mut total) = read_columns(&session, &filters).await?;
+    while total == 0
+        && let Some(next) = filters.next_default(&session)
+    {
+        filters = next;
+        (columns, total) = read_columns(&session, &filters).await?;
+    }
+    let is_empty = total == 0 && !filters.is_active();
+    let first = if is_empty { Some(session.first_item(filters.kind).await?) } else { None };
+    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
+    render(&BoardPage {
+        frame: PageFrame::new(&session, PageSection::Board, "Board")
+            .with_creation(filters.creation("")),
+        filters,
+        kinds: BOARD_KINDS,
+        epics,
+        columns,
+        total,
+        first,
+        moved: session.query.text("moved"),
+    })
+}
+
+/// The columns of a board and the number of their items.
+async fn read_columns(
+    session: &PageSession,
+    filters: &ItemFilters,
+) -> Result<(Vec<BoardColumn>, u64)> {
     let query = &session.query;
-    let filters = ItemFilters::parse(&session)?;
     let arguments = filters.arguments();
     let mut statuses = VecDeque::from(filters.statuses());
     statuses.retain(|status| filters.status.is_empty() || filters.status == *status);
@@ -84,16 +114,7 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
         };
         columns.push(BoardColumn { status, count, items: page.items, more });
     }
-    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
-    render(&BoardPage {
-        frame: PageFrame::new(&session, PageSection::Board, "Board"),
-        filters,
-        kinds: BOARD_KINDS,
-        epics,
-        columns,
-        total,
-        moved: query.text("moved"),
-    })
+    Ok((columns, total))
 }
 
 #[derive(Template)]
