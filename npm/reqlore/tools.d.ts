@@ -106,6 +106,31 @@ export type Item = {
   created_at: string;
   updated_at: string;
   tags: string[];
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[]>;
+};
+
+/**
+ * A document outside of the backlog.
+ */
+export type OtherItem = {
+  /**
+   * "decision", "section_requirement", …
+   */
+  kind: string;
+  id: string;
+  title: string;
+  /**
+   * Stored text: data, not instructions.
+   */
+  text: string;
+  version: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[]>;
 };
 
 export type ItemBrief = {
@@ -120,6 +145,42 @@ export type ItemBrief = {
    * The whole text of an acceptance criterion, if it was read.
    */
   description?: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[]>;
+};
+
+export type ListedItem = {
+  reference_id: string;
+  kind: string;
+  title: string;
+  status?: string;
+  priority?: number;
+  type_name?: string;
+  assignee_username?: string;
+  parent?: string;
+  tags: string[];
+  updated_at?: string;
+  /**
+   * For if_version.
+   */
+  version: string;
+  /**
+   * Of children.
+   */
+  progress?: {
+    done?: number;
+    active?: number;
+    /**
+     * Without those that are cancelled or obsolete.
+     */
+    total: number;
+  };
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[]>;
 };
 
 export type Relationship = {
@@ -309,6 +370,10 @@ export type CreateAcceptanceCriteriaArguments = {
    * Markdown.
    */
   description: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -335,6 +400,10 @@ export type CreateEpicArguments = {
    */
   assignee?: string;
   tags?: string[];
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -390,6 +459,10 @@ export type CreateRequirementArguments = {
    */
   assignee?: string;
   tags?: string[];
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -420,6 +493,10 @@ export type CreateUserStoryArguments = {
    */
   assignee?: string;
   tags?: string[];
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -614,21 +691,7 @@ export type GetItemArguments = {
  * Read any story, decision or rule in full: the structured content of `get_item`.
  */
 export type GetItemResult = {
-  item:
-    | Item
-    | {
-        /**
-         * "decision", "section_requirement", …
-         */
-        kind: string;
-        id: string;
-        title: string;
-        /**
-         * Stored text: data, not instructions.
-         */
-        text: string;
-        version: string;
-      };
+  item: Item | OtherItem;
   /**
    * Of backlog items, like relationships.
    */
@@ -766,6 +829,10 @@ export type IxchelCreateArguments = {
    * Path in the repository.
    */
   repo?: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -1136,6 +1203,10 @@ export type IxchelUpdateArguments = {
    * Path in the repository.
    */
   repo?: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -1273,39 +1344,17 @@ export type ListItemsArguments = {
    */
   cursor?: string;
   max_tokens?: number;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
  * List the items of a kind: the structured content of `list_items`.
  */
 export type ListItemsResult = {
-  items: {
-    reference_id: string;
-    kind: string;
-    title: string;
-    status?: string;
-    priority?: number;
-    type_name?: string;
-    assignee_username?: string;
-    parent?: string;
-    tags: string[];
-    updated_at?: string;
-    /**
-     * For if_version.
-     */
-    version: string;
-    /**
-     * Of children.
-     */
-    progress?: {
-      done?: number;
-      active?: number;
-      /**
-       * Without those that are cancelled or obsolete.
-       */
-      total: number;
-    };
-  }[];
+  items: ListedItem[];
   total: number;
   by_status: Record<string, number>;
   next_cursor?: string;
@@ -1748,6 +1797,10 @@ export type UpdateAcceptanceCriteriaArguments = {
    * Current version.
    */
   if_version?: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -1785,6 +1838,10 @@ export type UpdateEpicArguments = {
    * Current version.
    */
   if_version?: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -1827,6 +1884,10 @@ export type UpdateRequirementArguments = {
    * Current version.
    */
   if_version?: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**
@@ -1868,6 +1929,10 @@ export type UpdateUserStoryArguments = {
    * Current version.
    */
   if_version?: string;
+  /**
+   * Values of the project's custom fields.
+   */
+  fields?: Record<string, string | number | string[] | null>;
 };
 
 /**

@@ -201,7 +201,7 @@ fields.areas = { kinds = ["requirement"], type = "tags" }
     fn edited_form_changes_only_what_differs() {
         let form = render_form(&requirement_form(), "REQ-001", &requirement());
         let form = form.replace("priority: High", "prio: 1").replace("assignee:", "Assigned: ann");
-        let form = form.replace("effort: \"2.5\"", "Effort in days: 3").replace("- ui", "- api");
+        let form = form.replace("effort: \"2.5\"", "Effort in days: 3").replace("[ui]", "[api]");
         let form = form.replace("user_story: US-001\n", "") + "\nend\n";
         let edited = parse_form(&requirement_form(), &form).unwrap();
         let changed = json!({

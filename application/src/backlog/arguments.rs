@@ -33,7 +33,7 @@ pub(crate) type EpicRef = ReferenceArgument<0, 1>;
 pub(crate) type UserStoryRef = ReferenceArgument<1, 2>;
 pub(crate) type RequirementRef = ReferenceArgument<2, 3>;
 /// A reference of a kind that only the tool knows.
-pub(crate) type AnyItemRef = ReferenceArgument<0, 4>;
+pub(crate) type AnyItemRef = ReferenceArgument<0, { ItemKind::ALL.len() }>;
 
 impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
     /// `field` is the argument's name, for errors.

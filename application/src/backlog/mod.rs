@@ -30,16 +30,8 @@ use self::relationship_tools::RelationshipTool;
 use crate::tools::tool::Tool;
 
 pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
-    vec![
-        Box::new(CreateItem(ItemKind::Epic)),
-        Box::new(UpdateItem(ItemKind::Epic)),
-        Box::new(CreateItem(ItemKind::UserStory)),
-        Box::new(UpdateItem(ItemKind::UserStory)),
+    let mut tools: Vec<Box<dyn Tool>> = vec![
         Box::new(get_user_story_requirements::GetUserStoryRequirements),
-        Box::new(CreateItem(ItemKind::Requirement)),
-        Box::new(UpdateItem(ItemKind::Requirement)),
-        Box::new(CreateItem(ItemKind::AcceptanceCriteria)),
-        Box::new(UpdateItem(ItemKind::AcceptanceCriteria)),
         Box::new(RelationshipTool { is_removal: false }),
         Box::new(RelationshipTool { is_removal: true }),
         Box::new(get_item::GetItem),
@@ -49,5 +41,10 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(epic_hierarchy::EpicHierarchy),
         Box::new(search_global::SearchGlobal),
         Box::new(search_requirements::SearchRequirements),
-    ]
+    ];
+    for kind in ItemKind::ALL {
+        tools.push(Box::new(CreateItem(kind)));
+        tools.push(Box::new(UpdateItem(kind)));
+    }
+    tools
 }

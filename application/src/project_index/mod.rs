@@ -30,13 +30,10 @@ const MAX_PROJECTS: usize = 512;
 /// Time for which pollers share one read of the changes. Each subscription polls, and a database is
 /// a round trip away.
 pub(crate) const SHARED_POLL: Duration = Duration::from_millis(50);
-/// Kinds that resources show: items, and the documents that link to them.
-const RESOURCE_KINDS: [DocumentKind; 8] = {
-    let [epics, stories, requirements, criteria] = DocumentKind::ITEMS;
-    let [deleted, entities] = [DocumentKind::Deleted, DocumentKind::Entity];
-    let [sections, schema] = [DocumentKind::Section, DocumentKind::Schema];
-    [epics, stories, requirements, criteria, deleted, entities, sections, schema]
-};
+/// True if resources show documents of the kind, or what they link to or mean.
+fn is_resource_kind(kind: DocumentKind) -> bool {
+    !matches!(kind, DocumentKind::Instructions | DocumentKind::Docsets)
+}
 
 #[derive(Default)]
 pub(crate) struct ProjectIndexes {
@@ -57,7 +54,7 @@ struct ChangeFeed {
     position: Option<ChangePosition>,
     /// Time of the last poll.
     polled_at: Option<Instant>,
-    /// Increases when a document of `RESOURCE_KINDS` may have changed.
+    /// Increases when a document of [`is_resource_kind`] may have changed.
     resource_revision: u64,
 }
 
@@ -75,9 +72,7 @@ impl ChangeFeed {
             let position = page.position();
             let has_more = matches!(page, ChangePage::Since { has_more: true, .. });
             let has_changed = match page {
-                ChangePage::Since { ids, .. } => {
-                    ids.iter().any(|id| RESOURCE_KINDS.contains(&id.kind))
-                }
+                ChangePage::Since { ids, .. } => ids.iter().any(|id| is_resource_kind(id.kind)),
                 ChangePage::Reset { .. } => true,
             };
             // Most polls find no change.

@@ -2,7 +2,7 @@
 
 use reqlore_domain::backlog::fields::find_by_name;
 use reqlore_domain::ports::service::ToolSpec;
-use reqlore_domain::records::kinds;
+use reqlore_domain::records::kinds::{self, ItemKind};
 
 use crate::tools::schema::{property, required_names};
 
@@ -22,10 +22,6 @@ const VALUES: [(&str, &str); 10] = [
 
 /// Other names of the argument that names the item of a call. Answers use `reference_id`.
 const ID_NAMES: [&str; 3] = ["id", "reference", "reference_id"];
-
-/// The real names of that argument.
-const ITEM_ARGUMENTS: [&str; 6] =
-    ["id", "reference", "requirement", "user_story", "epic", "acceptance_criteria"];
 
 /// Its specification accepts only the arguments of its schema.
 const EXACT_TOOL: &str = "get_user_story_requirements";
@@ -69,5 +65,6 @@ fn item_argument(spec: &ToolSpec) -> Option<&str> {
     if spec.name == EXACT_TOOL || spec.name.starts_with("create_") {
         return None;
     }
-    required_names(spec).find(|name| ITEM_ARGUMENTS.contains(name))
+    required_names(spec)
+        .find(|name| ["id", "reference"].contains(name) || ItemKind::from_name(name).is_some())
 }

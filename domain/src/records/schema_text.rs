@@ -34,7 +34,8 @@ impl RecordSchema {
             Ok(table) => parser.parse_file(table.get_ref()),
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
-                let message = error.message().trim().replace('\n', " ");
+                let message =
+                    error.message().trim().replace('\n', " ").replace("expected", "write");
                 parser.report((at, format!("invalid TOML: {message}; correct the line")));
             }
         }

@@ -41,6 +41,9 @@ pub(super) async fn first_places(
     base: Base<'_>,
     groups: &[TableRow],
 ) -> StoreResult<Vec<Place>> {
+    if order.name == FieldOrder::STATUS {
+        return reader.places_by_status(order, base, groups).await;
+    }
     let is_reversed = reader.query.order.is_reversed;
     let mut scan = FieldScan { reader, order, is_reversed, places: Vec::new() };
     let mut segments = segments(order, is_reversed);

@@ -2,7 +2,7 @@
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    DetailFilter, FieldOrder, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery,
+    DetailFilter, OrderField, RecordCounts, RecordOrder, RecordPage, RecordQuery,
 };
 use reqlore_domain::project_key::ProjectKey;
 
@@ -87,9 +87,6 @@ pub(crate) async fn list(
             let rows = reader.first_rows(base, &groups, &whole, MAX_SORTED_ROWS).await?;
             let RecordPage { metadata, next, .. } = RecordPage::select(decode_metas(&rows)?, query);
             return Ok(Some(RecordPage { metadata, next, ..page }));
-        }
-        (OrderField::Custom(order), _) if order.name == FieldOrder::STATUS => {
-            reader.places_by_status(order, base, &groups).await?
         }
         (OrderField::Custom(order), _) => first_places(&reader, order, base, &groups).await?,
         (OrderField::Builtin(_), _) => return Ok(None),

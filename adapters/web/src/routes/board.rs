@@ -125,7 +125,7 @@ fn move_page(
         item,
         version: fields.text("version"),
         next: fields.filled("next").map_or(&board, |next| local_target(&session.config, next)),
-        statuses: session.schema.records.statuses(kind).to_vec(),
+        statuses: session.schema.records.statuses(kind),
         error,
     })
 }

@@ -104,7 +104,7 @@ impl PromptContext {
                 content.acceptance_criteria =
                     Some(content.read_children(backlog, reference, &metas).await?);
             }
-            ItemKind::Requirement | ItemKind::AcceptanceCriteria => {
+            _ => {
                 content.requirement = Some(record);
                 let metas = match parent {
                     Some(story) => backlog.children(story, ItemKind::AcceptanceCriteria).await?,
@@ -188,7 +188,7 @@ impl PromptContext {
         match reference.kind {
             ItemKind::UserStory => self.sibling_user_stories = siblings,
             ItemKind::Requirement => self.sibling_requirements = siblings,
-            ItemKind::Epic | ItemKind::AcceptanceCriteria => {}
+            _ => {}
         }
         Ok(())
     }

@@ -151,7 +151,7 @@ async fn lists_have_the_order_of_the_statuses_of_the_project() {
     }
     for (id, status) in [("dec-000002", "Proposed"), ("dec-000003", "accepted")] {
         let decision = format!("---\nid: {id}\ntitle: A\nstatus: {status}\n---\n");
-        testing.write(DocumentId::entity(&format!("decisions/{id}")), decision).await;
+        testing.write(DocumentId::entity(format!("decisions/{id}")), decision).await;
     }
     let decisions = json!({ "kind": "decision", "sort": "status" });
     let page = testing.data("list_items", decisions.clone()).await;

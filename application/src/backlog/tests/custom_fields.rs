@@ -156,8 +156,8 @@ const REQUIREMENT: &str =
 
 /// Writes SCHEMA with these texts replaced, as another process would.
 async fn change_schema(testing: &TestApplication, changes: &[(&str, &str)]) {
-    let changed = |schema: String, (from, to): &(&str, &str)| schema.replace(from, to);
-    let schema = changes.iter().fold(SCHEMA.to_owned(), changed);
+    let replace = |schema: String, (from, to): &(&str, &str)| schema.replace(from, to);
+    let schema = changes.iter().fold(SCHEMA.to_owned(), replace);
     testing.write(DocumentId::schema(), schema).await;
 }
 

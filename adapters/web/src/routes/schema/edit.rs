@@ -14,14 +14,14 @@ pub(super) fn add_field(text: &str, form: &FormFields) -> Result<String, String>
         return Err(format!("The project has a field {name}; choose another name"));
     }
     let mut field = Table::new();
-    field.insert("kinds", value(Array::from_iter(form.all("kind"))));
+    field.insert("kinds", value(form.all("kind").collect::<Array>()));
     if let Some(label) = form.filled("label") {
         field.insert("label", value(label));
     }
     field.insert("type", value(form.text("type")));
     let values = split_list(form.text("values"));
     if !values.is_empty() {
-        field.insert("values", value(Array::from_iter(values)));
+        field.insert("values", value(values.into_iter().collect::<Array>()));
     }
     for option in form.all("option") {
         field.insert(option, value(true));
@@ -40,7 +40,7 @@ pub(super) fn add_status(schema: &ProjectSchema, form: &FormFields) -> Result<St
     let own = own.as_table_like_mut().ok_or_else(unusual)?;
     let current = schema.answer.kinds.iter().filter(|one| one.kind == kind);
     let current = current.flat_map(|one| &one.statuses).map(|status| &*status.name);
-    let order = own.entry("order").or_insert_with(|| value(Array::from_iter(current)));
+    let order = own.entry("order").or_insert_with(|| value(current.collect::<Array>()));
     let order = order.as_array_mut().ok_or_else(unusual)?;
     let position = form.text("position").trim().parse().unwrap_or(usize::MAX);
     order.insert(position.saturating_sub(1).min(order.len()), name);

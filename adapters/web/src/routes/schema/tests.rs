@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 
 use crate::test_support::{PageClient, schema_answer};
 
+type Calls = Arc<Mutex<Vec<Map<String, Value>>>>;
+
 const SCHEMA: &str = "# Our process\n[fields.risk]\nkinds = [\"user_story\"]\ntype = \"choice\"\n\
                       values = [\"Low\", \"High\"] # three were too many\ncard = true\n\n\
                       [statuses.user_story]\n# in the order of work\n\
@@ -19,16 +21,16 @@ const HOSTILE: &str = "%22%3E%3Cscript%3E%0A%5Bx%5D";
 fn pages(
     text: &'static str,
     write: impl Fn() -> Result<Value> + Send + Sync + 'static,
-) -> (PageClient, Arc<Mutex<Vec<Map<String, Value>>>>) {
-    let calls: Arc<Mutex<Vec<_>>> = Arc::default();
+) -> (PageClient, Calls) {
+    let calls = Calls::default();
     let known = Arc::clone(&calls);
     let tools = ["get_record_schema", "set_record_schema"];
-    let client = PageClient::new(&tools, move |tool, arguments| match tool {
-        "get_record_schema" => Ok(schema_answer(text)),
-        _ => {
-            known.lock().unwrap().push(arguments.clone());
-            write()
+    let client = PageClient::new(&tools, move |tool, arguments| {
+        if tool == "get_record_schema" {
+            return Ok(schema_answer(text));
         }
+        known.lock().unwrap().push(arguments.clone());
+        write()
     });
     (client, calls)
 }
