@@ -13,7 +13,7 @@ async function loadPage(url) {
   // A server that is not ready must not replace the content.
   if (response.status >= 500) return null;
   // The session has ended: a link would lead to the sign-in page as well.
-  if (response.redirected && new URL(response.url).pathname === "/signin") return null;
+  if (response.redirected && new URL(response.url).pathname.endsWith("/signin")) return null;
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
@@ -176,10 +176,10 @@ function cardLinks(column) {
 }
 
 function showError(message) {
-  const box = document.getElementById("board-error");
+  // Outside of the main column, which a live update replaces.
+  const box = document.getElementById("problem");
   box.textContent = message;
   box.hidden = !message;
-  if (message) box.scrollIntoView({ block: "nearest" });
 }
 
 async function moveCard(link, status) {
@@ -212,6 +212,7 @@ function openMoveMenu(link) {
   const board = link.closest("[data-board]");
   if (!board?.dataset.move) return;
   document.getElementById("move-menu")?.remove();
+  showError("");
   const menu = document.createElement("div");
   menu.id = "move-menu";
   menu.className = "menu";

@@ -6,20 +6,23 @@ use std::sync::Arc;
 use askama::Template;
 use askama::filters::Escaper;
 use axum::Extension;
-use axum::extract::Request;
-use axum::http::HeaderValue;
+use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use reqlore_domain::backlog::{ItemKind, Priority};
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_lines;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
+use crate::config::WebConfig;
 use crate::form_fields::{encode_component, encode_query};
 use crate::page_error::{ErrorTexts, PageError};
 use crate::project_schema::ProjectSchema;
@@ -92,6 +95,8 @@ pub(crate) struct PageFrame {
     pub(crate) section: PageSection,
     /// Empty without a session.
     pub(crate) project: String,
+    /// As pages show it: the folder of a local project, else its key.
+    pub(crate) project_name: String,
     /// The user's name; empty without a session and on pages of a static site.
     pub(crate) user: String,
     pub(crate) csrf_token: String,
@@ -109,6 +114,8 @@ pub(crate) struct PageFrame {
     pub(crate) navigation: Vec<&'static NavigationEntry>,
     pub(crate) administration: &'static [NavigationEntry],
     pub(crate) schema: Arc<ProjectSchema>,
+    /// The path of all pages, such as `/`.
+    pub(crate) home: String,
     base: String,
     asset_base: String,
     extension: &'static str,
@@ -144,6 +151,7 @@ impl PageFrame {
         Self {
             section,
             project: session.project.to_string(),
+            project_name: project_name(&session.config.folder_name, session.project.as_str()),
             user: if session.is_static() { String::new() } else { session.caller.name.to_string() },
             csrf_token: session.csrf_token.clone(),
             address: session.address.clone(),
@@ -154,20 +162,26 @@ impl PageFrame {
             administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
             schema: session.schema.clone(),
             base: session.url(""),
-            ..Self::anonymous(session.theme, title)
+            ..Self::anonymous(&session.config, session.theme, title)
         }
     }
 
     /// The frame of a page without a session: sign-in and errors.
-    pub(crate) fn anonymous(theme: ThemeChoice, title: impl Into<String>) -> Self {
+    pub(crate) fn anonymous(
+        config: &WebConfig,
+        theme: ThemeChoice,
+        title: impl Into<String>,
+    ) -> Self {
+        let home = config.base_path.clone();
         Self {
             title: title.into(),
             section: PageSection::Other,
             project: String::new(),
+            project_name: String::new(),
             user: String::new(),
             csrf_token: String::new(),
             theme,
-            address: "/".to_owned(),
+            address: home.clone(),
             is_live: false,
             search_text: String::new(),
             can_write: false,
@@ -175,8 +189,9 @@ impl PageFrame {
             navigation: Vec::new(),
             administration: &[],
             schema: Arc::default(),
-            base: "/".to_owned(),
-            asset_base: "/assets/".to_owned(),
+            base: home.clone(),
+            asset_base: format!("{home}assets/"),
+            home,
             extension: "",
         }
     }
@@ -230,6 +245,14 @@ impl PageFrame {
 /// The form of a new item or entity with these fields filled.
 pub(crate) fn new_page<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     format!("new?{}", encode_query(fields))
+}
+
+fn project_name(folder: &str, key: &str) -> String {
+    match (folder, key) {
+        ("", key) => key.to_owned(),
+        (folder, ProjectKey::DEFAULT) => folder.to_owned(),
+        (folder, key) => format!("{folder}: {key}"),
+    }
 }
 
 /// An icon of `icons.svg`, decorative: a word next to it says the same.
@@ -309,22 +332,35 @@ pub(crate) fn render(template: &impl Template) -> Result<Response, PageError> {
 #[template(path = "error.html")]
 struct ErrorPage<'a> {
     frame: PageFrame,
-    message: &'a str,
-    hint: &'a str,
+    texts: &'a ErrorTexts,
 }
 
-/// Renders the pages of errors, in the theme of the request.
-pub(crate) async fn render_errors(request: Request, next: Next) -> Response {
+/// Renders the pages of errors, in the theme of the request. A script gets the message.
+pub(crate) async fn render_errors(
+    State(config): State<Arc<WebConfig>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let theme = theme_choice(request.headers());
+    let is_script = accepts_json(request.headers());
     let mut response = next.run(request).await;
     let Some(texts) = response.extensions_mut().remove::<ErrorTexts>() else {
         return response;
     };
-    let frame = PageFrame::anonymous(theme, &*texts.title);
-    match (ErrorPage { frame, message: &texts.message, hint: &texts.hint }).render() {
+    if is_script {
+        let message = serde_json::json!({ "message": texts.message });
+        return (response.status(), axum::Json(message)).into_response();
+    }
+    let frame = PageFrame::anonymous(&config, theme, &*texts.title);
+    match (ErrorPage { frame, texts: &texts }).render() {
         Ok(html) => (response.status(), Extension(texts), Html(html)).into_response(),
         Err(_) => response,
     }
+}
+
+/// True for a request of the script, which shows the result in its page.
+pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
 }
 
 /// Answers paths without a route, with or without a session alike.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::http::HeaderMap;
-use axum::http::header::ACCEPT;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
@@ -19,7 +18,7 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
 use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
-use crate::page::{PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, accepts_json, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::session::{PageSession, local_target};
 
@@ -146,7 +145,7 @@ fn move_page(
         frame: PageFrame::new(session, PageSection::Board, format!("Move {item}")),
         item,
         version: fields.text("version"),
-        next: fields.filled("next").map_or(&board, |next| local_target(next)),
+        next: fields.filled("next").map_or(&board, |next| local_target(&session.config, next)),
         statuses: session.schema.records.statuses(kind),
         error,
     })
@@ -155,11 +154,11 @@ fn move_page(
 async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, PageError> {
     let PostedForm { session, fields } = form;
     // The script shows the result on the board instead of a page.
-    let is_script = headers.get(ACCEPT).is_some_and(|accept| accept == "application/json");
+    let is_script = accepts_json(&headers);
     match update_status(&session, &fields).await {
         Ok(version) if is_script => Ok(axum::Json(json!({ "version": version })).into_response()),
         Ok(_) => {
-            let target = local_target(fields.text("next"));
+            let target = local_target(&session.config, fields.text("next"));
             let (path, query) = target.split_once('?').unwrap_or((target, ""));
             let query = FormFields::parse(query.as_bytes()).with("moved", fields.text("item"));
             Ok(Redirect::to(&format!("{path}?{query}")).into_response())
