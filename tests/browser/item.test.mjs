@@ -23,7 +23,7 @@ async function create(page, title) {
   await page.getByRole('link', { name: 'New requirement' }).click();
   await page.getByLabel('Title').fill(title);
   await page.getByLabel('Type').selectOption('Functional');
-  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
   await page.waitForURL(/\/item\/REQ-\d+/);
   return page.url().match(/REQ-\d+/)[0];
 }
