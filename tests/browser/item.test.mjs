@@ -49,7 +49,7 @@ stage.test('item_form_changes_only_what_the_user_changed', { user: 'ben' }, asyn
   await page.goto(pathOf(items.requirement, '/edit'));
   await page.getByLabel('Title').fill('Payment by card');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.waitForURL(/\?saved=yes$/);
+  await page.locator('#done').getByText('was saved').waitFor();
   const after = (await read(items.requirement)).item;
   const { version, updated_at } = after;
   same(after, { ...before, title: 'Payment by card', version, updated_at });
@@ -71,12 +71,12 @@ stage.test('forms_saved_untouched_change_nothing', { user: 'ben' }, async ({ pag
     const before = await read(reference);
     await page.goto(pathOf(reference, '/edit'));
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.waitForURL(/\?saved=same$/);
+    await page.locator('#done').getByText('Nothing was changed').waitFor();
     same(await read(reference), before);
   }
   await page.goto(`/p/default/sections/${items.section}/edit?index=1`);
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.waitForURL(/\?saved=same$/);
+  await page.locator('#done').getByText('Nothing was changed').waitFor();
 });
 
 stage.test('titles_with_hidden_characters_are_encoded', { user: 'ben' }, async ({ page }) => {
@@ -109,7 +109,7 @@ stage.test('item_edited_in_two_tabs_shows_the_conflict',
     await other.getByLabel('Description').fill('The text of the second tab.');
     await page.getByLabel('Description').fill('The text of the first tab.');
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.waitForURL(/\?saved=yes$/);
+    await page.locator('#done').getByText('was saved').waitFor();
     await other.getByRole('button', { name: 'Save' }).click();
     match(await other.getByRole('alert').innerText(), /changed while you edited it/);
     // A refresh would replace the form, with the user's text in it.
@@ -118,7 +118,7 @@ stage.test('item_edited_in_two_tabs_shows_the_conflict',
     match(await other.locator('.conflict').innerText(), /The text of the first tab\./);
     same((await read(reference)).item.description, 'The text of the first tab.');
     await other.getByRole('button', { name: /^Save over version/ }).click();
-    await other.waitForURL(/\?saved=yes$/);
+    await other.locator('#done').getByText('was saved').waitFor();
     same((await read(reference)).item.description, 'The text of the second tab.');
   });
 

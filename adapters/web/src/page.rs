@@ -22,6 +22,7 @@ use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::form_fields::encode_component;
 use crate::page_error::{ErrorTexts, PageError};
 use crate::project_schema::ProjectSchema;
+use crate::routes::undo::ChangeNotice;
 use crate::session::{PageSession, ThemeChoice, theme_choice};
 
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -103,6 +104,8 @@ pub(crate) struct PageFrame {
     /// The text in the search box.
     pub(crate) search_text: String,
     pub(crate) can_write: bool,
+    /// The notice of the change that led to the page.
+    pub(crate) done: Option<ChangeNotice>,
     pub(crate) navigation: Vec<&'static NavigationEntry>,
     pub(crate) administration: &'static [NavigationEntry],
     pub(crate) schema: Arc<ProjectSchema>,
@@ -139,6 +142,7 @@ impl PageFrame {
             address: session.address.clone(),
             is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
+            done: ChangeNotice::parse(&session.query),
             navigation,
             administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
             schema: session.schema.clone(),
@@ -160,6 +164,7 @@ impl PageFrame {
             is_live: false,
             search_text: String::new(),
             can_write: false,
+            done: None,
             navigation: Vec::new(),
             administration: &[],
             schema: Arc::default(),

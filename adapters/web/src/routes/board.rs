@@ -12,6 +12,7 @@ use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::timestamp::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -21,6 +22,7 @@ use crate::form_fields::FormFields;
 use crate::item_lists::{BOARD_KINDS, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, error_status, public_message};
+use crate::routes::undo::{change_text, with_notice};
 use crate::session::{PageSession, local_target};
 
 /// Cards of a column, and those that each "show more" adds.
@@ -35,15 +37,13 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 
 #[derive(Template)]
 #[template(path = "board.html")]
-struct BoardPage<'a> {
+struct BoardPage {
     frame: PageFrame,
     filters: ItemFilters,
     kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
-    /// The item that a form of this board has moved.
-    moved: &'a str,
 }
 
 struct BoardColumn {
@@ -92,7 +92,6 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
         epics,
         columns,
         total,
-        moved: query.text("moved"),
     })
 }
 
@@ -133,26 +132,31 @@ fn move_page(
 
 async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, PageError> {
     let PostedForm { session, fields } = form;
-    // The script shows the result on the board instead of a page.
-    let is_script = headers.get(ACCEPT).is_some_and(|accept| accept == "application/json");
     match update_status(&session, &fields).await {
-        Ok(version) if is_script => Ok(axum::Json(json!({ "version": version })).into_response()),
-        Ok(_) => {
+        Ok((UpdateAnswer { version }, change)) if is_script(&headers) => {
+            let answer = json!({ "version": version, "change": change_text(change) });
+            Ok(axum::Json(answer).into_response())
+        }
+        Ok((_, change)) => {
             let target = local_target(fields.text("next"));
-            let (path, query) = target.split_once('?').unwrap_or((target, ""));
-            let query = FormFields::parse(query.as_bytes()).with("moved", fields.text("item"));
-            Ok(Redirect::to(&format!("{path}?{query}")).into_response())
+            let target = with_notice(target, "moved", fields.text("item"), change);
+            Ok(Redirect::to(&target).into_response())
         }
         Err(error) => {
             let (status, _) = error_status(error.kind);
             let message = explain_failure(&error, fields.text("item"));
-            if is_script {
+            if is_script(&headers) {
                 return Ok((status, axum::Json(json!({ "message": message }))).into_response());
             }
             let page = move_page(&session.with_schema().await?, &fields, &message)?;
             Ok((status, page).into_response())
         }
     }
+}
+
+/// True for a request of the script, which shows the result on its page.
+pub(super) fn is_script(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
 }
 
 fn explain_failure(error: &Error, item: &str) -> String {
@@ -167,8 +171,11 @@ struct UpdateAnswer {
     version: String,
 }
 
-/// Returns the new version.
-async fn update_status(session: &PageSession, fields: &FormFields) -> Result<String> {
+/// Returns the new version, and the time of the change.
+async fn update_status(
+    session: &PageSession,
+    fields: &FormFields,
+) -> Result<(UpdateAnswer, Option<Timestamp>)> {
     let item = fields.text("item");
     let kind = item_kind(item)?;
     let mut arguments = Map::from_iter([(kind.name().to_owned(), json!(item))]);
@@ -177,8 +184,7 @@ async fn update_status(session: &PageSession, fields: &FormFields) -> Result<Str
         arguments.insert("if_version".to_owned(), json!(version));
     }
     let tool = format!("update_{}", kind.name());
-    let answer: UpdateAnswer = session.call_tool(&tool, Value::Object(arguments)).await?;
-    Ok(answer.version)
+    session.change(&tool, Value::Object(arguments)).await
 }
 
 fn item_kind(reference: &str) -> Result<ItemKind> {

@@ -58,7 +58,6 @@ pub(crate) struct ItemPage {
     diagnostic: String,
     other_ids: Vec<String>,
     prompt: String,
-    notice: &'static str,
 }
 
 impl ItemPage {
@@ -91,7 +90,6 @@ impl ItemPage {
             diagnostic: answer.diagnostic.unwrap_or_default(),
             other_ids: answer.other_ids,
             prompt,
-            notice: "",
             item: answer.item,
             frame,
         }
@@ -123,11 +121,6 @@ async fn show_item(
     let frame = item_frame(&session, &answer.item);
     let mut page = ItemPage::new(frame, answer, parents, &project_item_url(&session));
     page.child_progress = child_progress;
-    page.notice = match session.query.text("saved") {
-        "" => "",
-        "same" => "Nothing was changed.",
-        _ => "Saved.",
-    };
     render(&page)
 }
 
