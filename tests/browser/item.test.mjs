@@ -1,6 +1,6 @@
 // Items: created, edited, compared, linked and deleted on their pages, and two tabs in conflict.
 
-import { deepStrictEqual as same, match, ok } from 'node:assert';
+import { deepStrictEqual as same, match, ok, rejects } from 'node:assert';
 
 import { Stage } from './browser.mjs';
 import { shop } from './fixtures.mjs';
@@ -129,7 +129,7 @@ stage.test('item_history_shows_the_changed_words', { user: 'ben' }, async ({ pag
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('link', { name: 'History' }).click();
   await page.getByRole('link', { name: /^Show the changes/ }).first().click();
-  match(await page.locator('.diff ins').first().innerText(), /longer/);
+  match(await page.locator('main ins').first().innerText(), /longer/);
   await page.getByRole('link', { name: 'Raw' }).click();
   match(await page.locator('#raw').innerText(), /With a longer history/);
 });
@@ -149,9 +149,40 @@ stage.test('item_is_deleted_after_a_question', { user: 'ben' }, async ({ page })
   await page.getByRole('link', { name: 'Delete' }).click();
   await page.getByRole('button', { name: `Delete ${reference}` }).click();
   await page.waitForURL((url) => !url.pathname.endsWith('/delete'));
-  const response = await page.request.get(pathOf(reference));
-  ok([404, 410].includes(response.status()) || /deleted/i.test(await response.text()));
+  const notice = page.locator('#done');
+  await notice.getByText(`${reference} was deleted.`).waitFor();
+  ok(!page.url().includes('done='));
+  await notice.getByRole('button', { name: 'Undo' }).click();
+  await notice.getByRole('button', { name: 'Redo' }).waitFor();
+  same((await read(reference)).item.title, 'Deleted');
+  await notice.getByRole('button', { name: 'Redo' }).click();
+  await notice.getByRole('button', { name: 'Undo' }).waitFor();
+  await rejects(read(reference));
 });
+
+for (const javaScriptEnabled of [true, false]) {
+  const name = javaScriptEnabled ? 'with' : 'without';
+  stage.test(`item_is_restored_on_its_page_${name}_scripts`,
+    { user: 'ben', javaScriptEnabled }, async ({ page }) => {
+      const reference = await create(page, 'Deleted and restored');
+      const before = await read(reference);
+      await stage.server.call('delete_item', { reference });
+      await page.goto(pathOf(reference));
+      match(await page.getByRole('main').innerText(), new RegExp(`${reference} was deleted by`));
+      await page.getByRole('button', { name: `Restore ${reference}` }).click();
+      await page.locator('#done').getByText(`${reference} was restored.`).waitFor();
+      same(await read(reference), before);
+      // An earlier version, and back.
+      await stage.server.call('update_requirement', { requirement: reference, title: 'Another' });
+      await page.goto(pathOf(reference, '/history'));
+      await page.getByRole('button', { name: /^Restore version/ }).first().click();
+      await page.locator('#done').getByText(`${reference} was restored.`).waitFor();
+      same((await read(reference)).item.version, before.item.version);
+      await page.locator('#done').getByRole('button', { name: 'Undo' }).click();
+      await page.locator('#done').getByText(`The change of ${reference} was undone.`).waitFor();
+      same((await read(reference)).item.title, 'Another');
+    });
+}
 
 stage.test('item_has_no_edit_control_for_a_commenter',
   { user: 'cleo', expected: REFUSED }, async ({ page, server }) => {

@@ -5,6 +5,7 @@ pub(crate) mod form;
 pub(crate) mod frame;
 mod history;
 mod links;
+mod version;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -105,7 +106,10 @@ async fn show_item(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
-    let (answer, parents) = read_item(&session, &id).await?;
+    let (answer, parents) = match read_item(&session, &id).await {
+        Err(PageError::NotFound) => return history::show_deleted(&session, id).await,
+        read => read?,
+    };
     match answer.item.kind() {
         "section" => {
             let key = encode_component(answer.item.id());
