@@ -26,6 +26,7 @@ use crate::config::WebConfig;
 use crate::form_fields::{encode_component, encode_query};
 use crate::page_error::{ErrorTexts, PageError};
 use crate::project_schema::ProjectSchema;
+use crate::routes::undo::ChangeNotice;
 use crate::session::{PageSession, ThemeChoice, theme_choice};
 
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -111,6 +112,8 @@ pub(crate) struct PageFrame {
     pub(crate) can_write: bool,
     /// The form that creates what belongs to the page; `None` for callers who may not create.
     pub(crate) creation: Option<String>,
+    /// The notice of the change that led to the page.
+    pub(crate) done: Option<ChangeNotice>,
     pub(crate) navigation: Vec<&'static NavigationEntry>,
     pub(crate) administration: &'static [NavigationEntry],
     pub(crate) schema: Arc<ProjectSchema>,
@@ -158,6 +161,7 @@ impl PageFrame {
             is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
             creation: can_create.then(|| new_page([("kind", kind)])),
+            done: ChangeNotice::parse(&session.query),
             navigation,
             administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
             schema: session.schema.clone(),
@@ -186,6 +190,7 @@ impl PageFrame {
             search_text: String::new(),
             can_write: false,
             creation: None,
+            done: None,
             navigation: Vec::new(),
             administration: &[],
             schema: Arc::default(),

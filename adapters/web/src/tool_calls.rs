@@ -7,6 +7,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, RenderedAnswer, ToolCall};
 use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
 use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -23,6 +24,16 @@ impl PageSession {
     ) -> Result<Answer> {
         let answer = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
         answer.answer()
+    }
+
+    /// As [`Self::call_tool`], with the time of the change, by which it can be undone.
+    pub(crate) async fn change<Answer: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> Result<(Answer, Option<Timestamp>)> {
+        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
+        Ok((answer.answer()?, answer.written_at))
     }
 
     /// As [`Self::call_tool`], without the right to write. Some tools that read create a missing

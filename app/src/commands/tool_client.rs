@@ -340,7 +340,8 @@ fn read_response(mut response: Value) -> Result<RenderedAnswer, Error> {
         let message = detail["message"].as_str().unwrap_or(&text);
         return Err(tool_error(detail, message));
     }
-    Ok(RenderedAnswer { text, data: Arc::new(result["structuredContent"].take()) })
+    let data = Arc::new(result["structuredContent"].take());
+    Ok(RenderedAnswer { text, data, written_at: None })
 }
 
 fn tool_error(detail: &Value, message: &str) -> Error {

@@ -32,7 +32,7 @@ pub(crate) fn write_context(
         tool: spec.name,
         reason: reason.into(),
         correlation_id: call.correlation_id.clone(),
-        at: context.ports.clock.now(),
+        at: *context.written_at.get_or_init(|| context.ports.clock.now()),
         audited: context.audit.clone(),
         idempotency_key: context.idempotency_key.clone(),
     }

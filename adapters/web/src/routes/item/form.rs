@@ -28,6 +28,7 @@ use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
+use crate::routes::undo::with_notice;
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -58,8 +59,6 @@ struct FormPage {
     kinds: Vec<(bool, &'static str, String)>,
     /// The form of a new item, with the fields that its URL fills.
     new_page: String,
-    /// The item that the form before this one created; empty without one.
-    created: String,
 }
 
 impl FormPage {
@@ -77,7 +76,6 @@ impl FormPage {
             cancel_url: item_url(session, item.id()),
             kinds: Vec::new(),
             new_page: String::new(),
-            created: String::new(),
         }
     }
 
@@ -120,8 +118,7 @@ impl FormPage {
             is_conflict: false,
             cancel_url,
             kinds,
-            new_page: format!("new?{}", query.with("created", "")),
-            created: query.text("created").to_owned(),
+            new_page: format!("new?{}", query.with("done", "")),
         }
     }
 
@@ -189,7 +186,7 @@ async fn save(
         }
     }
     if arguments.is_empty() {
-        let target = format!("{}?saved=same", item_url(&session, &id));
+        let target = with_notice(&item_url(&session, &id), "same", &id, None);
         return Ok(Redirect::to(&target).into_response());
     }
     if let Some(links) = arguments.get_mut("links") {
@@ -197,10 +194,12 @@ async fn save(
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
-    let outcome = session.call_tool::<Value>(kind.row().update_tool, arguments.into()).await;
-    let Err(error) = outcome else {
-        let target = format!("{}?saved=yes", item_url(&session, &id));
-        return Ok(Redirect::to(&target).into_response());
+    let error = match session.change::<Value>(kind.row().update_tool, arguments.into()).await {
+        Ok((_, change)) => {
+            let target = with_notice(&item_url(&session, &id), "saved", &id, change);
+            return Ok(Redirect::to(&target).into_response());
+        }
+        Err(error) => error,
     };
     let is_conflict = error.kind == ErrorKind::Conflict;
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
@@ -271,16 +270,15 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     if page.has_errors() {
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
-    match session.call_tool::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
-        Ok(created) if posted.filled("another").is_some() => {
-            let parent = posted.text(kind.parent_name());
-            let fields =
-                [("kind", kind.name()), ("parent", parent), ("created", &created.reference_id)];
-            Ok(Redirect::to(&session.url(&new_page(fields))).into_response())
-        }
-        Ok(created) => {
-            let url = item_url(&session, &created.reference_id);
-            Ok(Redirect::to(&format!("{url}?saved=yes")).into_response())
+    match session.change::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
+        Ok((CreatedItem { reference_id: id }, change)) => {
+            let target = if posted.filled("another").is_some() {
+                let fields = [("kind", kind.name()), ("parent", posted.text(kind.parent_name()))];
+                session.url(&new_page(fields))
+            } else {
+                item_url(&session, &id)
+            };
+            Ok(Redirect::to(&with_notice(&target, "created", &id, change)).into_response())
         }
         Err(error) => page.reject(error),
     }
@@ -322,10 +320,11 @@ async fn delete(
         "cascade": fields.filled("cascade").is_some(),
         "if_version": fields.filled("version"),
     });
-    session.call_tool::<Value>("delete_item", arguments).await?;
+    let (_, change) = session.change::<Value>("delete_item", arguments).await?;
     let is_item = Reference::parse(&id).is_some();
     let page = if is_item { "board" } else { "knowledge" };
-    Ok(Redirect::to(&session.url(page)).into_response())
+    let target = with_notice(&session.url(page), "deleted", &id, change);
+    Ok(Redirect::to(&target).into_response())
 }
 
 #[cfg(test)]

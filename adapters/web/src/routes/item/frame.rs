@@ -66,14 +66,14 @@ impl ItemHeader {
 
 impl ItemHeader {
     /// The heading of an item of which only the history is known.
-    pub(crate) fn of_deleted(id: String) -> Self {
+    pub(crate) fn of_deleted(id: String, tab: ItemTab) -> Self {
         Self {
             title: "Deleted".to_owned(),
             id,
             kind: "Item".to_owned(),
             version: String::new(),
             parents: Vec::new(),
-            tab: ItemTab::History,
+            tab,
             link_count: 0,
             is_editable: false,
             child_kinds: Vec::new(),

@@ -61,7 +61,12 @@ async fn added_field_keeps_the_rest_of_the_text() {
     let form = "action=add-field&name=effort&label=Effort+%22net%22&type=number&values=\
                 &kind=requirement&kind=entity&option=column&option=required";
     let response = client.post(PAGE, form).await;
-    assert_eq!(response.header("location"), "/p/default/schema?saved=yes", "{}", response.body);
+    assert_eq!(
+        response.header("location"),
+        "/p/default/schema?done=saved-7-.reqlore%2Fproject.toml",
+        "{}",
+        response.body
+    );
     let sent = calls.lock().unwrap().pop().unwrap();
     assert_eq!(sent["if_version"], schema_answer(SCHEMA)["version"]);
     let text = sent["text"].as_str().unwrap();

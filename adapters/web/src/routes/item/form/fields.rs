@@ -39,7 +39,7 @@ impl ContentKind {
         item.map(Self::Item).or_else(|| entity().map(|kind| Self::Entity(Some(kind))))
     }
 
-    pub(super) fn of_id(id: &str) -> Self {
+    pub(crate) fn of_id(id: &str) -> Self {
         for kind in ItemKind::ALL {
             if Reference::parse_any_case(kind, id) != ParsedReference::Malformed {
                 return Self::Item(kind);
@@ -49,7 +49,7 @@ impl ContentKind {
     }
 
     /// The row of the kind; that of any entity for an existing one.
-    pub(super) fn row(self) -> &'static RecordKind {
+    pub(crate) fn row(self) -> &'static RecordKind {
         match self {
             Self::Item(kind) => kind.row(),
             Self::Entity(kind) => kind.unwrap_or(EntityKind::Decision).row(),
