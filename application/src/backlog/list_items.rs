@@ -69,7 +69,7 @@ struct Arguments {
     updated_since: Option<BoundedString<40>>,
     /// priority, updated, reference, title, status, assignee; -updated is newest first.
     #[schemars(with = "Option<String>")]
-    sort: Option<BoundedString<20>>,
+    sort: Option<BoundedString<50>>,
     show: Option<ShowKeys<ListKeys>>,
     /// 1 to 1000, default 50.
     limit: Option<BoundedInt<1, 1_000>>,
