@@ -301,23 +301,27 @@ async fn list_backlog(
     list_records((backlog, schema), call, arguments, query, pages, kind.row().words).await
 }
 
-/// The status with this name. Items keep one that the project no longer lists.
+/// The status with this name. Items keep one that the project no longer lists, or spells in another
+/// way; lists count it by itself.
 async fn find_status(
     backlog: &BacklogReader<'_>,
     schema: &RecordSchema,
     kind: ItemKind,
     name: &str,
 ) -> Result<Status> {
-    if let Some(listed) = synonyms::find_value(&schema.statuses(kind), Status::name, name) {
-        return Ok(listed);
+    let statuses = schema.statuses(kind);
+    let given = Status::parse(name);
+    if let Some(exact) = given.filter(|status| statuses.contains(status)) {
+        return Ok(exact);
     }
-    let error = match item_lookup::find_status(schema, kind, name) {
-        Err(error) => error,
-        listed => return listed,
-    };
-    let (all, _) = backlog.list_items(&RecordQuery::of_items(kind, 0)).await?;
-    let kept = |status: &Status| all.by_status.iter().any(|(one, _)| one == status);
-    Status::parse(name).filter(kept).ok_or(error)
+    if let Some(kept) = given {
+        let (all, _) = backlog.list_items(&RecordQuery::of_items(kind, 0)).await?;
+        if all.by_status.iter().any(|(one, _)| *one == kept) {
+            return Ok(kept);
+        }
+    }
+    let listed = synonyms::find_value(&statuses, Status::name, name);
+    listed.map_or_else(|| item_lookup::find_status(schema, kind, name), Ok)
 }
 
 /// The schema of the project, and the statuses of the listed records in their order.
