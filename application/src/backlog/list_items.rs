@@ -510,6 +510,9 @@ fn shorten_detail(mut text: String) -> String {
     text
 }
 
+/// Maximum number of statuses in the heading of a list. Files may have any number.
+const MAX_COUNTS: usize = 30;
+
 fn page_answer(
     (page, schema): (&ListPage, &RecordSchema),
     [one, several]: [&'static str; 2],
@@ -517,10 +520,12 @@ fn page_answer(
     cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
 ) -> Result<ToolAnswer> {
     let total = page.total;
-    let mut counts = Vec::with_capacity(page.by_status.len());
-    for (status, number) in &page.by_status {
+    let mut counts = Vec::with_capacity(MAX_COUNTS + 1);
+    for (status, number) in page.by_status.iter().take(MAX_COUNTS) {
         counts.push(format!("{} {number}", encode_line(status)));
     }
+    let others = page.by_status.len().saturating_sub(MAX_COUNTS);
+    counts.extend((others > 0).then(|| format!("{others} more statuses")));
     let counts = match &counts[..] {
         [] => String::new(),
         counts => format!(" (by status: {})", counts.join(", ")),
