@@ -14,6 +14,7 @@ use crate::backlog::{ItemKind, Status};
 use crate::bounded_types::{check_text, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::EntityKind;
+use crate::untrusted_text::{encode_line, is_hidden};
 
 const MAX_LABEL_CHARS: usize = 60;
 const MAX_CHOICES: usize = 50;
@@ -132,7 +133,8 @@ impl SchemaParser<'_> {
     }
 
     fn parse_statuses(&mut self, (kind, span, value): Entry<'_, '_>) -> Result<(), Problem> {
-        let fail = |at: usize, message: &str| Err((at, format!("statuses of {kind}: {message}")));
+        let shown = encode_line(truncate_echo(kind));
+        let fail = |at: usize, message: &str| Err((at, format!("statuses of {shown}: {message}")));
         let start = span.start;
         let item_kind = ItemKind::ALL.into_iter().find(|one| one.name() == kind);
         match item_kind {
@@ -348,8 +350,9 @@ fn parse_choices(given: &[&str]) -> Result<Vec<String>, String> {
 }
 
 fn one_line(text: &str) -> Result<(), String> {
-    if text.contains(char::is_control) {
-        return Err("control characters are not allowed; remove them".to_owned());
+    // Tools, pages and tables show labels and values beside each other.
+    if text.contains(is_hidden) {
+        return Err("control and hidden characters are not allowed; remove them".to_owned());
     }
     Ok(())
 }
