@@ -26,8 +26,8 @@ const MAX_LISTED_VALUES: usize = 100;
 /// Maximum length of the key of a value, in bytes.
 const MAX_KEY_BYTES: usize = 64;
 
-/// Names that no custom field can have, besides those of the built-in fields: other arguments, keys,
-/// answers, orders and columns.
+/// Names that no custom field can have, besides those of the built-in fields: other arguments,
+/// keys, answers, orders and columns.
 const OTHER_NAMES: [&str; 19] = [
     "children",
     "done",
