@@ -16,6 +16,8 @@ use crate::diagnostic::Diagnostic;
 use crate::knowledge::EntityKind;
 use crate::untrusted_text::{encode_line, is_hidden};
 
+/// Pages parse the text each time. A document may have 8 MiB.
+const MAX_BYTES: usize = 256 << 10;
 const MAX_LABEL_CHARS: usize = 60;
 const MAX_CHOICES: usize = 50;
 const MAX_CHOICE_CHARS: usize = 100;
@@ -31,6 +33,10 @@ impl RecordSchema {
     /// Parses `.reqlore/project.toml`.
     pub fn parse(text: &str) -> Self {
         let mut parser = SchemaParser { text, schema: Self::default() };
+        if text.len() > MAX_BYTES {
+            parser.report((0, format!("the file is too long; write at most {MAX_BYTES} bytes")));
+            return parser.schema;
+        }
         // The entries above an error are valid.
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
