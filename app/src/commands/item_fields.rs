@@ -12,6 +12,7 @@ use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::{RecordKind, find_kind};
 use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::values::is_built_in;
 use serde_json::{Map, Value, json};
 
 use super::tool_client::ToolClient;
@@ -175,9 +176,14 @@ impl DocumentForm {
         Self { kind, fields }
     }
 
-    /// Finds a field by its name or a synonym, in any spelling.
+    /// Finds a field by its name or a synonym, in any spelling. A label of the project hides no
+    /// other field.
     pub(crate) fn find_field(&self, name: &str) -> Result<&FormField, String> {
-        self.fields.iter().find(|field| field.is_called(name)).ok_or_else(|| {
+        let find = |fits: &dyn Fn(&FormField) -> bool| self.fields.iter().find(|field| fits(field));
+        let found = find(&|field| field.name == name)
+            .or_else(|| find(&|field| is_built_in(&field.name) && field.is_called(name)))
+            .or_else(|| find(&|field| field.is_called(name)));
+        found.ok_or_else(|| {
             let names: Vec<&str> = self.fields.iter().map(|field| &*field.name).collect();
             let (shown, noun) = (truncate_echo(name), self.kind.noun());
             format!("{shown:?} is not a field of this {noun}; it has {}", names.join(", "))

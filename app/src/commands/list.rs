@@ -140,6 +140,7 @@ impl FilterOptions {
             let value = &mut arguments["fields"][name];
             *value = match value.take() {
                 Value::Null => json!(text),
+                Value::Array(values) => values.into_iter().chain([json!(text)]).collect(),
                 // Several values of one field, which only tags can have.
                 first => json!([first, text]),
             };
@@ -223,6 +224,7 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, Comma
     };
     let schema = match kind {
         SECTIONS => RecordSchema::default(),
+        _ if options.json => RecordSchema::default(),
         _ => client.record_schema()?,
     };
     // The connection ends before the output is read, which may take long.

@@ -139,7 +139,7 @@ impl<'s> Addition<'s> {
                 Detail::Nothing => break,
             };
             if text.len() + part.len() > max_text {
-                text.push_str(", …");
+                text.push_str(if text.is_empty() { "" } else { ", …" });
                 break;
             }
             if !text.is_empty() {

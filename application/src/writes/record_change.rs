@@ -17,7 +17,7 @@ use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::{ID_DIGITS, NewRecord, RecordEdit};
 use reqlore_domain::records::kinds::RecordKind;
-use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 
@@ -329,11 +329,12 @@ impl RecordPlan {
         Ok(self.decision(action, id, parsed, relationship))
     }
 
-    /// The story that this change sets to Done.
+    /// The story that this change sets to Done, or to another status of that category.
     fn done_story(&self) -> Option<Reference> {
         let PlanRecord::Stored { meta, .. } = &self.record else { return None };
         let story = meta.item.as_ref()?.reference?;
-        let is_done = self.fields.status.as_deref() == Some(Status::Done.name());
+        let status = Status::parse(self.fields.status.as_deref()?)?;
+        let is_done = self.schema.category(story.kind, status) == StatusCategory::Done;
         (story.kind == ItemKind::UserStory && is_done).then_some(story)
     }
 

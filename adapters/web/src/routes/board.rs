@@ -27,6 +27,8 @@ use crate::session::{PageSession, local_target};
 /// Cards of a column, and those that each "show more" adds.
 const COLUMN_LIMIT: usize = 50;
 const MAX_COLUMN_LIMIT: usize = 1_000;
+/// Maximum number of columns of statuses that the project does not list. Each is a list of its own.
+const MAX_OTHER_STATUSES: usize = 20;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -102,6 +104,7 @@ async fn read_columns(
             let known = |name: &String| *name == status || statuses.contains(name);
             let mut others: Vec<String> = page.by_status.keys().cloned().collect();
             others.retain(|name| !known(name) && page.count(name) > 0);
+            others.truncate(MAX_OTHER_STATUSES);
             statuses.extend(others);
         }
         let count = page.count(&status);

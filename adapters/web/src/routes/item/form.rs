@@ -190,7 +190,7 @@ async fn save(
         return Ok(Redirect::to(&target).into_response());
     }
     if let Some(links) = arguments.get_mut("links") {
-        fields::clear_missing_relations(links, &answer);
+        fields::clear_missing_relations(links, &answer, &session.schema.records);
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));

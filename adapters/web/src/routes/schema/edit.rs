@@ -1,5 +1,6 @@
 //! Adds a field or a status to the text of a record schema. Keeps the other lines and comments.
 
+use reqlore_domain::backlog::ItemKind;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 
 use crate::form_fields::{FormFields, split_list};
@@ -39,13 +40,20 @@ pub(super) fn add_status(schema: &ProjectSchema, form: &FormFields) -> Result<St
     let unusual = || format!("statuses of {kind}: the form cannot change them; edit the text");
     let own = own.as_table_like_mut().ok_or_else(unusual)?;
     let current = schema.answer.kinds.iter().filter(|one| one.kind == kind);
-    let current = current.flat_map(|one| &one.statuses).map(|status| &*status.name);
-    let order = own.entry("order").or_insert_with(|| value(current.collect::<Array>()));
+    let current: Vec<_> = current.flat_map(|one| &one.statuses).collect();
+    // Only the statuses of items have fixed categories.
+    let inherits = !own.contains_key("order") && ItemKind::from_name(kind).is_none();
+    let names = current.iter().map(|status| &*status.name);
+    let order = own.entry("order").or_insert_with(|| value(names.collect::<Array>()));
     let order = order.as_array_mut().ok_or_else(unusual)?;
     let position = form.text("position").trim().parse().unwrap_or(usize::MAX);
     order.insert(position.saturating_sub(1).min(order.len()), name);
     let categories = own.entry("category").or_insert_with(|| value(InlineTable::new()));
-    categories.as_table_like_mut().ok_or_else(unusual)?.insert(name, value(category));
+    let categories = categories.as_table_like_mut().ok_or_else(unusual)?;
+    for status in current.iter().filter(|_| inherits) {
+        categories.insert(&status.name, value(&*status.category));
+    }
+    categories.insert(name, value(category));
     Ok(document.to_string())
 }
 

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::form_fields::{FormFields, join_list, split_list, value_text};
 use crate::page::capitalize;
-use crate::routes::item::answer::link_groups;
+use crate::routes::item::answer::{LinkGroup, link_groups};
 
 /// Before the name of a custom field. Errors of tools name their argument so.
 const CUSTOM_PREFIX: &str = "fields.";
@@ -161,7 +161,7 @@ impl FormField {
                 "epic" | "user_story" => item.parent().unwrap_or_default().to_owned(),
                 "assignee" => item.assignee().unwrap_or_default().to_owned(),
                 "tags" => join_list(item.tags()),
-                _ => link_lines(answer),
+                _ => link_lines(answer, schema),
             });
         }
         fields
@@ -216,16 +216,22 @@ fn equal_choices<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(String, Strin
 }
 
 /// The links of an entity's front matter, one relation per line.
-fn link_lines(answer: &ItemDetails) -> String {
+fn link_lines(answer: &ItemDetails, schema: &RecordSchema) -> String {
     let mut lines = String::new();
-    for group in link_groups(answer) {
-        if group.is_incoming || group.relation == MENTIONS {
-            continue;
-        }
+    for group in own_relations(answer, schema) {
         let ids: Vec<&str> = group.links.iter().map(|link| link.id.as_str()).collect();
         let _ = writeln!(lines, "{}: {}", group.relation, join_list(&ids));
     }
     lines.trim_end().to_owned()
+}
+
+/// The relations that the links of a form have. The value of a custom field may be an ID too.
+fn own_relations(answer: &ItemDetails, schema: &RecordSchema) -> Vec<LinkGroup> {
+    let mut groups = link_groups(answer);
+    groups.retain(|group| {
+        !group.is_incoming && group.relation != MENTIONS && schema.field(&group.relation).is_none()
+    });
+    groups
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -338,12 +344,14 @@ impl FormField {
 }
 
 /// Removes the relations that the document has and the typed links do not.
-pub(super) fn clear_missing_relations(links: &mut Value, answer: &ItemDetails) {
+pub(super) fn clear_missing_relations(
+    links: &mut Value,
+    answer: &ItemDetails,
+    schema: &RecordSchema,
+) {
     let Some(links) = links.as_object_mut() else { return };
-    for group in link_groups(answer) {
-        if !group.is_incoming && group.relation != MENTIONS {
-            links.entry(group.relation).or_insert_with(|| json!([]));
-        }
+    for group in own_relations(answer, schema) {
+        links.entry(group.relation).or_insert_with(|| json!([]));
     }
 }
 
