@@ -54,11 +54,11 @@ struct FormPage {
     /// True if the item changed after the form was read.
     is_conflict: bool,
     cancel_url: String,
-    /// The kinds that the form of a new item offers: whether it is this one, its name and its form.
+    /// The kinds to choose from: true for the current one, its name, and the URL of its form.
     kinds: Vec<(bool, &'static str, String)>,
-    /// The form of a new item, with the fields that its URL fills.
+    /// The URL of the form for a new item, with the same fields filled in.
     new_page: String,
-    /// The item that the form before this one created; empty without one.
+    /// The ID of the item that the previous form created; may be empty.
     created: String,
 }
 
