@@ -46,7 +46,7 @@ pub(crate) struct AddOptions {
     /// Tags, separated by commas
     #[arg(long, value_name = "TAG")]
     tags: Option<String>,
-    /// Any field, such as a custom one: risk=High; repeatable
+    /// Any field, including custom ones, such as risk=High; repeatable
     #[arg(
         long = "field",
         value_name = "FIELD=VALUE",
@@ -76,7 +76,7 @@ pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, Comman
     if !options.edit {
         return options.write.print_answer(&create(&client, values)?);
     }
-    // Opened again at the end, because the editor must not lock a database.
+    // A client is opened again at the end, because an open editor must not lock a database.
     drop(client);
     let noun = form.kind.noun();
     let text = render_form(&form, &format!("New {noun}"), &values);
