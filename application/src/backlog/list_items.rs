@@ -301,7 +301,7 @@ async fn list_backlog(
     list_records((backlog, schema), call, arguments, query, pages, kind.row().words).await
 }
 
-/// The status with this name. Items keep one that the project no longer lists.
+/// Finds a status by name, including one that items have and the project no longer lists.
 async fn find_status(
     backlog: &BacklogReader<'_>,
     schema: &RecordSchema,

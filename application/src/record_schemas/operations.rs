@@ -1,5 +1,5 @@
 //! `get_record_schema` and `set_record_schema`: the operations of pages and commands that read and
-//! change the custom fields and statuses of a project. No list names them to models.
+//! change the custom fields and statuses of a project. Models do not see them.
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
@@ -139,7 +139,7 @@ impl ExpectedState {
     }
 }
 
-/// Refuses a text with an invalid entry, which a file may have: its author would not notice it.
+/// Rejects a text with an invalid entry. A file may have one, but a caller would not notice it.
 fn check_entries(schema: &RecordSchema) -> Result<()> {
     if schema.diagnostics.is_empty() {
         return Ok(());
@@ -183,7 +183,7 @@ fn conflict(document: &Document, state: &str) -> Error {
     Error::new(ErrorKind::Conflict, message).field("if_version").reference(id.to_string())
 }
 
-/// Names what records keep although the new schema does not have it.
+/// Returns a note for each field and status that records keep and the new schema lacks.
 async fn kept_values(
     ports: &ApplicationPorts,
     project: &ProjectKey,

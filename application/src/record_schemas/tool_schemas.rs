@@ -11,7 +11,7 @@ use crate::tools::arguments::CUSTOM_FIELDS;
 
 /// Maximum bytes that custom fields and statuses add to the list of tools: about 300 tokens.
 const MAX_BYTES: usize = 900;
-/// The bytes of a description besides its names.
+/// Size of an empty description, in bytes.
 const DESCRIPTION_BYTES: usize = 24;
 
 /// The part of each field that a description names.
@@ -22,7 +22,7 @@ enum Detail {
     Nothing,
 }
 
-/// The descriptions of the tools that create, and of the others. The first pair that fits is used.
+/// Details for the tools that create and for the others. The first pair within the limit is used.
 const DETAILS: [[Detail; 2]; 4] = [
     [Detail::Values, Detail::Values],
     [Detail::Values, Detail::Names],
@@ -39,8 +39,8 @@ struct Addition<'s> {
     statuses: Option<Vec<Status>>,
 }
 
-/// The argument schemas that differ from those of the specs. Of lists that would be too long, the
-/// descriptions say less: errors name the fields, values and statuses too.
+/// Returns the argument schemas that differ from those of the specs. Descriptions omit details to
+/// stay within the limit, because errors name the fields, values and statuses too.
 pub(crate) fn tool_schemas(specs: &[&ToolSpec], schema: &RecordSchema) -> ToolSchemas {
     let additions: Vec<_> =
         specs.iter().filter_map(|spec| Addition::of_tool(spec, schema)).collect();

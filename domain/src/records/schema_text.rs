@@ -30,7 +30,7 @@ impl RecordSchema {
     /// Parses `.reqlore/project.toml`.
     pub fn parse(text: &str) -> Self {
         let mut parser = SchemaParser { text, schema: Self::default() };
-        // The entries above an error are valid.
+        // Entries above an error stay in effect.
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);
