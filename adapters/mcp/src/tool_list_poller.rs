@@ -8,7 +8,7 @@ use reqlore_domain::ports::service::ToolSchemas;
 use crate::request_context::GuardedService;
 
 /// Time between two polls. Schemas change rarely, and no call waits for the notification.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The schemas that the client last listed or was last notified of; `None` before that.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl ToolListPoller {
         notify: impl Fn() -> Notified,
     ) {
         loop {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let Some(guarded) = find() else { return };
             // The next poll repeats a failed read.
             let Ok(schemas) = guarded.tool_schemas().await else { continue };

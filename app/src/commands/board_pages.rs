@@ -134,7 +134,7 @@ fn bind_port(
     pages: &Router,
 ) -> std::io::Result<HttpTransport> {
     let mut bound = Err(ErrorKind::AddrInUse.into());
-    for address in listen.map_or_else(|| own_addresses(&config.root), |listen| vec![listen]) {
+    for address in listen.map_or_else(|| project_addresses(&config.root), |listen| vec![listen]) {
         bound = bind_loopback(address, Arc::clone(sessions), pages.clone());
         if !matches!(&bound, Err(error) if error.kind() == ErrorKind::AddrInUse) {
             break;
@@ -144,7 +144,7 @@ fn bind_port(
 }
 
 /// The addresses to try for a project. They depend only on its path.
-fn own_addresses(root: &Path) -> Vec<SocketAddr> {
+fn project_addresses(root: &Path) -> Vec<SocketAddr> {
     let hash = Version::of_bytes(root.as_os_str().as_bytes()).to_bits();
     let own = u16::try_from(hash % u64::from(PORT_COUNT)).unwrap_or_default();
     let ports = (0..PORT_TRIES).map(|step| FIRST_PORT + (own + step) % PORT_COUNT);

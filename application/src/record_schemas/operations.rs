@@ -109,7 +109,7 @@ impl Tool for SetRecordSchema {
         let reads = ReadSet { documents: vec![document.id.clone()], ..ReadSet::default() };
         let decide = move |snapshot: &Snapshot| decide(snapshot, &document, &expected);
         let (old, _) = commit_decision(ports, &project, reads, write, decide).await?;
-        let notes = kept_values(ports, &project, &old, &schema).await?;
+        let notes = kept_value_notes(ports, &project, &old, &schema).await?;
         let short = version.get(..8).unwrap_or_default();
         let text = format!("Changed {} (version {short})", DocumentId::schema());
         let change = RecordSchemaChange { project: project.to_string(), version, notes: vec![] };
@@ -184,7 +184,7 @@ fn conflict(document: &Document, state: &str) -> Error {
 }
 
 /// Returns a note for each field and status that records keep and the new schema lacks.
-async fn kept_values(
+async fn kept_value_notes(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     old: &RecordSchema,
@@ -199,7 +199,9 @@ async fn kept_values(
         let page = ports.documents.list(project, &RecordQuery::of_items(kind, 0)).await?;
         let unlisted = page.by_status.iter().filter(|(one, _)| !new.statuses(kind).contains(one));
         let [one, several] = kind.row().words;
-        notes.extend(unlisted.map(|(status, count)| kept(*count, [one, several], status.name())));
+        notes.extend(
+            unlisted.map(|(status, count)| kept_status_note(*count, [one, several], status.name())),
+        );
     }
     for kind in EntityKind::ALL {
         let statuses = new.entity_statuses(kind.name());
@@ -210,14 +212,14 @@ async fn kept_values(
         let query = RecordQuery::of_entities(Some(kind.name().to_owned()), 0);
         for (status, count) in ports.documents.list(project, &query).await?.by_text {
             if !statuses.iter().any(|(name, _)| value_key(name) == value_key(&status)) {
-                notes.push(kept(count, kind.row().words, &status));
+                notes.push(kept_status_note(count, kind.row().words, &status));
             }
         }
     }
     Ok(notes)
 }
 
-fn kept(count: usize, [one, several]: [&str; 2], status: &str) -> String {
+fn kept_status_note(count: usize, [one, several]: [&str; 2], status: &str) -> String {
     let (noun, verb) = if count == 1 { (one, "keeps") } else { (several, "keep") };
     format!("{count} {noun} {verb} the status {status:?}, which is not in the order.")
 }
