@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::{DraftError, edit_draft};
 use super::edit_form::{parse_form, render_form};
-use super::item_fields::{DocumentForm, WritableKind, assigned, parse_assignment};
+use super::item_fields::{DocumentForm, WritableKind, assignment_pairs, parse_assignment};
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions};
 use crate::commands::output::print;
@@ -118,7 +118,7 @@ impl AddOptions {
             (form.kind.title_field(), &self.title),
         ];
         let given = given.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
-        let mut values = form.parse_values(given.chain(assigned(&self.fields)))?;
+        let mut values = form.parse_values(given.chain(assignment_pairs(&self.fields)))?;
         for (name, value) in
             [("priority", Priority::DEFAULT.name()), ("type", RequirementType::DEFAULT.name())]
         {

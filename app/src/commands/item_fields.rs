@@ -253,6 +253,6 @@ pub(crate) fn parse_assignment(text: &str) -> Result<(String, String), String> {
 }
 
 /// Borrows the names and texts of [`parse_assignment`].
-pub(crate) fn assigned(fields: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn assignment_pairs(fields: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     fields.iter().map(|(name, text)| (&**name, &**text))
 }

@@ -70,6 +70,6 @@ impl WriteTool for UpdateEntity {
         let links = arguments.links.unwrap_or_default().decode(names)?;
         let Arguments { if_version, repo, .. } = arguments;
         let target = RecordTarget::Entity(arguments.id.into_string());
-        RecordChange { target, fields, links, if_version, repo }.checked(spec)
+        RecordChange { target, fields, links, if_version, repo }.into_change(spec)
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct RecordChange {
 
 impl RecordChange {
     /// Fails for an update without a field to change.
-    pub(crate) fn checked(self, spec: &ToolSpec) -> Result<Box<dyn Change>> {
+    pub(crate) fn into_change(self, spec: &ToolSpec) -> Result<Box<dyn Change>> {
         if self.fields == RecordEdit::default() && self.links.is_empty() {
             return Err(nothing_to_change_error(spec));
         }

@@ -94,7 +94,7 @@ impl FormPage {
             }
         }
         let mut kinds = Vec::new();
-        for other in kind.others() {
+        for other in kind.alternatives() {
             let parent = if other.parent_name() == kind.parent_name() { parent } else { "" };
             let page = new_page([("kind", other.name()), ("parent", parent)]);
             kinds.push((other == kind, other.row().words[0], page));

@@ -57,7 +57,7 @@ impl ContentKind {
     }
 
     /// The kinds that the form for a new document of this kind offers instead.
-    pub(super) fn others(self) -> Vec<Self> {
+    pub(super) fn alternatives(self) -> Vec<Self> {
         match self {
             Self::Item(_) => ItemKind::ALL.map(Self::Item).to_vec(),
             Self::Entity(_) => EntityKind::ALL.map(|kind| Self::Entity(Some(kind))).to_vec(),
