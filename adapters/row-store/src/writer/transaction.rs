@@ -139,7 +139,7 @@ impl GroupTransaction {
         if queries.is_empty() {
             return Ok(());
         }
-        // Rows with a pending change are known. The rest have no newer state than the database.
+        // Rows with a pending change were skipped, because the database has their old state.
         self.run(&queries)?;
         self.know_keys(queries);
         Ok(())
