@@ -48,12 +48,12 @@ impl PageSession {
         answer.answer()
     }
 
-    /// The session of a page that shows or takes statuses or custom fields.
+    /// Adds the record schema, for pages that show or edit statuses or custom fields.
     pub(crate) async fn with_schema(mut self) -> Result<Self> {
         let answer: RecordSchemaAnswer = match self.call_tool("get_record_schema", json!({})).await
         {
             Ok(answer) => answer,
-            // A server without the backlog.
+            // The toolset is turned off.
             Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),
             Err(error) => return Err(error),
         };

@@ -71,7 +71,7 @@ impl WritableKind {
         }
     }
 
-    /// The statuses that the kind has in the project; empty if any text is one.
+    /// The statuses that the kind has in the project; empty if any text is valid.
     fn statuses(&self, schema: &RecordSchema) -> Vec<String> {
         match self {
             Self::Item(kind) => {
@@ -110,7 +110,7 @@ impl WritableKind {
         title.map_or(self.text_field(), |field| field.name)
     }
 
-    /// The fields of a document of `get_item`, under the names of arguments.
+    /// The fields of a document of `get_item`, keyed by argument name.
     pub(crate) fn values_of(&self, item: &ItemView) -> Map<String, Value> {
         let record = json!(item);
         let mut values: Map<String, Value> = item.fields().clone().into_iter().collect();
@@ -138,11 +138,11 @@ pub(crate) struct FormField {
     pub(crate) choices: Vec<String>,
 }
 
-/// The fields that users can set in documents of one kind, those of the project included.
+/// The fields that users can set in documents of one kind, including custom fields.
 #[derive(Debug)]
 pub(crate) struct DocumentForm {
     pub(crate) kind: WritableKind,
-    /// The Markdown text is the last one.
+    /// The Markdown text is last.
     pub(crate) fields: Vec<FormField>,
 }
 
@@ -166,7 +166,7 @@ impl DocumentForm {
             is_list: field.field_type == CustomType::Tags,
             choices: field.field_type.choices().to_vec(),
         }));
-        // A requirement of a section is a text alone, as a criterion.
+        // A rule of a section has only a text, like a criterion.
         let row = kind.row().unwrap_or(ItemKind::AcceptanceCriteria.row());
         let body = fields_of(row).find(|field| field.field_type == FieldType::Body);
         fields.extend(body.map(|body| FormField {
@@ -190,7 +190,7 @@ impl DocumentForm {
         })
     }
 
-    /// The argument values of fields that were given as texts, under their names.
+    /// Parses fields given as text into argument values, keyed by name.
     pub(crate) fn parse_values<'t>(
         &self,
         given: impl IntoIterator<Item = (&'t str, &'t str)>,
@@ -258,7 +258,7 @@ pub(crate) fn parse_assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The names and texts of [`parse_assignment`].
-pub(crate) fn assigned(fields: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+/// Borrows the names and texts of [`parse_assignment`].
+pub(crate) fn assignment_pairs(fields: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     fields.iter().map(|(name, text)| (&**name, &**text))
 }

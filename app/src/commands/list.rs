@@ -45,12 +45,12 @@ const CUSTOM_COLUMN: usize = 9;
 const OPTIONAL: [&str; 8] =
     ["UPDATED", "TAGS", "TYPE", "KIND", "ASSIGNEE", "PARENT", "PRIORITY", "DONE"];
 
-/// A kind that commands list: one of the table, all entities, or sections.
+/// A kind that commands list: one of [`KINDS`], all entities, or sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListKind {
     /// The kind as `list_items` names it.
     pub(crate) name: &'static str,
-    /// One and several in sentences.
+    /// Singular and plural in sentences.
     words: [&'static str; 2],
 }
 
@@ -76,7 +76,7 @@ impl ListKind {
             kinds
                 .push((PossibleValue::new(*folder).aliases(aliases), Self { name, words: *words }));
         }
-        let entities = PossibleValue::new("entities").help("All of the knowledge graph");
+        let entities = PossibleValue::new("entities").help("All entities of the knowledge graph");
         kinds.push((entities.aliases(["entity", "knowledge"]), ENTITIES));
         kinds.push((PossibleValue::new("sections").alias("section"), SECTIONS));
         let values: Vec<PossibleValue> = kinds.iter().map(|(value, _)| value.clone()).collect();

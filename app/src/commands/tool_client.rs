@@ -139,7 +139,7 @@ impl ToolClient {
     pub(crate) fn record_schema(&self) -> Result<RecordSchema, Error> {
         match self.call::<RecordSchemaAnswer>("get_record_schema", json!({})) {
             Ok(answer) => Ok(RecordSchema::parse(&answer.text)),
-            // The server has neither the backlog nor knowledge.
+            // The toolsets with records are turned off.
             Err(error) if error.kind == ErrorKind::UnknownTool => Ok(RecordSchema::default()),
             Err(error) => Err(error),
         }

@@ -301,8 +301,8 @@ async fn list_backlog(
     list_records((backlog, schema), call, arguments, query, pages, kind.row().words).await
 }
 
-/// The status with this name. Items keep one that the project no longer lists, or spells in another
-/// way; lists count it by itself.
+/// Finds a status by name, including one that items have and the project no longer lists, or spells
+/// in another way: lists count it separately.
 async fn find_status(
     backlog: &BacklogReader<'_>,
     schema: &RecordSchema,

@@ -80,7 +80,7 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
     Ok((result, committed))
 }
 
-/// The record schema belongs to administrators, whichever tool changes it.
+/// Fails if a caller who is not an administrator changes the record schema with any tool.
 fn check_schema_rights(caller: &Caller, changes: &[DocumentChange]) -> Result<()> {
     let is_schema = |change: &DocumentChange| change.id().kind == DocumentKind::Schema;
     if caller.is_administrator() || !changes.iter().any(is_schema) {

@@ -75,7 +75,7 @@ pub trait ApplicationService: ToolService {
     async fn resources_changed(&self, caller: &Caller) -> Result<u64>;
 }
 
-/// Argument schemas by the names of tools.
+/// Argument schemas by tool name.
 pub type ToolSchemas = BTreeMap<&'static str, Map<String, Value>>;
 
 /// A call of a tool.

@@ -37,7 +37,7 @@ impl RecordSchema {
             parser.report((0, format!("the file is too long; write at most {MAX_BYTES} bytes")));
             return parser.schema;
         }
-        // The entries above an error are valid.
+        // Entries above an error stay in effect.
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
             let at = error.span().map_or(0, |span| span.start);

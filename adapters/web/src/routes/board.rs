@@ -45,7 +45,7 @@ struct BoardPage {
     epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
-    /// For a board without items.
+    /// The item to create first; `None` if the board has items.
     first: Option<FirstItem>,
 }
 
@@ -100,7 +100,7 @@ async fn read_columns(
         let additions = [("status", json!(status)), ("limit", json!(limit))];
         let page = session.list_items(arguments.clone(), &additions).await?;
         if columns.is_empty() && filters.status.is_empty() {
-            // Statuses that the project does not list, as far as items have them.
+            // Items may have statuses that the project does not list.
             let known = |name: &String| *name == status || statuses.contains(name);
             let mut others: Vec<String> = page.by_status.keys().cloned().collect();
             others.retain(|name| !known(name) && page.count(name) > 0);

@@ -64,7 +64,7 @@ async fn list_sections(session: PageSession) -> Result<Response, PageError> {
     Ok((status, page).into_response())
 }
 
-/// The titles and keys in the list of AGENTS.md. Those of a new project have no section yet.
+/// The titles and keys of the sections in AGENTS.md. In a new project the sections do not exist.
 async fn listed_sections(session: &PageSession) -> Result<Vec<(String, String)>, PageError> {
     let arguments = tool_arguments(session, "list the sections on a page");
     let agents: Instructions =
@@ -244,7 +244,7 @@ async fn show_form(
     }
     let index = session.query.text("index").to_owned();
     let form = SectionForm::read(&session, key, &index).await?;
-    // Before the user types the text.
+    // Report an invalid key before the user types the text.
     if form.version.is_empty() && check_new_key(&form.key).is_err() {
         let list = session.url("sections");
         let key = encode_component(&form.key);

@@ -55,9 +55,9 @@ struct FormPage {
     /// True if the item changed after the form was read.
     is_conflict: bool,
     cancel_url: String,
-    /// The kinds that the form of a new item offers: whether it is this one, its name and its form.
+    /// The kinds to choose from: true for the current one, its name, and the URL of its form.
     kinds: Vec<(bool, &'static str, String)>,
-    /// The form of a new item, with the fields that its URL fills.
+    /// The URL of the form for a new item, with the same fields filled in.
     new_page: String,
 }
 
@@ -92,7 +92,7 @@ impl FormPage {
             }
         }
         let mut kinds = Vec::new();
-        for other in kind.others() {
+        for other in kind.alternatives() {
             let parent = if other.parent_name() == kind.parent_name() { parent } else { "" };
             let page = new_page([("kind", other.name()), ("parent", parent)]);
             kinds.push((other == kind, other.row().words[0], page));

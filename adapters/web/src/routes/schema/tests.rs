@@ -133,7 +133,7 @@ async fn rejected_change_names_its_lines_and_keeps_the_form() {
     assert!(body.contains("<details class=\"add\" id=\"add-field\" open>"), "{body}");
     let (client, calls) = pages(SCHEMA, invalid);
     let response = client.post(PAGE, "action=add-field&name=risk&type=text&kind=epic").await;
-    assert!(response.body.contains("The project has a field risk"), "{}", response.body);
+    assert!(response.body.contains("The project already has a field risk"), "{}", response.body);
     let (broken, _) = pages("[fields", invalid);
     for form in ["action=add-field&name=a", "action=add-status&kind=epic&name=a"] {
         let response = broken.post(PAGE, form).await;

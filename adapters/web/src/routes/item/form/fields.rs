@@ -21,7 +21,7 @@ use crate::form_fields::{FormFields, join_list, split_list, value_text};
 use crate::page::capitalize;
 use crate::routes::item::answer::{LinkGroup, link_groups};
 
-/// Before the name of a custom field. Errors of tools name their argument so.
+/// Prefix of the names of custom fields, as in the errors of tools.
 const CUSTOM_PREFIX: &str = "fields.";
 
 /// The kind of the document that a form edits.
@@ -56,8 +56,8 @@ impl ContentKind {
         }
     }
 
-    /// The kinds of new documents that a form of this kind offers instead.
-    pub(super) fn others(self) -> Vec<Self> {
+    /// The kinds that the form for a new document of this kind offers instead.
+    pub(super) fn alternatives(self) -> Vec<Self> {
         match self {
             Self::Item(_) => ItemKind::ALL.map(Self::Item).to_vec(),
             Self::Entity(_) => EntityKind::ALL.map(|kind| Self::Entity(Some(kind))).to_vec(),
@@ -198,13 +198,13 @@ impl FormField {
 
     fn fill_custom(&mut self, custom: &CustomField, item: &ItemView) {
         let Some(value) = item.fields().get(&custom.name) else {
-            // A document from before the field can be saved without a value.
+            // A document that is older than the field can be saved without a value.
             self.is_required = false;
             return self.fill("");
         };
         self.fill(&value_text(value));
         if let Err(problem) = custom.parse(value) {
-            // Browsers do not show a value that is none of the input's type.
+            // Browsers hide a value that the type of the input does not allow.
             self.input = "";
             self.hint = capitalize(&problem).into();
         }
@@ -248,15 +248,15 @@ pub(crate) enum FieldControl {
 /// A field of a form, with its value, its error, and the stored value after a conflict.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FormField {
-    /// The tool's argument, or that of a custom field such as `fields.risk`.
+    /// The argument of the tool; `fields.NAME` for a custom field.
     pub(crate) name: Cow<'static, str>,
     pub(crate) label: Cow<'static, str>,
     pub(crate) hint: Cow<'static, str>,
     pub(crate) control: FieldControl,
-    /// Attributes of a line, such as its type.
+    /// HTML attributes of the input of a line, such as its type.
     pub(crate) input: &'static str,
     pub(crate) is_required: bool,
-    /// True for the field in which a user begins to type.
+    /// True for the field that has the focus when the page opens.
     pub(crate) has_focus: bool,
     pub(crate) value: String,
     /// The digest of the value that the form was read with.

@@ -338,7 +338,7 @@ async fn form_has_a_control_for_each_custom_field() {
 }
 
 #[tokio::test]
-async fn form_sends_the_changed_custom_fields_alone() {
+async fn form_sends_only_changed_custom_fields() {
     let (client, calls) = custom_pages(|| Ok(json!({})));
     let action = "/p/default/item/US-001/edit";
     let untouched = untouched_form(&client.get(action).await.body, action);
