@@ -22,13 +22,13 @@ pub(crate) use fields::{ContentKind, FieldControl, FormField};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::encode_component;
+use crate::form_fields::{FormFields, encode_component};
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
-use crate::session::PageSession;
+use crate::session::{PageSession, local_target};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -54,6 +54,8 @@ struct FormPage {
     /// True if the item changed after the form was read.
     is_conflict: bool,
     cancel_url: String,
+    /// The page after the change; empty for that of the item.
+    next: String,
 }
 
 impl FormPage {
@@ -69,6 +71,7 @@ impl FormPage {
             error: String::new(),
             is_conflict: false,
             cancel_url: item_url(session, item.id()),
+            next: String::new(),
         }
     }
 
@@ -100,7 +103,17 @@ impl FormPage {
             error: String::new(),
             is_conflict: false,
             cancel_url,
+            next: String::new(),
         }
+    }
+
+    /// Keeps the page that the form names as the next one.
+    fn with_next(mut self, fields: &FormFields) -> Self {
+        if let Some(next) = fields.filled("next") {
+            local_target(next).clone_into(&mut self.next);
+            self.cancel_url.clone_from(&self.next);
+        }
+        self
     }
 
     fn has_errors(&self) -> bool {
@@ -130,6 +143,14 @@ fn item_url(session: &PageSession, id: &str) -> String {
     session.url(&format!("item/{}", encode_component(id)))
 }
 
+/// Leads to the page that a form names as the next one, or else to the item.
+fn show_saved(session: &PageSession, id: &str, posted: &FormFields, saved: &str) -> Response {
+    match posted.filled("next") {
+        Some(next) => Redirect::to(local_target(next)).into_response(),
+        None => Redirect::to(&format!("{}?saved={saved}", item_url(session, id))).into_response(),
+    }
+}
+
 /// Answers like a page that does not exist, because the caller may not see the form.
 fn require_write(session: &PageSession) -> Result<(), PageError> {
     if session.can_write() { Ok(()) } else { Err(PageError::NotFound) }
@@ -149,7 +170,7 @@ async fn show_edit(
     if is_part(&answer.item) {
         return Ok(Redirect::to(&item_url(&session, &id)).into_response());
     }
-    render(&FormPage::of_item(&session, &answer))
+    render(&FormPage::of_item(&session, &answer).with_next(&session.query))
 }
 
 async fn save(
@@ -167,8 +188,7 @@ async fn save(
         }
     }
     if arguments.is_empty() {
-        let target = format!("{}?saved=same", item_url(&session, &id));
-        return Ok(Redirect::to(&target).into_response());
+        return Ok(show_saved(&session, &id, &posted, "same"));
     }
     if let Some(links) = arguments.get_mut("links") {
         fields::clear_missing_relations(links, &answer);
@@ -177,14 +197,14 @@ async fn save(
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
     let outcome = session.call_tool::<Value>(kind.row().update_tool, arguments.into()).await;
     let Err(error) = outcome else {
-        let target = format!("{}?saved=yes", item_url(&session, &id));
-        return Ok(Redirect::to(&target).into_response());
+        return Ok(show_saved(&session, &id, &posted, "yes"));
     };
     let is_conflict = error.kind == ErrorKind::Conflict;
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
         return Err(error.into());
     }
-    let mut page = FormPage::of_item(&session, &read_document(&session, &id).await?);
+    let page = FormPage::of_item(&session, &read_document(&session, &id).await?);
+    let mut page = page.with_next(&posted);
     for field in &mut page.fields {
         let typed = field.typed(&posted);
         if is_conflict { field.merge(typed) } else { *field = typed }
@@ -209,7 +229,7 @@ async fn show_new(session: PageSession) -> Result<Response, PageError> {
     require_write(&session)?;
     let session = session.with_schema().await?;
     match ContentKind::parse(session.query.text("kind")) {
-        Some(kind) => render(&FormPage::of_new(&session, kind)),
+        Some(kind) => render(&FormPage::of_new(&session, kind).with_next(&session.query)),
         None => render(&KindChoice {
             frame: PageFrame::new(&session, PageSection::Board, "New"),
             items: ItemKind::ALL,
@@ -229,7 +249,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Err(PageError::NotFound);
     };
     let session = session.with_schema().await?;
-    let mut page = FormPage::of_new(&session, kind);
+    let mut page = FormPage::of_new(&session, kind).with_next(&posted);
     let mut arguments = Map::new();
     for field in &mut page.fields {
         field.read(&posted);
@@ -250,10 +270,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
     match session.call_tool::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
-        Ok(created) => {
-            let url = item_url(&session, &created.reference_id);
-            Ok(Redirect::to(&format!("{url}?saved=yes")).into_response())
-        }
+        Ok(created) => Ok(show_saved(&session, &created.reference_id, &posted, "yes")),
         Err(error) => page.reject(error),
     }
 }
