@@ -9,6 +9,7 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use reqlore_application::RetentionDays;
@@ -139,6 +140,19 @@ impl AppConfig {
     pub(crate) fn quiet_log(&self) -> &str {
         let is_set = self.values.require_value("log").is_ok_and(|value| value.source != "default");
         if is_set { &self.log } else { "warn" }
+    }
+
+    /// The address of the local pages that `--listen` names. A project's file and the environment
+    /// name the address of a server.
+    pub(crate) fn board_address(&self) -> Result<Option<SocketAddr>, CommandError> {
+        let value = self.values.require_value("http.listen")?;
+        if !value.source.starts_with("flag") {
+            return Ok(None);
+        }
+        match value.text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Some(address)),
+            _ => Err(value.invalid_value("an address of this machine, like 127.0.0.1:8080")),
+        }
     }
 
     /// A database at its default path, while the files are used by default.

@@ -89,7 +89,7 @@ impl Setting {
     }
 }
 
-const SETTINGS: [Setting; 24] = [
+const SETTINGS: [Setting; 25] = [
     text_setting(
         "root",
         "",
@@ -162,6 +162,14 @@ const SETTINGS: [Setting; 24] = [
         "x-forwarded-for",
         "Header in which the proxy passes the client address: `x-forwarded-for` or `forwarded`.",
     )
+    .with_found_file(FoundFileRule::OnStdio),
+    text_setting(
+        "http.base_path",
+        "/",
+        "Path of the pages at a proxy that does not serve them at `/`, such as `/reqlore`. The \
+         proxy removes it from requests.",
+    )
+    .with_variable("REQLORE_HTTP_BASE_PATH")
     .with_found_file(FoundFileRule::OnStdio),
     text_setting(
         "http.web",

@@ -102,6 +102,14 @@ export class Server {
     return result.structuredContent;
   }
 
+  /** Ends the process and starts `reqlore board` again. */
+  async restart() {
+    this.process.kill('SIGINT');
+    await this.ended;
+    rmSync(join(this.folder, 'log'));
+    await this.start(LINK, 'board', '--no-open');
+  }
+
   async end() {
     if (this.process) {
       this.process.kill();

@@ -4,7 +4,7 @@ import { deepStrictEqual as same, match } from 'node:assert';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { BOARD, Stage } from './browser.mjs';
+import { BOARD, Stage, untilSame } from './browser.mjs';
 import { Server } from './server.mjs';
 
 const EXPIRED = /status of 40\d/;
@@ -35,4 +35,44 @@ stage.test('board_of_one_user_opens_by_a_link_that_works_once',
     await stranger.page.goto('/p/default/board?kind=epic');
     same(await stranger.page.locator('.card').count(), 0);
     await stranger.close();
+  });
+
+stage.test('open_page_survives_a_restart_of_the_board',
+  { expected: /ERR_CONNECTION|ERR_INCOMPLETE|status of 40\d/ }, async ({ page, server }) => {
+    await server.restart();
+    await page.goto(server.link);
+    await page.waitForURL(BOARD);
+    match(await page.title(), /project/);
+    await page.goto('/p/default/item/EP-001/edit');
+    await page.getByLabel('Title').fill('Pay at once');
+    const bookmark = await page.context().newPage();
+    await bookmark.goto('/p/default/board?kind=epic');
+    await server.restart();
+    // A link that the restart opens in the same browser keeps the session of its pages.
+    await bookmark.goto(server.link);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.waitForURL(/item\/EP-001\?saved=yes/);
+    await bookmark.goto('/p/default/board?kind=epic');
+    await bookmark.getByText('Pay at once').waitFor();
+  });
+
+stage.test('refused_move_stays_visible_and_is_announced',
+  { expected: /status of 409/ }, async ({ page, server }) => {
+    await server.restart();
+    await page.goto(server.link);
+    await page.waitForURL(BOARD);
+    await page.goto('/p/default/board?kind=epic');
+    const card = page.locator('.card').filter({ hasText: 'EP-001' });
+    await card.locator('> a').first().focus();
+    await page.keyboard.press('m');
+    server.run('set', 'EP-001', 'priority=4');
+    await page.locator('#move-menu').getByText('Cancelled').click();
+    const alert = page.getByRole('alert');
+    await alert.getByText('was changed in the meantime').waitFor();
+    // The live update has replaced the main column.
+    await card.getByText('Low').waitFor();
+    match(await alert.innerText(), /EP-001 was changed in the meantime/);
+    await card.locator('> a').first().focus();
+    await page.keyboard.press('m');
+    await untilSame(() => page.getByRole('alert').count(), 0);
   });

@@ -64,6 +64,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "reqlore-embed-minilm",
             "reqlore-embed-static",
             "reqlore-git-runner",
+            "reqlore-local-state",
             "reqlore-metrics",
             "reqlore-models",
             "reqlore-probe",

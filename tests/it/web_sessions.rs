@@ -1,8 +1,11 @@
 //! Sign-in and sessions of browsers over a real server, and attempts to go around them.
 
+use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
 
 use serde_json::json;
 
@@ -285,31 +288,132 @@ fn server_without_pages_answers_not_found() {
     server.end();
 }
 
+/// `reqlore board --no-open` with its link.
+struct Board {
+    child: Child,
+    address: SocketAddr,
+    path: String,
+}
+
+impl Board {
+    fn start(root: &Path, arguments: &[&str]) -> Self {
+        let mut command = reqlore();
+        command.arg("--root").arg(root).args(["board", "--no-open"]).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut link = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut link).unwrap();
+        let rest = link.trim().strip_prefix("http://").unwrap();
+        let (address, path) = rest.split_once('/').unwrap();
+        Self { child, address: address.parse().unwrap(), path: format!("/{path}") }
+    }
+
+    fn open(&self) -> Browser {
+        let mut browser = Browser::new(self.address);
+        let page = browser.get(&self.path);
+        browser.take_cookie(&page);
+        browser
+    }
+
+    fn end(mut self) {
+        let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn board_link_begins_one_session_and_opens_the_kind() {
     let folder = project();
-    let mut command = reqlore();
-    command.arg("--root").arg(folder.path()).args(["board", "epics", "--no-open"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut link = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut link).unwrap();
-    let rest = link.trim().strip_prefix("http://").unwrap();
-    let (address, path) = rest.split_once('/').unwrap();
-    let path = format!("/{path}");
-    let mut browser = Browser::new(address.parse().unwrap());
+    let board = Board::start(folder.path(), &["epics"]);
+    let mut browser = Browser::new(board.address);
     assert!(browser.address.ip().is_loopback());
     assert_eq!(browser.status(), 303);
     assert_eq!(browser.get("/signin/wrong").header("location"), "/signin");
-    let page = browser.get(&path);
+    let page = browser.get(&board.path);
     assert_eq!((page.status, page.header("location")), (303, "/p/default/board?kind=epic"));
+    assert!(page.header("set-cookie").contains("; Max-Age=43200"), "{}", page.head);
     browser.take_cookie(&page);
     assert_eq!(browser.status(), 200);
     let thief = Browser::new(browser.address);
-    let page = thief.get(&path);
+    let page = thief.get(&board.path);
     assert_eq!((page.header("location"), page.header("set-cookie")), ("/signin", ""));
     assert_eq!(browser.get("/p/none/board").status, 404);
     assert_eq!(browser.get("/p/default/admin/users").status, 404);
-    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert!(child.wait().unwrap().success());
+    let name = folder.path().file_name().unwrap().to_string_lossy().into_owned();
+    let page = browser.get("/p/default/board").body;
+    assert!(page.contains(&format!("<span class=\"project\">{name}</span>")), "{page}");
+    board.end();
+}
+
+#[test]
+fn board_session_and_port_survive_a_restart() {
+    let folder = project();
+    let sessions = folder.path().join(".reqlore/local/board.sessions");
+    let board = Board::start(folder.path(), &[]);
+    let browser = board.open();
+    let token = browser.csrf_token();
+    let text = fs::read_to_string(&sessions).unwrap();
+    let secret = browser.secret().split('_').nth(3).unwrap();
+    assert!(!text.contains(secret), "{text}");
+    assert_eq!(fs::metadata(&sessions).unwrap().permissions().mode() & 0o777, 0o600);
+    board.end();
+    let board = Board::start(folder.path(), &[]);
+    assert_eq!((board.address, browser.status()), (browser.address, 200));
+    // The link that the restart opens keeps the session of the pages that are open.
+    let page = browser.get(&board.path);
+    assert_eq!((page.header("location"), page.header("set-cookie")), ("/p/default/board", ""));
+    assert_eq!(browser.csrf_token(), token);
+    assert_eq!(Browser::new(board.address).get(&board.path).header("location"), "/signin");
+    assert_eq!(browser.post("/signout", "").status, 303);
+    assert_eq!(browser.status(), 303);
+    board.end();
+    let board = Board::start(folder.path(), &[]);
+    assert_eq!(browser.status(), 303, "a session that was ended stays ended");
+    let browser = board.open();
+    board.end();
+    // An expired session, and one that came with a copy of the project.
+    let text = fs::read_to_string(&sessions).unwrap();
+    let end = text.rsplit(',').next().unwrap().trim_end_matches("]]");
+    let mut file = OpenOptions::new().write(true).open(&sessions).unwrap();
+    file.write_all(text.replace(end, &"1".repeat(end.len())).as_bytes()).unwrap();
+    let board = Board::start(folder.path(), &[]);
+    assert_eq!(browser.status(), 303);
+    let browser = board.open();
+    board.end();
+    let copy = sessions.with_extension("copy");
+    fs::copy(&sessions, &copy).unwrap();
+    fs::rename(&copy, &sessions).unwrap();
+    let board = Board::start(folder.path(), &[]);
+    assert_eq!(browser.status(), 303);
+    assert_eq!(board.open().status(), 200);
+    board.end();
+}
+
+#[test]
+fn board_has_the_port_of_its_project() {
+    let (folder, other) = (project(), project());
+    let board = Board::start(folder.path(), &[]);
+    let second = Board::start(folder.path(), &[]);
+    let third = Board::start(other.path(), &[]);
+    let ports = [&board, &second, &third].map(|board| board.address.port());
+    assert!(ports[1] != ports[0] && ports[2] != ports[0], "{ports:?}");
+    assert!(ports.iter().all(|port| (20_000..30_000).contains(port)), "{ports:?}");
+    let browser = board.open();
+    assert_eq!((second.open().status(), browser.status()), (200, 200));
+    second.end();
+    third.end();
+    board.end();
+    let named = format!("127.0.0.1:{}", ports[1]);
+    let board = Board::start(folder.path(), &["--listen", &named]);
+    assert_eq!(board.address.to_string(), named);
+    for (address, reason) in
+        [(named.as_str(), "in use"), ("0.0.0.0:0", "must be an address of this machine")]
+    {
+        let mut command = reqlore();
+        command.arg("--root").arg(folder.path()).args(["board", "--no-open", "--listen", address]);
+        let output = command.output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && errors.contains(reason), "{errors}");
+    }
+    board.end();
 }

@@ -6,6 +6,7 @@
 
 pub mod error;
 pub mod private_file;
+pub mod private_text;
 pub mod team_file;
 
 use std::fs::{File, Metadata};

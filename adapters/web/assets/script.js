@@ -13,7 +13,7 @@ async function loadPage(url) {
   // A server that is not ready must not replace the content.
   if (response.status >= 500) return null;
   // The session has ended: a link would lead to the sign-in page as well.
-  if (response.redirected && new URL(response.url).pathname === "/signin") return null;
+  if (response.redirected && new URL(response.url).pathname.endsWith("/signin")) return null;
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
@@ -21,17 +21,20 @@ async function loadPage(url) {
 
 let shownHtml = main.innerHTML;
 
-function isBusy() {
-  if (document.querySelector("#move-menu, .card.dragged")) return true;
-  const field = document.activeElement?.closest("main textarea, main input, main select");
-  if (field && field.type !== "hidden") return true;
-  for (const input of main.querySelectorAll("textarea, input, select")) {
+function hasChanges(part) {
+  for (const input of part.querySelectorAll("textarea, input, select")) {
     const isChanged = input.options
       ? [...input.options].some((option) => option.selected !== option.defaultSelected && input.multiple)
       : input.value !== input.defaultValue || input.checked !== input.defaultChecked;
     if (isChanged) return true;
   }
   return false;
+}
+
+function isBusy() {
+  if (document.querySelector("#move-menu, .card.dragged")) return true;
+  const field = document.activeElement?.closest("main textarea, main input, main select");
+  return (field && field.type !== "hidden") || hasChanges(main);
 }
 
 /** Replaces the main column by its current state; keeps focus, scroll position and opened details. */
@@ -156,6 +159,16 @@ if (searchBox) {
   });
 }
 
+/* Forms */
+
+let isSubmitted = false;
+addEventListener("submit", () => { isSubmitted = true; });
+addEventListener("pageshow", () => { isSubmitted = false; });
+addEventListener("beforeunload", (event) => {
+  const texts = [...main.querySelectorAll("form[method=post]:has(textarea)")];
+  if (!isSubmitted && texts.some((form) => "unsaved" in form.dataset || hasChanges(form))) event.preventDefault();
+});
+
 /* Board */
 
 function cardLinks(column) {
@@ -163,10 +176,10 @@ function cardLinks(column) {
 }
 
 function showError(message) {
-  const box = document.getElementById("board-error");
+  // Outside of the main column, which a live update replaces.
+  const box = document.getElementById("problem");
   box.textContent = message;
   box.hidden = !message;
-  if (message) box.scrollIntoView({ block: "nearest" });
 }
 
 async function moveCard(link, status) {
@@ -199,6 +212,7 @@ function openMoveMenu(link) {
   const board = link.closest("[data-board]");
   if (!board?.dataset.move) return;
   document.getElementById("move-menu")?.remove();
+  showError("");
   const menu = document.createElement("div");
   menu.id = "move-menu";
   menu.className = "menu";
@@ -321,15 +335,39 @@ main.addEventListener("submit", async (event) => {
 
 /* Shortcuts */
 
+const shortcutSwitch = document.getElementById("shortcut-switch");
+const SHORTCUTS_OFF = "reqlore-no-shortcuts";
+
+function hasShortcuts() {
+  // A browser may forbid storage.
+  try { return !localStorage.getItem(SHORTCUTS_OFF); } catch { return true; }
+}
+
+if (shortcutSwitch) {
+  document.getElementById("shortcut-choice").hidden = false;
+  shortcutSwitch.checked = hasShortcuts();
+  shortcutSwitch.addEventListener("change", () => {
+    if (shortcutSwitch.checked) localStorage.removeItem(SHORTCUTS_OFF);
+    else localStorage.setItem(SHORTCUTS_OFF, "yes");
+  });
+}
+
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.target.closest("main form[method=post]")?.requestSubmit();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.target.closest("input, textarea, select, [popover]")) return;
+  if (event.key.length === 1 && !hasShortcuts()) return;
   const card = event.target.closest(".card")?.querySelector("a");
   if (event.key === "/" && searchBox) {
     searchBox.focus();
     searchBox.select();
   } else if (event.key === "?") {
     document.getElementById("shortcuts")?.togglePopover();
+  } else if (event.key === "c" && !event.repeat && document.querySelector("[data-new]")) {
+    document.querySelector("[data-new]").click();
   } else if (event.key === "m" && card) {
     openMoveMenu(card);
   } else if (event.key.startsWith("Arrow")) {

@@ -29,17 +29,50 @@ impl FromRequest<Arc<WebConfig>> for PostedForm {
         config: &Arc<WebConfig>,
     ) -> Result<Self, Self::Rejection> {
         let (mut parts, body) = request.into_parts();
-        let session = PageSession::authenticate(&mut parts, config).await?;
+        let path = parts.uri.path().trim_start_matches('/');
+        let path = format!("{}{path}", config.base_path);
+        let authenticated = PageSession::authenticate(&mut parts, config).await;
         let form = RawForm::from_request(Request::from_parts(parts, body), config).await;
         let RawForm(encoded) =
             form.map_err(|_| unusable("The form can't be read; send it again"))?;
         let fields = FormFields::parse(&encoded);
+        let session = match authenticated {
+            Err(PageError::SignIn(_)) => {
+                let csrf_token = String::new();
+                return Err(PageError::Unsent(Arc::new(UnsentForm { path, fields, csrf_token })));
+            }
+            authenticated => authenticated?,
+        };
         let sent = fields.text(FIELD).as_bytes();
         if bool::from(sent.ct_eq(session.csrf_token.as_bytes())) {
             return Ok(Self { session, fields });
         }
         session.record_refusal("form").await;
-        Err(unusable("The form belongs to another session; reload the page and send it again"))
+        let csrf_token = session.csrf_token;
+        Err(PageError::Unsent(Arc::new(UnsentForm { path, fields, csrf_token })))
+    }
+}
+
+/// A form of an ended or an earlier session. Its page offers to send it again.
+#[derive(Debug)]
+pub(crate) struct UnsentForm {
+    pub(crate) path: String,
+    fields: FormFields,
+    /// The token of the current session; empty without one.
+    pub(crate) csrf_token: String,
+}
+
+impl UnsentForm {
+    /// The names and values without the token of the form.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.pairs().filter(|(name, _)| *name != FIELD)
+    }
+
+    pub(crate) fn message(&self) -> &'static str {
+        match &*self.csrf_token {
+            "" => "Nothing was changed, because your session has ended; sign in again.",
+            _ => "Nothing was changed, because the page is of an earlier session; load it again.",
+        }
     }
 }
 

@@ -31,6 +31,11 @@ impl FormFields {
         self.0.iter().find(|field| field.0 == name).map(|(_, value)| value.as_str())
     }
 
+    /// All names and values in their order.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// All values with this name.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |field| field.0 == name).map(|(_, value)| value.as_str())
@@ -47,14 +52,8 @@ impl FormFields {
 
     /// The query with `name` set to `value`, or removed if `value` is empty. Without `?`.
     pub(crate) fn with(&self, name: &str, value: &str) -> String {
-        let mut query = Serializer::new(String::new());
-        for (key, old) in self.0.iter().filter(|(key, old)| key != name && !old.is_empty()) {
-            query.append_pair(key, old);
-        }
-        if !value.is_empty() {
-            query.append_pair(name, value);
-        }
-        query.finish()
+        let others = self.0.iter().filter(|(key, _)| key != name);
+        encode_query(others.map(|(key, old)| (&**key, &**old)).chain([(name, value)]))
     }
 
     /// The query of the first page in another order.
@@ -107,6 +106,12 @@ pub(crate) fn split_list(list: &str) -> Vec<String> {
         }
     }
     texts
+}
+
+/// The query of these fields without those that are empty. Without `?`.
+pub(crate) fn encode_query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let filled = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    Serializer::new(String::new()).extend_pairs(filled).finish()
 }
 
 /// Encodes a text for a URL's path or query.

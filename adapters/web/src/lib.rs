@@ -23,7 +23,7 @@ mod tool_calls;
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::{from_fn, map_response};
+use axum::middleware::{from_fn_with_state, map_response};
 
 pub use axum::Router;
 pub use config::WebConfig;
@@ -33,10 +33,11 @@ const MAX_FORM_BYTES: usize = 8 << 20;
 
 /// The pages, for a transport that checks Host and Origin and adds a `PageOrigin` to requests.
 pub fn router(config: WebConfig) -> Router {
+    let config = Arc::new(config);
     routes::all_routes()
         .fallback(page::not_found)
         .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
-        .layer(from_fn(page::render_errors))
+        .layer(from_fn_with_state(Arc::clone(&config), page::render_errors))
         .layer(map_response(page::add_security_headers))
-        .with_state(Arc::new(config))
+        .with_state(config)
 }

@@ -6,20 +6,24 @@ use std::sync::Arc;
 use askama::Template;
 use askama::filters::Escaper;
 use axum::Extension;
-use axum::extract::Request;
-use axum::http::HeaderValue;
+use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
-use reqlore_domain::backlog::Priority;
+use reqlore_domain::backlog::{ItemKind, Priority};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::knowledge::EntityKind;
+use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_lines;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
-use crate::form_fields::encode_component;
+use crate::config::WebConfig;
+use crate::form_fields::{encode_component, encode_query};
 use crate::page_error::{ErrorTexts, PageError};
 use crate::project_schema::ProjectSchema;
 use crate::session::{PageSession, ThemeChoice, theme_choice};
@@ -91,6 +95,8 @@ pub(crate) struct PageFrame {
     pub(crate) section: PageSection,
     /// Empty without a session.
     pub(crate) project: String,
+    /// As pages show it: the folder of a local project, else its key.
+    pub(crate) project_name: String,
     /// The user's name; empty without a session and on pages of a static site.
     pub(crate) user: String,
     pub(crate) csrf_token: String,
@@ -103,9 +109,13 @@ pub(crate) struct PageFrame {
     /// The text in the search box.
     pub(crate) search_text: String,
     pub(crate) can_write: bool,
+    /// The form that creates what belongs to the page; `None` for callers who may not create.
+    pub(crate) creation: Option<String>,
     pub(crate) navigation: Vec<&'static NavigationEntry>,
     pub(crate) administration: &'static [NavigationEntry],
     pub(crate) schema: Arc<ProjectSchema>,
+    /// The path of all pages, such as `/`.
+    pub(crate) home: String,
     base: String,
     asset_base: String,
     extension: &'static str,
@@ -130,41 +140,58 @@ impl PageFrame {
         {
             navigation.push(&SCHEMA_PAGE);
         }
+        let creates = |name: &str| name == "create_epic" || name == "ixchel_create";
+        let can_create = session.can_write() && tools.iter().any(|spec| creates(spec.name));
+        let kind = match section {
+            PageSection::Tree => ItemKind::Epic.name(),
+            PageSection::Knowledge => EntityKind::Decision.name(),
+            _ => "",
+        };
         let is_administrator = session.is_administrator();
         Self {
             section,
             project: session.project.to_string(),
+            project_name: project_name(&session.config.folder_name, session.project.as_str()),
             user: if session.is_static() { String::new() } else { session.caller.name.to_string() },
             csrf_token: session.csrf_token.clone(),
             address: session.address.clone(),
             is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
+            creation: can_create.then(|| new_page([("kind", kind)])),
             navigation,
             administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
             schema: session.schema.clone(),
             base: session.url(""),
-            ..Self::anonymous(session.theme, title)
+            ..Self::anonymous(&session.config, session.theme, title)
         }
     }
 
     /// The frame of a page without a session: sign-in and errors.
-    pub(crate) fn anonymous(theme: ThemeChoice, title: impl Into<String>) -> Self {
+    pub(crate) fn anonymous(
+        config: &WebConfig,
+        theme: ThemeChoice,
+        title: impl Into<String>,
+    ) -> Self {
+        let home = config.base_path.clone();
         Self {
             title: title.into(),
             section: PageSection::Other,
             project: String::new(),
+            project_name: String::new(),
             user: String::new(),
             csrf_token: String::new(),
             theme,
-            address: "/".to_owned(),
+            address: home.clone(),
             is_live: false,
             search_text: String::new(),
             can_write: false,
+            creation: None,
             navigation: Vec::new(),
             administration: &[],
             schema: Arc::default(),
-            base: "/".to_owned(),
-            asset_base: "/assets/".to_owned(),
+            base: home.clone(),
+            asset_base: format!("{home}assets/"),
+            home,
             extension: "",
         }
     }
@@ -172,6 +199,16 @@ impl PageFrame {
     /// The URL of a page of the project, such as `board`, or `board?kind=epic`.
     pub(crate) fn url(&self, page: &str) -> String {
         format!("{}{page}{}", self.base, self.extension)
+    }
+
+    /// The frame with a form of its own for "New".
+    pub(crate) fn with_creation(self, page: String) -> Self {
+        Self { creation: self.creation.map(|_| page), ..self }
+    }
+
+    /// The URL of the form of a new item or entity; `parent` may be empty.
+    pub(crate) fn new_url(&self, kind: &str, parent: &str) -> String {
+        self.url(&new_page([("kind", kind), ("parent", parent)]))
     }
 
     /// The URL of an item or entity.
@@ -202,6 +239,19 @@ impl PageFrame {
 
     pub(crate) fn is_current(&self, entry: &NavigationEntry) -> bool {
         self.section == entry.section
+    }
+}
+
+/// The form of a new item or entity with these fields filled.
+pub(crate) fn new_page<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    format!("new?{}", encode_query(fields))
+}
+
+fn project_name(folder: &str, key: &str) -> String {
+    match (folder, key) {
+        ("", key) => key.to_owned(),
+        (folder, ProjectKey::DEFAULT) => folder.to_owned(),
+        (folder, key) => format!("{folder}: {key}"),
     }
 }
 
@@ -282,22 +332,35 @@ pub(crate) fn render(template: &impl Template) -> Result<Response, PageError> {
 #[template(path = "error.html")]
 struct ErrorPage<'a> {
     frame: PageFrame,
-    message: &'a str,
-    hint: &'a str,
+    texts: &'a ErrorTexts,
 }
 
-/// Renders the pages of errors, in the theme of the request.
-pub(crate) async fn render_errors(request: Request, next: Next) -> Response {
+/// Renders the pages of errors, in the theme of the request. A script gets the message.
+pub(crate) async fn render_errors(
+    State(config): State<Arc<WebConfig>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let theme = theme_choice(request.headers());
+    let is_script = accepts_json(request.headers());
     let mut response = next.run(request).await;
     let Some(texts) = response.extensions_mut().remove::<ErrorTexts>() else {
         return response;
     };
-    let frame = PageFrame::anonymous(theme, &*texts.title);
-    match (ErrorPage { frame, message: &texts.message, hint: &texts.hint }).render() {
+    if is_script {
+        let message = serde_json::json!({ "message": texts.message });
+        return (response.status(), axum::Json(message)).into_response();
+    }
+    let frame = PageFrame::anonymous(&config, theme, &*texts.title);
+    match (ErrorPage { frame, texts: &texts }).render() {
         Ok(html) => (response.status(), Extension(texts), Html(html)).into_response(),
         Err(_) => response,
     }
+}
+
+/// True for a request of the script, which shows the result in its page.
+pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
 }
 
 /// Answers paths without a route, with or without a session alike.

@@ -1,11 +1,14 @@
 //! Errors of pages. A layer renders them, because a page needs the session of its request.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::Extension;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use reqlore_domain::error::{Error, ErrorKind};
+
+use crate::csrf::UnsentForm;
 
 /// The reason why a request has no page.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub(crate) enum PageError {
     NotFound,
     /// The caller must sign in at this URL.
     SignIn(String),
+    /// A form that nothing was done with.
+    Unsent(Arc<UnsentForm>),
     Failed(Box<Error>),
 }
 
@@ -30,6 +35,12 @@ impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         match self {
             Self::SignIn(target) => Redirect::to(&target).into_response(),
+            Self::Unsent(form) => {
+                let (title, message, hint) = ("Not sent".to_owned(), form.message(), String::new());
+                let message = message.to_owned();
+                let texts = ErrorTexts { title, message, hint, unsent: Some(form) };
+                (StatusCode::FORBIDDEN, Extension(texts)).into_response()
+            }
             Self::NotFound => error_page(
                 StatusCode::NOT_FOUND,
                 "Page not found",
@@ -62,6 +73,7 @@ pub(crate) struct ErrorTexts {
     pub(crate) title: String,
     pub(crate) message: String,
     pub(crate) hint: String,
+    pub(crate) unsent: Option<Arc<UnsentForm>>,
 }
 
 /// The status and title of the page of an error.
@@ -83,5 +95,5 @@ pub(crate) fn error_status(kind: ErrorKind) -> (StatusCode, &'static str) {
 
 fn error_page(status: StatusCode, title: &str, message: &str, hint: &str) -> Response {
     let [title, message, hint] = [title, message, hint].map(str::to_owned);
-    (status, Extension(ErrorTexts { title, message, hint })).into_response()
+    (status, Extension(ErrorTexts { title, message, hint, unsent: None })).into_response()
 }

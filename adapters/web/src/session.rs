@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
-use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::administration::{AdminRequest, AdministrationService};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Credentials};
@@ -85,13 +84,14 @@ impl PageSession {
         parts: &mut Parts,
         config: &Arc<WebConfig>,
     ) -> Result<Self, PageError> {
-        let address = parts.uri.path_and_query().map_or("/", |address| address.as_str());
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let address = format!("{}{}", config.base_path, path.trim_start_matches('/'));
         if let Some(StaticCaller(caller)) = parts.extensions.get() {
-            return Ok(Self::of_site(caller, address, parts, config));
+            return Ok(Self::of_site(caller, &address, parts, config));
         }
         let Some(secret) = cookie(&parts.headers, &session_cookie_name(config, &parts.headers))
         else {
-            return Err(sign_in_first(&parts.method, address));
+            return Err(sign_in_first(config, &address));
         };
         let project = project_in_path(parts.uri.path())?;
         let (correlation_id, client_address) = request_origin(parts);
@@ -103,9 +103,7 @@ impl PageSession {
         };
         let caller = match config.sessions.caller(credentials).await {
             Ok(caller) => caller,
-            Err(AuthenticationError::Token(_)) => {
-                return Err(sign_in_first(&parts.method, address));
-            }
+            Err(AuthenticationError::Token(_)) => return Err(sign_in_first(config, &address)),
             // A project that may not be seen answers like one that does not exist.
             Err(AuthenticationError::Project(_)) => return Err(PageError::NotFound),
             Err(AuthenticationError::Failed(error)) => return Err(error.into()),
@@ -117,7 +115,7 @@ impl PageSession {
             project: caller.project.clone(),
             caller,
             query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
-            address: address.to_owned(),
+            address,
             is_form_answer: !parts.method.is_safe(),
             csrf_token: form_token(secret),
             theme: theme_choice(&parts.headers),
@@ -207,7 +205,7 @@ impl PageSession {
 
     /// The URL of a page of this project, such as `board`.
     pub(crate) fn url(&self, page: &str) -> String {
-        format!("/p/{}/{page}", self.project)
+        format!("{}p/{}/{page}", self.config.base_path, self.project)
     }
 }
 
@@ -217,7 +215,9 @@ impl PageSession {
 fn session_cookie_name(config: &WebConfig, headers: &HeaderMap) -> Cow<'static, str> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     match host.and_then(|host| host.rsplit_once(':')) {
-        _ if config.has_tls => "__Host-reqlore".into(),
+        _ if config.has_tls && config.base_path == "/" => "__Host-reqlore".into(),
+        // The other prefix is for the path `/` only.
+        _ if config.has_tls => "__Secure-reqlore".into(),
         Some((_, port)) if port.parse::<u16>().is_ok() => format!("reqlore-{port}").into(),
         _ => "reqlore".into(),
     }
@@ -228,8 +228,14 @@ fn session_cookie_name(config: &WebConfig, headers: &HeaderMap) -> Cow<'static, 
 pub(crate) fn session_cookie(config: &WebConfig, headers: &HeaderMap, secret: &str) -> String {
     let name = session_cookie_name(config, headers);
     let secure = if config.has_tls { "; Secure" } else { "" };
-    let expiry = if secret.is_empty() { "; Max-Age=0" } else { "" };
-    format!("{name}={secret}; Path=/; HttpOnly; SameSite=Lax{secure}{expiry}")
+    let expiry = match secret {
+        "" => "; Max-Age=0",
+        // A bookmark works until the session ends, also after a restart of the browser.
+        _ if config.has_link => "; Max-Age=43200",
+        _ => "",
+    };
+    let path = &config.base_path;
+    format!("{name}={secret}; Path={path}; HttpOnly; SameSite=Lax{secure}{expiry}")
 }
 
 /// Returns the value of a cookie. A second one with the same name makes both invalid.
@@ -261,15 +267,16 @@ pub(crate) fn request_origin(parts: &Parts) -> (Arc<str>, String) {
 }
 
 /// The target of a redirect after a form, which must be a page of this server.
-pub(crate) fn local_target(target: &str) -> &str {
+pub(crate) fn local_target<'a>(config: &'a WebConfig, target: &'a str) -> &'a str {
     let path = target.split(['?', '#']).next().unwrap_or_default();
     // Browsers resolve `..` and its encoded form, which could lead to another path.
-    let is_local = target.starts_with("/p/")
+    let page = target.strip_prefix(&*config.base_path);
+    let is_local = page.is_some_and(|page| page.starts_with("p/"))
         && target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         && !path.contains("//")
         && !path.contains("..")
         && !path.to_ascii_lowercase().contains("%2e");
-    if is_local { target } else { "/" }
+    if is_local { target } else { &config.base_path }
 }
 
 fn project_in_path(path: &str) -> Result<Option<&str>, PageError> {
@@ -278,12 +285,8 @@ fn project_in_path(path: &str) -> Result<Option<&str>, PageError> {
     if ProjectKey::new(key).is_plain() { Ok(Some(key)) } else { Err(PageError::NotFound) }
 }
 
-fn sign_in_first(method: &Method, address: &str) -> PageError {
-    if method.is_safe() {
-        return PageError::SignIn(format!("/signin?next={}", encode_component(address)));
-    }
-    let message = "Your session has ended; sign in again in another tab, then send the form again";
-    PageError::from(Error::new(ErrorKind::Forbidden, message))
+fn sign_in_first(config: &WebConfig, address: &str) -> PageError {
+    PageError::SignIn(format!("{}signin?next={}", config.base_path, encode_component(address)))
 }
 
 /// Returns the token of the forms of a session.
@@ -298,13 +301,16 @@ pub(crate) struct StaticCaller(pub(crate) Arc<Caller>);
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
+    use serde_json::Value;
 
     use super::*;
+    use crate::test_support::PageClient;
 
     #[test]
     fn redirect_target_outside_the_server_is_replaced() {
+        let mut config = PageClient::new(&[], |_, _| Ok(Value::Null)).config();
         for target in ["/p/default/board?kind=epic", "/p/a/search?q=../x//y#z", "/p/a/item/A-1"] {
-            assert_eq!(local_target(target), target);
+            assert_eq!(local_target(&config, target), target);
         }
         for target in [
             "https://evil.example",
@@ -321,7 +327,12 @@ mod tests {
             "/p/a\\..\\b",
             "p/default/board",
         ] {
-            assert_eq!(local_target(target), "/", "{target}");
+            assert_eq!(local_target(&config, target), "/", "{target}");
+        }
+        config.base_path = "/reqlore/".to_owned();
+        assert_eq!(local_target(&config, "/reqlore/p/a/item/A-1"), "/reqlore/p/a/item/A-1");
+        for target in ["/p/a/item/A-1", "/reqlore//p/a", "/reqlorep/a", "/reqlore/../p/a"] {
+            assert_eq!(local_target(&config, target), "/reqlore/", "{target}");
         }
     }
 

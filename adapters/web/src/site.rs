@@ -56,6 +56,8 @@ pub async fn render_site(
         administration: None,
         has_link: false,
         has_tls: false,
+        base_path: "/".to_owned(),
+        folder_name: String::new(),
     };
     let mut crawler = SiteCrawler {
         router: router(config),

@@ -105,13 +105,27 @@ impl PageClient {
         let sessions = Arc::new(StubSessions(Access::Write));
         let service = Arc::new(service);
         let (administration, has_link, has_tls) = (None, false, false);
-        Self { config: WebConfig { service, sessions, administration, has_link, has_tls } }
+        let (base_path, folder_name) = ("/".to_owned(), String::new());
+        let config = WebConfig {
+            service,
+            sessions,
+            administration,
+            has_link,
+            has_tls,
+            base_path,
+            folder_name,
+        };
+        Self { config }
     }
 
     /// The same pages for a caller with this access.
     pub(crate) fn with_access(mut self, access: Access) -> Self {
         self.config.sessions = Arc::new(StubSessions(access));
         self
+    }
+
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut WebConfig)) {
+        change(&mut self.config);
     }
 
     pub(crate) fn config(&self) -> WebConfig {

@@ -6,10 +6,11 @@ use axum::http::header::COOKIE;
 use reqlore_domain::identity::Access;
 use serde_json::json;
 
-use crate::test_support::{PageClient, SECRET, TOKEN};
+use crate::session::form_token;
+use crate::test_support::{PageClient, SECRET, TOKEN, untouched_form};
 
 fn client() -> PageClient {
-    PageClient::new(&["list_items"], |_, _| Ok(json!({})))
+    PageClient::new(&["list_items"], |_, _| Ok(json!({ "items": [] })))
 }
 
 fn form(path: &str, body: &str) -> Request<Body> {
@@ -83,6 +84,74 @@ async fn form_without_the_token_of_the_session_is_rejected() {
     assert!(page.header("set-cookie").starts_with("reqlore-theme=dark; Path=/; SameSite=Lax"));
     let page = client.post("/theme", "theme=dark&next=//evil.example").await;
     assert_eq!(page.header("location"), "/");
+}
+
+#[tokio::test]
+async fn form_of_an_earlier_session_is_offered_again() {
+    let client = client();
+    let path = "/p/default/sections/general/edit";
+    let fields = "text=%3Cb%3E%0D%0Asecond&next=%22x&csrf=";
+    let ended = Request::post(path).header("content-type", "application/x-www-form-urlencoded");
+    let ended = client.send(ended.body(Body::from(fields)).unwrap()).await;
+    assert_eq!(ended.status(), 403);
+    assert!(ended.body.contains("your session has ended"), "{}", ended.body);
+    assert!(ended.body.contains("href=\"/signin\" target=\"_blank\""), "{}", ended.body);
+    let earlier = client.send(form(path, fields)).await;
+    assert_eq!(earlier.status(), 403);
+    for page in [&ended, &earlier] {
+        assert!(page.body.contains("<pre>&#60;b&#62;\nsecond</pre>"), "{}", page.body);
+        assert!(page.body.contains("name=\"next\" value=\"&#34;x\""), "{}", page.body);
+        let token = form_token(SECRET);
+        assert_eq!(page.body.contains(&token), page.body == earlier.body, "{}", page.body);
+        let sent = untouched_form(&page.body, path);
+        assert_eq!(sent, "text=%3Cb%3E%0D%0Asecond&next=%22x");
+    }
+}
+
+#[tokio::test]
+async fn script_gets_the_reason_of_a_refused_form() {
+    for (cookie, reason) in [("", "session has ended"), (SECRET, "an earlier session")] {
+        let request = Request::post("/p/default/move")
+            .header(COOKIE, format!("reqlore={cookie}"))
+            .header("accept", "application/json")
+            .header("content-type", "application/x-www-form-urlencoded");
+        let answer = client().send(request.body(Body::from("csrf=old")).unwrap()).await;
+        assert_eq!((answer.status(), answer.header("content-type")), (403, "application/json"));
+        assert!(answer.body.contains(reason), "{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn pages_below_another_path_link_below_it() {
+    let mut client = client();
+    client.change(|config| config.base_path = "/reqlore/".to_owned());
+    let page = client.get("/p/default/board").await;
+    for attribute in ["href", "action", "src", "data-events"] {
+        assert!(page.body.contains(&format!(" {attribute}=\"/reqlore/")), "{}", page.body);
+        let all = page.body.matches(&format!(" {attribute}=\"/")).count();
+        assert_eq!(page.body.matches(&format!(" {attribute}=\"/reqlore/")).count(), all);
+    }
+    let request = Request::get("/p/default/board").body(Body::empty()).unwrap();
+    let target = "/reqlore/signin?next=%2Freqlore%2Fp%2Fdefault%2Fboard";
+    assert_eq!(client.send(request).await.header("location"), target);
+    let next = "/reqlore/p/default/tree";
+    let page = client.send(form("/signin", &format!("token={TOKEN}&next={next}"))).await;
+    assert_eq!(page.header("location"), next);
+    assert!(page.header("set-cookie").starts_with("reqlore=session-secret; Path=/reqlore/;"));
+    let page = client.post("/theme", "theme=dark&next=/p/default/board").await;
+    assert_eq!(page.header("location"), "/reqlore/");
+    client.change(|config| config.has_tls = true);
+    let page = client.send(form("/signin", &format!("token={TOKEN}"))).await;
+    assert!(page.header("set-cookie").starts_with("__Secure-reqlore="), "{}", page.body);
+}
+
+#[tokio::test]
+async fn pages_of_a_folder_show_its_name() {
+    let mut client = client();
+    client.change(|config| config.folder_name = "my <shop>".to_owned());
+    let page = client.get("/p/default/board").await.body;
+    assert!(page.contains("<title>Board · my &#60;shop&#62; · Reqlore</title>"), "{page}");
+    assert!(page.contains("<span class=\"project\">my &#60;shop&#62;</span>"), "{page}");
 }
 
 #[tokio::test]

@@ -1,19 +1,24 @@
 //! The pages of a project for the person at this machine, until Ctrl-C ends them.
 //!
 //! The browser opens a private file that leads to a link. The link works once, within a minute, and
-//! begins the only session. So the secret is in no list of processes.
+//! begins a session. So the secret is in no list of processes. Port and sessions outlive the
+//! process, so that open pages and bookmarks work after a restart.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use reqlore_application::Application;
+use reqlore_domain::document::Version;
 use reqlore_domain::error::Result;
-use reqlore_domain::identity::{CallChannel, Caller, ProjectScope, TokenError};
+use reqlore_domain::identity::token::{ID_LETTERS, SECRET_LETTERS, TokenDigest};
+use reqlore_domain::identity::{CallChannel, Caller, PresentedToken, ProjectScope, TokenError};
 use reqlore_domain::ports::authenticator::{AuthenticationError, Authenticator, Credentials};
 use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
@@ -23,6 +28,7 @@ use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::ports::transport::Transport;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
+use reqlore_local_state::private_text::{read_text, write_text};
 use reqlore_transport_http::{HttpConfig, HttpLimits, HttpTransport, Readiness};
 use reqlore_web::{Router, WebConfig};
 use tempfile::TempDir;
@@ -38,9 +44,16 @@ use crate::console::eprint_line;
 use crate::exit::{CommandError, EXIT_OK};
 use crate::system::{RandomIds, SystemClock};
 
-/// Letters of base62 with more than 128 random bits.
-const SECRET_LETTERS: usize = 32;
 const LINK_SECONDS: i64 = 60;
+const SESSION_SECONDS: i64 = 12 * 60 * 60;
+const MAX_SESSIONS: usize = 8;
+/// The digests of the sessions, in the local state directory.
+pub(super) const SESSIONS_FILE: &str = "board.sessions";
+/// Ports of projects, outside the ranges from which systems choose ports of outgoing connections.
+const FIRST_PORT: u16 = 20_000;
+const PORT_COUNT: u16 = 10_000;
+/// Ports that are tried, from the project's own port on. The system chooses another one.
+const PORT_TRIES: u16 = 20;
 /// Running requests of a closed terminal or a second Ctrl-C are not worth a longer wait.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -59,8 +72,10 @@ pub(crate) fn run(config: &AppConfig, page: &str, opens_browser: bool) -> Result
         },
         projects: Arc::clone(&ports.projects),
         link: Mutex::new(Some(OneTimeLink { secret: link.clone(), created_at: SystemClock.now() })),
-        session: Mutex::default(),
+        root: config.root.clone(),
+        sessions: Mutex::default(),
     });
+    sessions.update(|_| {});
     let application = Application::new(ports);
     let maintenance = application.maintenance(None, config.keep_days);
     let service = Arc::new(application);
@@ -70,10 +85,14 @@ pub(crate) fn run(config: &AppConfig, page: &str, opens_browser: bool) -> Result
         administration: None,
         has_link: true,
         has_tls: false,
+        base_path: "/".to_owned(),
+        folder_name: folder_name(&config.root),
     });
+    let listen = config.board_address()?;
     let runtime = composition::multi_thread_runtime()?;
     let served = runtime.block_on(async {
-        let mut transport = Box::new(bind_loopback(sessions, pages).map_err(board_error)?);
+        let mut transport =
+            Box::new(bind_port(config, listen, &sessions, &pages).map_err(board_error)?);
         let mut hang_up = signal(SignalKind::hangup()).map_err(board_error)?;
         let address = transport.start().map_err(board_error)?.unwrap_or(([127, 0, 0, 1], 0).into());
         let url = format!("http://{address}/signin/{link}?next={page}");
@@ -103,9 +122,42 @@ fn board_error(error: impl std::fmt::Display) -> CommandError {
     CommandError::failure(format!("board: {error}"))
 }
 
-fn bind_loopback(sessions: Arc<LocalSessions>, pages: Router) -> std::io::Result<HttpTransport> {
+fn folder_name(root: &Path) -> String {
+    root.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Binds the given address, or else the project's own port. If that is taken, the next free one.
+fn bind_port(
+    config: &AppConfig,
+    listen: Option<SocketAddr>,
+    sessions: &Arc<LocalSessions>,
+    pages: &Router,
+) -> std::io::Result<HttpTransport> {
+    let mut bound = Err(ErrorKind::AddrInUse.into());
+    for address in listen.map_or_else(|| own_addresses(&config.root), |listen| vec![listen]) {
+        bound = bind_loopback(address, Arc::clone(sessions), pages.clone());
+        if !matches!(&bound, Err(error) if error.kind() == ErrorKind::AddrInUse) {
+            break;
+        }
+    }
+    bound
+}
+
+/// The addresses to try for a project, always the same ones for its path.
+fn own_addresses(root: &Path) -> Vec<SocketAddr> {
+    let hash = Version::of_bytes(root.as_os_str().as_bytes()).to_bits();
+    let own = u16::try_from(hash % u64::from(PORT_COUNT)).unwrap_or_default();
+    let ports = (0..PORT_TRIES).map(|step| FIRST_PORT + (own + step) % PORT_COUNT);
+    ports.chain([0]).map(|port| ([127, 0, 0, 1], port).into()).collect()
+}
+
+fn bind_loopback(
+    listen: SocketAddr,
+    sessions: Arc<LocalSessions>,
+    pages: Router,
+) -> std::io::Result<HttpTransport> {
     HttpTransport::bind(HttpConfig {
-        listen: ([127, 0, 0, 1], 0).into(),
+        listen,
         behind_proxy: None,
         hosts: Vec::new(),
         origins: Vec::new(),
@@ -142,21 +194,58 @@ struct OneTimeLink {
     created_at: Timestamp,
 }
 
-/// The session of the person who started this process, in memory.
+/// Digests of the secrets of sessions, each with the second in which it ends; the oldest first.
+type SessionList = Vec<(TokenDigest, i64)>;
+
+/// The sessions of the person who started this process.
 struct LocalSessions {
     caller: Caller,
     projects: Arc<dyn ProjectResolver>,
     /// `None` after its use.
     link: Mutex<Option<OneTimeLink>>,
-    /// The secret of the session; empty without one.
-    session: Mutex<String>,
+    /// The folder of the project, which has [`SESSIONS_FILE`].
+    root: PathBuf,
+    sessions: Mutex<SessionList>,
 }
 
 impl LocalSessions {
-    fn is_session(&self, credentials: &Credentials<'_>) -> bool {
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        !session.is_empty() && is_same_secret(&session, credentials.token.unwrap_or_default())
+    /// Changes the sessions of this process and of those that start later.
+    fn update(&self, change: impl FnOnce(&mut SessionList)) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another board of this project may have changed them.
+        let stored = match read_text(&self.root, SESSIONS_FILE) {
+            Ok(text) => text.and_then(|text| serde_json::from_str::<SessionList>(&text).ok()),
+            Err(error) => {
+                tracing::warn!(%error, "sessions of an earlier board are not used");
+                None
+            }
+        };
+        let stored = stored.unwrap_or_else(|| sessions.clone());
+        sessions.clone_from(&stored);
+        change(&mut sessions);
+        let now = SystemClock.now().seconds();
+        sessions.retain(|(_, end)| now < *end);
+        let surplus = sessions.len().saturating_sub(MAX_SESSIONS);
+        sessions.drain(..surplus);
+        if *sessions == stored {
+            return;
+        }
+        let text = serde_json::to_string(&*sessions).unwrap_or_default();
+        if let Err(error) = write_text(&self.root, SESSIONS_FILE, &text) {
+            tracing::warn!(%error, "the session ends with this process");
+        }
     }
+
+    fn is_session(&self, credentials: &Credentials<'_>) -> bool {
+        let Some(digest) = session_digest(credentials) else { return false };
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = SystemClock.now().seconds();
+        sessions.iter().any(|(known, end)| *known == digest && now < *end)
+    }
+}
+
+fn session_digest(credentials: &Credentials<'_>) -> Option<TokenDigest> {
+    Some(PresentedToken::parse_session(credentials.token?)?.digest())
 }
 
 /// Compares in constant time.
@@ -186,11 +275,13 @@ impl SessionService for LocalSessions {
         if age > LINK_SECONDS {
             return Err(AuthenticationError::Token(TokenError::Expired));
         }
-        let secret = RandomIds.random_letters(SECRET_LETTERS);
-        let secret = secret.map_err(AuthenticationError::Failed)?;
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&secret);
-        // It ends with the process.
-        Ok(IssuedSession { secret, expires_at: Timestamp(i64::MAX) })
+        let letters = |count| RandomIds.random_letters(count).map_err(AuthenticationError::Failed);
+        let session = PresentedToken::new(&letters(ID_LETTERS)?, &letters(SECRET_LETTERS)?)
+            .ok_or(AuthenticationError::Token(TokenError::Wrong))?
+            .for_session();
+        let end = SystemClock.now().seconds() + SESSION_SECONDS;
+        self.update(|sessions| sessions.push((session.digest(), end)));
+        Ok(IssuedSession { secret: session.reveal(), expires_at: Timestamp::new(end, 0) })
     }
 
     async fn caller(
@@ -213,8 +304,8 @@ impl SessionService for LocalSessions {
     }
 
     async fn sign_out(&self, credentials: Credentials<'_>) -> Result<()> {
-        if self.is_session(&credentials) {
-            self.session.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Some(digest) = session_digest(&credentials) {
+            self.update(|sessions| sessions.retain(|(known, _)| *known != digest));
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ pub(crate) enum ConfiguredCommand {
     /// Show a board with one column per status
     Board(Box<board::BoardOptions>),
     /// Add a backlog item, an entity such as a decision, or a section requirement
-    Add(add::AddOptions),
+    Add(Box<add::AddOptions>),
     /// Change fields of an item, an entity or a section requirement
     Set(set::SetOptions),
     /// Open an item, an entity or a section requirement in your editor

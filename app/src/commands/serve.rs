@@ -110,6 +110,8 @@ fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, Com
             administration: Some(administration),
             has_link: false,
             has_tls: http.behind_proxy.is_some(),
+            base_path: http.base_path.clone(),
+            folder_name: String::new(),
         })
     });
     // Holds until the first probe.

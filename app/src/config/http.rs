@@ -21,6 +21,8 @@ pub(crate) struct HttpSettings {
     pub(crate) behind_proxy: Option<ProxyTrust>,
     /// True if people may use pages.
     pub(crate) has_pages: bool,
+    /// The path of the pages at the proxy; begins and ends with `/`.
+    pub(crate) base_path: String,
     pub(crate) limits: HttpLimits,
     /// The limits as `name=value`, for the operator.
     pub(crate) limit_texts: Vec<String>,
@@ -34,12 +36,30 @@ pub(super) fn read_http(values: &SettingValues) -> Result<Option<HttpSettings>, 
         hosts: owned_list(values, "http.hosts"),
         origins: owned_list(values, "http.origins"),
         behind_proxy: behind_proxy(values)?,
+        base_path: base_path(values)?,
         has_pages: values.parse_choice("http.web", &[("true", true), ("false", false)])?,
         limit_texts: limit_texts(values, &limits),
         limits,
     };
     let is_http = values.parse_choice("transport", TRANSPORTS)?;
     Ok(is_http.then_some(http))
+}
+
+/// The path with `/` at both ends.
+fn base_path(values: &SettingValues) -> Result<String, CommandError> {
+    let value = values.require_value("http.base_path")?;
+    let path = value.text_or_default().trim_matches('/');
+    let is_plain = |part: &str| {
+        part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            && !part.trim_matches('.').is_empty()
+    };
+    match path {
+        "" => Ok("/".to_owned()),
+        path if value.text.starts_with('/') && path.split('/').all(is_plain) => {
+            Ok(format!("/{path}/"))
+        }
+        _ => Err(value.invalid_value("a path of letters, digits and -_., like /reqlore")),
+    }
 }
 
 fn owned_list(values: &SettingValues, key: &str) -> Vec<String> {

@@ -76,7 +76,7 @@ pub(crate) async fn explain_hits(
     Ok(())
 }
 
-/// The kinds that `ixchel_sync` imports again and again. The others are imported once, so files
+/// The kinds that `ixchel_sync` imports repeatedly. The others are imported once, so files
 /// that remain after that are left over, and reading all of them would take seconds.
 fn synced_kinds(kinds: &[DocumentKind]) -> &[DocumentKind] {
     if kinds.contains(&DocumentKind::Entity) { &[DocumentKind::Entity] } else { &[] }

@@ -59,7 +59,7 @@ pub(crate) struct WrittenRecord {
     pub(crate) schema: Arc<RecordSchema>,
     /// Replaces missing times.
     pub(crate) at: Timestamp,
-    /// What the change wrote, and its version.
+    /// The written record and its version.
     pub(crate) parsed: Option<(Version, StoredRecord)>,
     /// The relationship that changed, and how.
     pub(crate) relationship: Option<(RelationshipSpec, &'static str)>,

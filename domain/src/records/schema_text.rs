@@ -30,15 +30,14 @@ impl RecordSchema {
     /// Parses `.reqlore/project.toml`.
     pub fn parse(text: &str) -> Self {
         let mut parser = SchemaParser { text, schema: Self::default() };
-        match DeTable::parse(text) {
-            Ok(table) => parser.parse_file(table.get_ref()),
-            Err(error) => {
-                let at = error.span().map_or(0, |span| span.start);
-                let message =
-                    error.message().trim().replace('\n', " ").replace("expected", "write");
-                parser.report((at, format!("invalid TOML: {message}; correct the line")));
-            }
+        // The entries above an error are valid.
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let at = error.span().map_or(0, |span| span.start);
+            let message = error.message().trim().replace('\n', " ").replace("expected", "write");
+            parser.report((at, format!("invalid TOML: {message}; correct the line")));
         }
+        parser.parse_file(table.get_ref());
         parser.schema
     }
 }
@@ -479,6 +478,8 @@ order = ["proposed", "Trial", "accepted"]
         assert_eq!(problems("fields = 1"), ["1: fields is not a table; write [fields.NAME]"]);
         let conflict = "[fields.a]\n<<<<<<< HEAD\nkinds = [\"epic\"]\n";
         assert!(problems(conflict)[0].starts_with("2: invalid TOML:"), "{:?}", problems(conflict));
+        let whole = RecordSchema::parse(&format!("{VALID}{conflict}"));
+        assert!(whole.field("risk").is_some(), "{:?}", whole.diagnostics);
         let field =
             |number: u32| format!("[fields.f{number}]\nkinds = [\"epic\"]\ntype = \"text\"\n");
         let huge: Vec<String> = (0..1_000).map(field).collect();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use askama::Template;
 use axum::Router;
 use axum::http::HeaderMap;
-use axum::http::header::ACCEPT;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
@@ -18,8 +17,8 @@ use serde_json::{Map, Value, json};
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::item_lists::{BOARD_KINDS, ItemFilters};
-use crate::page::{PageFrame, PageSection, render};
+use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
+use crate::page::{PageFrame, PageSection, accepts_json, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::session::{PageSession, local_target};
 
@@ -42,6 +41,8 @@ struct BoardPage<'a> {
     epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
+    /// For a board without items.
+    first: Option<FirstItem>,
     /// The item that a form of this board has moved.
     moved: &'a str,
 }
@@ -56,8 +57,36 @@ struct BoardColumn {
 
 async fn show_board(session: PageSession) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
+    let mut filters = ItemFilters::parse(&session)?;
+    let (mut columns, mut total) = read_columns(&session, &filters).await?;
+    while total == 0
+        && let Some(next) = filters.next_default(&session)
+    {
+        filters = next;
+        (columns, total) = read_columns(&session, &filters).await?;
+    }
+    let is_empty = total == 0 && !filters.is_active();
+    let first = if is_empty { Some(session.first_item(filters.kind).await?) } else { None };
+    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
+    render(&BoardPage {
+        frame: PageFrame::new(&session, PageSection::Board, "Board")
+            .with_creation(filters.creation("")),
+        filters,
+        kinds: BOARD_KINDS,
+        epics,
+        columns,
+        total,
+        first,
+        moved: session.query.text("moved"),
+    })
+}
+
+/// The columns of a board and the number of their items.
+async fn read_columns(
+    session: &PageSession,
+    filters: &ItemFilters,
+) -> Result<(Vec<BoardColumn>, u64)> {
     let query = &session.query;
-    let filters = ItemFilters::parse(&session)?;
     let arguments = filters.arguments();
     let mut statuses = VecDeque::from(filters.statuses());
     statuses.retain(|status| filters.status.is_empty() || filters.status == *status);
@@ -84,16 +113,7 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
         };
         columns.push(BoardColumn { status, count, items: page.items, more });
     }
-    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
-    render(&BoardPage {
-        frame: PageFrame::new(&session, PageSection::Board, "Board"),
-        filters,
-        kinds: BOARD_KINDS,
-        epics,
-        columns,
-        total,
-        moved: query.text("moved"),
-    })
+    Ok((columns, total))
 }
 
 #[derive(Template)]
@@ -125,7 +145,7 @@ fn move_page(
         frame: PageFrame::new(session, PageSection::Board, format!("Move {item}")),
         item,
         version: fields.text("version"),
-        next: fields.filled("next").map_or(&board, |next| local_target(next)),
+        next: fields.filled("next").map_or(&board, |next| local_target(&session.config, next)),
         statuses: session.schema.records.statuses(kind),
         error,
     })
@@ -134,11 +154,11 @@ fn move_page(
 async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, PageError> {
     let PostedForm { session, fields } = form;
     // The script shows the result on the board instead of a page.
-    let is_script = headers.get(ACCEPT).is_some_and(|accept| accept == "application/json");
+    let is_script = accepts_json(&headers);
     match update_status(&session, &fields).await {
         Ok(version) if is_script => Ok(axum::Json(json!({ "version": version })).into_response()),
         Ok(_) => {
-            let target = local_target(fields.text("next"));
+            let target = local_target(&session.config, fields.text("next"));
             let (path, query) = target.split_once('?').unwrap_or((target, ""));
             let query = FormFields::parse(query.as_bytes()).with("moved", fields.text("item"));
             Ok(Redirect::to(&format!("{path}?{query}")).into_response())

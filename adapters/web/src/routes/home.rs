@@ -19,8 +19,10 @@ async fn show_home(session: PageSession) -> Redirect {
     Redirect::to(&session.url("board"))
 }
 
-async fn choose_theme(PostedForm { fields, .. }: PostedForm) -> Response {
+async fn choose_theme(PostedForm { session, fields }: PostedForm) -> Response {
     let theme = ThemeChoice::parse(fields.text("theme")).name();
-    let cookie = format!("{THEME_COOKIE}={theme}; Path=/; SameSite=Lax; Max-Age=31536000");
-    ([(SET_COOKIE, cookie)], Redirect::to(local_target(fields.text("next")))).into_response()
+    let (config, path) = (&session.config, &session.config.base_path);
+    let cookie = format!("{THEME_COOKIE}={theme}; Path={path}; SameSite=Lax; Max-Age=31536000");
+    let next = local_target(config, fields.text("next"));
+    ([(SET_COOKIE, cookie)], Redirect::to(next)).into_response()
 }

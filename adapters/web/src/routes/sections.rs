@@ -11,6 +11,7 @@ use axum::routing::get;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::records::answers::sections::Instructions;
+use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::{Section, instructions};
 use serde_json::{Map, Value, json};
 
@@ -37,24 +38,41 @@ struct SectionList {
     frame: PageFrame,
     /// Titles and keys.
     sections: Vec<(String, String)>,
+    /// The key of a new section that the user typed, and its problem.
+    typed: String,
+    error: String,
 }
 
 async fn list_sections(session: PageSession) -> Result<Response, PageError> {
-    // A new section has a form of its own address.
-    if let Some(key) = session.query.filled("new") {
-        let url = section_url(&session, key);
-        return Ok(Redirect::to(&format!("{url}/edit")).into_response());
+    let typed = session.query.filled("new").unwrap_or_default();
+    let mut error = String::new();
+    if !typed.is_empty() {
+        let Err(problem) = check_new_key(typed) else {
+            // A new section has a form of its own address.
+            let url = section_url(&session, typed);
+            return Ok(Redirect::to(&format!("{url}/edit")).into_response());
+        };
+        error = format!("Key: {problem}");
     }
-    let arguments = tool_arguments(&session, "list the sections on a page");
+    let mut sections = listed_sections(&session).await?;
+    sections.sort();
+    let (typed, has_error) = (typed.to_owned(), !error.is_empty());
+    let frame = PageFrame::new(&session, PageSection::Sections, "Sections");
+    let page = render(&SectionList { frame, sections, typed, error })?;
+    let status = if has_error { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    Ok((status, page).into_response())
+}
+
+/// The titles and keys in the list of AGENTS.md. Those of a new project have no section yet.
+async fn listed_sections(session: &PageSession) -> Result<Vec<(String, String)>, PageError> {
+    let arguments = tool_arguments(session, "list the sections on a page");
     let agents: Instructions =
         session.read_tool("reqlix_get_instructions", arguments.into()).await?;
     let mut sections = Vec::new();
     for (key, title) in instructions::listed(&agents.text) {
         sections.push((title, key));
     }
-    sections.sort();
-    let frame = PageFrame::new(&session, PageSection::Sections, "Sections");
-    render(&SectionList { frame, sections })
+    Ok(sections)
 }
 
 /// The arguments that all tools of sections have.
@@ -75,6 +93,7 @@ struct SectionPage {
     frame: PageFrame,
     key: String,
     title: String,
+    /// Empty for a section that is only in the list of AGENTS.md.
     version: String,
     diagnostic: String,
     parts: Vec<SectionPart>,
@@ -109,7 +128,28 @@ async fn show_section(
     session: PageSession,
     Path((_, key)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
-    let answer = read_section(&session, &key).await?;
+    let frame = |title: &str| {
+        PageFrame::new(&session, PageSection::Sections, title)
+            .with_creation(format!("sections/{}/edit", encode_component(&key)))
+    };
+    let answer = match read_section(&session, &key).await {
+        Err(PageError::NotFound) => {
+            let mut listed = listed_sections(&session).await?.into_iter();
+            let found = listed.find(|(_, listed)| *listed == key).ok_or(PageError::NotFound)?;
+            let (frame, title) = (frame(&found.0), found.0);
+            return render(&SectionPage {
+                frame,
+                key,
+                title,
+                version: String::new(),
+                diagnostic: String::new(),
+                parts: Vec::new(),
+                count: 0,
+                is_saved: false,
+            });
+        }
+        answer => answer?,
+    };
     let source = answer.item.text();
     let item_url = project_item_url(&session);
     let section = Section::parse(source);
@@ -126,7 +166,7 @@ async fn show_section(
     }
     push_between(&mut parts, &source[end..], &item_url);
     render(&SectionPage {
-        frame: PageFrame::new(&session, PageSection::Sections, answer.item.title()),
+        frame: frame(answer.item.title()),
         count: section.requirements().len(),
         title: answer.item.title().to_owned(),
         version: answer.item.version().to_owned(),
@@ -205,7 +245,19 @@ async fn show_form(
         return Err(PageError::NotFound);
     }
     let index = session.query.text("index").to_owned();
-    render(&SectionForm::read(&session, key, &index).await?)
+    let form = SectionForm::read(&session, key, &index).await?;
+    // Before the user types the text.
+    if form.version.is_empty() && check_new_key(&form.key).is_err() {
+        let list = session.url("sections");
+        let key = encode_component(&form.key);
+        return Ok(Redirect::to(&format!("{list}?new={key}")).into_response());
+    }
+    render(&form)
+}
+
+/// Checks the key of a section that does not exist.
+fn check_new_key(key: &str) -> Result<(), String> {
+    SectionKey::try_from(key.to_owned())?.check_new()
 }
 
 /// Saves a requirement, or deletes it if the form has the field `delete`.

@@ -20,7 +20,7 @@ use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
 use crate::page::{PageFrame, render};
 use crate::page_error::PageError;
-use crate::session::{local_target, request_origin, session_cookie, theme_choice};
+use crate::session::{PageSession, local_target, request_origin, session_cookie, theme_choice};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -43,8 +43,8 @@ async fn show_form(
     request: Request,
 ) -> Result<Response, PageError> {
     let query = FormFields::parse(request.uri().query().unwrap_or_default().as_bytes());
-    let frame = PageFrame::anonymous(theme_choice(request.headers()), "Sign in");
-    let next = local_target(query.text("next"));
+    let frame = PageFrame::anonymous(&config, theme_choice(request.headers()), "Sign in");
+    let next = local_target(&config, query.text("next"));
     render(&SignInPage { frame, next, error: "", has_link: config.has_link })
 }
 
@@ -60,7 +60,7 @@ async fn sign_in(
             .await
             .map_err(|_| Error::new(ErrorKind::InvalidArgument, "The form can't be read"))?;
     let fields = FormFields::parse(&encoded);
-    let next = local_target(fields.text("next"));
+    let next = local_target(&config, fields.text("next"));
     let credentials = Credentials {
         token: Some(fields.text("token").trim()),
         project: None,
@@ -74,7 +74,7 @@ async fn sign_in(
         }
         Err(AuthenticationError::Failed(error)) => Err(error.into()),
         Err(AuthenticationError::Token(_) | AuthenticationError::Project(_)) => {
-            let frame = PageFrame::anonymous(theme_choice(&headers), "Sign in");
+            let frame = PageFrame::anonymous(&config, theme_choice(&headers), "Sign in");
             let error = match token::describe_malformed(fields.text("token").trim()) {
                 Some([problem, next]) => format!("The token {problem}; {next}"),
                 None => "The token is not valid here; paste a current personal access token".into(),
@@ -95,21 +95,34 @@ async fn follow_link(
     if !config.has_link {
         return Err(PageError::NotFound);
     }
-    let (parts, _) = request.into_parts();
+    let (mut parts, _) = request.into_parts();
+    let is_signed_in = PageSession::authenticate(&mut parts, &config).await.is_ok();
     let query = FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes());
     let (correlation_id, address) = request_origin(&parts);
     let (token, address, correlation_id) = (Some(&*secret), &*address, &*correlation_id);
     let credentials = Credentials { token, project: None, address, correlation_id };
     match config.sessions.sign_in(credentials).await {
         Ok(session) => {
+            let next = local_target(&config, query.text("next"));
+            if is_signed_in {
+                // Pages that are open in this browser have forms of its session.
+                let token = Some(&*session.secret);
+                config.sessions.sign_out(Credentials { token, ..credentials }).await?;
+                return Ok(Redirect::to(next).into_response());
+            }
             let cookie = session_cookie(&config, &parts.headers, &session.secret);
-            let next = local_target(query.text("next"));
             Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
         }
         Err(AuthenticationError::Failed(error)) => Err(error.into()),
         // The form says how to get another link.
-        Err(_) => Ok((Extension(FailedSignIn), Redirect::to(SIGN_IN_PATH)).into_response()),
+        Err(_) => {
+            Ok((Extension(FailedSignIn), Redirect::to(&sign_in_url(&config))).into_response())
+        }
     }
+}
+
+fn sign_in_url(config: &WebConfig) -> String {
+    format!("{}{}", config.base_path, SIGN_IN_PATH.trim_start_matches('/'))
 }
 
 async fn sign_out(
@@ -118,5 +131,5 @@ async fn sign_out(
 ) -> Result<Response, PageError> {
     session.config.sessions.sign_out(session.credentials()).await?;
     let cookie = session_cookie(&session.config, &headers, "");
-    Ok(([(SET_COOKIE, cookie)], Redirect::to("/signin")).into_response())
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(&sign_in_url(&session.config))).into_response())
 }

@@ -21,6 +21,7 @@ use reqlore_storage_postgres::{PostgresConfig, SchemaStatus, ServerReport};
 use reqlore_storage_sled::DatabaseState;
 
 use super::report::{AreaReport, DoctorReport, ReportArea};
+use crate::commands::board_pages::SESSIONS_FILE;
 use crate::commands::nested_projects::{NESTED_NEXT, NESTED_PROBLEM, find_nested_projects};
 use crate::composition::{self, StorageState};
 use crate::config::AppConfig;
@@ -37,7 +38,8 @@ const COUNTED_KINDS: [(&str, &[DocumentKind]); 5] = [
 ];
 const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// Entries of [`LOCAL`] that other users must not read.
-const PRIVATE_FILES: [&str; 9] = [
+const PRIVATE_FILES: [&str; 10] = [
+    SESSIONS_FILE,
     "history",
     "history.old",
     "team.db",

@@ -24,7 +24,7 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, encode_component};
 use crate::markdown::render_markdown;
-use crate::page::{PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
@@ -54,6 +54,12 @@ struct FormPage {
     /// True if the item changed after the form was read.
     is_conflict: bool,
     cancel_url: String,
+    /// The kinds that the form of a new item offers: whether it is this one, its name and its form.
+    kinds: Vec<(bool, &'static str, String)>,
+    /// The form of a new item, with the fields that its URL fills.
+    new_page: String,
+    /// The item that the form before this one created; empty without one.
+    created: String,
     /// The page after the change; empty for that of the item.
     next: String,
 }
@@ -71,17 +77,30 @@ impl FormPage {
             error: String::new(),
             is_conflict: false,
             cancel_url: item_url(session, item.id()),
+            kinds: Vec::new(),
+            new_page: String::new(),
+            created: String::new(),
             next: String::new(),
         }
     }
 
     fn of_new(session: &PageSession, kind: ContentKind) -> Self {
-        let parent = session.query.text("parent");
+        let query = &session.query;
+        let parent = query.text("parent");
         let mut fields = kind.fields(kind.name(), &session.schema.records);
-        for field in &mut fields {
+        for (index, field) in fields.iter_mut().enumerate() {
+            field.has_focus = index == 0;
             if field.name == kind.parent_name() {
                 parent.clone_into(&mut field.value);
+            } else if let Some(value) = query.filled(&field.name) {
+                value.clone_into(&mut field.value);
             }
+        }
+        let mut kinds = Vec::new();
+        for other in kind.others() {
+            let parent = if other.parent_name() == kind.parent_name() { parent } else { "" };
+            let page = new_page([("kind", other.name()), ("parent", parent)]);
+            kinds.push((other == kind, other.row().words[0], page));
         }
         let section = match kind {
             ContentKind::Item(_) => PageSection::Board,
@@ -103,6 +122,9 @@ impl FormPage {
             error: String::new(),
             is_conflict: false,
             cancel_url,
+            kinds,
+            new_page: format!("new?{}", query.with("created", "")),
+            created: query.text("created").to_owned(),
             next: String::new(),
         }
     }
@@ -270,6 +292,12 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
     match session.call_tool::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
+        Ok(created) if posted.filled("another").is_some() => {
+            let parent = posted.text(kind.parent_name());
+            let fields =
+                [("kind", kind.name()), ("parent", parent), ("created", &created.reference_id)];
+            Ok(Redirect::to(&session.url(&new_page(fields))).into_response())
+        }
         Ok(created) => Ok(show_saved(&session, &created.reference_id, &posted, "yes")),
         Err(error) => page.reject(error),
     }

@@ -164,7 +164,7 @@ async fn item_page_shows_fields_children_and_links() {
         "50 more incoming links are not shown.",
         "2026-11-24 11:30 UTC",
         "Work on user story US-001 of the project default in Reqlore (version 00112233).",
-        "/p/default/new?kind=requirement&amp;parent=US-001",
+        "/p/default/new?kind=requirement&#38;parent=US-001",
     ] {
         assert!(body.contains(expected), "{expected}: {body}");
     }

@@ -62,7 +62,7 @@ async fn value_that_was_absent_when_shown_is_guarded() {
         bob.text(read_tool, read(read_tool, id)).await;
         ann.text(tool, write(json!({ "risk": "High" }))).await;
         bob.refusal(tool, write(json!({ "risk": "Low" }))).await;
-        // A caller who was shown nothing is told what the write replaced.
+        // A write by a caller who was shown nothing names the value that it replaced.
         let text = carl.text(tool, write(json!({ "risk": "Low" }))).await;
         assert!(text.contains(&format!("replaced fields.risk of {id}")), "{text}");
     }

@@ -56,6 +56,14 @@ impl ContentKind {
         }
     }
 
+    /// The kinds of new documents that a form of this kind offers instead.
+    pub(super) fn others(self) -> Vec<Self> {
+        match self {
+            Self::Item(_) => ItemKind::ALL.map(Self::Item).to_vec(),
+            Self::Entity(_) => EntityKind::ALL.map(|kind| Self::Entity(Some(kind))).to_vec(),
+        }
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Entity(None) => "",
@@ -238,6 +246,8 @@ pub(crate) struct FormField {
     /// Attributes of a line, such as its type.
     pub(crate) input: &'static str,
     pub(crate) is_required: bool,
+    /// True for the field in which a user begins to type.
+    pub(crate) has_focus: bool,
     pub(crate) value: String,
     /// The digest of the value that the form was read with.
     pub(crate) base: String,

@@ -403,3 +403,45 @@ async fn form_shows_errors_and_conflicts_of_custom_fields() {
     assert!(response.body.contains("<pre tabindex=\"0\">High</pre>"), "{}", response.body);
     assert_eq!(response.body.matches("Stored now").count(), 1);
 }
+
+#[tokio::test]
+async fn form_of_a_new_item_is_filled_from_its_url() {
+    let (client, _) = pages(|| Ok(json!({})));
+    let url = "/p/default/new?kind=requirement&parent=US-001&priority=1&tags=a&status=Active";
+    let body = client.get(url).await.body;
+    for expected in [
+        "name=\"user_story\" required aria-describedby=\"user_story-hint\" value=\"US-001\"",
+        "<option value=\"1\" selected>",
+        "<option value=\"Active\" selected>",
+        "id=\"title\" name=\"title\" required autofocus",
+        "href=\"/p/default/new?kind=acceptance_criteria&#38;parent=US-001\"",
+        "href=\"/p/default/new?kind=epic\"",
+        "name=\"another\" value=\"yes\"",
+    ] {
+        assert!(body.contains(expected), "{expected}\n{body}");
+    }
+    let page = client.get("/p/default/item/EP-001").await;
+    let button = "data-new href=\"/p/default/new?kind=user_story&#38;parent=EP-001\"";
+    assert!(!page.body.contains("data-new"), "no tool that creates epics: {}", page.body);
+    let tools = ["get_item", "create_epic"];
+    let page = PageClient::new(&tools, |_, _| Ok(stored())).get("/p/default/item/EP-001").await;
+    assert!(page.body.contains(button), "{}", page.body);
+}
+
+#[tokio::test]
+async fn create_another_keeps_kind_and_parent() {
+    let (client, _) = pages(|| Ok(json!({ "reference_id": "REQ-007" })));
+    let form = "kind=requirement&title=A&priority=1&type=Functional&user_story=US-001&another=yes";
+    let response = client.post("/p/default/new?kind=requirement", form).await;
+    let url = "/p/default/new?kind=requirement&parent=US-001&created=REQ-007";
+    assert_eq!((response.status(), response.header("location")), (303, url));
+    let body = client.get(url).await.body;
+    assert!(body.contains("href=\"/p/default/item/REQ-007\">REQ-007</a> was created"), "{body}");
+    assert!(body.contains("value=\"US-001\""), "{body}");
+    assert!(
+        body.contains("action=\"/p/default/new?kind=requirement&#38;parent=US-001\""),
+        "{body}"
+    );
+    let hostile = client.get("/p/default/new?kind=epic&created=%3Cb%3E&title=%22%3E%3Cb%3E").await;
+    assert!(!hostile.body.contains("<b>"), "{}", hostile.body);
+}
