@@ -396,6 +396,24 @@ main.addEventListener("click", (event) => {
   }
 });
 
+/* Forms that change a part of the page */
+
+main.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (!form.dataset.inPlace) return;
+  event.preventDefault();
+  const button = event.submitter;
+  button.ariaBusy = "true";
+  const error = document.getElementById(form.dataset.inPlace);
+  const body = new URLSearchParams(new FormData(form, button));
+  error.textContent = await fetch(form.action, { method: "POST", body, headers: { accept: "application/json" } })
+    .then(async (response) => (response.ok ? "" : (await response.json()).message))
+    .catch(() => "The server can't be reached; try again");
+  error.hidden = !error.textContent;
+  button.ariaBusy = null;
+  if (error.hidden) await refresh().catch(() => false);
+});
+
 /* Shortcuts */
 
 const shortcutSwitch = document.getElementById("shortcut-switch");

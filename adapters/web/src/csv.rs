@@ -112,7 +112,7 @@ mod tests {
         let item = json!({
             "reference_id": "US-001", "kind": "user_story", "title": "Pay", "status": "Done",
             "priority": 2, "assignee_username": "ada", "parent": "EP-001", "tags": ["a, b", "c"],
-            "updated_at": "2026-11-26T20:00:00Z", "progress": { "active": 1, "total": 3 },
+            "updated_at": "2026-11-26T20:00:00Z", "progress": { "met": 1, "total": 3 },
             "type_name": "Data", "version": "",
             "fields": { "areas": ["x", "y, z"], "effort": 2.5, "risk": "=High" }
         });

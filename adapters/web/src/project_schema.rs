@@ -36,7 +36,7 @@ fn name_tone(status: &str) -> &'static str {
     match status.to_ascii_lowercase().as_str() {
         "draft" | "proposed" => "draft",
         "in progress" => "progress",
-        "done" | "active" | "accepted" | "implemented" | "closed" | "resolved" => "done",
+        "done" | "active" | "met" | "accepted" | "implemented" | "closed" | "resolved" => "done",
         "cancelled" | "obsolete" | "rejected" | "deprecated" | "superseded" => "off",
         _ => "backlog",
     }

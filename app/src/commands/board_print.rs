@@ -58,7 +58,8 @@ struct BoardColumn<'s> {
 
 impl BoardPrintOptions {
     fn item_kind(&self) -> Result<ItemKind, CommandError> {
-        let kind = ItemKind::from_name(self.kind.name).filter(|kind| !kind.statuses().is_empty());
+        let kind = ItemKind::from_name(self.kind.name)
+            .filter(|kind| *kind != ItemKind::AcceptanceCriteria);
         kind.ok_or_else(|| {
             let message = "board: this kind has no board; use epics, stories or requirements";
             CommandError::usage_error(message)

@@ -229,6 +229,7 @@ pub(super) use enum_argument;
 // A project may have statuses of its own; the call checks them.
 enum_argument!(WorkStatusArgument, Status, Status::WORK_STATUSES, Status::parse);
 enum_argument!(RequirementStatusArgument, Status, Status::REQUIREMENT_STATUSES);
+enum_argument!(CriteriaStatusArgument, Status, Status::CRITERIA_STATUSES);
 enum_argument!(RequirementTypeArgument, RequirementType, RequirementType::ALL);
 enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL);
 

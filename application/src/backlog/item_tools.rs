@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{
-    AnyItemRef, ItemTarget, PriorityArgument, RequirementStatusArgument, RequirementTypeArgument,
-    WorkStatusArgument,
+    AnyItemRef, CriteriaStatusArgument, ItemTarget, PriorityArgument, RequirementStatusArgument,
+    RequirementTypeArgument, WorkStatusArgument,
 };
 use crate::tools::arguments::take_custom_fields;
 use crate::tools::tool::{decode_exactly, tool_of_schema};
@@ -75,7 +75,7 @@ fn texts_of(kind: ItemKind) -> ToolTexts {
             ],
             update: [
                 "Change an acceptance criterion",
-                "Sets the given fields of an acceptance criterion.",
+                "Sets only the given fields of an acceptance criterion, such as its status.",
             ],
         },
     }
@@ -115,7 +115,7 @@ impl ItemArguments {
                     .into()
             }
             ItemKind::AcceptanceCriteria => decode_exactly::<
-                Arguments<WorkStatusArgument, BoundedString<MAX_DESCRIPTION_CHARS>>,
+                Arguments<CriteriaStatusArgument, BoundedString<MAX_DESCRIPTION_CHARS>>,
             >(call, spec)?
             .into(),
             _ => decode_exactly::<Arguments<WorkStatusArgument, Description>>(call, spec)?.into(),

@@ -19,6 +19,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::entry_line::{EntryLine, custom_text};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
+use reqlore_domain::records::fields::find_field;
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::values::value_key;
 use reqlore_domain::timestamp::Timestamp;
@@ -254,11 +255,11 @@ async fn list_backlog(
     kind: ItemKind,
 ) -> Result<ToolAnswer> {
     let is_below_story = kind.parent() == Some(ItemKind::UserStory);
+    let has_priority = find_field(kind.row(), "priority").is_some();
     reject_filters(
         kind.name(),
         &[
-            ("status", arguments.status.is_some() && kind.statuses().is_empty()),
-            ("priority", arguments.priority.is_some() && kind.statuses().is_empty()),
+            ("priority", arguments.priority.is_some() && !has_priority),
             ("type", arguments.requirement_type.is_some() && kind != ItemKind::Requirement),
             ("epic", arguments.epic.is_some() && kind == ItemKind::Epic),
             ("user_story", arguments.user_story.is_some() && !is_below_story),
@@ -389,10 +390,7 @@ async fn add_progress(
     metas: &[Arc<DocumentMeta>],
     items: &mut [ListedItem],
 ) -> Result<()> {
-    let Some(children) = ItemKind::ALL.into_iter().find(|child| child.parent() == Some(kind))
-    else {
-        return Ok(());
-    };
+    let Some(children) = kind.counted_child() else { return Ok(()) };
     let mut parents = Vec::with_capacity(metas.len());
     for meta in metas {
         // Lists show only items with a reference.
@@ -406,8 +404,8 @@ async fn add_progress(
         let category = |status| schema.category(children, status);
         let progress = ChildProgress::of_counts(counts, category);
         item.progress = progress.map(|ChildProgress { done, total }| match kind {
-            ItemKind::Epic => ProgressView { done: Some(done), active: None, total },
-            _ => ProgressView { done: None, active: Some(done), total },
+            ItemKind::Epic => ProgressView { done: Some(done), met: None, total },
+            _ => ProgressView { done: None, met: Some(done), total },
         });
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The backlog tools through the application service.
 
 mod check;
+mod criteria_status;
 mod custom_answers;
 mod custom_fields;
 mod delete_item;

@@ -48,7 +48,8 @@ async fn project_without_a_schema_has_the_built_in_kinds() {
     let requirement = kind(&answer, "requirement");
     assert_eq!(requirement.words, ["requirement", "requirements"]);
     assert_eq!(statuses(requirement), ["Draft open", "Active done", "Obsolete dropped"]);
-    assert!(kind(&answer, "acceptance_criteria").statuses.is_empty());
+    let criteria = kind(&answer, "acceptance_criteria");
+    assert_eq!(statuses(criteria), ["Open open", "Met done"]);
     assert!(kind(&answer, "decision").statuses.is_empty());
     let reader = TestApplication { access: Access::Read, ..TestApplication::new() };
     assert!(!schema_of(&reader).await.can_edit);

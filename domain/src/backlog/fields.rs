@@ -18,6 +18,8 @@ pub enum Status {
     Cancelled,
     Active,
     Obsolete,
+    Open,
+    Met,
     /// A status that a project defines, or an unknown one in a file.
     Custom(ArrayString<MAX_STATUS_BYTES>),
 }
@@ -29,7 +31,7 @@ serialize_by_name!(RequirementType, RelationshipType);
 
 impl Status {
     /// All built-in statuses.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Backlog,
         Self::Draft,
         Self::InProgress,
@@ -37,12 +39,16 @@ impl Status {
         Self::Cancelled,
         Self::Active,
         Self::Obsolete,
+        Self::Open,
+        Self::Met,
     ];
     /// Statuses of epics and user stories; the first is the default.
     pub const WORK_STATUSES: [Self; 5] =
         [Self::Backlog, Self::Draft, Self::InProgress, Self::Done, Self::Cancelled];
     /// Statuses of requirements; the first is the default.
     pub const REQUIREMENT_STATUSES: [Self; 3] = [Self::Draft, Self::Active, Self::Obsolete];
+    /// Statuses of acceptance criteria; the first is the default.
+    pub const CRITERIA_STATUSES: [Self; 2] = [Self::Open, Self::Met];
 
     pub fn name(&self) -> &str {
         match self {
@@ -53,6 +59,8 @@ impl Status {
             Self::Cancelled => "Cancelled",
             Self::Active => "Active",
             Self::Obsolete => "Obsolete",
+            Self::Open => "Open",
+            Self::Met => "Met",
             Self::Custom(name) => name,
         }
     }

@@ -199,7 +199,14 @@ fn criteria_title_is_the_first_line_of_the_description() {
     let text = "---\nuser_story: US-1\n---\n\nWHEN it rains\nTHEN it is wet\n";
     let (item, diagnostic) = ItemMeta::parse(ItemKind::AcceptanceCriteria, "AC-1", text, AT);
     assert_eq!((item.title.as_str(), diagnostic), ("WHEN it rains", None));
-    assert_eq!((item.status, item.priority), (None, None));
+    assert_eq!((item.status, item.priority), (Some(Status::Open), None));
+    let met = text.replacen("---", "---\nstatus: met", 1);
+    let (item, _) = ItemMeta::parse(ItemKind::AcceptanceCriteria, "AC-1", &met, AT);
+    assert_eq!(item.status, Some(Status::Met));
+    let wrong = text.replacen("---", "---\nstatus: Done", 1);
+    let (item, diagnostic) = ItemMeta::parse(ItemKind::AcceptanceCriteria, "AC-1", &wrong, AT);
+    assert_eq!(item.status, Some(Status::Open));
+    assert!(diagnostic.unwrap().message.contains("Open, Met"));
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub fn find_field(kind: &RecordKind, word: &str) -> Option<&'static RecordField>
 use ItemKind::{AcceptanceCriteria, Epic, Requirement, UserStory};
 
 const ALL_ITEMS: &[ItemKind] = &ItemKind::ALL;
-/// The kinds with a title and a status.
+/// The kinds with a title and a priority.
 const PLANNED: &[ItemKind] = &[Epic, UserStory, Requirement];
 const MARKDOWN: &str = "Markdown.";
 
@@ -184,7 +184,7 @@ const TAGS: RecordField = RecordField {
 };
 
 /// All built-in fields, in the order of files and forms.
-pub static FIELDS: [RecordField; 35] = [
+pub static FIELDS: [RecordField; 34] = [
     RecordField { of_entities: true, is_editable: false, ..field("id", "ID", FieldType::Id) },
     RecordField { of_entities: true, is_editable: false, ..field("type", "Kind", FieldType::Text) },
     RecordField {
@@ -206,7 +206,7 @@ pub static FIELDS: [RecordField; 35] = [
     RecordField { name: "body", answer_key: "body", label: "Text", of_entities: true, ..BODY },
     RecordField {
         synonyms: &["state"],
-        items: PLANNED,
+        items: ALL_ITEMS,
         of_entities: true,
         ..field("status", "Status", FieldType::Status)
     },
@@ -235,9 +235,7 @@ pub static FIELDS: [RecordField; 35] = [
         items: &[UserStory],
         ..PARENT
     },
-    RecordField { items: &[Requirement], ..STORY },
-    // The parent of criteria cannot be changed.
-    RecordField { items: &[AcceptanceCriteria], is_editable: false, ..STORY },
+    RecordField { items: &[Requirement, AcceptanceCriteria], ..STORY },
     RecordField { items: PLANNED, ..ASSIGNEE },
     RecordField { items: &[AcceptanceCriteria], is_editable: false, ..ASSIGNEE },
     RecordField { items: PLANNED, of_entities: true, ..TAGS },

@@ -58,8 +58,9 @@ pub struct RecordKind {
     pub folder: &'static str,
     /// The parent's kind. Its name is the key that holds the parent's reference.
     pub parent: Option<ItemKind>,
+    /// The statuses of the last kind are the progress.
     pub children: &'static [ItemKind],
-    /// In the order of work; the first is the default. Empty if any text or none is a status.
+    /// In the order of work; the first is the default. Empty if any text is a status.
     pub statuses: &'static [Status],
     pub toolset: Toolset,
     pub create_tool: &'static str,
@@ -150,6 +151,7 @@ pub static KINDS: [RecordKind; 12] = [
         prefixes: &["AC"],
         folder: "criteria",
         parent: Some(ItemKind::UserStory),
+        statuses: &Status::CRITERIA_STATUSES,
         create_tool: "create_acceptance_criteria",
         update_tool: "update_acceptance_criteria",
         ..ITEM
@@ -206,9 +208,19 @@ impl ItemKind {
         self.row().parent
     }
 
-    /// The valid statuses; the first is the default. Acceptance criteria have none.
+    /// The kind of children whose statuses are the progress.
+    pub fn counted_child(self) -> Option<Self> {
+        self.row().children.last().copied()
+    }
+
+    /// The built-in statuses; the first is the default.
     pub fn statuses(self) -> &'static [Status] {
         self.row().statuses
+    }
+
+    /// True if a project may list other statuses.
+    pub fn has_custom_statuses(self) -> bool {
+        self.statuses() == Status::WORK_STATUSES
     }
 }
 

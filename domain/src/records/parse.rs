@@ -263,8 +263,7 @@ impl<'a> RecordParser<'a> {
     fn parse_status(&mut self, key: &str, kind: ItemKind) -> Option<Status> {
         let statuses = kind.statuses();
         let default = *statuses.first()?;
-        // A project may have statuses of its own, except for requirements.
-        if kind != ItemKind::Requirement
+        if kind.has_custom_statuses()
             && let Some(node) = self.find_key(key)
             && let Some(status) = node.text().and_then(Status::parse)
         {

@@ -46,10 +46,10 @@ impl Status {
     /// The category of a built-in status.
     pub fn category(self) -> Option<StatusCategory> {
         match self {
-            Self::Backlog | Self::Draft => Some(StatusCategory::Open),
+            Self::Backlog | Self::Draft | Self::Open => Some(StatusCategory::Open),
             Self::InProgress => Some(StatusCategory::Active),
             // An active requirement holds.
-            Self::Done | Self::Active => Some(StatusCategory::Done),
+            Self::Done | Self::Active | Self::Met => Some(StatusCategory::Done),
             Self::Cancelled | Self::Obsolete => Some(StatusCategory::Dropped),
             Self::Custom(_) => None,
         }
@@ -201,7 +201,8 @@ impl RecordSchema {
     /// The keys of an item whose values do not fit the schema, and why.
     pub fn item_problems(&self, item: &ItemMeta) -> Vec<(&str, String)> {
         let mut problems = Self::value_problems(self.item_fields(item.kind), &item.custom);
-        if let Some(status @ Status::Custom(_)) = item.status
+        if let Some(status) = item.status
+            && !item.kind.statuses().contains(&status)
             && let statuses = self.statuses(item.kind)
             && !statuses.contains(&status)
         {

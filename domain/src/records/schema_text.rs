@@ -144,10 +144,10 @@ impl SchemaParser<'_> {
         let start = span.start;
         let item_kind = ItemKind::ALL.into_iter().find(|one| one.name() == kind);
         match item_kind {
-            Some(ItemKind::Requirement) => {
-                return fail(start, "a requirement has Draft, Active and Obsolete; remove them");
+            Some(item) if !item.has_custom_statuses() => {
+                let names: Vec<&str> = item.statuses().iter().map(Status::name).collect();
+                return fail(start, &format!("it has {}; remove them", names.join(", ")));
             }
-            Some(ItemKind::AcceptanceCriteria) => return fail(start, "it has none; remove them"),
             None if kind != "entity" && EntityKind::parse(kind).is_none() => {
                 let kinds = "epic, user_story, entity or a kind of entity";
                 return fail(start, &format!("the kind is unknown; use {kinds}"));
@@ -273,15 +273,13 @@ fn canonical_name(name: &str, kind: Option<ItemKind>) -> Result<String, String> 
     if name.is_empty() || name.len() > MAX_STATUS_BYTES {
         return Err(format!("a name has 1 to {MAX_STATUS_BYTES} bytes; shorten {}", echo(name)));
     }
-    if kind.is_some() {
-        if let Some(status) = find_by_name(&Status::WORK_STATUSES, Status::name, name) {
-            return Ok(status.name().to_owned());
-        }
-        if Status::parse(name).is_none_or(|status| !matches!(status, Status::Custom(_))) {
-            return Err(format!("{} is a status of requirements; choose another", echo(name)));
-        }
+    let Some(status) = Status::parse(name).filter(|_| kind.is_some()) else {
+        return Ok(name.to_owned());
+    };
+    if [Status::Active, Status::Obsolete].contains(&status) {
+        return Err(format!("{} is a status of requirements; choose another", echo(name)));
     }
-    Ok(name.to_owned())
+    Ok(status.name().to_owned())
 }
 
 /// The category of a status that needs none in the file.
@@ -452,7 +450,10 @@ order = ["proposed", "Trial", "accepted"]
             ),
             ("[fields.a]\nvalues = [\"b\", \"B\"]\n", "2: field a: values has \"B\" twice;"),
             ("[fields.a]\ncolumn = 1\n", "2: field a: column is not true or false"),
-            ("[statuses.requirement]\n", "1: statuses of requirement: a requirement has Draft"),
+            (
+                "[statuses.requirement]\n",
+                "1: statuses of requirement: it has Draft, Active, Obsolete;",
+            ),
             ("[statuses.car]\n", "1: statuses of car: the kind is unknown;"),
             ("[statuses.epic]\norder = [\"Done\"]\n", "1: statuses of epic: no status is open;"),
             ("[statuses.epic]\norder = [\"Backlog\"]\n", "1: statuses of epic: no status is done;"),

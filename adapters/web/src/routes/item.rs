@@ -52,7 +52,7 @@ pub(crate) struct ItemPage {
     children: Vec<ItemSummary>,
     /// Of the user stories of an epic.
     child_progress: HashMap<String, ProgressView>,
-    /// Done and all children with a status.
+    /// The children whose statuses count: done, and all.
     progress: (usize, usize),
     links: Vec<LinkGroup>,
     hidden_links: usize,
@@ -72,8 +72,8 @@ impl ItemPage {
         let prompt = prompt_text(&frame.project, &answer, &header.parents);
         let links = link_groups(&answer);
         let hidden_links = hidden_links(&answer);
+        let progress = answer::progress_of(&answer, &frame.schema.records);
         let all_children = answer.children.unwrap_or_default();
-        let progress = answer::progress_of(&all_children, &frame.schema.records);
         let (mut criteria, mut children) = (Vec::new(), Vec::new());
         for child in all_children {
             if child.reference_id.starts_with("AC-") { &mut criteria } else { &mut children }
@@ -94,6 +94,10 @@ impl ItemPage {
             item: answer.item,
             frame,
         }
+    }
+
+    fn is_story(&self) -> bool {
+        self.item.item_kind() == Some(ItemKind::UserStory)
     }
 }
 

@@ -21,7 +21,7 @@ pub struct PictureItem {
     /// The reference of the epic or user story.
     pub parent: Option<String>,
     pub progress: Option<ProgressView>,
-    /// The built-in status whose mark is drawn for a custom status.
+    /// The built-in status whose mark is drawn for a status without a mark.
     #[serde(skip)]
     pub same_mark: Option<Status>,
     /// The link of its row; relative or absolute.
@@ -30,10 +30,12 @@ pub struct PictureItem {
 }
 
 impl PictureItem {
-    /// Draws a custom status with the mark of its category.
+    /// Draws a status without a mark with that of its category.
     pub fn set_mark(&mut self, schema: &RecordSchema) {
         let status = self.status.as_deref().and_then(Status::parse);
-        let Some(status @ Status::Custom(_)) = status else { return };
+        let Some(status @ (Status::Custom(_) | Status::Open | Status::Met)) = status else {
+            return;
+        };
         let category =
             Reference::parse(&self.reference_id).map(|id| schema.category(id.kind, status));
         self.same_mark = category.map(|category| match category {

@@ -87,7 +87,7 @@ fn tree_focus_keeps_the_item_and_its_children() {
 #[test]
 fn progress_bar_has_done_and_active_segments() {
     let mut epic = item("EP-1", None);
-    epic.progress = Some(ProgressView { done: Some(1), active: None, total: 4 });
+    epic.progress = Some(ProgressView { done: Some(1), met: None, total: 4 });
     let mut story = item("US-1", Some("EP-1"));
     story.status = Some("In Progress".to_owned());
     let svg = draw_progress(&[epic], &[story], PictureStyle::File);
@@ -180,7 +180,7 @@ fn picture_escapes_hostile_text_in_all_places() {
     hostile.title = "</title><script>alert(1)</script>\u{1b}[2J\u{202e}&\"'\u{0}".to_owned();
     hostile.status = Some("\"><script>".to_owned());
     hostile.href = Some("x\"onload=\"y".to_owned());
-    hostile.progress = Some(ProgressView { done: Some(usize::MAX), active: None, total: 1 });
+    hostile.progress = Some(ProgressView { done: Some(usize::MAX), met: None, total: 1 });
     let items = [hostile];
     let graph_answer = answer("a", &[("\"><script>", "</svg><script>")], &[]);
     let pictures = [

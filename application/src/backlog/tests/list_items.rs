@@ -18,7 +18,8 @@ async fn project() -> TestApplication {
         ("REQ-001", "user_story: US-001\nstatus: Active\npriority: 1\ntype_name: Data\n"),
         ("REQ-002", "user_story: US-002\nstatus: Draft\n"),
         ("REQ-003", "user_story: US-004\nstatus: Obsolete\n"),
-        ("AC-001", "user_story: US-001\n"),
+        ("AC-001", "user_story: US-001\nstatus: Met\n"),
+        ("AC-002", "user_story: US-002\n"),
     ] {
         let text = format!("---\ntitle: About {name}\n{keys}---\nText\n");
         testing.write_item(name, text).await;
@@ -59,13 +60,13 @@ async fn list_items_filters_each_kind() {
             json!({ "kind": "requirement", "sort": "-reference" }),
             &["REQ-003", "REQ-002", "REQ-001"],
         ),
-        (json!({ "kind": "acceptance_criteria", "epic": "EP-001" }), &["AC-001"]),
+        (json!({ "kind": "acceptance_criteria", "epic": "EP-001" }), &["AC-001", "AC-002"]),
         (json!({ "kind": "decision" }), &["dec-1111", "dec-2222"]),
         (json!({ "kind": "entity", "status": "accepted" }), &["dec-1111", "iss-3333"]),
         (json!({ "kind": "decision", "updated_since": "2026-02-01" }), &["dec-1111"]),
         (json!({ "kind": "entity", "sort": "-updated" }), &["dec-1111", "dec-2222", "iss-3333"]),
         (json!({ "kind": "knowledge", "sort": "updated" }), &["iss-3333", "dec-2222", "dec-1111"]),
-        (json!({ "kind": "criterion" }), &["AC-001"]),
+        (json!({ "kind": "criterion", "status": "met" }), &["AC-001"]),
         (json!({ "kind": "entities", "tags": ["web"], "text": "ENTITY" }), &["dec-1111"]),
     ] {
         let page = list(&testing, arguments.clone()).await;
@@ -88,11 +89,14 @@ async fn list_items_counts_statuses_and_progress() {
     assert_eq!(epics["items"][0].get("progress"), None, "all children are cancelled");
     let stories = list(&testing, json!({ "kind": "user_story", "epic": "EP-001" })).await;
     let progress = |at: usize| stories["items"][at].get("progress").cloned();
-    let active = json!({ "active": 1, "total": 1 });
-    let draft = json!({ "active": 0, "total": 1 });
-    assert_eq!([progress(0), progress(1), progress(2)], [Some(active), Some(draft), None]);
+    let met = json!({ "met": 1, "total": 1 });
+    let open = json!({ "met": 0, "total": 1 });
+    assert_eq!([progress(0), progress(1), progress(2)], [Some(met), Some(open), None]);
     let criteria = list(&testing, json!({ "kind": "acceptance_criteria" })).await;
-    assert_eq!((&criteria["by_status"], &criteria["total"]), (&json!({}), &json!(1)));
+    assert_eq!(
+        (&criteria["by_status"], &criteria["total"]),
+        (&json!({ "Open": 1, "Met": 1 }), &json!(2))
+    );
     let entities = list(&testing, json!({ "kind": "decision", "status": "accepted" })).await;
     assert_eq!(entities["by_status"], json!({ "accepted": 1, "proposed": 1 }));
     let text = testing.text("list_items", json!({ "kind": "epic" })).await;
@@ -101,7 +105,7 @@ async fn list_items_counts_statuses_and_progress() {
                     EP-001 (Done, 3 Medium): About EP-001 [Shop]; Stories: 1 of 2 done";
     assert_eq!(text, expected);
     let text = testing.text("list_items", json!({ "kind": "user_story", "text": "US-001" })).await;
-    let line = "US-001 (Done, 3 Medium): About US-001; parent EP-001; Requirements: 1 of 1 active";
+    let line = "US-001 (Done, 3 Medium): About US-001; parent EP-001; Criteria: 1 of 1 met";
     assert_eq!(text.lines().nth(1), Some(line));
 }
 
@@ -135,7 +139,8 @@ async fn list_items_wrong_argument_names_the_valid_ones() {
         (json!({ "kind": "epic", "sort": "size" }), "sort", "priority, updated"),
         (json!({ "kind": "epic", "epic": "EP-001" }), "epic", "omit it"),
         (json!({ "kind": "user_story", "user_story": "US-001" }), "user_story", "omit it"),
-        (json!({ "kind": "acceptance_criteria", "status": "Done" }), "status", "omit it"),
+        (json!({ "kind": "acceptance_criteria", "status": "Done" }), "status", "Open, Met"),
+        (json!({ "kind": "acceptance_criteria", "priority": 1 }), "priority", "omit it"),
         (json!({ "kind": "decision", "assignee": "ann" }), "assignee", "omit it"),
         (json!({ "kind": "epic", "updated_since": "today" }), "updated_since", "2026-11-22"),
     ] {

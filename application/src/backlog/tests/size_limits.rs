@@ -173,7 +173,7 @@ async fn story_has_its_criteria_whole() {
     let criterion = format!("Given {} then the end.", "a long condition ".repeat(100).trim_end());
     let text = format!("---\nuser_story: US-001\n---\n{criterion}\nAnd a second line.\n");
     testing.write_item("AC-001", text).await;
-    let line = format!("- AC-001: {criterion}\n    And a second line.");
+    let line = format!("- AC-001 (Open): {criterion}\n    And a second line.");
     for (tool, arguments) in [
         ("get_item", json!({ "reference": "US-001" })),
         ("epic_hierarchy", json!({ "epic": "EP-001" })),

@@ -61,7 +61,7 @@ pub struct ListedItem {
     pub fields: BTreeMap<String, Value>,
 }
 
-/// The stories of an epic that are done, or the requirements of a story that are active.
+/// The stories of an epic that are done, or the criteria of a story that are met.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,8 +69,8 @@ pub struct ProgressView {
     pub done: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "usize")]
-    pub active: Option<usize>,
-    /// Without those that are cancelled or obsolete.
+    pub met: Option<usize>,
+    /// Without those that are cancelled.
     pub total: usize,
 }
 
@@ -118,18 +118,16 @@ impl ListPage {
 }
 
 impl ProgressView {
-    /// The children that are done or active.
+    /// The children that are done or met.
     pub fn count(&self) -> usize {
-        self.done.or(self.active).unwrap_or_default()
+        self.done.or(self.met).unwrap_or_default()
     }
 
     pub fn text(&self) -> String {
-        let Self { done, active, total } = self;
-        match (done, active) {
+        let Self { done, met, total } = self;
+        match (done, met) {
             (Some(done), _) => format!("Stories: {done} of {total} done"),
-            (None, active) => {
-                format!("Requirements: {} of {total} active", active.unwrap_or_default())
-            }
+            (None, met) => format!("Criteria: {} of {total} met", met.unwrap_or_default()),
         }
     }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use reqlore_domain::backlog::{Reference, RelationshipType, Status, inverse_relation};
+use reqlore_domain::backlog::{ItemKind, Reference, RelationshipType, Status, inverse_relation};
 use reqlore_domain::error::Result;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, LinkEnd};
-use reqlore_domain::records::answers::items::ItemSummary;
 use reqlore_domain::records::answers::lists::{ListPage, ProgressView};
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use serde_json::json;
@@ -63,15 +62,16 @@ pub(crate) fn link_groups(answer: &ItemDetails) -> Vec<LinkGroup> {
     groups
 }
 
-/// The number of children that are done, and the number of those that are not dropped.
-pub(super) fn progress_of(children: &[ItemSummary], schema: &RecordSchema) -> (usize, usize) {
+/// The number of the item's children that are done, and of those that are not dropped.
+pub(super) fn progress_of(answer: &ItemDetails, schema: &RecordSchema) -> (usize, usize) {
     let (mut done, mut total) = (0, 0);
+    let counted = answer.item.item_kind().and_then(ItemKind::counted_child);
+    let children = answer.children.as_deref().unwrap_or_default();
     for child in children {
         let status = child.status.as_deref().and_then(Status::parse);
-        let Some((status, id)) = status.zip(Reference::parse(&child.reference_id)) else {
-            continue;
-        };
-        match schema.category(id.kind, status) {
+        let kind = Reference::parse(&child.reference_id).map(|id| id.kind);
+        let Some((status, kind)) = status.zip(kind.filter(|_| kind == counted)) else { continue };
+        match schema.category(kind, status) {
             StatusCategory::Done => done += 1,
             StatusCategory::Dropped => continue,
             StatusCategory::Open | StatusCategory::Active => {}

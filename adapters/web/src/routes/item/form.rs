@@ -15,6 +15,7 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::deletion::PlannedDeletion;
 use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::timestamp::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -22,14 +23,14 @@ pub(crate) use fields::{ContentKind, FieldControl, FormField};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::encode_component;
+use crate::form_fields::{FormFields, encode_component};
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
 use crate::routes::undo::with_notice;
-use crate::session::PageSession;
+use crate::session::{PageSession, local_target};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -59,6 +60,8 @@ struct FormPage {
     kinds: Vec<(bool, &'static str, String)>,
     /// The URL of the form for a new item, with the same fields filled in.
     new_page: String,
+    /// The page after the change; empty for that of the item.
+    next: String,
 }
 
 impl FormPage {
@@ -76,6 +79,7 @@ impl FormPage {
             cancel_url: item_url(session, item.id()),
             kinds: Vec::new(),
             new_page: String::new(),
+            next: String::new(),
         }
     }
 
@@ -119,7 +123,17 @@ impl FormPage {
             cancel_url,
             kinds,
             new_page: format!("new?{}", query.with("done", "")),
+            next: String::new(),
         }
+    }
+
+    /// Keeps the page that the form names as the next one.
+    fn with_next(mut self, session: &PageSession, fields: &FormFields) -> Self {
+        if let Some(next) = fields.filled("next") {
+            local_target(&session.config, next).clone_into(&mut self.next);
+            self.cancel_url.clone_from(&self.next);
+        }
+        self
     }
 
     fn has_errors(&self) -> bool {
@@ -149,6 +163,19 @@ fn item_url(session: &PageSession, id: &str) -> String {
     session.url(&format!("item/{}", encode_component(id)))
 }
 
+/// Leads to the page that a form names as the next one, or else to the item.
+fn show_saved(
+    session: &PageSession,
+    id: &str,
+    posted: &FormFields,
+    verb: &str,
+    change: Option<Timestamp>,
+) -> Response {
+    let page = posted.filled("next").map(|next| local_target(&session.config, next).to_owned());
+    let page = page.unwrap_or_else(|| item_url(session, id));
+    Redirect::to(&with_notice(&page, verb, id, change)).into_response()
+}
+
 /// Answers like a page that does not exist, because the caller may not see the form.
 fn require_write(session: &PageSession) -> Result<(), PageError> {
     if session.can_write() { Ok(()) } else { Err(PageError::NotFound) }
@@ -168,7 +195,7 @@ async fn show_edit(
     if is_part(&answer.item) {
         return Ok(Redirect::to(&item_url(&session, &id)).into_response());
     }
-    render(&FormPage::of_item(&session, &answer))
+    render(&FormPage::of_item(&session, &answer).with_next(&session, &session.query))
 }
 
 async fn save(
@@ -186,8 +213,7 @@ async fn save(
         }
     }
     if arguments.is_empty() {
-        let target = with_notice(&item_url(&session, &id), "same", &id, None);
-        return Ok(Redirect::to(&target).into_response());
+        return Ok(show_saved(&session, &id, &posted, "same", None));
     }
     if let Some(links) = arguments.get_mut("links") {
         fields::clear_missing_relations(links, &answer, &session.schema.records);
@@ -195,17 +221,15 @@ async fn save(
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
     let error = match session.change::<Value>(kind.row().update_tool, arguments.into()).await {
-        Ok((_, change)) => {
-            let target = with_notice(&item_url(&session, &id), "saved", &id, change);
-            return Ok(Redirect::to(&target).into_response());
-        }
+        Ok((_, change)) => return Ok(show_saved(&session, &id, &posted, "saved", change)),
         Err(error) => error,
     };
     let is_conflict = error.kind == ErrorKind::Conflict;
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
         return Err(error.into());
     }
-    let mut page = FormPage::of_item(&session, &read_document(&session, &id).await?);
+    let page = FormPage::of_item(&session, &read_document(&session, &id).await?);
+    let mut page = page.with_next(&session, &posted);
     for field in &mut page.fields {
         let typed = field.typed(&posted);
         if is_conflict { field.merge(typed) } else { *field = typed }
@@ -230,7 +254,7 @@ async fn show_new(session: PageSession) -> Result<Response, PageError> {
     require_write(&session)?;
     let session = session.with_schema().await?;
     match ContentKind::parse(session.query.text("kind")) {
-        Some(kind) => render(&FormPage::of_new(&session, kind)),
+        Some(kind) => render(&FormPage::of_new(&session, kind).with_next(&session, &session.query)),
         None => render(&KindChoice {
             frame: PageFrame::new(&session, PageSection::Board, "New"),
             items: ItemKind::ALL,
@@ -250,7 +274,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Err(PageError::NotFound);
     };
     let session = session.with_schema().await?;
-    let mut page = FormPage::of_new(&session, kind);
+    let mut page = FormPage::of_new(&session, kind).with_next(&session, &posted);
     let mut arguments = Map::new();
     for field in &mut page.fields {
         field.read(&posted);
@@ -271,14 +295,13 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
     match session.change::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
-        Ok((CreatedItem { reference_id: id }, change)) => {
-            let target = if posted.filled("another").is_some() {
-                let fields = [("kind", kind.name()), ("parent", posted.text(kind.parent_name()))];
-                session.url(&new_page(fields))
-            } else {
-                item_url(&session, &id)
-            };
+        Ok((CreatedItem { reference_id: id }, change)) if posted.filled("another").is_some() => {
+            let fields = [("kind", kind.name()), ("parent", posted.text(kind.parent_name()))];
+            let target = session.url(&new_page(fields));
             Ok(Redirect::to(&with_notice(&target, "created", &id, change)).into_response())
+        }
+        Ok((CreatedItem { reference_id: id }, change)) => {
+            Ok(show_saved(&session, &id, &posted, "created", change))
         }
         Err(error) => page.reject(error),
     }

@@ -20,7 +20,8 @@ fn story(id: &str) -> Value {
             "tags": [HOSTILE]
         },
         "children": [
-            { "reference_id": "AC-001", "title": HOSTILE },
+            { "reference_id": "AC-001", "title": HOSTILE, "status": "Met" },
+            { "reference_id": "AC-002", "title": "When", "status": "Open" },
             { "reference_id": "REQ-001", "title": HOSTILE, "status": "Active", "priority": 1 },
             { "reference_id": "REQ-002", "title": "Pay", "status": "Draft", "priority": 1 },
             { "reference_id": "REQ-003", "title": "Old", "status": "Obsolete", "priority": 1 }
@@ -168,8 +169,8 @@ async fn item_page_shows_fields_children_and_links() {
         r#"<li><a href="/p/default/item/EP-001"><span class="id">EP-001</span>"#,
         "<h2>Why</h2>",
         r#"See <a href="/p/default/item/REQ-007""#,
-        "<h2>Acceptance criteria <span class=\"muted\">1</span></h2>",
-        // One requirement of two is active, and one is obsolete.
+        "<h2>Acceptance criteria <span class=\"muted\">2</span></h2>",
+        // One criterion of two is met; requirements do not count.
         r#"<progress max="2" value="1""#,
         "<h3>Mentions</h3>",
         "<h3>Affected by</h3>",
@@ -186,11 +187,34 @@ async fn item_page_shows_fields_children_and_links() {
 }
 
 #[tokio::test]
+async fn story_page_ticks_and_adds_its_parts() {
+    let body = client().get("/p/default/item/US-001").await.body;
+    for (id, is_met, next) in [("AC-001", "true", "Open"), ("AC-002", "false", "Met")] {
+        let button = format!(
+            "id=\"tick-{id}\" role=\"checkbox\" aria-checked=\"{is_met}\" name=\"status\" \
+             value=\"{next}\""
+        );
+        assert!(body.contains(&button), "{button}: {body}");
+        let edit = format!("/p/default/item/{id}/edit?next=%2Fp%2Fdefault%2Fitem%2FUS-001\"");
+        assert!(body.contains(&edit), "{edit}: {body}");
+    }
+    for part in [
+        r#"<input type="hidden" name="next" value="/p/default/item/US-001">"#,
+        r##"name="next" value="/p/default/item/US-001#add-requirement">"##,
+        r#"id="add-requirement" name="title""#,
+        r#"id="add-acceptance_criteria" name="description""#,
+    ] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+    assert!(!client().get("/p/default/item/EP-001").await.body.contains("add-requirement"));
+}
+
+#[tokio::test]
 async fn item_page_of_a_reader_has_no_edit_control() {
     let client = client().with_access(Access::Read);
     for page in ["US-001", "US-001/links", "REQ-001/links"] {
         let body = client.get(&format!("/p/default/item/{page}")).await.body;
-        for control in ["/edit", "/delete", "/new?", "relate"] {
+        for control in ["/edit", "/delete", "/new", "relate", "checkbox"] {
             assert!(!body.contains(control), "{page} has {control}");
         }
     }

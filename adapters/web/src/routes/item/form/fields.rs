@@ -141,10 +141,6 @@ impl FormField {
         let kind = ContentKind::of_id(item.id());
         let name = if kind.name().is_empty() { item.kind() } else { kind.name() };
         let mut fields = kind.fields(name, schema);
-        // The parent of criteria can't be changed.
-        if kind == ContentKind::Item(ItemKind::AcceptanceCriteria) {
-            fields.retain(|field| field.name != kind.parent_name());
-        }
         for field in &mut fields {
             if let Some(name) = field.name.strip_prefix(CUSTOM_PREFIX) {
                 if let Some(custom) = schema.field(name) {

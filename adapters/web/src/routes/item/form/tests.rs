@@ -75,6 +75,25 @@ async fn edit_sends_only_the_changed_fields() {
 }
 
 #[tokio::test]
+async fn form_returns_to_the_page_that_it_names() {
+    let (client, calls) = pages(|| Ok(json!({ "reference_id": "REQ-001" })));
+    let form = "kind=requirement&title=Pay&user_story=US-001&next=";
+    let next = "/p/default/item/US-001#add-requirement";
+    let escaped = format!("{form}{}", next.replace('#', "%23"));
+    let response = client.post("/p/default/new", &escaped).await;
+    assert_eq!(response.header("location"), next);
+    let (_, arguments) = calls.lock().unwrap().pop().unwrap();
+    // Fields that a short form does not have get their defaults.
+    assert_eq!([&arguments["priority"], &arguments["type"]], ["3", "Functional"]);
+    let foreign = format!("{form}https://example.org");
+    let response = client.post("/p/default/new", &foreign).await;
+    assert_eq!(response.header("location"), "/");
+    let page = client.get("/p/default/item/EP-001/edit?next=/p/default/tree").await.body;
+    assert!(page.contains("name=\"next\" value=\"/p/default/tree\""), "{page}");
+    assert!(page.contains("<a class=\"button\" href=\"/p/default/tree\">Cancel"), "{page}");
+}
+
+#[tokio::test]
 async fn edit_conflict_shows_stored_and_typed_text() {
     let conflict = || Err(Error::new(ErrorKind::Conflict, "changed").field("if_version"));
     let (client, _) = pages(conflict);
