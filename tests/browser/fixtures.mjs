@@ -35,6 +35,16 @@ function setSection(call, section, text) {
   return call('reqlix_set_requirements', { ...context, section, index, text });
 }
 
+const PAYOUT = { title: 'Pay out', priority: 2, tags: ['payout'], description: 'To *any* bank.' };
+
+/** Creates a user story, changes and deletes it. */
+async function deletedStory(call, fields) {
+  const reference = (await call('create_user_story', fields)).reference_id;
+  await call('update_user_story', { user_story: reference, status: 'Backlog' });
+  await call('delete_item', { reference });
+  return reference;
+}
+
 /** A shop with two epics, as a team has it. Returns the references. */
 export async function shop(call) {
   const epic = (await call('create_epic', {
@@ -62,7 +72,8 @@ export async function shop(call) {
     kind: 'decision', title: 'No accounts for guests', body: `Because of ${story}.`,
   })).id;
   await setSection(call, 'payment', 'The shop SHALL answer within a second.');
-  return { epic, story, criterion, requirement, other, decision, section: 'payment' };
+  const deleted = await deletedStory(call, { ...PAYOUT, epic });
+  return { epic, story, criterion, requirement, other, decision, deleted, section: 'payment' };
 }
 
 /** The same shape with hostile titles, tags and texts. */
@@ -86,11 +97,12 @@ export async function hostile(call) {
   })).id;
   await call('update_requirement', { requirement, title: `${HOSTILE} again` });
   await setSection(call, 'general', HOSTILE_TEXT);
-  return { epic, story, criterion, requirement, other, decision, section: 'general' };
+  const deleted = await deletedStory(call, { ...text, epic });
+  return { epic, story, criterion, requirement, other, decision, deleted, section: 'general' };
 }
 
 /** The path of each page for these items, with one state of each that its links lead to. */
-export function pages({ epic, story, criterion, requirement, decision, section }) {
+export function pages({ epic, story, criterion, requirement, decision, deleted, section }) {
   const item = (reference, view = '') => `item/${reference}${view}`;
   const [parent, focus] = [`parent=${story}`, `focus=${requirement}`];
   return [
@@ -99,7 +111,7 @@ export function pages({ epic, story, criterion, requirement, decision, section }
     ...['/links', '/history', '/raw', '/edit', '/delete'].map((view) => item(requirement, view)),
     item(decision, '/edit'), 'new', `new?kind=requirement&${parent}`, `graph?${focus}`,
     'sections', `sections/${section}`, `sections/${section}/edit?index=1`,
-    item(section, '/history'), 'knowledge', 'docsets', 'pictures', 'search?q=pay', 'activity',
+    item(section, '/history'), item(deleted), item(deleted, '/history'), 'knowledge', 'docsets', 'pictures', 'search?q=pay', 'activity',
     'schema', 'admin/users', 'admin/tokens', 'admin/audit',
   ].map((page) => `/p/default/${page}`);
 }

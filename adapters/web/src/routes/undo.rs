@@ -95,11 +95,11 @@ async fn undo(
     };
     match outcome {
         Ok((answer, change)) => {
-            let first = answer.documents.first();
-            let mut name = first.map(|one| one.id.clone()).unwrap_or_default();
-            if answer.documents.len() > 1 {
-                name += &format!(" and {} more", answer.documents.len() - 1);
-            }
+            let name = match &*answer.documents {
+                [] => String::new(),
+                [one] => one.id.clone(),
+                [first, rest @ ..] => format!("{} and {} more", first.id, rest.len()),
+            };
             let verb = if reference.is_some() { "restored" } else { "undone" };
             let target = with_notice(
                 local_target(&session.config, fields.text("next")),
@@ -110,9 +110,9 @@ async fn undo(
             if !accepts_json(&headers) {
                 return Ok(Redirect::to(&target).into_response());
             }
-            let notes: String = answer.notes.iter().map(|note| format!(" {note}")).collect();
-            let message = format!("The change of {name} was undone.{notes}");
-            let answer = json!({ "message": message, "change": change_text(change) });
+            let mut message = vec![format!("The change of {name} was undone.")];
+            message.extend(answer.notes);
+            let answer = json!({ "message": message.join(" "), "change": change_text(change) });
             Ok(axum::Json(answer).into_response())
         }
         Err(error) if accepts_json(&headers) => {

@@ -138,21 +138,21 @@ struct DeletedPage {
 
 /// The page of an item that has only a history, with its last text.
 pub(super) async fn show_deleted(session: &PageSession, id: String) -> Result<Response, PageError> {
-    let list = json!({ "reference": id, "limit": 2 });
-    let history: HistoryAnswer = session.call_tool("get_history", list).await?;
+    let arguments = json!({ "reference": id, "limit": 2 });
+    let history: HistoryAnswer = session.call_tool("get_history", arguments).await?;
     let mut versions = history.versions.into_iter();
     // The history of a rule is that of its section, which may exist.
     let Some(deletion) = versions.next().filter(|record| record.version.is_none()) else {
         return Err(PageError::NotFound);
     };
     let last = versions.next().filter(|record| !record.purged).and_then(|record| record.version);
-    let last = match last {
+    let mut last = match last {
         Some(version) => read_version(session, &id, &version).await?,
         None => VersionText::default(),
     };
     let mut header = ItemHeader::of_deleted(id, ItemTab::Text);
-    if !last.title.is_empty() {
-        header.title = last.title;
+    if let Some(title) = last.fields.iter().position(|(label, _)| label == "Title") {
+        header.title = last.fields.remove(title).1;
     }
     render(&DeletedPage {
         frame: PageFrame::new(session, PageSection::Board, format!("{} (deleted)", header.id)),

@@ -15,8 +15,7 @@ use crate::routes::item::form::ContentKind;
 /// The fields that a user knows, and the Markdown below them.
 #[derive(Default)]
 pub(super) struct VersionText {
-    pub(super) title: String,
-    /// Labels and values, without the title.
+    /// Labels and values.
     pub(super) fields: Vec<(String, String)>,
     pub(super) body: String,
 }
@@ -35,16 +34,12 @@ impl VersionText {
             let mut value = node_text(node);
             let label = match field {
                 Some(field) if field.is_last || field.field_type == FieldType::Id => continue,
-                Some(field) if field.field_type == FieldType::Title => {
-                    version.title = value;
-                    continue;
-                }
                 Some(field) => field.label,
                 None => schema.field(key).map_or("", |field| &field.label),
             };
             if field.is_some_and(|field| field.field_type == FieldType::Priority) {
                 let name = value.parse().map_or("", |number| priority_name(&number));
-                value = format!("{value} {name}").trim_end().to_owned();
+                value = if name.is_empty() { value } else { format!("{value} {name}") };
             }
             let label = if label.is_empty() {
                 capitalize(&key.replace('_', " "))
@@ -89,13 +84,8 @@ pub(super) struct DiffLine {
 
 impl VersionDifference {
     pub(super) fn new(old: VersionText, new: VersionText) -> Self {
-        let with_title = |version: &VersionText| {
-            let title =
-                (!version.title.is_empty()).then(|| ("Title".into(), version.title.clone()));
-            title.into_iter().chain(version.fields.clone()).collect::<Vec<(String, String)>>()
-        };
-        let (mut removed, mut fields) = (with_title(&old), Vec::new());
-        for (label, value) in with_title(&new) {
+        let (mut removed, mut fields) = (old.fields, Vec::new());
+        for (label, value) in new.fields {
             let found = removed.iter().position(|(old, _)| *old == label);
             let before = found.map(|found| removed.remove(found).1).unwrap_or_default();
             if before != value {
