@@ -88,6 +88,12 @@ const ADMINISTRATOR_PAGES: [NavigationEntry; 3] = [
     entry(PageSection::Tokens, "admin/tokens", "token", "Tokens"),
 ];
 
+/// For other users of a team's server.
+const OWN_PAGES: [NavigationEntry; 2] = [
+    entry(PageSection::Activity, "activity", "activity", "My activity"),
+    entry(PageSection::Tokens, "tokens", "token", "My tokens"),
+];
+
 /// The values of `layout.html`. Templates have it as their field `frame`.
 pub(crate) struct PageFrame {
     pub(crate) title: String,
@@ -105,6 +111,10 @@ pub(crate) struct PageFrame {
     /// True if the page refreshes itself after changes. The answer to a form does not: it holds the
     /// typed text of the user, or a secret that is shown once.
     pub(crate) is_live: bool,
+    /// Proves a refresh of this page.
+    pub(crate) refresh_token: String,
+    /// The item that was deleted before this page.
+    pub(crate) deleted: String,
     /// The text in the search box.
     pub(crate) search_text: String,
     pub(crate) can_write: bool,
@@ -145,10 +155,16 @@ impl PageFrame {
             user: if session.is_static() { String::new() } else { session.caller.name.to_string() },
             csrf_token: session.csrf_token.clone(),
             address: session.address.clone(),
+            refresh_token: session.refresh_token(),
+            deleted: session.query.text("deleted").to_owned(),
             is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
             navigation,
-            administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
+            administration: match session.config.administration {
+                Some(_) if is_administrator => &ADMINISTRATOR_PAGES,
+                Some(_) => &OWN_PAGES,
+                None => &[],
+            },
             schema: session.schema.clone(),
             base: session.url(""),
             ..Self::anonymous(&session.config, session.theme, title)
@@ -171,6 +187,8 @@ impl PageFrame {
             csrf_token: String::new(),
             theme,
             address: home.clone(),
+            refresh_token: String::new(),
+            deleted: String::new(),
             is_live: false,
             search_text: String::new(),
             can_write: false,

@@ -179,6 +179,8 @@ impl ToolService for Application {
             arguments::normalize(&mut call.arguments, spec);
         }
         let recorder = &self.context.recorder;
+        let is_silent = call.is_audited
+            && self.find_tool(&call.name).is_some_and(|(spec, _)| spec.access == Access::Read);
         let audit = recorder.begin_call();
         // Taken before the call, which consumes its arguments.
         let targets = match &audit {
@@ -190,6 +192,9 @@ impl ToolService for Application {
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
         let outcome = self.dispatch(&mut context, call).await;
+        if is_silent && outcome.is_ok() {
+            return outcome;
+        }
         let access = || AccessRecord { targets, ..AccessRecord::new(&caller, &id, &name) };
         recorder.end_call(audit.as_ref(), access, outcome).await
     }
