@@ -15,6 +15,7 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::deletion::PlannedDeletion;
 use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::answers::history::HistoryAnswer;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -265,6 +266,7 @@ struct DeletePage {
     header: ItemHeader,
     /// Sanitized; names all items that the deletion changes.
     effects: String,
+    has_history: bool,
 }
 
 async fn show_delete(
@@ -281,7 +283,10 @@ async fn show_delete(
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
     let effects = planned.lines().join("\n\n");
     let effects = render_markdown(&effects, 2, &project_item_url(&session));
-    render(&DeletePage { frame, header, effects })
+    let history: Result<HistoryAnswer, Error> =
+        session.call_tool("get_history", json!({ "reference": id, "limit": 1 })).await;
+    let has_history = history.is_ok_and(|history| !history.versions.is_empty());
+    render(&DeletePage { frame, header, effects, has_history })
 }
 
 async fn delete(
@@ -295,9 +300,13 @@ async fn delete(
         "if_version": fields.filled("version"),
     });
     session.call_tool::<Value>("delete_item", arguments).await?;
-    let is_item = Reference::parse(&id).is_some();
-    let page = if is_item { "board" } else { "knowledge" };
-    Ok(Redirect::to(&session.url(page)).into_response())
+    let page = match Reference::parse(&id).map(|reference| reference.kind) {
+        Some(kind) if !kind.statuses().is_empty() => format!("board?kind={}&", kind.name()),
+        Some(_) => "board?".to_owned(),
+        None => "knowledge?".to_owned(),
+    };
+    let target = format!("{page}deleted={}", encode_component(&id));
+    Ok(Redirect::to(&session.url(&target)).into_response())
 }
 
 #[cfg(test)]
