@@ -73,6 +73,7 @@ fn call(tool: &str, arguments: &Value) -> ToolCall {
         arguments: arguments.as_object().cloned().unwrap_or_default(),
         idempotency_key: None,
         answer_format: AnswerFormat::Both,
+        is_audited: false,
     }
 }
 

@@ -140,6 +140,14 @@ impl AuditRow {
 }
 
 impl AuditEvent {
+    /// True for a successful change of documents, users or tokens.
+    pub fn is_change(&self) -> bool {
+        let is_of_identity = ["user/", "token/"].iter().any(|kind| self.action.starts_with(kind));
+        let is_identity_change = is_of_identity && !self.action.ends_with("/list");
+        self.result == RESULT_OK
+            && (is_identity_change || self.targets.iter().any(AuditTarget::is_changed))
+    }
+
     fn without_user(action: &str, reason: String, at: Timestamp) -> Self {
         let (action, result) = (action.to_owned(), RESULT_OK.to_owned());
         Self { at, action, result, reason, ..Self::default() }

@@ -7,7 +7,7 @@ import { shop } from './fixtures.mjs';
 import { Server } from './server.mjs';
 
 const REFUSED = /status of 40\d/;
-const PAGES = ['admin/users', 'admin/tokens', 'activity'].map((page) => `/p/default/${page}`);
+const PAGES = ['admin/users', 'admin/tokens', 'admin/audit'].map((page) => `/p/default/${page}`);
 const stage = new Stage(async () => {
   const server = await Server.team();
   await shop((name, args) => server.call(name, args));
@@ -22,7 +22,8 @@ stage.test('administrator_adds_and_disables_a_user', { user: 'ann' }, async ({ p
   const row = page.getByRole('row', { name: /dora/ });
   await row.waitFor();
   match(server.run('user', 'list'), /dora\s.*commenter/);
-  await row.getByRole('button', { name: 'Disable' }).click();
+  await row.getByText('Disable dora …').click();
+  await row.getByRole('button', { name: 'Disable now' }).click();
   await row.getByRole('button', { name: 'Enable' }).waitFor();
   match(server.run('user', 'list'), /dora.*disabled/);
 });
@@ -35,6 +36,10 @@ stage.test('administrator_creates_a_token_that_is_shown_once', { user: 'ann' }, 
   await page.getByRole('button', { name: 'Create token' }).click();
   const secret = (await page.locator('.notice.success pre').innerText()).trim();
   match(secret, /^reqlore_pat_/);
+  await window.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'Copy' }).click();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  same(await page.evaluate(() => navigator.clipboard.readText()), secret);
   const visitor = await stage.open();
   await visitor.page.goto('/signin');
   await visitor.enterToken(secret);
@@ -53,6 +58,9 @@ stage.test('administrator_creates_a_token_that_is_shown_once', { user: 'ann' }, 
 
 stage.test('audit_log_is_filtered_and_verified', { user: 'ann' }, async ({ page }) => {
   await page.goto(PAGES[2]);
+  await page.waitForURL(/activity$/);
+  const item = page.locator('tbody a').first();
+  match(await item.getAttribute('href'), /\/p\/default\/(item|sections)\//);
   await page.getByLabel('Action or tool').fill('create_requirement');
   await page.getByRole('button', { name: 'Filter' }).click();
   await page.waitForURL(/action=create_requirement/);
@@ -68,7 +76,7 @@ for (const user of ['ben', 'cleo']) {
     { user, expected: REFUSED }, async (window) => {
       const { page, server } = window;
       await window.visit('/p/default/board');
-      doesNotMatch(await page.getByRole('navigation').first().innerText(), /Users|Tokens|Activity/);
+      doesNotMatch(await page.getByRole('navigation').first().innerText(), /Users|^Tokens|^Activity/m);
       const csrf = await page.locator('input[name=csrf]').first().inputValue();
       for (const path of PAGES) await window.visit(path, 404);
       const forms = [
@@ -85,3 +93,24 @@ for (const user of ['ben', 'cleo']) {
       doesNotMatch(server.run('user', 'list'), /forged/);
     });
 }
+
+stage.test('user_creates_and_revokes_an_own_token', { user: 'ben' }, async (window) => {
+  const { page, server } = window;
+  await window.visit('/p/default/board');
+  await page.getByRole('link', { name: 'My tokens' }).click();
+  await page.getByText('Create a token').click();
+  await page.getByRole('button', { name: 'Create token' }).click();
+  const secret = (await page.locator('#new-token').innerText()).trim();
+  match(secret, /^reqlore_pat_/);
+  same(await window.violations(), []);
+  const id = secret.slice('reqlore_pat_'.length).split('_')[0];
+  await page.goto('/p/default/tokens');
+  const row = page.getByRole('row', { name: new RegExp(id) });
+  await row.getByText('Revoke', { exact: false }).first().click();
+  await row.getByRole('button', { name: 'Revoke now' }).click();
+  await row.waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: 'My activity' }).click();
+  await page.getByRole('cell', { name: 'token/revoke' }).waitFor();
+  same(await window.violations(), []);
+  match(server.run('audit', 'list', '--last', '50'), /ben\s.*token\/revoke/);
+});

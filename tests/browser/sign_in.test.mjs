@@ -135,3 +135,40 @@ stage.test('every_page_has_its_security_headers', { user: 'ann' }, async (window
     same(headers['cross-origin-opener-policy'], 'same-origin');
   }
 });
+
+stage.test('page_of_an_ended_session_says_so',
+  { expected: /status of 40\d|MIME type/ }, async (window) => {
+    const { page, server } = window;
+    const { reference_id: epic } = await server.call('create_epic', { title: 'Late', priority: 2 });
+    await page.goto('/signin?next=/p/default/board?kind=epic');
+    await window.enterToken(server.newToken('ben'));
+    const card = page.locator('.card').filter({ hasText: epic });
+    await card.waitFor();
+    const form = await window.context.newPage();
+    await form.goto(`/p/default/item/${epic}/edit`);
+    await form.getByLabel('Title').fill('Written before the end');
+    const other = await window.context.newPage();
+    await other.goto('/p/default/board');
+    await other.getByLabel('account of ben').click();
+    await other.getByRole('button', { name: 'Sign out' }).click();
+    await other.waitForURL(/\/signin$/);
+    await card.dragTo(page.locator('.column[data-status="Done"]'));
+    await page.getByRole('alert').getByText('your session has ended').waitFor();
+    await page.locator('#stale').getByRole('link', { name: 'Sign in again' }).waitFor();
+    // The text of a form is not lost.
+    await form.getByRole('button', { name: 'Save' }).click();
+    await form.getByText('your session has ended').waitFor();
+    await form.locator('pre', { hasText: 'Written before the end' }).waitFor();
+    const [tab] = await Promise.all([
+      window.context.waitForEvent('page'),
+      form.getByRole('link', { name: 'Sign in in another tab' }).click(),
+    ]);
+    await tab.getByLabel('Personal access token').fill(server.newToken('ben'));
+    await tab.getByRole('button', { name: 'Sign in' }).click();
+    await tab.waitForURL(BOARD);
+    await form.getByRole('button', { name: 'Send again' }).click();
+    await form.getByText('of an earlier session').waitFor();
+    await form.getByRole('button', { name: 'Send again' }).click();
+    await form.waitForURL(/saved=yes/);
+    await form.getByRole('heading', { name: 'Written before the end' }).waitFor();
+  });

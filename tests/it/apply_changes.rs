@@ -153,6 +153,7 @@ impl TestProject {
             }),
             idempotency_key: None,
             answer_format: AnswerFormat::Both,
+            is_audited: false,
             progress_sink: Arc::new(NoProgress),
             correlation_id: String::new(),
             name: tool.to_owned(),

@@ -125,6 +125,7 @@ async fn call_tool(
         progress_sink: Arc::new(NoProgress),
         idempotency_key: None,
         answer_format: AnswerFormat::Both,
+        is_audited: false,
     };
     let answer = application.call(call).await.map_err(|error| error.message)?;
     Ok(Value::clone(&answer.data))

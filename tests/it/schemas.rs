@@ -23,6 +23,7 @@ fn tool_call(tool: &str, arguments: Map<String, Value>) -> ToolCall {
         caller: caller(),
         idempotency_key: None,
         answer_format: AnswerFormat::Both,
+        is_audited: false,
         progress_sink: Arc::new(NoProgress),
         correlation_id: String::new(),
         name: tool.to_owned(),

@@ -231,7 +231,7 @@ fn administration_is_hidden_from_other_callers() {
     for token in [commenter, limited, read_only] {
         let browser = Browser::signed_in(server.address, &token);
         let missing = browser.get("/p/default/nothing");
-        for page in ["admin/users", "admin/tokens", "activity", "admin/audit"] {
+        for page in ["admin/users", "admin/tokens", "admin/audit"] {
             let path = format!("/p/default/{page}");
             let hidden = browser.get(&path);
             assert_eq!((hidden.status, &hidden.body), (404, &missing.body), "{page}");
@@ -240,6 +240,7 @@ fn administration_is_hidden_from_other_callers() {
                 if page == "admin/audit" { 405 } else { 404 }
             );
         }
+        assert_eq!(browser.post("/p/default/activity", "").status, 404, "only the view is allowed");
         assert!(!browser.get("/p/default/board").body.contains("admin/users"));
     }
     // Each attempt has a row with its user.
@@ -285,6 +286,92 @@ fn server_without_pages_answers_not_found() {
     let server = Server::start(command);
     let browser = Browser::new(server.address);
     assert_eq!((browser.get("/").status, browser.sign_in(&token).status), (404, 404));
+    server.end();
+}
+
+/// The texts of the cells of the rows in a table.
+fn table_rows(page: &str) -> Vec<String> {
+    let (_, body) = page.split_once("<tbody>").unwrap_or_default();
+    let body = body.split("</tbody>").next().unwrap_or_default();
+    body.split("<tr>").skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn users_see_their_own_tokens_and_activity_only() {
+    let team = TestTeam::new("fs");
+    let administrator = team.administrator();
+    team.run("user add ben --role user");
+    let token = team.token("ben", "");
+    let limited = team.token("ben", "--projects default --scope read");
+    let server = team.serve();
+    let admin = Browser::signed_in(server.address, &administrator);
+    let redirect = admin.get("/p/default/tokens");
+    assert_eq!(redirect.header("location"), "/p/default/admin/tokens");
+    let browser = Browser::signed_in(server.address, &token);
+    let page = browser.get("/p/default/tokens").body;
+    assert!(page.contains("<h1>My tokens</h1>"), "{page}");
+    assert_eq!(table_rows(&page).len(), 2, "{page}");
+    assert!(!page.contains(token_id(&administrator)) && !page.contains("metrics"), "{page}");
+    // A token of another user cannot be created, and theirs cannot be revoked.
+    let path = "/p/default/tokens";
+    let create = "action=create&scope=write&lifetime=1d&projects=";
+    assert_eq!(browser.post(path, &format!("{create}&user=ann")).status, 403);
+    let revoke = |token: &str| format!("action=revoke&id={}", token_id(token));
+    assert_eq!(browser.post(path, &revoke(&administrator)).status, 404);
+    let created = browser.post(path, &format!("{create}&user=BEN"));
+    assert_eq!(created.status, 200, "{}", created.body);
+    let (_, secret) = created.body.split_once("<pre id=\"new-token\" tabindex=\"0\">").unwrap();
+    let created = secret.split('<').next().unwrap().to_owned();
+    assert_eq!(Browser::signed_in(server.address, &created).status(), 200);
+    assert_eq!(browser.post(path, &revoke(&created)).status, 303);
+    assert_eq!(Browser::new(server.address).sign_in(&created).status, 401);
+    // A limited session creates a token with its own limits.
+    let reader = Browser::signed_in(server.address, &limited);
+    let page = reader.post(path, &format!("{create}&user=ben"));
+    assert!(page.body.contains("<td>read</td>\n<td><span class=\"tag\">default</span>"));
+    assert_eq!(reader.post(path, &format!("{create}other&user=ben")).status, 400);
+    for (viewer, actions) in [(&browser, "token/create"), (&browser, "token/revoke")] {
+        let rows = table_rows(&viewer.get("/p/default/activity").body);
+        assert!(rows.iter().any(|row| row.contains(actions)), "{rows:?}");
+        assert!(rows.iter().all(|row| row.contains("<td>ben</td>")), "{rows:?}");
+    }
+    let foreign = browser.get("/p/default/activity?show=all&user=ann").body;
+    assert!(!foreign.contains("<td>ann</td>"), "{foreign}");
+    server.end();
+}
+
+#[test]
+fn view_of_a_page_has_one_row_and_its_refresh_none() {
+    let team = TestTeam::new("fs");
+    let token = team.administrator();
+    let server = team.serve();
+    let browser = Browser::signed_in(server.address, &token);
+    let arguments = json!({ "title": "Checkout", "priority": 1 });
+    server.client(&token).call("create_epic", arguments);
+    let rows = |query: &str| table_rows(&browser.get(&format!("/p/default/activity{query}")).body);
+    let before = rows("?show=all").len();
+    let board = "/p/default/board?kind=epic";
+    let page = browser.get(board).body;
+    let (_, rest) = page.split_once("data-refresh=\"").unwrap();
+    let proof = rest.split('"').next().unwrap();
+    let reads = rows("?show=reads&action=list_items");
+    assert_eq!(reads.len(), 1, "{reads:?}");
+    let refreshed = browser.send(&format!("GET {board}"), &[("reqlore-refresh", proof)], "");
+    assert_eq!((refreshed.status, refreshed.body == page), (200, true));
+    assert_eq!(rows("?action=list_items").len(), 1);
+    // The proof is for one address of one session.
+    for (other, address) in [(&browser, "/p/default/board"), (&browser, "/p/default/table")] {
+        other.send(&format!("GET {address}"), &[("reqlore-refresh", proof)], "");
+    }
+    let stranger = Browser::signed_in(server.address, &token);
+    stranger.send(&format!("GET {board}"), &[("reqlore-refresh", proof)], "");
+    assert_eq!(rows("?action=list_items").len(), 4);
+    assert!(rows("?show=all").len() > before);
+    let changes = rows("");
+    assert_eq!(changes.len(), 2, "{changes:?}");
+    let link = "<a href=\"/p/default/item/EP-001\">EP-001 (new)</a>";
+    assert!(changes[0].contains(link), "{changes:?}");
+    assert!(changes[1].contains("token/create") || changes[1].contains("user/"), "{changes:?}");
     server.end();
 }
 

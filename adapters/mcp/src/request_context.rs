@@ -148,6 +148,7 @@ impl GuardedService {
             progress_sink,
             idempotency_key,
             answer_format,
+            is_audited: false,
         };
         catch_panic(self.service.call(call)).await
     }

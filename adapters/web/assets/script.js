@@ -8,12 +8,22 @@ function announce(message) {
   live.textContent = message;
 }
 
+function isSignIn(response) {
+  return response.redirected && new URL(response.url).pathname.endsWith("/signin");
+}
+
+/** Fetches a page. The header tells the server that this session has loaded the page before. */
+function fetchPage(url) {
+  const headers = { accept: "text/html", "reqlore-refresh": document.body.dataset.refresh ?? "" };
+  return fetch(url, { headers });
+}
+
 async function loadPage(url) {
-  const response = await fetch(url, { headers: { accept: "text/html" } });
+  const response = await fetchPage(url);
   // A server that is not ready must not replace the content.
   if (response.status >= 500) return null;
   // The session has ended: a link would lead to the sign-in page as well.
-  if (response.redirected && new URL(response.url).pathname.endsWith("/signin")) return null;
+  if (isSignIn(response)) return null;
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
@@ -62,7 +72,22 @@ const eventsUrl = document.body.dataset.events;
 let stream = null;
 let pending = false;
 let hasMissed = false;
+const stale = document.getElementById("stale");
 let retryDelay = FIRST_RETRY;
+
+/** Says that the page is no longer live, and what to do. */
+async function showStale() {
+  const response = await fetchPage(location.href).catch(() => null);
+  if (!hasMissed) return;
+  if (response && isSignIn(response)) {
+    const link = document.createElement("a");
+    [link.href, link.textContent] = [response.url, "Sign in again"];
+    stale.replaceChildren("Your session has ended. This page is not updated. ", link);
+  } else {
+    stale.textContent = "No connection to the server. This page is not updated.";
+  }
+  stale.hidden = false;
+}
 
 async function refreshSoon() {
   pending = !(await refresh().catch(() => false));
@@ -78,8 +103,11 @@ function connect() {
     // Changes while there was no stream, such as during a restart of the server.
     if (hasMissed) refreshSoon();
     hasMissed = false;
+    stale.hidden = true;
   });
   opened.addEventListener("error", () => {
+    // A single error may be the end of a stream that the browser opens again at once.
+    if (hasMissed || opened.readyState === EventSource.CLOSED) showStale();
     hasMissed = true;
     // The browser itself does not connect again after a response such as 502 of a proxy.
     if (opened.readyState !== EventSource.CLOSED || stream !== opened) return;
@@ -390,7 +418,10 @@ main.addEventListener("click", (event) => {
   if (copier) {
     const source = document.getElementById(copier.dataset.copy);
     navigator.clipboard.writeText(source.value ?? source.textContent).then(
-      () => announce("Copied"),
+      () => {
+        announce("Copied");
+        copier.lastChild.textContent = "Copied";
+      },
       () => announce("Copying is not possible here"),
     );
   }

@@ -90,6 +90,12 @@ const ADMINISTRATOR_PAGES: [NavigationEntry; 3] = [
     entry(PageSection::Tokens, "admin/tokens", "token", "Tokens"),
 ];
 
+/// For other users of a team's server.
+const OWN_PAGES: [NavigationEntry; 2] = [
+    entry(PageSection::Activity, "activity", "activity", "My activity"),
+    entry(PageSection::Tokens, "tokens", "token", "My tokens"),
+];
+
 /// The values of `layout.html`. Templates have it as their field `frame`.
 pub(crate) struct PageFrame {
     pub(crate) title: String,
@@ -107,6 +113,8 @@ pub(crate) struct PageFrame {
     /// True if the page refreshes itself after changes. The answer to a form does not: it holds the
     /// typed text of the user, or a secret that is shown once.
     pub(crate) is_live: bool,
+    /// Proves a refresh of this page.
+    pub(crate) refresh_token: String,
     /// The text in the search box.
     pub(crate) search_text: String,
     pub(crate) can_write: bool,
@@ -158,12 +166,17 @@ impl PageFrame {
             user: if session.is_static() { String::new() } else { session.caller.name.to_string() },
             csrf_token: session.csrf_token.clone(),
             address: session.address.clone(),
+            refresh_token: session.refresh_token(),
             is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
             creation: can_create.then(|| new_page([("kind", kind)])),
             done: ChangeNotice::parse(&session.query),
             navigation,
-            administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
+            administration: match session.config.administration {
+                Some(_) if is_administrator => &ADMINISTRATOR_PAGES,
+                Some(_) => &OWN_PAGES,
+                None => &[],
+            },
             schema: session.schema.clone(),
             base: session.url(""),
             ..Self::anonymous(&session.config, session.theme, title)
@@ -186,6 +199,7 @@ impl PageFrame {
             csrf_token: String::new(),
             theme,
             address: home.clone(),
+            refresh_token: String::new(),
             is_live: false,
             search_text: String::new(),
             can_write: false,

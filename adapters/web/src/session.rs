@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::HeaderMap;
 use axum::http::header::{COOKIE, HOST};
@@ -21,6 +22,9 @@ use crate::project_schema::ProjectSchema;
 /// The theme's cookie. Scripts may change it; it holds no secret.
 pub(crate) const THEME_COOKIE: &str = "reqlore-theme";
 
+/// A header with [`PageSession::refresh_token`].
+const REFRESH_HEADER: &str = "reqlore-refresh";
+
 /// The caller of a page, and everything that a page needs to know of its request.
 pub(crate) struct PageSession {
     pub(crate) caller: Arc<Caller>,
@@ -39,6 +43,8 @@ pub(crate) struct PageSession {
     pub(crate) config: Arc<WebConfig>,
     /// Empty before [`Self::with_schema`].
     pub(crate) schema: Arc<ProjectSchema>,
+    /// True if the audit log has a row of this view.
+    is_audited: AtomicBool,
     secret: String,
     client_address: String,
 }
@@ -115,9 +121,10 @@ impl PageSession {
             project: caller.project.clone(),
             caller,
             query: FormFields::parse(parts.uri.query().unwrap_or_default().as_bytes()),
+            is_audited: is_refresh(&parts.headers, secret, &address).into(),
             address,
             is_form_answer: !parts.method.is_safe(),
-            csrf_token: form_token(secret),
+            csrf_token: derived_token("csrf", secret),
             theme: theme_choice(&parts.headers),
             config: config.clone(),
             schema: Arc::default(),
@@ -141,6 +148,7 @@ impl PageSession {
             address: address.to_owned(),
             is_form_answer: false,
             csrf_token: String::new(),
+            is_audited: AtomicBool::new(false),
             theme: ThemeChoice::System,
             config: config.clone(),
             schema: Arc::default(),
@@ -165,6 +173,16 @@ impl PageSession {
         }
     }
 
+    /// Proves that this session has loaded the page with this address.
+    pub(crate) fn refresh_token(&self) -> String {
+        derived_token(&format!("refresh {} ", self.address), &self.secret)
+    }
+
+    /// True from the second call on, and for a refresh: the audit log gets one row of a view.
+    pub(crate) fn take_audited(&self) -> bool {
+        self.is_audited.swap(true, Ordering::Relaxed)
+    }
+
     pub(crate) fn can_write(&self) -> bool {
         self.caller.is_allowed(Access::Write)
     }
@@ -187,6 +205,14 @@ impl PageSession {
         }
     }
 
+    /// As [`Self::administration`], for the tokens and the activity of the caller only.
+    pub(crate) fn own_administration(
+        &self,
+    ) -> Result<(Arc<dyn AdministrationService>, AdminRequest), PageError> {
+        let admin = self.config.administration.clone();
+        Ok((admin.ok_or(PageError::NotFound)?, self.admin_request()))
+    }
+
     /// Records a refused attempt of this session in the audit log.
     pub(crate) async fn record_refusal(&self, action: &'static str) {
         if let Some(admin) = &self.config.administration {
@@ -200,12 +226,16 @@ impl PageSession {
 
     fn admin_request(&self) -> AdminRequest {
         let (caller, correlation_id) = (self.caller.clone(), self.correlation_id.clone());
-        AdminRequest { caller, correlation_id }
+        AdminRequest { caller, correlation_id, is_audited: self.take_audited() }
     }
 
     /// The URL of a page of this project, such as `board`.
     pub(crate) fn url(&self, page: &str) -> String {
-        format!("{}p/{}/{page}", self.config.base_path, self.project)
+        self.url_in(&self.project, page)
+    }
+
+    pub(crate) fn url_in(&self, project: &ProjectKey, page: &str) -> String {
+        format!("{}p/{project}/{page}", self.config.base_path)
     }
 }
 
@@ -289,9 +319,16 @@ fn sign_in_first(config: &WebConfig, address: &str) -> PageError {
     PageError::SignIn(format!("{}signin?next={}", config.base_path, encode_component(address)))
 }
 
-/// Returns the token of the forms of a session.
-pub(crate) fn form_token(session_secret: &str) -> String {
-    hex::encode(Sha256::digest(format!("csrf{session_secret}")))
+/// Returns a token that only the pages of a session know.
+pub(crate) fn derived_token(purpose: &str, session_secret: &str) -> String {
+    hex::encode(Sha256::digest(format!("{purpose}{session_secret}")))
+}
+
+/// True for the refresh of a page that this session has loaded, which the audit log has a row of.
+fn is_refresh(headers: &HeaderMap, secret: &str, address: &str) -> bool {
+    headers.get(REFRESH_HEADER).is_some_and(|sent| {
+        sent.as_bytes() == derived_token(&format!("refresh {address} "), secret).as_bytes()
+    })
 }
 
 /// The caller of a request for a page of a site, instead of a session.

@@ -22,7 +22,7 @@ use tower_service::Service;
 
 use crate::config::WebConfig;
 use crate::router;
-use crate::session::form_token;
+use crate::session::derived_token;
 
 /// The secret of the session that exists.
 pub(crate) const SECRET: &str = "session-secret";
@@ -143,7 +143,7 @@ impl PageClient {
 
     /// Sends a form with its token.
     pub(crate) async fn post(&self, path: &str, form: &str) -> PageResponse {
-        let form = format!("{form}&csrf={}", form_token(SECRET));
+        let form = format!("{form}&csrf={}", derived_token("csrf", SECRET));
         let request = Request::post(path)
             .header(COOKIE, format!("reqlore={SECRET}"))
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded");

@@ -6,7 +6,7 @@ use axum::http::header::COOKIE;
 use reqlore_domain::identity::Access;
 use serde_json::json;
 
-use crate::session::form_token;
+use crate::session::derived_token;
 use crate::test_support::{PageClient, SECRET, TOKEN, untouched_form};
 
 fn client() -> PageClient {
@@ -101,7 +101,7 @@ async fn form_of_an_earlier_session_is_offered_again() {
     for page in [&ended, &earlier] {
         assert!(page.body.contains("<pre>&#60;b&#62;\nsecond</pre>"), "{}", page.body);
         assert!(page.body.contains("name=\"next\" value=\"&#34;x\""), "{}", page.body);
-        let token = form_token(SECRET);
+        let token = derived_token("csrf", SECRET);
         assert_eq!(page.body.contains(&token), page.body == earlier.body, "{}", page.body);
         let sent = untouched_form(&page.body, path);
         assert_eq!(sent, "text=%3Cb%3E%0D%0Asecond&next=%22x");

@@ -22,7 +22,8 @@ impl PageSession {
         name: &str,
         arguments: Value,
     ) -> Result<Answer> {
-        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
+        let is_audited = self.take_audited();
+        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller), is_audited).await?;
         answer.answer()
     }
 
@@ -32,7 +33,8 @@ impl PageSession {
         name: &str,
         arguments: Value,
     ) -> Result<(Answer, Option<Timestamp>)> {
-        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller)).await?;
+        let is_audited = self.take_audited();
+        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller), is_audited).await?;
         Ok((answer.answer()?, answer.written_at))
     }
 
@@ -44,15 +46,18 @@ impl PageSession {
         arguments: Value,
     ) -> Result<Answer> {
         let caller = Caller { access: Access::Read, ..(*self.caller).clone() };
-        let answer = self.run_tool(name, arguments, Arc::new(caller)).await?;
+        let is_audited = self.take_audited();
+        let answer = self.run_tool(name, arguments, Arc::new(caller), is_audited).await?;
         answer.answer()
     }
 
     /// Adds the record schema, for pages that show or edit statuses or custom fields.
     pub(crate) async fn with_schema(mut self) -> Result<Self> {
-        let answer: RecordSchemaAnswer = match self.call_tool("get_record_schema", json!({})).await
-        {
-            Ok(answer) => answer,
+        let caller = Arc::clone(&self.caller);
+        // The row of a view names what it shows.
+        let called = self.run_tool("get_record_schema", json!({}), caller, true).await;
+        let answer: RecordSchemaAnswer = match called {
+            Ok(answer) => answer.answer()?,
             // The toolset is turned off.
             Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),
             Err(error) => return Err(error),
@@ -67,6 +72,7 @@ impl PageSession {
         name: &str,
         arguments: Value,
         caller: Arc<Caller>,
+        is_audited: bool,
     ) -> Result<RenderedAnswer> {
         let Value::Object(mut arguments) = arguments else {
             return Err(Error::new(ErrorKind::Internal, "arguments: not an object"));
@@ -80,6 +86,7 @@ impl PageSession {
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
             answer_format: AnswerFormat::Both,
+            is_audited,
         };
         self.config.service.call(call).await
     }

@@ -204,6 +204,7 @@ impl LocalConnection {
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
             answer_format: AnswerFormat::Both,
+            is_audited: false,
         };
         runtime.block_on(self.application.call(call))
     }

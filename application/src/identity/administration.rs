@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqlore_domain::audit_log::AuditTarget;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Caller, PresentedToken, Token, TokenId, User, UserName, UserRole};
+use reqlore_domain::identity::{
+    Caller, PresentedToken, ProjectScope, Token, TokenId, User, UserName, UserRole,
+};
 use reqlore_domain::ports::administration::{
     AdminRequest, AdministrationService, AuditFilter, AuditPage, AuditState, NewToken, UserAction,
 };
@@ -14,9 +16,12 @@ use reqlore_domain::ports::clock::Clock;
 use reqlore_domain::ports::id_generator::IdGenerator;
 use reqlore_domain::ports::identity::IdentityRepository;
 use reqlore_domain::ports::project_resolver::ProjectResolver;
+use reqlore_domain::project_key::ProjectKey;
 
 use super::audit_query::{read_page, verify_chain};
-use super::tokens::{TokenLifetime, TokenRequest, create_token, list_tokens, revoke_token};
+use super::tokens::{
+    TokenLifetime, TokenRequest, create_token, list_tokens, revoke_token, unknown_token,
+};
 use super::user_admin::{
     LastAdministrator, UserAdmin, add_user, disable_user, enable_user, list_users, set_role,
 };
@@ -40,20 +45,31 @@ pub struct Administration {
 type Recorded<T> = Result<(T, bool)>;
 
 impl Administration {
-    /// Authorizes an operation, runs it and records it in the audit log.
+    /// Runs an operation of administrators and records it in the audit log.
     async fn run<T>(
         &self,
+        request: AdminRequest,
+        what: (&'static str, Option<String>),
+        work: impl AsyncFnOnce(UserAdmin) -> Recorded<T>,
+    ) -> Result<T> {
+        let is_permitted = self.is_allowed(&request.caller);
+        self.run_if(is_permitted, request, what, work).await
+    }
+
+    async fn run_if<T>(
+        &self,
+        is_permitted: bool,
         request: AdminRequest,
         (action, target): (&'static str, Option<String>),
         work: impl AsyncFnOnce(UserAdmin) -> Recorded<T>,
     ) -> Result<T> {
         let caller = Arc::clone(&request.caller);
-        let done = if self.is_allowed(&caller) {
+        let done = if is_permitted {
             work(self.admin(Arc::clone(&caller))).await
         } else {
             Err(not_allowed(action))
         };
-        if !matches!(done, Ok((_, true))) {
+        if !matches!(done, Ok((_, true))) && !(request.is_audited && done.is_ok()) {
             let targets = target.into_iter().map(AuditTarget::unchanged).collect();
             let id = &request.correlation_id;
             let access = AccessRecord { targets, ..AccessRecord::new(&caller, id, action) };
@@ -61,6 +77,12 @@ impl Administration {
             self.recorder.record_access(access, error_kind).await?;
         }
         done.map(|(result, _)| result)
+    }
+
+    /// True for tokens and rows of this user: all for an administrator, else the caller's own.
+    fn is_visible(&self, caller: &Caller, user: &UserName) -> bool {
+        self.is_allowed(caller)
+            || caller.token.is_some() && user.as_str().eq_ignore_ascii_case(&caller.name)
     }
 
     fn admin(&self, caller: Arc<Caller>) -> UserAdmin {
@@ -82,6 +104,18 @@ impl Administration {
         };
         self.recorder.flush().await?;
         Ok(&**log)
+    }
+}
+
+/// The projects of a token that a caller with this scope creates; no projects mean all of them.
+fn limit_projects(projects: Vec<ProjectKey>, scope: &ProjectScope) -> Result<Vec<ProjectKey>> {
+    match scope {
+        ProjectScope::Only(own) if projects.is_empty() => Ok(own.clone()),
+        scope if projects.iter().all(|project| scope.includes(project)) => Ok(projects),
+        _ => {
+            let message = "projects: not in your session; choose among its projects";
+            Err(Error::new(ErrorKind::InvalidArgument, message).field("projects"))
+        }
     }
 }
 
@@ -147,11 +181,13 @@ impl AdministrationService for Administration {
         let list = async |admin: UserAdmin| {
             let mut tokens = Vec::new();
             for summary in list_tokens(&admin).await? {
-                tokens.push((summary.token, summary.state.name()));
+                if self.is_visible(&admin.caller, &summary.token.user) {
+                    tokens.push((summary.token, summary.state.name()));
+                }
             }
             Ok((tokens, false))
         };
-        self.run(request, ("token/list", None), list).await
+        self.run_if(request.caller.token.is_some(), request, ("token/list", None), list).await
     }
 
     async fn create_token(
@@ -160,6 +196,7 @@ impl AdministrationService for Administration {
         token: NewToken,
     ) -> Result<(PresentedToken, Token)> {
         let target = Some(format!("user/{}", token.user));
+        let is_permitted = self.is_visible(&request.caller, &token.user);
         let create = async |admin: UserAdmin| {
             let NewToken { user, scope, projects, lifetime } = token;
             let lifetime = TokenLifetime::parse_lifetime(&lifetime).map_err(|problem| {
@@ -168,27 +205,40 @@ impl AdministrationService for Administration {
             })?;
             // Never more than the session, whose caller is limited by its token and the server.
             let scope = scope.min(admin.caller.access);
+            let projects = limit_projects(projects, &admin.caller.scope)?;
             let request = TokenRequest { user, scope, projects, lifetime };
             let issued = create_token(&admin, request).await?;
             Ok(((issued.presented, issued.token), true))
         };
-        self.run(request, ("token/create", target), create).await
+        self.run_if(is_permitted, request, ("token/create", target), create).await
     }
 
     async fn revoke_token(&self, request: AdminRequest, id: TokenId) -> Result<Token> {
         let target = Some(format!("token/{id}"));
         let revoke = async |admin: UserAdmin| {
+            let owner = admin.identities.token_owner(&id).await?;
+            if !owner.is_some_and(|owner| self.is_visible(&admin.caller, &owner.user.name)) {
+                return Err(unknown_token(&id));
+            }
             let revoked = revoke_token(&admin, id).await?;
             Ok((revoked.token, !revoked.unchanged))
         };
-        self.run(request, ("token/revoke", target), revoke).await
+        self.run_if(request.caller.token.is_some(), request, ("token/revoke", target), revoke).await
     }
 
-    async fn audit_page(&self, request: AdminRequest, filter: AuditFilter) -> Result<AuditPage> {
+    async fn audit_page(
+        &self,
+        request: AdminRequest,
+        mut filter: AuditFilter,
+    ) -> Result<AuditPage> {
+        if !self.is_allowed(&request.caller) {
+            filter.user = Some(request.caller.name.to_string());
+            filter.scope = Some(request.caller.scope.clone());
+        }
         let read = async |_| {
             Ok((read_page(self.flushed_log().await?, &filter, MAX_PAGE_ROWS).await?, false))
         };
-        self.run(request, ("audit/list", None), read).await
+        self.run_if(request.caller.token.is_some(), request, ("audit/list", None), read).await
     }
 
     async fn verify_audit(&self, request: AdminRequest) -> Result<AuditState> {

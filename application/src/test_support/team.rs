@@ -142,15 +142,34 @@ impl TestTeam {
         key: Option<&str>,
     ) -> Result<RenderedAnswer> {
         let call = ToolCall {
+            idempotency_key: key.map(str::to_owned),
+            ..Self::tool_call(caller, name, &arguments)
+        };
+        self.application.call(call).await
+    }
+
+    /// As the second call of a page.
+    pub(crate) async fn call_audited(
+        &self,
+        caller: &Arc<Caller>,
+        name: &str,
+        arguments: Value,
+    ) -> Result<RenderedAnswer> {
+        let call = ToolCall { is_audited: true, ..Self::tool_call(caller, name, &arguments) };
+        self.application.call(call).await
+    }
+
+    fn tool_call(caller: &Arc<Caller>, name: &str, arguments: &Value) -> ToolCall {
+        ToolCall {
             caller: Arc::clone(caller),
             correlation_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             progress_sink: Arc::new(NoProgress),
-            idempotency_key: key.map(str::to_owned),
+            idempotency_key: None,
             answer_format: AnswerFormat::Both,
-        };
-        self.application.call(call).await
+            is_audited: false,
+        }
     }
 
     pub(crate) async fn resources(

@@ -8,12 +8,14 @@ use async_trait::async_trait;
 
 use crate::audit_log::{AuditRow, ChainError, ChainHead};
 use crate::error::Result;
-use crate::identity::{Access, Caller, PresentedToken, Token, TokenId, User, UserName, UserRole};
+use crate::identity::{
+    Access, Caller, PresentedToken, ProjectScope, Token, TokenId, User, UserName, UserRole,
+};
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
-/// Administers users, tokens and the audit log. Every operation is audited and requires
-/// [`Self::is_allowed`]; for other callers it is `Forbidden`.
+/// Administers users, tokens and the audit log. Every operation is audited. Those on tokens and rows
+/// are limited to the caller's own without [`Self::is_allowed`]; the others are `Forbidden`.
 #[async_trait]
 pub trait AdministrationService: Send + Sync {
     /// True for an administrator with write access to all projects.
@@ -37,10 +39,10 @@ pub trait AdministrationService: Send + Sync {
         change: UserAction,
     ) -> Result<User>;
 
-    /// All tokens with the names of their states, the oldest first.
+    /// The tokens with the names of their states, the oldest first.
     async fn tokens(&self, request: AdminRequest) -> Result<Vec<(Token, &'static str)>>;
 
-    /// Creates a token. Its secret cannot be read again.
+    /// Creates a token with at most the rights of the caller. Its secret cannot be read again.
     async fn create_token(
         &self,
         request: AdminRequest,
@@ -62,6 +64,8 @@ pub trait AdministrationService: Send + Sync {
 pub struct AdminRequest {
     pub caller: Arc<Caller>,
     pub correlation_id: Arc<str>,
+    /// True if the audit log has another row of the same view. A read that succeeds adds none.
+    pub is_audited: bool,
 }
 
 /// A change of a user.
@@ -92,6 +96,10 @@ pub struct AuditFilter {
     pub action: Option<String>,
     /// A part of the name of a target, in any case.
     pub target: Option<String>,
+    /// True for rows of changes only, false for all others.
+    pub is_change: Option<bool>,
+    /// Only rows of these projects.
+    pub scope: Option<ProjectScope>,
     /// The first time.
     pub from: Option<Timestamp>,
     /// The first time that is too late.

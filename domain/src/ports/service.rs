@@ -91,6 +91,8 @@ pub struct ToolCall {
     /// A repeated write with the same key changes nothing and returns the first answer.
     pub idempotency_key: Option<String>,
     pub answer_format: AnswerFormat,
+    /// True if the audit log has another row of the same view. A read that succeeds adds none.
+    pub is_audited: bool,
 }
 
 /// The renderings of an answer that a caller asks for.

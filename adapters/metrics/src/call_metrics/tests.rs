@@ -39,6 +39,7 @@ fn call(name: &str) -> ToolCall {
         progress_sink: Arc::new(NoProgress),
         idempotency_key: None,
         answer_format: AnswerFormat::Both,
+        is_audited: false,
     }
 }
 

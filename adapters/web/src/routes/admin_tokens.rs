@@ -1,4 +1,4 @@
-//! The tokens of all users: list, create and revoke.
+//! Tokens: list, create and revoke. Administrators see those of all users, others their own.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::identity::{Access, Token, TokenId, User, UserName};
+use reqlore_domain::identity::{Access, Token, TokenId, UserName};
 use reqlore_domain::ports::administration::{AdminRequest, AdministrationService, NewToken};
 use reqlore_domain::project_key::ProjectKey;
 
@@ -19,12 +19,17 @@ use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::session::PageSession;
 
+/// The pages, below the project.
+const ALL: &str = "admin/tokens";
+const OWN: &str = "tokens";
 const DEFAULT_LIFETIME: &str = "90d";
 /// The states of tokens that the list shows without `all`.
 const ACTIVE: &str = "active";
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
-    Router::new().route("/p/{project}/admin/tokens", get(show_tokens).post(change_tokens))
+    Router::new()
+        .route("/p/{project}/admin/tokens", get(show_tokens).post(change_tokens))
+        .route("/p/{project}/tokens", get(show_own_tokens).post(change_own_tokens))
 }
 
 #[derive(Template)]
@@ -35,8 +40,11 @@ struct TokensPage<'a> {
     tokens: Vec<(Token, &'static str)>,
     total: usize,
     shows_all: bool,
-    users: Vec<User>,
-    scopes: [Access; 3],
+    /// The names that a new token can have; only the caller's own on their page.
+    users: Vec<String>,
+    scopes: Vec<Access>,
+    /// The page, below the project.
+    page: &'static str,
     outcome: FormOutcome<'a>,
 }
 
@@ -57,39 +65,67 @@ impl FormOutcome<'_> {
 }
 
 async fn show_tokens(session: PageSession) -> Result<Response, PageError> {
-    tokens_page(&session, FormOutcome::default()).await
+    session.administration().await?;
+    tokens_page(&session, ALL, FormOutcome::default()).await
+}
+
+async fn show_own_tokens(session: PageSession) -> Result<Response, PageError> {
+    if session.is_administrator() {
+        return Ok(Redirect::to(&session.url(ALL)).into_response());
+    }
+    tokens_page(&session, OWN, FormOutcome::default()).await
 }
 
 async fn tokens_page(
     session: &PageSession,
+    page: &'static str,
     outcome: FormOutcome<'_>,
 ) -> Result<Response, PageError> {
-    let (admin, request) = session.administration().await?;
-    let users = admin.users(request.clone()).await?;
-    let mut tokens = admin.tokens(request).await?;
+    let (admin, request) = session.own_administration()?;
+    let mut users = vec![session.caller.name.to_string()];
+    let mut tokens = admin.tokens(request.clone()).await?;
+    if page == ALL {
+        let all = admin.users(AdminRequest { is_audited: true, ..request }).await?;
+        let enabled = all.into_iter().filter(|user| user.disabled_at.is_none());
+        users = enabled.map(|user| user.name.to_string()).collect();
+    }
     let (total, shows_all) = (tokens.len(), !session.query.text("all").is_empty());
     tokens.retain(|(_, state)| shows_all || *state == ACTIVE);
     tokens.reverse();
-    let frame = PageFrame::new(session, PageSection::Tokens, "Tokens");
-    let scopes = [Access::Write, Access::Read, Access::Metrics];
-    render(&TokensPage { frame, tokens, total, shows_all, users, scopes, outcome })
+    let title = if page == ALL { "Tokens" } else { "My tokens" };
+    let frame = PageFrame::new(session, PageSection::Tokens, title);
+    let mut scopes = vec![Access::Write, Access::Read, Access::Metrics];
+    if page == OWN {
+        scopes.retain(|scope| *scope != Access::Metrics && session.caller.is_allowed(*scope));
+    }
+    render(&TokensPage { frame, tokens, total, shows_all, users, scopes, page, outcome })
 }
 
-async fn change_tokens(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
-    let (admin, request) = session.administration().await?;
+async fn change_tokens(form: PostedForm) -> Result<Response, PageError> {
+    form.session.administration().await?;
+    change(form, ALL).await
+}
+
+async fn change_own_tokens(form: PostedForm) -> Result<Response, PageError> {
+    change(form, OWN).await
+}
+
+async fn change(form: PostedForm, page: &'static str) -> Result<Response, PageError> {
+    let PostedForm { session, fields } = form;
+    let (admin, request) = session.own_administration()?;
     let mut outcome = FormOutcome::default();
     let mut status = StatusCode::OK;
     match apply_form(&*admin, request, &fields).await {
         // The only page that shows the secret, so it cannot be a redirect.
         Ok(Some(created)) => outcome.created = Some(created),
-        Ok(None) => return Ok(Redirect::to(&session.url("admin/tokens")).into_response()),
+        Ok(None) => return Ok(Redirect::to(&session.url(page)).into_response()),
         Err(error) => {
             status = error_status(error.kind).0;
             outcome.error = public_message(&error).into_owned();
             outcome.sent = Some(&fields);
         }
     }
-    Ok((status, tokens_page(&session, outcome).await?).into_response())
+    Ok((status, tokens_page(&session, page, outcome).await?).into_response())
 }
 
 /// Returns a new token with its secret.

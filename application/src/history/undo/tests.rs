@@ -66,6 +66,7 @@ impl TestUsers {
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
             answer_format: AnswerFormat::Both,
+            is_audited: false,
         };
         self.application.call(call).await
     }

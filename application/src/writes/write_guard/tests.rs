@@ -49,6 +49,7 @@ impl Client {
             progress_sink: Arc::new(NoProgress),
             idempotency_key: None,
             answer_format: self.format,
+            is_audited: false,
         };
         self.application.call(call).await
     }

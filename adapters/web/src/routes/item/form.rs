@@ -15,6 +15,7 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::deletion::PlannedDeletion;
 use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::records::answers::history::HistoryAnswer;
 use reqlore_domain::timestamp::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -314,6 +315,7 @@ struct DeletePage {
     header: ItemHeader,
     /// Sanitized; names all items that the deletion changes.
     effects: String,
+    has_history: bool,
 }
 
 async fn show_delete(
@@ -330,7 +332,10 @@ async fn show_delete(
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
     let effects = planned.lines().join("\n\n");
     let effects = render_markdown(&effects, 2, &project_item_url(&session));
-    render(&DeletePage { frame, header, effects })
+    let history: Result<HistoryAnswer, Error> =
+        session.call_tool("get_history", json!({ "reference": id, "limit": 1 })).await;
+    let has_history = history.is_ok_and(|history| !history.versions.is_empty());
+    render(&DeletePage { frame, header, effects, has_history })
 }
 
 async fn delete(
@@ -344,9 +349,12 @@ async fn delete(
         "if_version": fields.filled("version"),
     });
     let (_, change) = session.change::<Value>("delete_item", arguments).await?;
-    let is_item = Reference::parse(&id).is_some();
-    let page = if is_item { "board" } else { "knowledge" };
-    let target = with_notice(&session.url(page), "deleted", &id, change);
+    let page = match Reference::parse(&id).map(|reference| reference.kind) {
+        Some(kind) if !kind.statuses().is_empty() => format!("board?kind={}", kind.name()),
+        Some(_) => "board".to_owned(),
+        None => "knowledge".to_owned(),
+    };
+    let target = with_notice(&session.url(&page), "deleted", &id, change);
     Ok(Redirect::to(&target).into_response())
 }
 

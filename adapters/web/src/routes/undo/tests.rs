@@ -7,7 +7,7 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::identity::Access;
 use serde_json::{Value, json};
 
-use crate::session::form_token;
+use crate::session::derived_token;
 use crate::test_support::{PageClient, PageResponse, SECRET};
 
 /// Pages with an undo that records its arguments, and refuses the change 9.
@@ -29,7 +29,7 @@ fn client() -> (PageClient, Arc<Mutex<Vec<Value>>>) {
 }
 
 async fn post_as_script(client: &PageClient, form: &str) -> PageResponse {
-    let form = format!("{form}&csrf={}", form_token(SECRET));
+    let form = format!("{form}&csrf={}", derived_token("csrf", SECRET));
     let request = Request::post("/p/default/undo")
         .header(COOKIE, format!("reqlore={SECRET}"))
         .header(ACCEPT, "application/json")

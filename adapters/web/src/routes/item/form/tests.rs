@@ -170,6 +170,26 @@ async fn form_forged_by_a_reader_is_refused_by_the_tool() {
 }
 
 #[tokio::test]
+async fn deletion_has_a_notice_and_names_a_history_that_exists() {
+    for (versions, is_said) in [(json!([]), false), (json!([{ "at": "" }]), true)] {
+        let client = PageClient::new(&["get_item"], move |tool: &str, _| match tool {
+            "get_item" => Ok(stored()),
+            "get_history" => Ok(json!({ "versions": versions, "total": 1, "notes": [] })),
+            _ => Ok(json!({ "results": [] })),
+        });
+        let page = client.get("/p/default/item/EP-001/delete").await;
+        assert_eq!(page.status(), 200, "{}", page.body);
+        assert_eq!(page.body.contains("Its history stays."), is_said, "{}", page.body);
+        let page = client.post("/p/default/item/EP-001/delete", "").await;
+        assert_eq!(page.header("location"), "/p/default/board?kind=epic&done=deleted-7-EP-001");
+    }
+    let notice = "<p role=\"status\">EP-001 was deleted.</p>";
+    let client = PageClient::new(&["list_items"], |_, _| Ok(json!({ "items": [] })));
+    let board = client.get("/p/default/board?kind=epic&done=deleted-7-EP-001").await.body;
+    assert!(board.contains(notice), "{board}");
+}
+
+#[tokio::test]
 async fn edit_of_an_entity_removes_missing_relations() {
     let calls = Calls::default();
     let known = Arc::clone(&calls);
