@@ -22,7 +22,7 @@ pub(crate) use fields::{ContentKind, FieldControl, FormField};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::encode_component;
+use crate::form_fields::{FormFields, encode_component, value_text};
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
@@ -56,6 +56,8 @@ struct FormPage {
     cancel_url: String,
     /// The kinds that the form of a new item offers: whether it is this one, its name and its form.
     kinds: Vec<(bool, &'static str, String)>,
+    /// The templates that it offers: whether it has this one, its name and the form.
+    templates: Vec<(bool, String, String)>,
     /// The form of a new item, with the fields that its URL fills.
     new_page: String,
     /// The item that the form before this one created; empty without one.
@@ -76,21 +78,27 @@ impl FormPage {
             is_conflict: false,
             cancel_url: item_url(session, item.id()),
             kinds: Vec::new(),
+            templates: Vec::new(),
             new_page: String::new(),
             created: String::new(),
         }
     }
 
-    fn of_new(session: &PageSession, kind: ContentKind) -> Self {
+    /// The form of a new item. Its fields have the values of a template, then those of its URL.
+    async fn of_new(session: &PageSession, kind: ContentKind) -> Self {
         let query = &session.query;
+        let chosen = query.text("template");
+        let templates = session.templates(kind.name()).await;
+        let template = templates.iter().find(|template| template.name == chosen);
         let parent = query.text("parent");
         let mut fields = kind.fields(kind.name(), &session.schema.records);
         for (index, field) in fields.iter_mut().enumerate() {
             field.has_focus = index == 0;
-            if field.name == kind.parent_name() {
-                parent.clone_into(&mut field.value);
-            } else if let Some(value) = query.filled(&field.name) {
-                value.clone_into(&mut field.value);
+            let is_parent = field.name == kind.parent_name();
+            let given = query.filled(if is_parent { "parent" } else { &field.name });
+            let value = template.and_then(|template| template.values.get(field.value_name()));
+            if let Some(value) = given.map(str::to_owned).or_else(|| value.map(value_text)) {
+                field.value = value;
             }
         }
         let mut kinds = Vec::new();
@@ -98,6 +106,18 @@ impl FormPage {
             let parent = if other.parent_name() == kind.parent_name() { parent } else { "" };
             let page = new_page([("kind", other.name()), ("parent", parent)]);
             kinds.push((other == kind, other.row().words[0], page));
+        }
+        let mut names: Vec<&str> = templates.iter().map(|template| &*template.name).collect();
+        names.retain(|name| !name.is_empty());
+        let mut choices = Vec::new();
+        if !names.is_empty() {
+            names.insert(0, "");
+        }
+        for name in names {
+            let words = if name.is_empty() { "Default" } else { name };
+            let query = FormFields::parse(query.with("created", "").as_bytes());
+            let page = format!("new?{}", query.with("template", name));
+            choices.push((name == chosen, words.to_owned(), page));
         }
         let section = match kind {
             ContentKind::Item(_) => PageSection::Board,
@@ -120,6 +140,7 @@ impl FormPage {
             is_conflict: false,
             cancel_url,
             kinds,
+            templates: choices,
             new_page: format!("new?{}", query.with("created", "")),
             created: query.text("created").to_owned(),
         }
@@ -231,7 +252,7 @@ async fn show_new(session: PageSession) -> Result<Response, PageError> {
     require_write(&session)?;
     let session = session.with_schema().await?;
     match ContentKind::parse(session.query.text("kind")) {
-        Some(kind) => render(&FormPage::of_new(&session, kind)),
+        Some(kind) => render(&FormPage::of_new(&session, kind).await),
         None => render(&KindChoice {
             frame: PageFrame::new(&session, PageSection::Board, "New"),
             items: ItemKind::ALL,
@@ -251,7 +272,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Err(PageError::NotFound);
     };
     let session = session.with_schema().await?;
-    let mut page = FormPage::of_new(&session, kind);
+    let mut page = FormPage::of_new(&session, kind).await;
     let mut arguments = Map::new();
     for field in &mut page.fields {
         field.read(&posted);
@@ -273,10 +294,13 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     }
     match session.call_tool::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
         Ok(created) if posted.filled("another").is_some() => {
-            let parent = posted.text(kind.parent_name());
-            let fields =
-                [("kind", kind.name()), ("parent", parent), ("created", &created.reference_id)];
-            Ok(Redirect::to(&session.url(&new_page(fields))).into_response())
+            let page = new_page([
+                ("kind", kind.name()),
+                ("parent", posted.text(kind.parent_name())),
+                ("template", session.query.text("template")),
+                ("created", &created.reference_id),
+            ]);
+            Ok(Redirect::to(&session.url(&page)).into_response())
         }
         Ok(created) => {
             let url = item_url(&session, &created.reference_id);
