@@ -16,6 +16,7 @@ mod knowledge;
 mod ports;
 pub mod project_index;
 mod record_schemas;
+mod record_templates;
 pub mod sections;
 mod service;
 #[cfg(test)]

@@ -29,6 +29,9 @@ pub enum DocumentKind {
     Docsets,
     /// The custom fields and statuses of the project.
     Schema,
+    /// The fields and text that a new record begins with, named `requirement` or
+    /// `requirement-login`.
+    Template,
     /// One entity, named by its path below `.ixchel` without `.md`.
     Entity,
     /// One item of the backlog, named by its path below the folder of its kind:
@@ -39,11 +42,12 @@ pub enum DocumentKind {
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Instructions,
         Self::Section,
         Self::Docsets,
         Self::Schema,
+        Self::Template,
         Self::Entity,
         Self::Item(ItemKind::Epic),
         Self::Item(ItemKind::UserStory),
@@ -65,6 +69,7 @@ impl DocumentKind {
             Self::Section => "section",
             Self::Docsets => "docsets",
             Self::Schema => "schema",
+            Self::Template => "template",
             Self::Entity => "entity",
             Self::Item(kind) => kind.name(),
             Self::Deleted => "deleted",
@@ -102,6 +107,18 @@ impl DocumentId {
         Self { kind: DocumentKind::Schema, name: "project".to_owned() }
     }
 
+    pub fn template(name: impl Into<String>) -> Self {
+        Self { kind: DocumentKind::Template, name: name.into() }
+    }
+
+    /// The schema or template at this path, as `Display` prints it.
+    pub fn from_settings_path(path: &str) -> Option<Self> {
+        let name = path.strip_prefix(TEMPLATE_FOLDER).and_then(|path| path.strip_prefix('/'));
+        let template = name.and_then(|name| name.strip_suffix(".md")).map(Self::template);
+        let id = template.unwrap_or_else(Self::schema);
+        (id.to_string() == path && id.check().is_ok()).then_some(id)
+    }
+
     pub fn entity(path: impl Into<String>) -> Self {
         Self { kind: DocumentKind::Entity, name: path.into() }
     }
@@ -130,9 +147,13 @@ impl DocumentId {
             DocumentKind::Docsets => check_fixed(&self.name, &Self::docsets().name),
             DocumentKind::Schema => check_fixed(&self.name, &Self::schema().name),
             DocumentKind::Section => SectionKey::try_from(self.name.clone()).map(drop),
-            DocumentKind::Entity | DocumentKind::Item(_) | DocumentKind::Deleted => {
-                check_path(&self.name)
+            DocumentKind::Template if self.name.contains('/') => {
+                Err(format!("{:?} is not a valid name; remove the '/'", self.name))
             }
+            DocumentKind::Template
+            | DocumentKind::Entity
+            | DocumentKind::Item(_)
+            | DocumentKind::Deleted => check_path(&self.name),
         }
     }
 }
@@ -221,6 +242,7 @@ impl fmt::Display for DocumentId {
             DocumentKind::Section => write!(f, "section {}", self.name),
             DocumentKind::Docsets => f.write_str(".knowledge/config.yaml"),
             DocumentKind::Schema => f.write_str(".reqlore/project.toml"),
+            DocumentKind::Template => write!(f, "{TEMPLATE_FOLDER}/{}.md", self.name),
             DocumentKind::Entity => write!(f, ".ixchel/{}.md", self.name),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 write!(f, "{BACKLOG_FOLDER}/{}/{}.md", backlog_folder_of(self.kind), self.name)
@@ -228,6 +250,9 @@ impl fmt::Display for DocumentId {
         }
     }
 }
+
+/// The folder of templates, relative to the project.
+pub const TEMPLATE_FOLDER: &str = ".reqlore/templates";
 
 /// The backlog's folder, relative to the project.
 pub const BACKLOG_FOLDER: &str = ".reqlore/backlog";
@@ -468,8 +493,12 @@ mod tests {
         valid.push(DocumentId::entity(long));
         valid.extend([DocumentId::instructions(), DocumentId::docsets(), DocumentId::schema()]);
         valid.push(DocumentId::section("a"));
+        valid.push(DocumentId::template("requirement-log in"));
         for id in &valid {
             assert_eq!(id.check(), Ok(()), "{id}");
+            let is_setting = matches!(id.kind, DocumentKind::Schema | DocumentKind::Template);
+            let found = DocumentId::from_settings_path(&id.to_string());
+            assert_eq!(found.as_ref(), is_setting.then_some(id));
         }
         let paths = ["", "/", "/a", "a/", "a//b", ".", "..", "../../evil", "a/../b", ".a/b"];
         let item = |name: &str| DocumentId {
@@ -481,6 +510,7 @@ mod tests {
         let mut invalid = paths.map(DocumentId::entity).to_vec();
         invalid.extend(others.map(DocumentId::entity));
         invalid.extend(paths.map(item));
+        invalid.extend(["epic/a", ".epic", "", "a\n"].map(DocumentId::template));
         let longer = "x".repeat(251);
         for name in [longer.clone(), format!("{longer}/x"), format!("x/{longer}")] {
             let error = DocumentId::entity(name).check().unwrap_err();
@@ -493,6 +523,8 @@ mod tests {
             }
         }
         for id in invalid {
+            let found = DocumentId::from_settings_path(&id.to_string());
+            assert!(found.is_none_or(|found| found == DocumentId::schema()), "{id}");
             let error = id.check().unwrap_err();
             assert!(error.len() < 9_000, "{error}");
         }

@@ -43,7 +43,7 @@ impl DocumentMeta {
                     meta.diagnostic = Some(Diagnostic::new(None, message));
                 }
             }
-            DocumentKind::Docsets => {}
+            DocumentKind::Docsets | DocumentKind::Template => {}
             DocumentKind::Schema => {
                 meta.diagnostic = RecordSchema::parse(text).diagnostics.into_iter().next();
             }

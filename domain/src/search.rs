@@ -222,6 +222,7 @@ impl DocumentProjection {
             DocumentKind::Instructions
             | DocumentKind::Docsets
             | DocumentKind::Schema
+            | DocumentKind::Template
             | DocumentKind::Deleted => {}
         }
         projection

@@ -1,6 +1,8 @@
 // Items created from every page: an empty project by mouse and by keyboard, and texts that are kept.
 
 import { deepStrictEqual as same, match, ok } from 'node:assert';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { PHONE, Stage, Window, launch } from './browser.mjs';
@@ -192,5 +194,35 @@ stage.test('new_fits_a_phone', { user: 'ben', viewport: PHONE }, async (window) 
     same([path, width <= PHONE.width], [path, true]);
     same(await window.violations(), []);
     same(await window.layoutShifts(), []);
+  }
+});
+
+stage.test('form_of_a_new_item_offers_templates', { user: 'ben' }, async (window) => {
+  const { page, server } = window;
+  const solo = await Server.solo(({ project }) => {
+    mkdirSync(join(project, '.reqlore/templates'), { recursive: true });
+    const write = (name, text) => writeFileSync(join(project, '.reqlore/templates', name), text);
+    write('epic.md', '---\npriority: Low\n---\nWhy?\n');
+    write('epic-launch.md', '---\ntitle: Launch\ntags: [a, b]\n---\n');
+  });
+  try {
+    window.server = solo;
+    await page.goto(solo.link);
+    await page.goto(`${solo.origin}/`);
+    await page.keyboard.press('c');
+    await page.waitForURL(/new\?kind=epic/);
+    same(await page.getByLabel('Description').inputValue(), 'Why?');
+    same(await page.getByLabel('Priority').inputValue(), '4');
+    await page.getByRole('navigation', { name: 'Template' }).getByText('Launch').click();
+    await page.waitForURL(/template=launch/);
+    same(await page.getByLabel('Title').inputValue(), 'Launch');
+    same(await page.getByLabel('Tags').inputValue(), 'a, b');
+    same(await window.violations(), []);
+    await page.getByRole('button', { name: 'Create another' }).click();
+    await page.waitForURL(/template=launch&created=EP-001$/);
+    same(await page.getByLabel('Title').inputValue(), 'Launch');
+  } finally {
+    window.server = server;
+    await solo.end();
   }
 });

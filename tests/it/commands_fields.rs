@@ -56,6 +56,7 @@ fn team(storage: &'static str) -> TestTeam {
         ("backlog/stories/US-003", "title: Ship\nepic: EP-001\nrisk: Medium\neffort_days: 9\n"),
         ("backlog/stories/US-004", "title: Old\nepic: EP-001\nstatus: Waiting\n"),
         ("backlog/requirements/REQ-001", "title: Visa\nuser_story: US-001\nrisk: Low\n"),
+        ("templates/story-bug", "risk: high\nareas: [ui]\npriority: Critical\ncar: red\n"),
         ("../.ixchel/decisions/dec-1d2c8f", "id: dec-1d2c8f\ntitle: Cards\nrisk: High\n"),
     ] {
         let path = team.root().join(".reqlore").join(format!("{path}.md"));

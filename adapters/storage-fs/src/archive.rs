@@ -101,6 +101,9 @@ impl StoreInner {
         ids.extend(sections);
         ids.extend(check_present(&tree, DocumentId::docsets(), obstacles)?);
         ids.extend(check_present(&tree, DocumentId::schema(), obstacles)?);
+        for id in list_files::template_ids(root)? {
+            ids.extend(check_present(&tree, id, obstacles)?);
+        }
         for area in DocumentArea::ALL {
             let listed = list_files::list_documents(root, area, Some(obstacles), &mut |_, _| ())?;
             ids.extend(listed.documents.into_iter().map(|file| file.id));

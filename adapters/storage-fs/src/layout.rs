@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cap_std::fs::{Dir, MetadataExt};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document;
-use reqlore_domain::document::{DocumentId, DocumentKind, backlog_folder_of};
+use reqlore_domain::document::{DocumentId, DocumentKind, TEMPLATE_FOLDER, backlog_folder_of};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_local_state::{create_folder, open_folder};
@@ -108,6 +108,7 @@ impl<'a> ProjectTree<'a> {
             DocumentKind::Instructions | DocumentKind::Section => self.requirements()?.locate(id),
             DocumentKind::Docsets => self.locate_in(DOCSETS_FOLDER, DOCSETS_FILE),
             DocumentKind::Schema => self.locate_in(OWN_FOLDER, SCHEMA_FILE),
+            DocumentKind::Template => self.locate_in(TEMPLATE_FOLDER, &file_name(id)),
             DocumentKind::Entity => self.locate_in_area(DocumentArea::Knowledge, id),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 self.locate_in_area(DocumentArea::Backlog, id)
@@ -192,6 +193,7 @@ impl<'a> ProjectTree<'a> {
             }
             DocumentKind::Docsets => create_path(self.root, DOCSETS_FOLDER).map(drop),
             DocumentKind::Schema => create_path(self.root, OWN_FOLDER).map(drop),
+            DocumentKind::Template => create_path(self.root, TEMPLATE_FOLDER).map(drop),
             DocumentKind::Entity => self.create_in_area(DocumentArea::Knowledge, id),
             DocumentKind::Item(_) | DocumentKind::Deleted => {
                 self.create_in_area(DocumentArea::Backlog, id)
@@ -487,7 +489,8 @@ impl DocumentArea {
             DocumentKind::Instructions
             | DocumentKind::Section
             | DocumentKind::Docsets
-            | DocumentKind::Schema => None,
+            | DocumentKind::Schema
+            | DocumentKind::Template => None,
             DocumentKind::Entity => Some(Self::Knowledge),
             DocumentKind::Item(_) | DocumentKind::Deleted => Some(Self::Backlog),
         }

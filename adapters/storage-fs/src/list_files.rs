@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use cap_std::fs::{Dir, MetadataExt};
-use reqlore_domain::document::{DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, backlog_folder_of};
+use reqlore_domain::document::{
+    DocumentId, DocumentKind, MAX_DOCUMENT_BYTES, TEMPLATE_FOLDER, backlog_folder_of,
+};
 use reqlore_domain::ports::documents::{StoreError, StoreResult};
 use reqlore_domain::ports::record_list::UnreadFile;
 use reqlore_local_state::error::failed;
@@ -393,6 +395,23 @@ pub(crate) fn list_sections(requirements: &RequirementsDir<'_>) -> StoreResult<V
         }
     }
     Ok(listed)
+}
+
+/// Lists the names of files that may be templates, sorted.
+pub(crate) fn template_ids(root: &ProjectRoot) -> StoreResult<Vec<DocumentId>> {
+    let cannot_list = |error| failed(TEMPLATE_FOLDER, "list it", error);
+    let dir = match root.dir.open_dir(TEMPLATE_FOLDER) {
+        Err(error) if is_not_there(&error) => return Ok(Vec::new()),
+        dir => dir.map_err(cannot_list)?,
+    };
+    let mut ids = Vec::new();
+    for entry in dir.entries().map_err(cannot_list)? {
+        let name = entry.map_err(cannot_list)?.file_name();
+        let id = name.to_str().and_then(|name| name.strip_suffix(".md")).map(DocumentId::template);
+        ids.extend(id.filter(|id| id.check().is_ok()));
+    }
+    ids.sort_unstable();
+    Ok(ids)
 }
 
 /// Like [`list_sections`], for a copy: everything that may be a section is either listed or added

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind};
+use reqlore_domain::document::{BACKLOG_FOLDER, DocumentId, DocumentKind, TEMPLATE_FOLDER};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_git_runner::{GitEnvironment, GitOutput, GitRunner, WorkTree};
 use reqlore_local_state::error::refused;
@@ -89,6 +89,7 @@ fn folders_of(layout: &RequirementsLayout, kind: DocumentKind) -> Vec<String> {
         (None, DocumentKind::Docsets) => vec![DOCSETS_FOLDER.to_owned()],
         // Its folder has other documents, which may be left out without it.
         (None, DocumentKind::Schema) => vec![DocumentId::schema().to_string()],
+        (None, DocumentKind::Template) => vec![TEMPLATE_FOLDER.to_owned()],
         (None, _) => layout.candidates.clone(),
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::fs::Dir;
 use lru::LruCache;
+use reqlore_domain::document::TEMPLATE_FOLDER;
 use reqlore_domain::ports::documents::DocumentChange;
 use reqlore_durable_fs::try_lock;
 use reqlore_local_state as local;
@@ -69,7 +70,7 @@ impl StaleTempFiles {
                 self.search(&top, SEARCH_DEPTH, &mut budget);
             }
         }
-        for folder in [DOCSETS_FOLDER, OWN_FOLDER] {
+        for folder in [DOCSETS_FOLDER, OWN_FOLDER, TEMPLATE_FOLDER] {
             if let Some(folder) = open_below(tree, folder) {
                 self.search(&folder, 0, &mut budget);
             }

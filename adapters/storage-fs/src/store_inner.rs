@@ -286,8 +286,8 @@ fn read_content(tree: &ProjectTree<'_>, id: &DocumentId) -> StoreResult<Option<F
 pub(crate) fn linkable_kinds_only(query: &BacklinkQuery) -> BacklinkQuery {
     let mut kinds = query.kinds.clone();
     kinds.retain(|kind| {
-        use DocumentKind::{Docsets, Instructions, Schema};
-        !matches!(kind, Instructions | Docsets | Schema)
+        use DocumentKind::{Docsets, Instructions, Schema, Template};
+        !matches!(kind, Instructions | Docsets | Schema | Template)
     });
     BacklinkQuery { kinds, targets: query.targets.clone() }
 }

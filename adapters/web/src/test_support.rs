@@ -15,6 +15,7 @@ use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
+use reqlore_domain::records::template::TemplateList;
 use reqlore_domain::test_support::StubService;
 use reqlore_domain::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
@@ -96,9 +97,11 @@ impl PageClient {
         on_call: impl Fn(&str, &Map<String, Value>) -> Result<Value> + Send + Sync + 'static,
     ) -> Self {
         let has_schema = tools.contains(&"get_record_schema");
+        let has_templates = tools.contains(&"list_record_templates");
         let service = StubService::default().with_tools(tools).on_call(move |call| {
             let data = match &*call.name {
                 "get_record_schema" if !has_schema => Ok(schema_answer("")),
+                "list_record_templates" if !has_templates => Ok(json!(TemplateList::default())),
                 name => on_call(name, &call.arguments).map(complete),
             };
             let written_at = Some(WRITTEN_AT);

@@ -7,6 +7,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, RenderedAnswer, ToolCall};
 use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
 use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::template::{RecordTemplate, TemplateList};
 use reqlore_domain::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -65,6 +66,14 @@ impl PageSession {
         let records = RecordSchema::parse(&answer.text);
         self.schema = Arc::new(ProjectSchema { records, answer });
         Ok(self)
+    }
+
+    /// The templates of new records of a kind. A form opens without them if they cannot be read.
+    pub(crate) async fn templates(&self, kind: &str) -> Vec<RecordTemplate> {
+        let list: Result<TemplateList> = self.call_tool("list_record_templates", json!({})).await;
+        let mut templates = list.unwrap_or_default().templates;
+        templates.retain(|template| template.kind == kind);
+        templates
     }
 
     async fn run_tool(

@@ -1,9 +1,11 @@
 //! `reqlore add`: creates a backlog item, an entity or a section requirement.
 
 use reqlore_domain::backlog::{ItemKind, Priority, RequirementType};
+use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::records::answers::sections::SectionDetails;
+use reqlore_domain::records::template::TemplateList;
 use reqlore_domain::untrusted_text::encode_id;
 use serde_json::{Map, Value, json};
 
@@ -31,6 +33,9 @@ pub(crate) struct AddOptions {
     /// SECTION:INDEX for a section requirement
     #[arg(long = "in", value_name = "PARENT", add = super::complete::all_ids())]
     parent: Option<String>,
+    /// The template to begin with: .reqlore/templates/KIND-NAME.md, or KIND.md for the name KIND
+    #[arg(long, value_name = "NAME")]
+    template: Option<String>,
     /// Default: Backlog for epics and stories, Draft for requirements
     #[arg(long)]
     status: Option<String>,
@@ -69,7 +74,13 @@ pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, Comman
     let open = || ToolClient::open(config, &options.write.project, ClientPurpose::Add);
     let client = open()?;
     let form = DocumentForm::read(kind, &client)?;
-    let values = options.values(&form)?;
+    let mut values = options.values(&form)?;
+    if let Some(name) = &options.template {
+        for (field, value) in read_template(&client, &form.kind, name)? {
+            values.entry(field).or_insert(value);
+        }
+    }
+    options.add_defaults(&form, &mut values);
     let create = |client: &ToolClient, values| {
         create_document(client, &form.kind, options.parent.as_deref(), values)
     };
@@ -118,7 +129,11 @@ impl AddOptions {
             (form.kind.title_field(), &self.title),
         ];
         let given = given.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
-        let mut values = form.parse_values(given.chain(assignment_pairs(&self.fields)))?;
+        form.parse_values(given.chain(assignment_pairs(&self.fields)))
+    }
+
+    /// Adds the values that a tool requires.
+    fn add_defaults(&self, form: &DocumentForm, values: &mut Map<String, Value>) {
         for (name, value) in
             [("priority", Priority::DEFAULT.name()), ("type", RequirementType::DEFAULT.name())]
         {
@@ -129,8 +144,32 @@ impl AddOptions {
         if let (Some(field), Some(parent)) = (form.kind.parent_field(), &self.parent) {
             values.insert(field.to_owned(), json!(parent));
         }
-        Ok(values)
     }
+}
+
+/// The values of the template with this name or file name.
+fn read_template(
+    client: &ToolClient,
+    kind: &WritableKind,
+    name: &str,
+) -> Result<Map<String, Value>, CommandError> {
+    let list: TemplateList = client.call("list_record_templates", json!({}))?;
+    let kind_name = kind.name();
+    let templates = list.templates.into_iter().filter(|template| template.kind == kind_name);
+    let mut names = Vec::new();
+    for template in templates {
+        let file_name = [&*template.kind, &template.name].join("-");
+        let own = if template.name.is_empty() { &template.kind } else { &template.name };
+        if own == name || file_name == name {
+            return Ok(template.values);
+        }
+        names.push(own.clone());
+    }
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let (name, noun) = (truncate_echo(name), kind.noun());
+    Err(CommandError::usage_error(format!(
+        "--template: {name:?} is not a template of the kind {noun}; known: {known}"
+    )))
 }
 
 fn create_document(

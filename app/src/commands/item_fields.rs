@@ -54,6 +54,14 @@ impl WritableKind {
         }
     }
 
+    /// The name of the kind; empty for a requirement of a section.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Entity(kind) => kind,
+            kind => kind.row().map_or("", |row| row.name),
+        }
+    }
+
     /// The name in sentences.
     pub(crate) fn noun(&self) -> String {
         match self {

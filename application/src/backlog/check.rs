@@ -22,6 +22,7 @@ use super::item_lookup::{self, item_meta};
 use crate::check::finding::CheckFinding;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
+use crate::record_templates::find_template_problems;
 
 /// The problems of a project's backlog, sorted by kind, document and line.
 pub(crate) async fn check(
@@ -34,6 +35,7 @@ pub(crate) async fn check(
     for diagnostic in schema.diagnostics.iter().cloned() {
         findings.push(CheckFinding::new(&DocumentId::schema(), diagnostic));
     }
+    findings.extend(find_template_problems(ports, project).await?);
     let latest = ports.clock.now().seconds() + MAX_SECONDS_AHEAD;
     for meta in &index.items {
         // A failed read is no finding of its own: the metadata already has the file's diagnostic.

@@ -62,8 +62,8 @@ pub(crate) async fn find_target(
     text: &str,
 ) -> Result<HistoryTarget> {
     let text = text.trim();
-    let (id, project) = (DocumentId::schema(), caller.project.clone());
-    if text == id.to_string() {
+    if let Some(id) = DocumentId::from_settings_path(text) {
+        let project = caller.project.clone();
         return Ok(HistoryTarget { project, id, name: text.to_owned(), notes: Vec::new() });
     }
     let space = AddressSpace::of_caller(context, caller).await?;

@@ -7,6 +7,7 @@ use reqlore_domain::ports::project_resolver::Toolset;
 use crate::apply_changes::ApplyChanges;
 use crate::ports::ApplicationPorts;
 use crate::record_schemas::operations::{GetRecordSchema, SetRecordSchema};
+use crate::record_templates::ListRecordTemplates;
 use crate::tools::tool::{ListedTool, Tool};
 use crate::{backlog, docsets, history, knowledge, sections};
 
@@ -55,6 +56,7 @@ pub(crate) fn enabled_tools(ports: &ApplicationPorts) -> Vec<ListedTool> {
         add(&mut tools, Box::new(history::get_history::GetHistory), Toolset::Backlog);
         add(&mut tools, Box::new(GetRecordSchema), Toolset::Backlog);
         add(&mut tools, Box::new(SetRecordSchema), Toolset::Backlog);
+        add(&mut tools, Box::new(ListRecordTemplates), Toolset::Backlog);
     }
     add(&mut tools, Box::new(history::undo::UndoTool), Toolset::Backlog);
     tools

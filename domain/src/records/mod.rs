@@ -10,5 +10,6 @@ mod link_edits;
 pub mod parse;
 pub mod schema;
 mod schema_text;
+pub mod template;
 pub mod tombstone;
 pub mod values;

@@ -39,6 +39,7 @@ fn records() -> Vec<DocumentRecord> {
         record(DocumentId::section("zero"), "docs/dev/req/zero.md", b"", 0),
         record(DocumentId::docsets(), ".knowledge/config.yaml", b"docsets: {}\n", 1),
         record(DocumentId::schema(), ".reqlore/project.toml", b"[fields]\n", 1),
+        record(DocumentId::template("epic"), ".reqlore/templates/epic.md", b"Why?\n", 1),
         record(
             DocumentId::entity("decisions/deep/dec-1d2c8f"),
             ".ixchel/decisions/deep/dec-1d2c8f.md",

@@ -10,13 +10,14 @@ use reqlore_domain::ports::record_list::{RecordCounts, RecordQuery, RecordSelect
 use crate::Storage;
 
 /// A document of each kind.
-fn one_of_each_kind() -> [DocumentId; 10] {
+fn one_of_each_kind() -> [DocumentId; 11] {
     let item = |kind, name: &str| DocumentId { kind, name: name.to_owned() };
     [
         DocumentId::instructions(),
         DocumentId::section("general"),
         DocumentId::docsets(),
         DocumentId::schema(),
+        DocumentId::template("requirement-login"),
         DocumentId::entity("decisions/dec-1d2c8f"),
         item(DocumentKind::ITEMS[0], "EP-001-3f9a1c"),
         item(DocumentKind::ITEMS[1], "US-001-3f9a1c"),

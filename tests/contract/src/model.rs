@@ -51,6 +51,7 @@ enum StoreOperation {
 fn document_ids() -> Vec<DocumentId> {
     let entities = ["a", "decisions/dec-1d2c8f", "decisions/b", "n\u{f6}te/deep/x"];
     let mut ids = vec![DocumentId::instructions(), DocumentId::docsets(), DocumentId::schema()];
+    ids.extend(["epic", "requirement-b"].map(DocumentId::template));
     ids.extend(["a", "b", "Z9"].map(DocumentId::section));
     ids.extend(entities.map(DocumentId::entity));
     let item = |(kind, name): (usize, &str)| DocumentId {

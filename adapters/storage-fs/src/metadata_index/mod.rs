@@ -578,6 +578,10 @@ impl MetadataIndex {
 /// Lists the few files of a kind outside the areas.
 fn list_by_stat(kind: DocumentKind, tree: &ProjectTree<'_>) -> StoreResult<Vec<ListedFile>> {
     match kind {
+        DocumentKind::Template => {
+            let ids = list_files::template_ids(tree.root)?;
+            Ok(ids.iter().flat_map(|id| list_single(id, tree)).collect())
+        }
         DocumentKind::Section => list_files::list_sections(tree.requirements()?),
         DocumentKind::Docsets => Ok(list_single(&DocumentId::docsets(), tree)),
         DocumentKind::Schema => Ok(list_single(&DocumentId::schema(), tree)),

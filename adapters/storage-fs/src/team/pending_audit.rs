@@ -186,7 +186,7 @@ fn target_document(name: &str) -> Option<DocumentId> {
         let id = match kind {
             DocumentKind::Instructions => Some(DocumentId::instructions()),
             DocumentKind::Docsets => Some(DocumentId::docsets()),
-            DocumentKind::Schema => Some(DocumentId::schema()),
+            DocumentKind::Schema | DocumentKind::Template => DocumentId::from_settings_path(name),
             DocumentKind::Section => section.map(DocumentId::section),
             DocumentKind::Entity => entity.map(DocumentId::entity),
             DocumentKind::Item(_) | DocumentKind::Deleted => {

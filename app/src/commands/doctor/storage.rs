@@ -29,12 +29,13 @@ use crate::exit::CommandError;
 use crate::storage_spec::{LOCAL, StorageSpec};
 use crate::system::SystemClock;
 
-const COUNTED_KINDS: [(&str, &[DocumentKind]); 5] = [
+const COUNTED_KINDS: [(&str, &[DocumentKind]); 6] = [
     ("sections", &[DocumentKind::Section]),
     ("backlog items", &DocumentKind::ITEMS),
     ("entities", &[DocumentKind::Entity]),
     ("docset configurations", &[DocumentKind::Docsets]),
     ("record schemas", &[DocumentKind::Schema]),
+    ("templates", &[DocumentKind::Template]),
 ];
 const ADD_FIRST_USER: &str = "add one with `reqlore user add NAME --role administrator`";
 /// Entries of [`LOCAL`] that other users must not read.

@@ -24,7 +24,7 @@ pub(crate) use fields::{ContentKind, FieldControl, FormField};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
-use crate::form_fields::{FormFields, encode_component};
+use crate::form_fields::{FormFields, encode_component, value_text};
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
@@ -59,6 +59,8 @@ struct FormPage {
     cancel_url: String,
     /// The kinds to choose from: true for the current one, its name, and the URL of its form.
     kinds: Vec<(bool, &'static str, String)>,
+    /// The templates to choose from: true for the current one, its name, and the URL of its form.
+    templates: Vec<(bool, String, String)>,
     /// The URL of the form for a new item, with the same fields filled in.
     new_page: String,
     /// The page after the change; empty for that of the item.
@@ -79,21 +81,27 @@ impl FormPage {
             is_conflict: false,
             cancel_url: item_url(session, item.id()),
             kinds: Vec::new(),
+            templates: Vec::new(),
             new_page: String::new(),
             next: String::new(),
         }
     }
 
-    fn of_new(session: &PageSession, kind: ContentKind) -> Self {
+    /// The form of a new item. Its fields have the values of a template, then those of its URL.
+    async fn of_new(session: &PageSession, kind: ContentKind) -> Self {
         let query = &session.query;
+        let chosen = query.text("template");
+        let templates = session.templates(kind.name()).await;
+        let template = templates.iter().find(|template| template.name == chosen);
         let parent = query.text("parent");
         let mut fields = kind.fields(kind.name(), &session.schema.records);
         for (index, field) in fields.iter_mut().enumerate() {
             field.has_focus = index == 0;
-            if field.name == kind.parent_name() {
-                parent.clone_into(&mut field.value);
-            } else if let Some(value) = query.filled(&field.name) {
-                value.clone_into(&mut field.value);
+            let is_parent = field.name == kind.parent_name();
+            let given = query.filled(if is_parent { "parent" } else { &field.name });
+            let value = template.and_then(|template| template.values.get(field.value_name()));
+            if let Some(value) = given.map(str::to_owned).or_else(|| value.map(value_text)) {
+                field.value = value;
             }
         }
         let mut kinds = Vec::new();
@@ -101,6 +109,18 @@ impl FormPage {
             let parent = if other.parent_name() == kind.parent_name() { parent } else { "" };
             let page = new_page([("kind", other.name()), ("parent", parent)]);
             kinds.push((other == kind, other.row().words[0], page));
+        }
+        let mut names: Vec<&str> = templates.iter().map(|template| &*template.name).collect();
+        names.retain(|name| !name.is_empty());
+        let mut choices = Vec::new();
+        if !names.is_empty() {
+            names.insert(0, "");
+        }
+        for name in names {
+            let words = if name.is_empty() { "Default" } else { name };
+            let query = FormFields::parse(query.with("created", "").as_bytes());
+            let page = format!("new?{}", query.with("template", name));
+            choices.push((name == chosen, words.to_owned(), page));
         }
         let section = match kind {
             ContentKind::Item(_) => PageSection::Board,
@@ -123,6 +143,7 @@ impl FormPage {
             is_conflict: false,
             cancel_url,
             kinds,
+            templates: choices,
             new_page: format!("new?{}", query.with("done", "")),
             next: String::new(),
         }
@@ -255,7 +276,10 @@ async fn show_new(session: PageSession) -> Result<Response, PageError> {
     require_write(&session)?;
     let session = session.with_schema().await?;
     match ContentKind::parse(session.query.text("kind")) {
-        Some(kind) => render(&FormPage::of_new(&session, kind).with_next(&session, &session.query)),
+        Some(kind) => {
+            let page = FormPage::of_new(&session, kind).await;
+            render(&page.with_next(&session, &session.query))
+        }
         None => render(&KindChoice {
             frame: PageFrame::new(&session, PageSection::Board, "New"),
             items: ItemKind::ALL,
@@ -275,7 +299,8 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Err(PageError::NotFound);
     };
     let session = session.with_schema().await?;
-    let mut page = FormPage::of_new(&session, kind).with_next(&session, &posted);
+    let page = FormPage::of_new(&session, kind).await;
+    let mut page = page.with_next(&session, &posted);
     let mut arguments = Map::new();
     for field in &mut page.fields {
         field.read(&posted);
@@ -297,8 +322,11 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     }
     match session.change::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
         Ok((CreatedItem { reference_id: id }, change)) if posted.filled("another").is_some() => {
-            let fields = [("kind", kind.name()), ("parent", posted.text(kind.parent_name()))];
-            let target = session.url(&new_page(fields));
+            let target = session.url(&new_page([
+                ("kind", kind.name()),
+                ("parent", posted.text(kind.parent_name())),
+                ("template", session.query.text("template")),
+            ]));
             Ok(Redirect::to(&with_notice(&target, "created", &id, change)).into_response())
         }
         Ok((CreatedItem { reference_id: id }, change)) => {

@@ -265,6 +265,11 @@ pub(crate) struct FormField {
 }
 
 impl FormField {
+    /// The name of the field's value in a template.
+    pub(super) fn value_name(&self) -> &str {
+        self.name.strip_prefix(CUSTOM_PREFIX).unwrap_or(&self.name)
+    }
+
     /// True for the fields of the wide column.
     pub(crate) fn is_text(&self) -> bool {
         self.name == "title" || self.control == FieldControl::Area

@@ -466,3 +466,33 @@ async fn create_another_keeps_kind_and_parent() {
         client.get("/p/default/new?kind=epic&done=created-7-%3Cb%3E&title=%22%3E%3Cb%3E").await;
     assert!(!hostile.body.contains("<b>"), "{}", hostile.body);
 }
+
+#[tokio::test]
+async fn new_form_has_the_values_of_a_template() {
+    let schema = "[fields.risk]\nkinds = [\"epic\"]\ntype = \"choice\"\nvalues = [\"High\"]\n";
+    let tools = ["get_record_schema", "list_record_templates", "create_epic"];
+    let client = PageClient::new(&tools, move |tool, _| match tool {
+        "get_record_schema" => Ok(schema_answer(schema)),
+        "list_record_templates" => Ok(json!({ "templates": [
+            { "kind": "epic", "name": "", "values": { "description": "Why?", "risk": "High" } },
+            { "kind": "epic", "name": "<b>", "values": { "title": "<b>", "tags": ["a", "b, c"] } },
+            { "kind": "requirement", "name": "login", "values": {} },
+        ] })),
+        _ => Err(Error::new(ErrorKind::NotFound, "missing")),
+    });
+    let body = client.get("/p/default/new?kind=epic&priority=1").await.body;
+    let other = "href=\"/p/default/new?kind=epic&#38;priority=1&#38;template=%3Cb%3E\">";
+    for expected in ["Why?</textarea>", "<option value=\"High\" selected>", other, "Default</a>"] {
+        assert!(body.contains(expected), "{expected}\n{body}");
+    }
+    assert!(!body.contains("<b>") && !body.contains("login"), "{body}");
+    let body = client.get("/p/default/new?kind=epic&template=%3Cb%3E&title=Mine").await.body;
+    for expected in
+        ["value=\"Mine\"", "value=\"a, &#34;b, c&#34;\"", "aria-current=\"page\">&#60;b"]
+    {
+        assert!(body.contains(expected), "{expected}\n{body}");
+    }
+    assert!(!body.contains("Why?"), "{body}");
+    let plain = client.get("/p/default/new?kind=user_story").await.body;
+    assert!(!plain.contains("aria-label=\"Template\""), "{plain}");
+}
