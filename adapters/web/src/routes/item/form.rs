@@ -16,6 +16,7 @@ use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::deletion::PlannedDeletion;
 use reqlore_domain::records::answers::details::ItemDetails;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 pub(crate) use fields::{ContentKind, FieldControl, FormField};
@@ -27,7 +28,7 @@ use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
-use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
+use crate::routes::item::frame::{ItemHeader, item_frame, item_urls, read_item};
 use crate::session::{PageSession, local_target};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -130,9 +131,9 @@ impl FormPage {
     }
 
     /// Keeps the page that the form names as the next one.
-    fn with_next(mut self, fields: &FormFields) -> Self {
+    fn with_next(mut self, session: &PageSession, fields: &FormFields) -> Self {
         if let Some(next) = fields.filled("next") {
-            local_target(next).clone_into(&mut self.next);
+            local_target(&session.config, next).clone_into(&mut self.next);
             self.cancel_url.clone_from(&self.next);
         }
         self
@@ -168,7 +169,7 @@ fn item_url(session: &PageSession, id: &str) -> String {
 /// Leads to the page that a form names as the next one, or else to the item.
 fn show_saved(session: &PageSession, id: &str, posted: &FormFields, saved: &str) -> Response {
     match posted.filled("next") {
-        Some(next) => Redirect::to(local_target(next)).into_response(),
+        Some(next) => Redirect::to(local_target(&session.config, next)).into_response(),
         None => Redirect::to(&format!("{}?saved={saved}", item_url(session, id))).into_response(),
     }
 }
@@ -182,6 +183,21 @@ async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, E
     session.call_tool("get_item", json!({ "reference": id })).await
 }
 
+/// Calls a tool that writes. Its parent may be named by its title.
+async fn write_item<Answer: DeserializeOwned>(
+    session: &PageSession,
+    kind: ContentKind,
+    tool: &str,
+    mut arguments: Map<String, Value>,
+) -> Result<Answer, Error> {
+    let parent = kind.row().parent.and_then(|kind| Some((kind, arguments.get_mut(kind.name())?)));
+    if let Some((kind, value)) = parent {
+        let name = value.as_str().unwrap_or_default();
+        *value = json!(session.find_id(kind, kind.name(), name).await?);
+    }
+    session.call_tool(tool, arguments.into()).await
+}
+
 async fn show_edit(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
@@ -192,7 +208,7 @@ async fn show_edit(
     if is_part(&answer.item) {
         return Ok(Redirect::to(&item_url(&session, &id)).into_response());
     }
-    render(&FormPage::of_item(&session, &answer).with_next(&session.query))
+    render(&FormPage::of_item(&session, &answer).with_next(&session, &session.query))
 }
 
 async fn save(
@@ -217,7 +233,7 @@ async fn save(
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
-    let outcome = session.call_tool::<Value>(kind.row().update_tool, arguments.into()).await;
+    let outcome = write_item::<Value>(&session, kind, kind.row().update_tool, arguments).await;
     let Err(error) = outcome else {
         return Ok(show_saved(&session, &id, &posted, "yes"));
     };
@@ -226,7 +242,7 @@ async fn save(
         return Err(error.into());
     }
     let page = FormPage::of_item(&session, &read_document(&session, &id).await?);
-    let mut page = page.with_next(&posted);
+    let mut page = page.with_next(&session, &posted);
     for field in &mut page.fields {
         let typed = field.typed(&posted);
         if is_conflict { field.merge(typed) } else { *field = typed }
@@ -251,7 +267,7 @@ async fn show_new(session: PageSession) -> Result<Response, PageError> {
     require_write(&session)?;
     let session = session.with_schema().await?;
     match ContentKind::parse(session.query.text("kind")) {
-        Some(kind) => render(&FormPage::of_new(&session, kind).with_next(&session.query)),
+        Some(kind) => render(&FormPage::of_new(&session, kind).with_next(&session, &session.query)),
         None => render(&KindChoice {
             frame: PageFrame::new(&session, PageSection::Board, "New"),
             items: ItemKind::ALL,
@@ -271,7 +287,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Err(PageError::NotFound);
     };
     let session = session.with_schema().await?;
-    let mut page = FormPage::of_new(&session, kind).with_next(&posted);
+    let mut page = FormPage::of_new(&session, kind).with_next(&session, &posted);
     let mut arguments = Map::new();
     for field in &mut page.fields {
         field.read(&posted);
@@ -291,7 +307,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     if page.has_errors() {
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
-    match session.call_tool::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
+    match write_item::<CreatedItem>(&session, kind, kind.row().create_tool, arguments).await {
         Ok(created) if posted.filled("another").is_some() => {
             let parent = posted.text(kind.parent_name());
             let fields =
@@ -319,13 +335,14 @@ async fn show_delete(
     require_write(&session)?;
     let (answer, parents) = read_item(&session, &id).await?;
     let frame = item_frame(&session, &answer.item);
+    let item_url = item_urls(&session, &answer);
     let header =
         ItemHeader::new(&frame, &answer, parents, crate::routes::item::frame::ItemTab::Text);
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
     let effects = planned.lines().join("\n\n");
-    let effects = render_markdown(&effects, 2, &project_item_url(&session));
+    let effects = render_markdown(&effects, 2, &item_url);
     render(&DeletePage { frame, header, effects })
 }
 

@@ -410,7 +410,7 @@ async fn form_of_a_new_item_is_filled_from_its_url() {
     let url = "/p/default/new?kind=requirement&parent=US-001&priority=1&tags=a&status=Active";
     let body = client.get(url).await.body;
     for expected in [
-        "name=\"user_story\" required aria-describedby=\"user_story-hint\" value=\"US-001\"",
+        "name=\"user_story\" required data-pick=\"user_story\" aria-describedby=\"user_story-hint\" value=\"US-001\"",
         "<option value=\"1\" selected>",
         "<option value=\"Active\" selected>",
         "id=\"title\" name=\"title\" required autofocus",
