@@ -342,7 +342,6 @@ picks.className = "menu picks";
 picks.popover = "manual";
 picks.setAttribute("role", "listbox");
 picks.setAttribute("aria-label", "Suggestions");
-document.body.append(picks);
 let picking = null;
 let pickTimer = 0;
 let pickNumber = 0;
@@ -365,7 +364,7 @@ function closePicks() {
   setPick(picking, "aria-expanded", "false");
   picking.removeAttribute("aria-activedescendant");
   picking = null;
-  picks.hidePopover();
+  if (picks.matches(":popover-open")) picks.hidePopover();
 }
 
 function activatePick(option) {
@@ -397,6 +396,8 @@ async function openPicks(field) {
   }));
   picking = field;
   setPick(field, "aria-expanded", "true");
+  // Within the same landmark.
+  field.after(picks);
   picks.showPopover();
   const place = field.getBoundingClientRect();
   const above = place.bottom + 4 + picks.offsetHeight > innerHeight && place.top > picks.offsetHeight + 4;
