@@ -31,7 +31,7 @@ impl FormFields {
         self.0.iter().find(|field| field.0 == name).map(|(_, value)| value.as_str())
     }
 
-    /// All names and values in their order.
+    /// All names and values, in the order of the form.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
@@ -62,7 +62,7 @@ impl FormFields {
     }
 }
 
-/// A value of a custom field as text. A list is as [`join_list`] returns it.
+/// Renders a value of a custom field as text, and a list with [`join_list`].
 pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -108,7 +108,7 @@ pub(crate) fn split_list(list: &str) -> Vec<String> {
     texts
 }
 
-/// The query of these fields without those that are empty. Without `?`.
+/// Encodes the fields that are not empty as a query string, without `?`.
 pub(crate) fn encode_query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let filled = fields.into_iter().filter(|(_, value)| !value.is_empty());
     Serializer::new(String::new()).extend_pairs(filled).finish()

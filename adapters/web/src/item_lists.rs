@@ -44,7 +44,7 @@ pub(crate) struct ItemFilters {
     pub(crate) assignee: String,
     pub(crate) tag: String,
     pub(crate) text: String,
-    /// Each custom field that a list can be filtered by, with its value.
+    /// The custom fields that can be filters, with the value of each filter.
     pub(crate) fields: Vec<(CustomField, String)>,
     schema: Arc<ProjectSchema>,
 }
@@ -65,7 +65,7 @@ impl ItemFilters {
         Ok(Self { epic, ..Self::of_kind(session, kind) })
     }
 
-    /// The filters of the next kind to show, if the page's URL has no kind and this one no items.
+    /// The filters of the next kind to show, for a URL without a kind and a kind without items.
     pub(crate) fn next_default(&self, session: &PageSession) -> Option<Self> {
         if session.query.filled("kind").is_some() || self.is_active() {
             return None;
@@ -98,7 +98,8 @@ impl ItemFilters {
         }
     }
 
-    /// The form of a new item that the filters show. An empty `status` is that of the filters.
+    /// The URL of the form for a new item that matches the filters. An empty `status` means the
+    /// status of the filters.
     pub(crate) fn creation(&self, status: &str) -> String {
         let status = if status.is_empty() { &self.status } else { status };
         let epic = if self.kind == ItemKind::UserStory { &*self.epic } else { "" };
@@ -132,7 +133,7 @@ impl ItemFilters {
         statuses.iter().map(|status| status.name().to_owned()).collect()
     }
 
-    /// The custom fields that a part of the pages shows.
+    /// The custom fields that have this view.
     pub(crate) fn fields_in(&self, view: FieldView) -> Vec<&CustomField> {
         let fields = self.schema.records.item_fields(self.kind);
         fields.filter(|field| field.views.contains(&view)).collect()
@@ -170,7 +171,7 @@ impl ItemFilters {
     }
 }
 
-/// The item that an empty list suggests to create.
+/// The item to create first, as an empty list suggests.
 pub(crate) struct FirstItem {
     /// The kind of the list.
     pub(crate) shown: ItemKind,
@@ -192,8 +193,8 @@ impl PageSession {
         self.call_tool("list_items", Value::Object(arguments)).await
     }
 
-    /// The first item to create for an empty list: one of its kind or, if there is no parent for
-    /// it, of the kind above.
+    /// Returns the first item to create for an empty list: one of its kind, or of the kind above
+    /// if a parent is missing.
     pub(crate) async fn first_item(&self, shown: ItemKind) -> Result<FirstItem> {
         let mut kind = shown;
         while let Some(above) = kind.parent() {

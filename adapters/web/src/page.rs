@@ -26,6 +26,7 @@ use crate::config::WebConfig;
 use crate::form_fields::{encode_component, encode_query};
 use crate::page_error::{ErrorTexts, PageError};
 use crate::project_schema::ProjectSchema;
+use crate::routes::undo::ChangeNotice;
 use crate::session::{PageSession, ThemeChoice, theme_choice};
 
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -95,7 +96,7 @@ pub(crate) struct PageFrame {
     pub(crate) section: PageSection,
     /// Empty without a session.
     pub(crate) project: String,
-    /// As pages show it: the folder of a local project, else its key.
+    /// The display name: the folder name of a local project, otherwise its key.
     pub(crate) project_name: String,
     /// The user's name; empty without a session and on pages of a static site.
     pub(crate) user: String,
@@ -109,12 +110,14 @@ pub(crate) struct PageFrame {
     /// The text in the search box.
     pub(crate) search_text: String,
     pub(crate) can_write: bool,
-    /// The form that creates what belongs to the page; `None` for callers who may not create.
+    /// The URL of the form that the New button opens; `None` for callers who may not create.
     pub(crate) creation: Option<String>,
+    /// The notice of the change that led to the page.
+    pub(crate) done: Option<ChangeNotice>,
     pub(crate) navigation: Vec<&'static NavigationEntry>,
     pub(crate) administration: &'static [NavigationEntry],
     pub(crate) schema: Arc<ProjectSchema>,
-    /// The path of all pages, such as `/`.
+    /// The base path of all pages, such as `/`.
     pub(crate) home: String,
     base: String,
     asset_base: String,
@@ -158,6 +161,7 @@ impl PageFrame {
             is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
             creation: can_create.then(|| new_page([("kind", kind)])),
+            done: ChangeNotice::parse(&session.query),
             navigation,
             administration: if is_administrator { &ADMINISTRATOR_PAGES } else { &[] },
             schema: session.schema.clone(),
@@ -186,6 +190,7 @@ impl PageFrame {
             search_text: String::new(),
             can_write: false,
             creation: None,
+            done: None,
             navigation: Vec::new(),
             administration: &[],
             schema: Arc::default(),
@@ -201,12 +206,12 @@ impl PageFrame {
         format!("{}{page}{}", self.base, self.extension)
     }
 
-    /// The frame with a form of its own for "New".
+    /// Replaces the form that the New button opens.
     pub(crate) fn with_creation(self, page: String) -> Self {
         Self { creation: self.creation.map(|_| page), ..self }
     }
 
-    /// The URL of the form of a new item or entity; `parent` may be empty.
+    /// The URL of the form for a new item or entity; `parent` may be empty.
     pub(crate) fn new_url(&self, kind: &str, parent: &str) -> String {
         self.url(&new_page([("kind", kind), ("parent", parent)]))
     }
@@ -242,7 +247,7 @@ impl PageFrame {
     }
 }
 
-/// The form of a new item or entity with these fields filled.
+/// The page of the form for a new item or entity, with these fields filled in.
 pub(crate) fn new_page<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     format!("new?{}", encode_query(fields))
 }
@@ -335,7 +340,7 @@ struct ErrorPage<'a> {
     texts: &'a ErrorTexts,
 }
 
-/// Renders the pages of errors, in the theme of the request. A script gets the message.
+/// Renders error pages in the theme of the request. The script gets only the message.
 pub(crate) async fn render_errors(
     State(config): State<Arc<WebConfig>>,
     request: Request,
@@ -358,7 +363,7 @@ pub(crate) async fn render_errors(
     }
 }
 
-/// True for a request of the script, which shows the result in its page.
+/// True for a request of the script, which shows the result without a new page.
 pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
     headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
 }

@@ -186,10 +186,17 @@ impl ToolService for Application {
             None => Vec::new(),
         };
         // A context of its own, because the call adds its idempotency key.
-        let mut context = ToolContext { audit: audit.clone(), ..self.context.clone() };
+        let mut context = ToolContext {
+            audit: audit.clone(),
+            written_at: Arc::default(),
+            ..self.context.clone()
+        };
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
-        let outcome = self.dispatch(&mut context, call).await;
+        let mut outcome = self.dispatch(&mut context, call).await;
+        if let Ok(answer) = &mut outcome {
+            answer.written_at = context.written_at.get().copied();
+        }
         let access = || AccessRecord { targets, ..AccessRecord::new(&caller, &id, &name) };
         recorder.end_call(audit.as_ref(), access, outcome).await
     }

@@ -11,6 +11,7 @@ use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::timestamp::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -20,11 +21,14 @@ use crate::form_fields::FormFields;
 use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
 use crate::page::{PageFrame, PageSection, accepts_json, render};
 use crate::page_error::{PageError, error_status, public_message};
+use crate::routes::undo::{change_text, with_notice};
 use crate::session::{PageSession, local_target};
 
 /// Cards of a column, and those that each "show more" adds.
 const COLUMN_LIMIT: usize = 50;
 const MAX_COLUMN_LIMIT: usize = 1_000;
+/// Maximum number of columns of statuses that the project does not list. Each is a list of its own.
+const MAX_OTHER_STATUSES: usize = 20;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -34,16 +38,14 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 
 #[derive(Template)]
 #[template(path = "board.html")]
-struct BoardPage<'a> {
+struct BoardPage {
     frame: PageFrame,
     filters: ItemFilters,
     kinds: [ItemKind; 3],
     columns: Vec<BoardColumn>,
     total: u64,
-    /// For a board without items.
+    /// The item to create first; `None` if the board has items.
     first: Option<FirstItem>,
-    /// The item that a form of this board has moved.
-    moved: &'a str,
 }
 
 struct BoardColumn {
@@ -74,7 +76,6 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
         columns,
         total,
         first,
-        moved: session.query.text("moved"),
     })
 }
 
@@ -96,10 +97,11 @@ async fn read_columns(
         let additions = [("status", json!(status)), ("limit", json!(limit))];
         let page = session.list_items(arguments.clone(), &additions).await?;
         if columns.is_empty() && filters.status.is_empty() {
-            // Statuses that the project does not list, as far as items have them.
+            // Items may have statuses that the project does not list.
             let known = |name: &String| *name == status || statuses.contains(name);
             let mut others: Vec<String> = page.by_status.keys().cloned().collect();
             others.retain(|name| !known(name) && page.count(name) > 0);
+            others.truncate(MAX_OTHER_STATUSES);
             statuses.extend(others);
         }
         let count = page.count(&status);
@@ -150,20 +152,20 @@ fn move_page(
 
 async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, PageError> {
     let PostedForm { session, fields } = form;
-    // The script shows the result on the board instead of a page.
-    let is_script = accepts_json(&headers);
     match update_status(&session, &fields).await {
-        Ok(version) if is_script => Ok(axum::Json(json!({ "version": version })).into_response()),
-        Ok(_) => {
+        Ok((UpdateAnswer { version }, change)) if accepts_json(&headers) => {
+            let answer = json!({ "version": version, "change": change_text(change) });
+            Ok(axum::Json(answer).into_response())
+        }
+        Ok((_, change)) => {
             let target = local_target(&session.config, fields.text("next"));
-            let (path, query) = target.split_once('?').unwrap_or((target, ""));
-            let query = FormFields::parse(query.as_bytes()).with("moved", fields.text("item"));
-            Ok(Redirect::to(&format!("{path}?{query}")).into_response())
+            let target = with_notice(target, "moved", fields.text("item"), change);
+            Ok(Redirect::to(&target).into_response())
         }
         Err(error) => {
             let (status, _) = error_status(error.kind);
             let message = explain_failure(&error, fields.text("item"));
-            if is_script {
+            if accepts_json(&headers) {
                 return Ok((status, axum::Json(json!({ "message": message }))).into_response());
             }
             let page = move_page(&session.with_schema().await?, &fields, &message)?;
@@ -184,8 +186,11 @@ struct UpdateAnswer {
     version: String,
 }
 
-/// Returns the new version.
-async fn update_status(session: &PageSession, fields: &FormFields) -> Result<String> {
+/// Returns the new version, and the time of the change.
+async fn update_status(
+    session: &PageSession,
+    fields: &FormFields,
+) -> Result<(UpdateAnswer, Option<Timestamp>)> {
     let item = fields.text("item");
     let kind = item_kind(item)?;
     let mut arguments = Map::from_iter([(kind.name().to_owned(), json!(item))]);
@@ -194,8 +199,7 @@ async fn update_status(session: &PageSession, fields: &FormFields) -> Result<Str
         arguments.insert("if_version".to_owned(), json!(version));
     }
     let tool = format!("update_{}", kind.name());
-    let answer: UpdateAnswer = session.call_tool(&tool, Value::Object(arguments)).await?;
-    Ok(answer.version)
+    session.change(&tool, Value::Object(arguments)).await
 }
 
 fn item_kind(reference: &str) -> Result<ItemKind> {

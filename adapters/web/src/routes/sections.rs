@@ -23,6 +23,7 @@ use crate::markdown::{ItemUrl, render_markdown};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::frame::item_urls;
+use crate::routes::undo::with_notice;
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -63,7 +64,7 @@ async fn list_sections(session: PageSession) -> Result<Response, PageError> {
     Ok((status, page).into_response())
 }
 
-/// The titles and keys in the list of AGENTS.md. Those of a new project have no section yet.
+/// The titles and keys of the sections in AGENTS.md. In a new project the sections do not exist.
 async fn listed_sections(session: &PageSession) -> Result<Vec<(String, String)>, PageError> {
     let arguments = tool_arguments(session, "list the sections on a page");
     let agents: Instructions =
@@ -99,7 +100,6 @@ struct SectionPage {
     parts: Vec<SectionPart>,
     /// The index of the last requirement, after which a new one is added.
     count: usize,
-    is_saved: bool,
 }
 
 /// A requirement of a section, or the text between two of them.
@@ -145,7 +145,6 @@ async fn show_section(
                 diagnostic: String::new(),
                 parts: Vec::new(),
                 count: 0,
-                is_saved: false,
             });
         }
         answer => answer?,
@@ -172,7 +171,6 @@ async fn show_section(
         version: answer.item.version().to_owned(),
         diagnostic: answer.diagnostic.unwrap_or_default(),
         parts,
-        is_saved: session.query.filled("saved").is_some(),
         key,
     })
 }
@@ -246,7 +244,7 @@ async fn show_form(
     }
     let index = session.query.text("index").to_owned();
     let form = SectionForm::read(&session, key, &index).await?;
-    // Before the user types the text.
+    // Report an invalid key before the user types the text.
     if form.version.is_empty() && check_new_key(&form.key).is_err() {
         let list = session.url("sections");
         let key = encode_component(&form.key);
@@ -272,7 +270,7 @@ async fn save(
     let url = section_url(&session, &key);
     let is_deletion = fields.filled("delete").is_some();
     if !is_deletion && posted.iter().all(|field| !field.base.is_empty() && !field.is_changed()) {
-        return Ok(Redirect::to(&format!("{url}?saved=same")).into_response());
+        return Ok(Redirect::to(&with_notice(&url, "same", &key, None)).into_response());
     }
     let (index, text) = (fields.text("index").trim(), fields.text("text"));
     let mut arguments = tool_arguments(&session, "edit a rule on a page");
@@ -285,8 +283,13 @@ async fn save(
         arguments.insert("text".to_owned(), json!(text));
         "reqlix_set_requirements"
     };
-    let Err(error) = session.call_tool::<Value>(tool, arguments.into()).await else {
-        return Ok(Redirect::to(&format!("{url}?saved=yes")).into_response());
+    let error = match session.change::<Value>(tool, arguments.into()).await {
+        Ok((_, change)) => {
+            let verb = if is_deletion { "deleted" } else { "saved" };
+            let target = with_notice(&url, verb, &format!("{key}:{index}"), change);
+            return Ok(Redirect::to(&target).into_response());
+        }
+        Err(error) => error,
     };
     let status = match error.kind {
         ErrorKind::Conflict => StatusCode::CONFLICT,

@@ -53,7 +53,7 @@ struct TablePage {
     kinds: [ItemKind; 3],
     columns: Vec<TableColumn>,
     page: ListPage,
-    /// For a table without items.
+    /// The item to create first; `None` if the table has items.
     first_item: Option<FirstItem>,
     /// The query of the file with the same rows.
     csv: String,
@@ -89,7 +89,7 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
     orders.retain(|(label, _)| *label != PROGRESS || filters.has_progress());
     for field in filters.fields_in(FieldView::Column) {
         let order = if field.views.contains(&FieldView::Sort) { &*field.name } else { "" };
-        // Before the time of the last change.
+        // The time of the last change stays the last column.
         orders.insert(orders.len() - 1, (&field.label, order));
     }
     let mut columns = Vec::new();

@@ -72,7 +72,7 @@ async fn hostile_text_on_every_page_is_escaped() {
         assert!(!page.body.contains(" style=") && !page.body.contains("<style"), "{path}");
     }
     let hostile =
-        "/p/default/board?kind=requirement&q=%22%3E%3Cscript%3E&tag=%3Cb%3E&moved=%3Ci%3E";
+        "/p/default/board?kind=requirement&q=%22%3E%3Cscript%3E&tag=%3Cb%3E&done=moved-1-%3Ci%3E";
     let page = client.get(hostile).await;
     for markup in ["<script>", "<b>", "<i>"] {
         assert!(!page.body.contains(markup), "{markup}: {}", page.body);
@@ -114,7 +114,7 @@ async fn moved_item_returns_to_the_board_with_a_message() {
     let form = "item=US-001&status=Done&version=0123456789abcdef&next=/p/default/board?q=a";
     let page = client.post("/p/default/move", form).await;
     assert_eq!(page.status(), 303, "{}", page.body);
-    assert_eq!(page.header("location"), "/p/default/board?q=a&moved=US-001");
+    assert_eq!(page.header("location"), "/p/default/board?q=a&done=moved-7-US-001");
     let (name, arguments) = calls.lock().unwrap().pop().unwrap();
     assert_eq!((name.as_str(), &arguments["status"]), ("update_user_story", &json!("Done")));
 }

@@ -21,7 +21,7 @@ pub struct PictureItem {
     /// The reference of the epic or user story.
     pub parent: Option<String>,
     pub progress: Option<ProgressView>,
-    /// The status with the same mark, of an item whose status has none of its own.
+    /// The built-in status whose mark is drawn for a status without a mark.
     #[serde(skip)]
     pub same_mark: Option<Status>,
     /// The link of its row; relative or absolute.
@@ -30,7 +30,7 @@ pub struct PictureItem {
 }
 
 impl PictureItem {
-    /// Gives a status without a mark that of its category.
+    /// Draws a status without a mark with that of its category.
     pub fn set_mark(&mut self, schema: &RecordSchema) {
         let status = self.status.as_deref().and_then(Status::parse);
         let Some(status @ (Status::Custom(_) | Status::Open | Status::Met)) = status else {

@@ -205,7 +205,7 @@ async fn values_outlive_a_change_of_their_field_or_status() {
 }
 
 #[tokio::test]
-async fn writes_beside_an_invalid_schema_name_its_problem() {
+async fn writes_with_an_invalid_schema_name_its_problem() {
     let testing = project().await;
     testing.write_item("REQ-009", REQUIREMENT).await;
     change_schema(&testing, &[("type = \"number\"", "<<<<<<< HEAD\ntype = \"number\"")]).await;

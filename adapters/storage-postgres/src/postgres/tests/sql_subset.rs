@@ -60,7 +60,7 @@ fn assert_common(sql: &str) {
     let upper = sql.to_uppercase();
     for word in upper.split(|letter: char| !letter.is_alphanumeric() && letter != '_') {
         assert!(!FORBIDDEN.contains(&word), "{word} in {sql}");
-        // Each engine has this view of the catalogue.
+        // All supported engines have this catalog view.
         assert!(!word.starts_with("PG_") || word == "PG_INDEXES", "{word} in {sql}");
     }
     assert!(!upper.contains("FOR UPDATE"), "{sql}");

@@ -62,7 +62,7 @@ pub(crate) fn link_groups(answer: &ItemDetails) -> Vec<LinkGroup> {
     groups
 }
 
-/// The number of the item's children that are done, and of all that are not dropped.
+/// The number of the item's children that are done, and of those that are not dropped.
 pub(super) fn progress_of(answer: &ItemDetails, schema: &RecordSchema) -> (usize, usize) {
     let (mut done, mut total) = (0, 0);
     let counted = answer.item.item_kind().and_then(ItemKind::counted_child);

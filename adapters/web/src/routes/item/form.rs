@@ -15,6 +15,7 @@ use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::deletion::PlannedDeletion;
 use reqlore_domain::records::answers::details::ItemDetails;
+use reqlore_domain::timestamp::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -29,6 +30,7 @@ use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, item_urls, read_item};
+use crate::routes::undo::with_notice;
 use crate::session::{PageSession, local_target};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -55,12 +57,10 @@ struct FormPage {
     /// True if the item changed after the form was read.
     is_conflict: bool,
     cancel_url: String,
-    /// The kinds that the form of a new item offers: whether it is this one, its name and its form.
+    /// The kinds to choose from: true for the current one, its name, and the URL of its form.
     kinds: Vec<(bool, &'static str, String)>,
-    /// The form of a new item, with the fields that its URL fills.
+    /// The URL of the form for a new item, with the same fields filled in.
     new_page: String,
-    /// The item that the form before this one created; empty without one.
-    created: String,
     /// The page after the change; empty for that of the item.
     next: String,
 }
@@ -80,7 +80,6 @@ impl FormPage {
             cancel_url: item_url(session, item.id()),
             kinds: Vec::new(),
             new_page: String::new(),
-            created: String::new(),
             next: String::new(),
         }
     }
@@ -98,7 +97,7 @@ impl FormPage {
             }
         }
         let mut kinds = Vec::new();
-        for other in kind.others() {
+        for other in kind.alternatives() {
             let parent = if other.parent_name() == kind.parent_name() { parent } else { "" };
             let page = new_page([("kind", other.name()), ("parent", parent)]);
             kinds.push((other == kind, other.row().words[0], page));
@@ -124,8 +123,7 @@ impl FormPage {
             is_conflict: false,
             cancel_url,
             kinds,
-            new_page: format!("new?{}", query.with("created", "")),
-            created: query.text("created").to_owned(),
+            new_page: format!("new?{}", query.with("done", "")),
             next: String::new(),
         }
     }
@@ -167,11 +165,16 @@ fn item_url(session: &PageSession, id: &str) -> String {
 }
 
 /// Leads to the page that a form names as the next one, or else to the item.
-fn show_saved(session: &PageSession, id: &str, posted: &FormFields, saved: &str) -> Response {
-    match posted.filled("next") {
-        Some(next) => Redirect::to(local_target(&session.config, next)).into_response(),
-        None => Redirect::to(&format!("{}?saved={saved}", item_url(session, id))).into_response(),
-    }
+fn show_saved(
+    session: &PageSession,
+    id: &str,
+    posted: &FormFields,
+    verb: &str,
+    change: Option<Timestamp>,
+) -> Response {
+    let page = posted.filled("next").map(|next| local_target(&session.config, next).to_owned());
+    let page = page.unwrap_or_else(|| item_url(session, id));
+    Redirect::to(&with_notice(&page, verb, id, change)).into_response()
 }
 
 /// Answers like a page that does not exist, because the caller may not see the form.
@@ -189,13 +192,13 @@ async fn write_item<Answer: DeserializeOwned>(
     kind: ContentKind,
     tool: &str,
     mut arguments: Map<String, Value>,
-) -> Result<Answer, Error> {
+) -> Result<(Answer, Option<Timestamp>), Error> {
     let parent = kind.row().parent.and_then(|kind| Some((kind, arguments.get_mut(kind.name())?)));
     if let Some((kind, value)) = parent {
         let name = value.as_str().unwrap_or_default();
         *value = json!(session.find_id(kind, kind.name(), name).await?);
     }
-    session.call_tool(tool, arguments.into()).await
+    session.change(tool, arguments.into()).await
 }
 
 async fn show_edit(
@@ -226,16 +229,17 @@ async fn save(
         }
     }
     if arguments.is_empty() {
-        return Ok(show_saved(&session, &id, &posted, "same"));
+        return Ok(show_saved(&session, &id, &posted, "same", None));
     }
     if let Some(links) = arguments.get_mut("links") {
-        fields::clear_missing_relations(links, &answer);
+        fields::clear_missing_relations(links, &answer, &session.schema.records);
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
-    let outcome = write_item::<Value>(&session, kind, kind.row().update_tool, arguments).await;
-    let Err(error) = outcome else {
-        return Ok(show_saved(&session, &id, &posted, "yes"));
+    let tool = kind.row().update_tool;
+    let error = match write_item::<Value>(&session, kind, tool, arguments).await {
+        Ok((_, change)) => return Ok(show_saved(&session, &id, &posted, "saved", change)),
+        Err(error) => error,
     };
     let is_conflict = error.kind == ErrorKind::Conflict;
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
@@ -308,13 +312,14 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
     match write_item::<CreatedItem>(&session, kind, kind.row().create_tool, arguments).await {
-        Ok(created) if posted.filled("another").is_some() => {
-            let parent = posted.text(kind.parent_name());
-            let fields =
-                [("kind", kind.name()), ("parent", parent), ("created", &created.reference_id)];
-            Ok(Redirect::to(&session.url(&new_page(fields))).into_response())
+        Ok((CreatedItem { reference_id: id }, change)) if posted.filled("another").is_some() => {
+            let fields = [("kind", kind.name()), ("parent", posted.text(kind.parent_name()))];
+            let target = session.url(&new_page(fields));
+            Ok(Redirect::to(&with_notice(&target, "created", &id, change)).into_response())
         }
-        Ok(created) => Ok(show_saved(&session, &created.reference_id, &posted, "yes")),
+        Ok((CreatedItem { reference_id: id }, change)) => {
+            Ok(show_saved(&session, &id, &posted, "created", change))
+        }
         Err(error) => page.reject(error),
     }
 }
@@ -356,10 +361,11 @@ async fn delete(
         "cascade": fields.filled("cascade").is_some(),
         "if_version": fields.filled("version"),
     });
-    session.call_tool::<Value>("delete_item", arguments).await?;
+    let (_, change) = session.change::<Value>("delete_item", arguments).await?;
     let is_item = Reference::parse(&id).is_some();
     let page = if is_item { "board" } else { "knowledge" };
-    Ok(Redirect::to(&session.url(page)).into_response())
+    let target = with_notice(&session.url(page), "deleted", &id, change);
+    Ok(Redirect::to(&target).into_response())
 }
 
 #[cfg(test)]

@@ -67,14 +67,14 @@ impl ItemHeader {
 
 impl ItemHeader {
     /// The heading of an item of which only the history is known.
-    pub(crate) fn of_deleted(id: String) -> Self {
+    pub(crate) fn of_deleted(id: String, tab: ItemTab) -> Self {
         Self {
             title: "Deleted".to_owned(),
             id,
             kind: "Item".to_owned(),
             version: String::new(),
             parents: Vec::new(),
-            tab: ItemTab::History,
+            tab,
             link_count: 0,
             is_editable: false,
             child_kinds: Vec::new(),
@@ -82,12 +82,18 @@ impl ItemHeader {
     }
 }
 
+/// The URLs of the items of a project.
+pub(crate) fn project_item_url(session: &PageSession) -> ItemUrl {
+    let base = session.url("item/");
+    Arc::new(move |id| Some(format!("{base}{}", encode_component(id))))
+}
+
 /// The URLs of the items that the text of this one can name; none for those that do not exist.
 pub(crate) fn item_urls(session: &PageSession, answer: &ItemDetails) -> ItemUrl {
     let links = answer.link_ends().into_iter().flat_map(|ends| ends.outgoing);
     let missing = links.filter(|link| link.title.is_none()).map(|link| link.id);
-    let (base, missing) = (session.url("item/"), HashSet::<String>::from_iter(missing));
-    Arc::new(move |id| (!missing.contains(id)).then(|| format!("{base}{}", encode_component(id))))
+    let (all, missing) = (project_item_url(session), HashSet::<String>::from_iter(missing));
+    Arc::new(move |id| if missing.contains(id) { None } else { all(id) })
 }
 
 /// Reads an item with the items above it.

@@ -102,7 +102,7 @@ async fn section_form_keeps_the_typed_text_after_an_error() {
     let client = PageClient::new(&TOOLS, answer);
     let page = "/p/default/sections/general/edit";
     let saved = client.post(page, "index=1&text=New&version=0011").await;
-    assert_eq!(saved.header("location"), "/p/default/sections/general?saved=yes");
+    assert_eq!(saved.header("location"), "/p/default/sections/general?done=saved-7-general%3A1");
     let invalid = client.post(page, "index=x+y&text=%3Cscript%3E&version=0011").await;
     assert_eq!(invalid.status(), 422);
     assert!(invalid.body.contains("&#60;script&#62;</textarea>"), "{}", invalid.body);
@@ -130,7 +130,7 @@ async fn rule_saved_untouched_changes_nothing() {
         let response = client.post(target, &untouched_form(&page, target)).await;
         assert_eq!(
             response.header("location"),
-            "/p/default/sections/general?saved=same",
+            "/p/default/sections/general?done=same--general",
             "{text:?}"
         );
     }

@@ -64,13 +64,13 @@ async fn edit_sends_only_the_changed_fields() {
     let response = client.post("/p/default/item/EP-001/edit", &form).await;
     assert_eq!(
         (response.status(), response.header("location")),
-        (303, "/p/default/item/EP-001?saved=yes")
+        (303, "/p/default/item/EP-001?done=saved-7-EP-001")
     );
     let expected = json!({ "title": "Pay", "epic": "EP-001", "if_version": "00112233aabbccdd" });
     assert_eq!(*calls.lock().unwrap(), [("update_epic".to_owned(), expected)]);
     let form = format!("title=Checkout&{UNCHANGED}{base}");
     let response = client.post("/p/default/item/EP-001/edit", &form).await;
-    assert_eq!(response.header("location"), "/p/default/item/EP-001?saved=same");
+    assert_eq!(response.header("location"), "/p/default/item/EP-001?done=same--EP-001");
     assert_eq!(calls.lock().unwrap().len(), 1);
 }
 
@@ -81,7 +81,8 @@ async fn form_returns_to_the_page_that_it_names() {
     let next = "/p/default/item/US-001#add-requirement";
     let escaped = format!("{form}{}", next.replace('#', "%23"));
     let response = client.post("/p/default/new", &escaped).await;
-    assert_eq!(response.header("location"), next);
+    let done = "/p/default/item/US-001?done=created-7-REQ-001#add-requirement";
+    assert_eq!(response.header("location"), done);
     let (_, arguments) = calls.lock().unwrap().pop().unwrap();
     // Fields that a short form does not have get their defaults.
     assert_eq!([&arguments["priority"], &arguments["type"]], ["3", "Functional"]);
@@ -148,7 +149,7 @@ async fn create_reports_all_missing_fields_and_keeps_the_rest() {
     assert!(response.body.contains("\nWhy</textarea>"), "{}", response.body);
     let form = form.replace("title=", "title=Pay").replace("user_story=+", "user_story=us-1");
     let response = client.post("/p/default/new", &form).await;
-    assert_eq!(response.header("location"), "/p/default/item/REQ-001?saved=yes");
+    assert_eq!(response.header("location"), "/p/default/item/REQ-001?done=created-7-REQ-001");
     let sent = calls.lock().unwrap().pop().unwrap();
     let expected = json!({
         "title": "Pay", "description": "Why", "status": "Draft", "priority": "1", "type": "Data",
@@ -229,7 +230,7 @@ async fn save_untouched(title: &str, text: &str, list: &[String]) {
         let form_id = page.split_once("<h1>Edit ").unwrap().1.split_once('<').unwrap().0;
         let action = format!("/p/default/item/{form_id}/edit");
         let response = client.post(&target, &untouched_form(&page, &action)).await;
-        let location = format!("/p/default/item/{id}?saved=same");
+        let location = format!("/p/default/item/{id}?done=same--{id}");
         assert_eq!(response.header("location"), location, "{:?}", calls.lock().unwrap());
     }
     assert!(calls.lock().unwrap().is_empty());
@@ -357,12 +358,12 @@ async fn form_has_a_control_for_each_custom_field() {
 }
 
 #[tokio::test]
-async fn form_sends_the_changed_custom_fields_alone() {
+async fn form_sends_only_changed_custom_fields() {
     let (client, calls) = custom_pages(|| Ok(json!({})));
     let action = "/p/default/item/US-001/edit";
     let untouched = untouched_form(&client.get(action).await.body, action);
     let response = client.post(action, &untouched).await;
-    assert_eq!(response.header("location"), "/p/default/item/US-001?saved=same");
+    assert_eq!(response.header("location"), "/p/default/item/US-001?done=same--US-001");
     let form = untouched
         .replace("fields.risk=High", "fields.risk=")
         .replace("fields.due=", "fields.due=2026-11-27")
@@ -433,15 +434,16 @@ async fn create_another_keeps_kind_and_parent() {
     let (client, _) = pages(|| Ok(json!({ "reference_id": "REQ-007" })));
     let form = "kind=requirement&title=A&priority=1&type=Functional&user_story=US-001&another=yes";
     let response = client.post("/p/default/new?kind=requirement", form).await;
-    let url = "/p/default/new?kind=requirement&parent=US-001&created=REQ-007";
+    let url = "/p/default/new?kind=requirement&parent=US-001&done=created-7-REQ-007";
     assert_eq!((response.status(), response.header("location")), (303, url));
     let body = client.get(url).await.body;
-    assert!(body.contains("href=\"/p/default/item/REQ-007\">REQ-007</a> was created"), "{body}");
+    assert!(body.contains(">REQ-007 was created.</p>"), "{body}");
     assert!(body.contains("value=\"US-001\""), "{body}");
     assert!(
         body.contains("action=\"/p/default/new?kind=requirement&#38;parent=US-001\""),
         "{body}"
     );
-    let hostile = client.get("/p/default/new?kind=epic&created=%3Cb%3E&title=%22%3E%3Cb%3E").await;
+    let hostile =
+        client.get("/p/default/new?kind=epic&done=created-7-%3Cb%3E&title=%22%3E%3Cb%3E").await;
     assert!(!hostile.body.contains("<b>"), "{}", hostile.body);
 }
