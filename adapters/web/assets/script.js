@@ -437,12 +437,132 @@ main.addEventListener("submit", async (event) => {
   button.ariaBusy = "true";
   const error = document.getElementById(form.dataset.inPlace);
   const body = new URLSearchParams(new FormData(form, button));
-  error.textContent = await fetch(form.action, { method: "POST", body, headers: { accept: "application/json" } })
-    .then(async (response) => (response.ok ? "" : (await response.json()).message))
-    .catch(() => "The server can't be reached; try again");
-  error.hidden = !error.textContent;
+  let answer = { message: UNREACHABLE };
+  try {
+    const response = await fetch(form.action, { method: "POST", body, headers: { accept: "application/json" } });
+    answer = await response.json();
+  } catch { /* The message says it. */ }
+  error.textContent = answer.message ?? "";
+  error.hidden = !answer.message;
   button.ariaBusy = null;
-  if (error.hidden) await refresh().catch(() => false);
+  if (answer.message) return;
+  await refresh().catch(() => false);
+  noteChange(`${body.get("item")} is ${body.get("status")}.`, answer.change);
+});
+
+/* Pickers: suggestions for fields that name items, users or tags */
+
+const pickUrl = document.body.dataset.pick;
+const picks = document.createElement("ul");
+picks.id = "picks";
+picks.className = "menu picks";
+picks.popover = "manual";
+picks.setAttribute("role", "listbox");
+picks.setAttribute("aria-label", "Suggestions");
+let picking = null;
+let pickTimer = 0;
+let pickNumber = 0;
+
+/** The range that is completed: the field, or in a list the part that ends at the caret. */
+function pickRange({ value, dataset, selectionStart }) {
+  if (dataset.pickList === undefined) return [0, value.length];
+  return [value.slice(0, selectionStart).search(/[^,:\n]*$/), selectionStart];
+}
+
+function setPick(field, attribute, value) {
+  // A text area has no state, because it is not a combo box.
+  if (attribute !== "aria-expanded" || field.tagName === "INPUT") field.setAttribute(attribute, value);
+}
+
+function closePicks() {
+  clearTimeout(pickTimer);
+  pickNumber++;
+  if (!picking) return;
+  setPick(picking, "aria-expanded", "false");
+  picking.removeAttribute("aria-activedescendant");
+  picking = null;
+  if (picks.matches(":popover-open")) picks.hidePopover();
+}
+
+function activatePick(option) {
+  picks.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
+  option.setAttribute("aria-selected", "true");
+  option.scrollIntoView({ block: "nearest" });
+  picking.setAttribute("aria-activedescendant", option.id);
+}
+
+async function openPicks(field) {
+  const number = ++pickNumber;
+  const range = pickRange(field);
+  const query = new URLSearchParams({ kind: field.dataset.pick, q: field.value.slice(...range).trim() });
+  const response = await fetch(`${pickUrl}?${query}`, { headers: { accept: "application/json" } }).catch(() => null);
+  const choices = response?.ok && !response.redirected ? await response.json() : [];
+  if (number !== pickNumber || document.activeElement !== field) return;
+  closePicks();
+  if (!choices.length) return;
+  picks.replaceChildren(...choices.map(({ value, id, title }, index) => {
+    const option = document.createElement("li");
+    option.id = `picks-${index}`;
+    option.setAttribute("role", "option");
+    option.setAttribute("aria-selected", "false");
+    option.dataset.value = field.dataset.pick === "tag" && field.dataset.pickList === undefined ? title : value;
+    const parts = [document.createElement("bdi"), document.createElement("span")];
+    [parts[0].textContent, parts[1].textContent, parts[1].className] = [title, id, "id"];
+    option.append(...parts);
+    return option;
+  }));
+  picking = field;
+  setPick(field, "aria-expanded", "true");
+  // Within the same landmark.
+  field.after(picks);
+  picks.showPopover();
+  const place = field.getBoundingClientRect();
+  const above = place.bottom + 4 + picks.offsetHeight > innerHeight && place.top > picks.offsetHeight + 4;
+  picks.style.left = `${Math.max(8, Math.min(place.left, innerWidth - picks.offsetWidth - 8))}px`;
+  picks.style.top = `${above ? place.top - picks.offsetHeight - 4 : place.bottom + 4}px`;
+  announce(choices.length === 1 ? "1 suggestion" : `${choices.length} suggestions`);
+}
+
+function choosePick(option) {
+  const field = picking;
+  const [start, end] = pickRange(field);
+  const isList = field.dataset.pickList !== undefined;
+  const space = isList && start > 0 && field.value[start - 1] !== "\n" ? " " : "";
+  field.setRangeText(space + option.dataset.value, start, end, "end");
+  closePicks();
+  if (field.form?.dataset.autosubmit !== undefined) field.form.requestSubmit();
+}
+
+picks.addEventListener("pointerdown", (event) => event.preventDefault());
+picks.addEventListener("click", (event) => {
+  const option = event.target.closest("li");
+  if (option) choosePick(option);
+});
+document.addEventListener("focusout", closePicks);
+document.addEventListener("input", ({ target }) => {
+  if (!pickUrl || !target.dataset.pick) return;
+  clearTimeout(pickTimer);
+  pickTimer = setTimeout(openPicks, 100, target);
+});
+document.addEventListener("keydown", (event) => {
+  const field = event.target;
+  if (!pickUrl || !field.dataset?.pick || event.isComposing) return;
+  const active = picks.querySelector("[aria-selected=true]");
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step && picking) {
+    const options = [...picks.children];
+    const next = options.indexOf(active) + step;
+    activatePick(options.at(next < options.length ? next : 0));
+  } else if (event.key === "ArrowDown" && field.tagName === "INPUT") {
+    openPicks(field);
+  } else if (event.key === "Enter" && picking && active) {
+    choosePick(active);
+  } else if (event.key === "Escape" && picking) {
+    closePicks();
+  } else {
+    return;
+  }
+  event.preventDefault();
 });
 
 /* Shortcuts */
@@ -504,6 +624,13 @@ function prepare() {
     card.querySelector("a").draggable = false;
   }
   for (const button of main.querySelectorAll("[data-copy]")) button.hidden = false;
+  for (const field of pickUrl ? main.querySelectorAll("[data-pick]") : []) {
+    if (field.tagName === "INPUT") field.setAttribute("role", "combobox");
+    setPick(field, "aria-autocomplete", "list");
+    setPick(field, "aria-controls", "picks");
+    setPick(field, "aria-expanded", "false");
+    field.autocomplete = "off";
+  }
   for (const form of main.querySelectorAll("form[data-autosubmit]")) {
     form.addEventListener("change", (event) => { if (event.target.matches("select")) form.requestSubmit(); });
     // Short URLs: a field without a value is left out.

@@ -5,16 +5,13 @@ use std::sync::Arc;
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::answers::lists::ListPage;
 use reqlore_domain::records::custom_field::{CustomField, FieldView};
 use serde_json::{Map, Value, json};
 
 use crate::page::{capitalize, new_page, priority_name};
 use crate::project_schema::ProjectSchema;
 use crate::session::PageSession;
-
-/// Epics that a filter offers; others are reached by their page.
-const MAX_EPICS: usize = 100;
 
 /// Each priority with its number, as choices of a filter.
 pub(crate) fn priority_choices() -> [(String, &'static str); 4] {
@@ -54,7 +51,9 @@ pub(crate) struct ItemFilters {
 
 impl ItemFilters {
     /// User stories without a kind. One without a board is an error.
-    pub(crate) fn parse(session: &PageSession) -> Result<Self> {
+    pub(crate) async fn parse(session: &PageSession) -> Result<Self> {
+        let epic = session.query.filled("epic").unwrap_or_default();
+        let epic = session.find_id(ItemKind::Epic, "epic", epic).await?;
         let kind = session.query.filled("kind").unwrap_or(ItemKind::UserStory.name());
         let kind = BOARD_KINDS.into_iter().find(|board| board.name() == kind).ok_or_else(|| {
             let shown = truncate_echo(kind);
@@ -63,7 +62,7 @@ impl ItemFilters {
             );
             Error::new(ErrorKind::InvalidArgument, message).field("kind")
         })?;
-        Ok(Self::of_kind(session, kind))
+        Ok(Self { epic, ..Self::of_kind(session, kind) })
     }
 
     /// The filters of the next kind to show, for a URL without a kind and a kind without items.
@@ -79,6 +78,7 @@ impl ItemFilters {
         Some(Self::of_kind(session, next))
     }
 
+    /// Without the epic.
     fn of_kind(session: &PageSession, kind: ItemKind) -> Self {
         let PageSession { query, schema, .. } = session;
         let field = |name: &str| query.filled(name).unwrap_or_default().to_owned();
@@ -87,7 +87,7 @@ impl ItemFilters {
         let fields = filtered.map(|one| (one.clone(), field(&format!("field.{}", one.name))));
         Self {
             kind,
-            epic: field("epic"),
+            epic: String::new(),
             status: field("status"),
             priority: field("priority"),
             assignee: field("assignee"),
@@ -206,12 +206,5 @@ impl PageSession {
             kind = above;
         }
         Ok(FirstItem { shown, kind, parent: String::new() })
-    }
-
-    /// The epics that a filter offers.
-    pub(crate) async fn list_epics(&self) -> Result<Vec<ListedItem>> {
-        let arguments = json!({ "kind": ItemKind::Epic.name(), "limit": MAX_EPICS });
-        let page: ListPage = self.call_tool("list_items", arguments).await?;
-        Ok(page.items)
     }
 }

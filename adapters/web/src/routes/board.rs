@@ -42,7 +42,6 @@ struct BoardPage {
     frame: PageFrame,
     filters: ItemFilters,
     kinds: [ItemKind; 3],
-    epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
     /// The item to create first; `None` if the board has items.
@@ -59,7 +58,7 @@ struct BoardColumn {
 
 async fn show_board(session: PageSession) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
-    let mut filters = ItemFilters::parse(&session)?;
+    let mut filters = ItemFilters::parse(&session).await?;
     let (mut columns, mut total) = read_columns(&session, &filters).await?;
     while total == 0
         && let Some(next) = filters.next_default(&session)
@@ -69,13 +68,11 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
     }
     let is_empty = total == 0 && !filters.is_active();
     let first = if is_empty { Some(session.first_item(filters.kind).await?) } else { None };
-    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
     render(&BoardPage {
         frame: PageFrame::new(&session, PageSection::Board, "Board")
             .with_creation(filters.creation("")),
         filters,
         kinds: BOARD_KINDS,
-        epics,
         columns,
         total,
         first,

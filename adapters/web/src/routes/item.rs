@@ -28,7 +28,7 @@ use crate::page::{PageFrame, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
 use answer::{LinkGroup, hidden_links, link_groups, short_version};
-use frame::{ItemHeader, ItemTab, ParentItem, item_frame, project_item_url, read_item};
+use frame::{ItemHeader, ItemTab, ParentItem, item_frame, item_urls, read_item};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -127,7 +127,8 @@ async fn show_item(
         child_progress = answer::read_progress(&session, answer.item.id()).await?;
     }
     let frame = item_frame(&session, &answer.item);
-    let mut page = ItemPage::new(frame, answer, parents, &project_item_url(&session));
+    let item_url = item_urls(&session, &answer);
+    let mut page = ItemPage::new(frame, answer, parents, &item_url);
     page.child_progress = child_progress;
     render(&page)
 }

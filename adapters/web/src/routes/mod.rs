@@ -10,6 +10,7 @@ mod graph;
 mod home;
 pub(crate) mod item;
 mod knowledge;
+mod pick;
 mod pictures;
 mod schema;
 mod search;
@@ -45,6 +46,7 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(graph::routes())
         .merge(item::routes())
         .merge(knowledge::routes())
+        .merge(pick::routes())
         .merge(sections::routes())
         .merge(pictures::routes())
         .merge(undo::routes())

@@ -22,7 +22,7 @@ use crate::form_fields::encode_component;
 use crate::markdown::{ItemUrl, render_markdown};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
-use crate::routes::item::frame::project_item_url;
+use crate::routes::item::frame::item_urls;
 use crate::routes::undo::with_notice;
 use crate::session::PageSession;
 
@@ -150,7 +150,7 @@ async fn show_section(
         answer => answer?,
     };
     let source = answer.item.text();
-    let item_url = project_item_url(&session);
+    let item_url = item_urls(&session, &answer);
     let section = Section::parse(source);
     let mut parts = Vec::new();
     let mut end = 0;

@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use reqlore_domain::backlog::ItemKind;
-use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
+use reqlore_domain::records::answers::lists::ListPage;
 use reqlore_domain::records::custom_field::FieldView;
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::json;
@@ -51,7 +51,6 @@ struct TablePage {
     frame: PageFrame,
     filters: ItemFilters,
     kinds: [ItemKind; 3],
-    epics: Vec<ListedItem>,
     columns: Vec<TableColumn>,
     page: ListPage,
     /// The item to create first; `None` if the table has items.
@@ -74,7 +73,7 @@ struct TableColumn {
 async fn show_table(session: PageSession) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
     let query = &session.query;
-    let mut filters = ItemFilters::parse(&session)?;
+    let mut filters = ItemFilters::parse(&session).await?;
     let mut page = list_page(&session, &filters, PAGE_LIMIT, query.filled("cursor")).await?;
     while page.total == 0
         && let Some(next) = filters.next_default(&session)
@@ -112,14 +111,12 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
         });
     }
     let next = page.next_cursor.as_ref().map(|cursor| query.with("cursor", cursor));
-    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
     render(&TablePage {
         frame: PageFrame::new(&session, PageSection::Table, "Table")
             .with_creation(filters.creation("")),
         filters,
         first_item,
         kinds: BOARD_KINDS,
-        epics,
         columns,
         page,
         next: next.unwrap_or_default(),
@@ -142,7 +139,7 @@ async fn list_page(
 
 async fn export_csv(session: PageSession) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
-    let filters = ItemFilters::parse(&session)?;
+    let filters = ItemFilters::parse(&session).await?;
     let schema = &session.schema.records;
     let fields: Vec<&str> = schema.item_fields(filters.kind).map(|one| &*one.name).collect();
     let (mut items, mut cursor) = (Vec::new(), None);

@@ -52,9 +52,10 @@ impl ChangeNotice {
 
 /// The URL of a page with a notice. `name` is the ID of the changed document.
 pub(crate) fn with_notice(url: &str, verb: &str, name: &str, change: Option<Timestamp>) -> String {
+    let (url, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
     let (path, query) = url.split_once('?').unwrap_or((url, ""));
     let notice = format!("{verb}-{}-{name}", change_text(change));
-    format!("{path}?{}", FormFields::parse(query.as_bytes()).with(NOTICE, &notice))
+    format!("{path}?{}{fragment}", FormFields::parse(query.as_bytes()).with(NOTICE, &notice))
 }
 
 /// The text by which a page names a change: numbers of scripts are less exact.

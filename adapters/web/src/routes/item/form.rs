@@ -18,6 +18,7 @@ use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::records::answers::history::HistoryAnswer;
 use reqlore_domain::timestamp::Timestamp;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 pub(crate) use fields::{ContentKind, FieldControl, FormField};
@@ -29,7 +30,7 @@ use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
-use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
+use crate::routes::item::frame::{ItemHeader, item_frame, item_urls, read_item};
 use crate::routes::undo::with_notice;
 use crate::session::{PageSession, local_target};
 
@@ -207,6 +208,21 @@ async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, E
     session.call_tool("get_item", json!({ "reference": id })).await
 }
 
+/// Calls a tool that writes. Its parent may be named by its title.
+async fn write_item<Answer: DeserializeOwned>(
+    session: &PageSession,
+    kind: ContentKind,
+    tool: &str,
+    mut arguments: Map<String, Value>,
+) -> Result<(Answer, Option<Timestamp>), Error> {
+    let parent = kind.row().parent.and_then(|kind| Some((kind, arguments.get_mut(kind.name())?)));
+    if let Some((kind, value)) = parent {
+        let name = value.as_str().unwrap_or_default();
+        *value = json!(session.find_id(kind, kind.name(), name).await?);
+    }
+    session.change(tool, arguments.into()).await
+}
+
 async fn show_edit(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
@@ -242,7 +258,8 @@ async fn save(
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
-    let error = match session.change::<Value>(kind.row().update_tool, arguments.into()).await {
+    let tool = kind.row().update_tool;
+    let error = match write_item::<Value>(&session, kind, tool, arguments).await {
         Ok((_, change)) => return Ok(show_saved(&session, &id, &posted, "saved", change)),
         Err(error) => error,
     };
@@ -320,7 +337,7 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     if page.has_errors() {
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
-    match session.change::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
+    match write_item::<CreatedItem>(&session, kind, kind.row().create_tool, arguments).await {
         Ok((CreatedItem { reference_id: id }, change)) if posted.filled("another").is_some() => {
             let target = session.url(&new_page([
                 ("kind", kind.name()),
@@ -353,13 +370,14 @@ async fn show_delete(
     require_write(&session)?;
     let (answer, parents) = read_item(&session, &id).await?;
     let frame = item_frame(&session, &answer.item);
+    let item_url = item_urls(&session, &answer);
     let header =
         ItemHeader::new(&frame, &answer, parents, crate::routes::item::frame::ItemTab::Text);
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
     let effects = planned.lines().join("\n\n");
-    let effects = render_markdown(&effects, 2, &project_item_url(&session));
+    let effects = render_markdown(&effects, 2, &item_url);
     let history: Result<HistoryAnswer, Error> =
         session.call_tool("get_history", json!({ "reference": id, "limit": 1 })).await;
     let has_history = history.is_ok_and(|history| !history.versions.is_empty());

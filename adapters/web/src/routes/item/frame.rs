@@ -1,5 +1,6 @@
 //! The parts that all pages of an item share: the header, the tabs and the record.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
@@ -85,6 +86,14 @@ impl ItemHeader {
 pub(crate) fn project_item_url(session: &PageSession) -> ItemUrl {
     let base = session.url("item/");
     Arc::new(move |id| Some(format!("{base}{}", encode_component(id))))
+}
+
+/// The URLs of the items that the text of this one can name; none for those that do not exist.
+pub(crate) fn item_urls(session: &PageSession, answer: &ItemDetails) -> ItemUrl {
+    let links = answer.link_ends().into_iter().flat_map(|ends| ends.outgoing);
+    let missing = links.filter(|link| link.title.is_none()).map(|link| link.id);
+    let (all, missing) = (project_item_url(session), HashSet::<String>::from_iter(missing));
+    Arc::new(move |id| if missing.contains(id) { None } else { all(id) })
 }
 
 /// Reads an item with the items above it.

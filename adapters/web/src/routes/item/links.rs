@@ -65,8 +65,14 @@ pub(super) async fn change_links(
     let is_removal = fields.filled("remove").is_some();
     let tool = if is_removal { "delete_relationship" } else { "create_relationship" };
     let (relation, target) = (fields.text("type"), fields.text("target").trim());
-    let arguments = json!({ "source": id, "type": relation, "target": target });
-    match session.change::<Value>(tool, arguments).await {
+    let outcome = match session.find_id(ItemKind::Requirement, "target", target).await {
+        Ok(target) => {
+            let arguments = json!({ "source": id, "type": relation, "target": target });
+            session.change::<Value>(tool, arguments).await
+        }
+        Err(error) => Err(error),
+    };
+    match outcome {
         Ok((_, change)) => {
             let page = session.url(&format!("item/{}/links", encode_component(&id)));
             Ok(Redirect::to(&with_notice(&page, "saved", &id, change)).into_response())

@@ -13,7 +13,7 @@ fn story(id: &str) -> Value {
     json!({
         "item": {
             "project": "default", "uid": "1", "reference_id": id, "version": "00112233aabbccdd",
-            "title": HOSTILE, "description": format!("# Why\n\nSee REQ-7. {HOSTILE}"),
+            "title": HOSTILE, "description": format!("# Why\n\nSee REQ-7 and dec-1d2c8f. {HOSTILE}"),
             "status": "In Progress", "priority": 2, "epic": "EP-001",
             "creator_username": HOSTILE, "assignee_username": HOSTILE,
             "created_at": "2026-11-23T10:00:00Z", "updated_at": "2026-11-24T11:30:59Z",
@@ -169,6 +169,7 @@ async fn item_page_shows_fields_children_and_links() {
         r#"<li><a href="/p/default/item/EP-001"><span class="id">EP-001</span>"#,
         "<h2>Why</h2>",
         r#"See <a href="/p/default/item/REQ-007""#,
+        "and dec-1d2c8f.",
         "<h2>Acceptance criteria <span class=\"muted\">2</span></h2>",
         // One criterion of two is met; requirements do not count.
         r#"<progress max="2" value="1""#,
@@ -214,7 +215,7 @@ async fn item_page_of_a_reader_has_no_edit_control() {
     let client = client().with_access(Access::Read);
     for page in ["US-001", "US-001/links", "REQ-001/links"] {
         let body = client.get(&format!("/p/default/item/{page}")).await.body;
-        for control in ["/edit", "/delete", "/new", "relate", "checkbox"] {
+        for control in ["/edit", "/delete", "/new", "relate", "id=\"tick-AC"] {
             assert!(!body.contains(control), "{page} has {control}");
         }
     }

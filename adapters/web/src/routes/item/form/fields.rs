@@ -126,11 +126,18 @@ impl ContentKind {
             _ if options.is_empty() => FieldControl::Line,
             _ => FieldControl::Choice(options),
         };
+        let pick = match field.field_type {
+            FieldType::Parent(kind) => kind.name(),
+            FieldType::User => "user",
+            FieldType::Tags => "tag",
+            FieldType::Links => "any",
+            _ => "",
+        };
         let has_default = matches!(control, FieldControl::Choice(_));
         let RecordField { name, label, hint, is_required, .. } = *field;
         let is_required = is_required && !has_default;
         let (name, label, hint) = (name.into(), label.into(), hint.into());
-        FormField { name, label, hint, control, is_required, value, ..FormField::default() }
+        FormField { name, label, hint, control, pick, is_required, value, ..FormField::default() }
     }
 }
 
@@ -187,6 +194,7 @@ impl FormField {
             hint: hint.into(),
             is_required: field.is_required,
             control,
+            pick: if field.field_type == CustomType::User { "user" } else { "" },
             input,
             ..Self::default()
         }
@@ -249,6 +257,8 @@ pub(crate) struct FormField {
     pub(crate) label: Cow<'static, str>,
     pub(crate) hint: Cow<'static, str>,
     pub(crate) control: FieldControl,
+    /// The kind of its suggestions; empty for a field without.
+    pub(crate) pick: &'static str,
     /// HTML attributes of the input of a line, such as its type.
     pub(crate) input: &'static str,
     pub(crate) is_required: bool,

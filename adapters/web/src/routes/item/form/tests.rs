@@ -81,7 +81,8 @@ async fn form_returns_to_the_page_that_it_names() {
     let next = "/p/default/item/US-001#add-requirement";
     let escaped = format!("{form}{}", next.replace('#', "%23"));
     let response = client.post("/p/default/new", &escaped).await;
-    assert_eq!(response.header("location"), next);
+    let done = "/p/default/item/US-001?done=created-7-REQ-001#add-requirement";
+    assert_eq!(response.header("location"), done);
     let (_, arguments) = calls.lock().unwrap().pop().unwrap();
     // Fields that a short form does not have get their defaults.
     assert_eq!([&arguments["priority"], &arguments["type"]], ["3", "Functional"]);
@@ -430,7 +431,7 @@ async fn form_of_a_new_item_is_filled_from_its_url() {
     let url = "/p/default/new?kind=requirement&parent=US-001&priority=1&tags=a&status=Active";
     let body = client.get(url).await.body;
     for expected in [
-        "name=\"user_story\" required aria-describedby=\"user_story-hint\" value=\"US-001\"",
+        "name=\"user_story\" required data-pick=\"user_story\" aria-describedby=\"user_story-hint\" value=\"US-001\"",
         "<option value=\"1\" selected>",
         "<option value=\"Active\" selected>",
         "id=\"title\" name=\"title\" required autofocus",
