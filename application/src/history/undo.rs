@@ -118,7 +118,8 @@ impl Tool for UndoTool {
 }
 
 impl Restoration {
-    /// Undoes the last change of the caller, or the one at a time, with all documents of its commit.
+    /// Undoes the last change of the caller, or the one of a time, with all documents of its
+    /// commit.
     async fn of_last_change(
         context: &ToolContext,
         write: &WriteContext,

@@ -11,6 +11,7 @@ use crate::markdown::ItemUrl;
 use crate::page::{PageFrame, PageSection, capitalize, new_page};
 use crate::page_error::PageError;
 use crate::routes::item::answer::{child_kinds, is_part, link_count};
+use crate::routes::item::form::ContentKind;
 use crate::session::PageSession;
 
 /// A tab of an item's pages.
@@ -68,10 +69,14 @@ impl ItemHeader {
 impl ItemHeader {
     /// The heading of an item of which only the history is known.
     pub(crate) fn of_deleted(id: String, tab: ItemTab) -> Self {
+        let kind = match ContentKind::of_id(&id) {
+            ContentKind::Item(kind) => kind.noun(),
+            ContentKind::Entity(_) => "Item",
+        };
         Self {
             title: "Deleted".to_owned(),
             id,
-            kind: "Item".to_owned(),
+            kind: kind.to_owned(),
             version: String::new(),
             parents: Vec::new(),
             tab,

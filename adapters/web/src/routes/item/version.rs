@@ -6,7 +6,7 @@ use reqlore_domain::front_matter;
 use reqlore_domain::records::fields::{FieldType, fields_of};
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::word_diff::{DiffKind, DiffPart, TIME_LIMIT, compare_texts};
-use reqlore_domain::yaml::{YamlEntry, YamlNode, YamlValue};
+use reqlore_domain::yaml::{YamlEntry, YamlNode, YamlValue, find_key};
 
 use crate::form_fields::join_list;
 use crate::page::{capitalize, priority_name};
@@ -28,7 +28,14 @@ impl VersionText {
         };
         let body = parts.body.trim_matches(['\r', '\n']).to_owned();
         let mut version = Self { body, ..Self::default() };
-        let kind = ContentKind::of_id(id).row();
+        let content = ContentKind::of_id(id);
+        let kind = content.row();
+        // A file without a status has the first one.
+        if let (ContentKind::Item(item), None) = (content, find_key(&parsed.entries, "status"))
+            && let Some(status) = schema.initial_status(item)
+        {
+            version.fields.push(("Status".to_owned(), status.name().to_owned()));
+        }
         for YamlEntry { key, node, .. } in &parsed.entries {
             let field = fields_of(kind).find(|field| field.key == key);
             let mut value = node_text(node);
@@ -149,7 +156,7 @@ mod tests {
 
     #[test]
     fn difference_names_fields_by_their_labels() {
-        let old = "---\ntitle: Pay\nstatus: Draft\npriority: 2\nrisk: low\ntags: [a]\nuid: 1\n\
+        let old = "---\ntitle: Pay\npriority: 2\nrisk: low\ntags: [a]\nuid: 1\n\
                    updated_at: 2026-01-01T00:00:00Z\n---\n\nSame.\n";
         let new = "---\ntitle: Pay\nstatus: Active\npriority: 1\nrisk: high\nepic: EP-001\n\
                    depends_on: [US-002, {id: US-003}]\nuid: 2\n---\n\nSame.\n";
@@ -160,7 +167,7 @@ mod tests {
             .map(|(label, old, new)| format!("{label}: {old} → {new}"))
             .collect();
         let expected = [
-            "Status: Draft → Active",
+            "Status: Backlog → Active",
             "Priority: 2 High → 1 Critical",
             "Risk level: low → high",
             "Epic:  → EP-001",

@@ -1,3 +1,5 @@
+//! Tests of undo, and of the notices of changes.
+
 use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
