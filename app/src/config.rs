@@ -142,8 +142,8 @@ impl AppConfig {
         if is_set { &self.log } else { "warn" }
     }
 
-    /// The address of the local pages that `--listen` names. A project's file and the environment
-    /// name the address of a server.
+    /// The address of the local pages: that of `--listen` only, because a project's file and the
+    /// environment configure a server.
     pub(crate) fn board_address(&self) -> Result<Option<SocketAddr>, CommandError> {
         let value = self.values.require_value("http.listen")?;
         if !value.source.starts_with("flag") {

@@ -166,7 +166,7 @@ const SETTINGS: [Setting; 25] = [
     text_setting(
         "http.base_path",
         "/",
-        "Path of the pages at a proxy that does not serve them at `/`, such as `/reqlore`. The \
+        "URL path of the pages if a proxy does not serve them at `/`, such as `/reqlore`. The \
          proxy removes it from requests.",
     )
     .with_variable("REQLORE_HTTP_BASE_PATH")

@@ -1,13 +1,14 @@
 //! The state of the application that tools, resources and prompts share.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::idempotency::IdempotencyKey;
 use reqlore_domain::identity::{Access, Caller, ProjectScope, UserRole};
 use reqlore_domain::ports::write_context::AuditScope;
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::timestamp::Timestamp;
 
 use crate::apply_changes::stored_plans::StoredPlans;
 use crate::docsets::ConfigCache;
@@ -38,6 +39,8 @@ pub(crate) struct ToolContext {
     pub(crate) audit: Option<AuditScope>,
     /// Set for a write with an idempotency key.
     pub(crate) idempotency_key: Option<IdempotencyKey>,
+    /// The time of the call's commits, set by the first one.
+    pub(crate) written_at: Arc<OnceLock<Timestamp>>,
 }
 
 impl Deref for ToolContext {

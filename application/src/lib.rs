@@ -71,8 +71,13 @@ impl Application {
             plans: StoredPlans::default(),
             guard: Arc::new(WriteGuard::new(is_guarded)),
         };
-        let context =
-            ToolContext { shared: Arc::new(shared), ports, audit: None, idempotency_key: None };
+        let context = ToolContext {
+            shared: Arc::new(shared),
+            ports,
+            audit: None,
+            idempotency_key: None,
+            written_at: Arc::default(),
+        };
         Self { context, tools }
     }
 

@@ -53,7 +53,7 @@ impl<T: Clone> VersionCache<T> {
 pub struct RecordSchemas(VersionCache<Arc<RecordSchema>>);
 
 impl RecordSchemas {
-    /// The current schema of a project; an empty one if it has none.
+    /// Returns the current schema of a project; an empty one if it has none.
     pub(crate) async fn current(
         &self,
         documents: &dyn DocumentRepository,

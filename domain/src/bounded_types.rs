@@ -179,7 +179,7 @@ pub(crate) fn one_line(text: &str) -> String {
 /// Maximum length of a title that is derived from the description.
 const MAX_DERIVED_TITLE_CHARS: usize = 120;
 
-/// The beginning of a text, as a title.
+/// Returns the beginning of a text as its title.
 pub(crate) fn truncate_title(text: &str) -> String {
     match text.char_indices().nth(MAX_DERIVED_TITLE_CHARS) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),

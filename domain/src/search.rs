@@ -347,7 +347,7 @@ fn project_entity(entity: Entity) -> SearchItem {
     SearchItem { reference: id, kind, title, text: String::new(), tags, links, facets }
 }
 
-/// Makes custom values searchable, without numbers and dates.
+/// Makes custom values searchable, except numbers and dates.
 fn add_custom(words: &mut Vec<String>, custom: &CustomValues) {
     for (_, text) in custom.listed() {
         if !value_key(text).starts_with('#') && Timestamp::parse(text).is_none() {

@@ -182,7 +182,7 @@ pub fn stub_tool(name: &'static str) -> ToolSpec {
 
 /// An answer with text and data.
 pub fn rendered_answer() -> RenderedAnswer {
-    RenderedAnswer { text: "a".into(), data: Arc::new(json!({ "n": 1 })) }
+    RenderedAnswer { text: "a".into(), data: Arc::new(json!({ "n": 1 })), written_at: None }
 }
 
 /// An error of this kind with field, reference and hint.

@@ -81,7 +81,7 @@ const shapesOf = ({ get_item, list_epics, list_items }) => ({
   },
 });
 
-/** The types with custom fields, which only some projects have. Schemas do not say so. */
+/** The types with custom fields. Schemas omit them, because only some projects have any. */
 const WITH_FIELDS = ['Item', 'OtherItem', 'ItemBrief', 'ListedItem'];
 const FIELDS = {
   description: "Values of the project's custom fields.",

@@ -76,6 +76,40 @@ stage.test('board_moves_a_card_without_scripts',
     same(await statusOf(reference), 'Active');
   });
 
+stage.test('board_takes_back_the_last_changes_by_key',
+  { user: 'ben', expected: CONFLICT }, async (window) => {
+    const { page } = window;
+    const [first, second] = [await newRequirement('Undone last'), await newRequirement('Undone')];
+    await window.visit(BOARD);
+    for (const [reference, status] of [[first, 'Active'], [second, 'Active'], [second, 'Obsolete']]) {
+      await card(page, reference).dragTo(column(page, status));
+      await page.locator('#done').getByText(`${reference} moved to ${status}`).waitFor();
+    }
+    const notice = page.locator('#done').getByText('was undone');
+    const undo = async (reference, status) => {
+      await page.locator('h1').click();
+      await page.keyboard.press('z');
+      await column(page, status).getByText(reference).waitFor();
+      await notice.getByText(reference).waitFor();
+      same(await statusOf(reference), status);
+    };
+    await undo(second, 'Active');
+    // On another page of the tab, but not in a field.
+    await page.reload();
+    await page.locator('#q').press('z');
+    await page.locator('#q').fill('');
+    await undo(second, 'Draft');
+    // Another user has changed the other item.
+    await call('update_requirement', { requirement: first, title: 'Changed by the agent' });
+    await page.locator('h1').click();
+    await page.keyboard.press('z');
+    const refused = page.locator('#done.error').getByText(`Not undone: ${first} was changed later`);
+    match(await refused.innerText(), /update_requirement/);
+    same(await statusOf(first), 'Active');
+    await page.keyboard.press('z');
+    await page.locator('#done').getByText('no change to undo').waitFor();
+  });
+
 stage.test('board_of_an_older_state_reports_the_conflict',
   { user: 'ben', expected: CONFLICT }, async (window) => {
     const { page } = window;

@@ -1,6 +1,6 @@
 // Items: created, edited, compared, linked and deleted on their pages, and two tabs in conflict.
 
-import { deepStrictEqual as same, match, ok } from 'node:assert';
+import { deepStrictEqual as same, match, ok, rejects } from 'node:assert';
 
 import { Stage } from './browser.mjs';
 import { shop } from './fixtures.mjs';
@@ -23,7 +23,7 @@ async function create(page, title) {
   await page.getByRole('link', { name: 'New requirement' }).click();
   await page.getByLabel('Title').fill(title);
   await page.getByLabel('Type').selectOption('Functional');
-  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('button', { name: 'Create', exact: true }).click();
   await page.waitForURL(/\/item\/REQ-\d+/);
   return page.url().match(/REQ-\d+/)[0];
 }
@@ -49,7 +49,7 @@ stage.test('item_form_changes_only_what_the_user_changed', { user: 'ben' }, asyn
   await page.goto(pathOf(items.requirement, '/edit'));
   await page.getByLabel('Title').fill('Payment by card');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.waitForURL(/\?saved=yes$/);
+  await page.locator('#done').getByText('was saved').waitFor();
   const after = (await read(items.requirement)).item;
   const { version, updated_at } = after;
   same(after, { ...before, title: 'Payment by card', version, updated_at });
@@ -71,12 +71,12 @@ stage.test('forms_saved_untouched_change_nothing', { user: 'ben' }, async ({ pag
     const before = await read(reference);
     await page.goto(pathOf(reference, '/edit'));
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.waitForURL(/\?saved=same$/);
+    await page.locator('#done').getByText('Nothing was changed').waitFor();
     same(await read(reference), before);
   }
   await page.goto(`/p/default/sections/${items.section}/edit?index=1`);
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.waitForURL(/\?saved=same$/);
+  await page.locator('#done').getByText('Nothing was changed').waitFor();
 });
 
 stage.test('titles_with_hidden_characters_are_encoded', { user: 'ben' }, async ({ page }) => {
@@ -109,7 +109,7 @@ stage.test('item_edited_in_two_tabs_shows_the_conflict',
     await other.getByLabel('Description').fill('The text of the second tab.');
     await page.getByLabel('Description').fill('The text of the first tab.');
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.waitForURL(/\?saved=yes$/);
+    await page.locator('#done').getByText('was saved').waitFor();
     await other.getByRole('button', { name: 'Save' }).click();
     match(await other.getByRole('alert').innerText(), /changed while you edited it/);
     // A refresh would replace the form, with the user's text in it.
@@ -118,7 +118,7 @@ stage.test('item_edited_in_two_tabs_shows_the_conflict',
     match(await other.locator('.conflict').innerText(), /The text of the first tab\./);
     same((await read(reference)).item.description, 'The text of the first tab.');
     await other.getByRole('button', { name: /^Save over version/ }).click();
-    await other.waitForURL(/\?saved=yes$/);
+    await other.locator('#done').getByText('was saved').waitFor();
     same((await read(reference)).item.description, 'The text of the second tab.');
   });
 
@@ -129,7 +129,7 @@ stage.test('item_history_shows_the_changed_words', { user: 'ben' }, async ({ pag
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('link', { name: 'History' }).click();
   await page.getByRole('link', { name: /^Show the changes/ }).first().click();
-  match(await page.locator('.diff ins').first().innerText(), /longer/);
+  match(await page.locator('main ins').first().innerText(), /longer/);
   await page.getByRole('link', { name: 'Raw' }).click();
   match(await page.locator('#raw').innerText(), /With a longer history/);
 });
@@ -149,9 +149,40 @@ stage.test('item_is_deleted_after_a_question', { user: 'ben' }, async ({ page })
   await page.getByRole('link', { name: 'Delete' }).click();
   await page.getByRole('button', { name: `Delete ${reference}` }).click();
   await page.waitForURL((url) => !url.pathname.endsWith('/delete'));
-  const response = await page.request.get(pathOf(reference));
-  ok([404, 410].includes(response.status()) || /deleted/i.test(await response.text()));
+  const notice = page.locator('#done');
+  await notice.getByText(`${reference} was deleted.`).waitFor();
+  ok(!page.url().includes('done='));
+  await notice.getByRole('button', { name: 'Undo' }).click();
+  await notice.getByRole('button', { name: 'Redo' }).waitFor();
+  same((await read(reference)).item.title, 'Deleted');
+  await notice.getByRole('button', { name: 'Redo' }).click();
+  await notice.getByRole('button', { name: 'Undo' }).waitFor();
+  await rejects(read(reference));
 });
+
+for (const javaScriptEnabled of [true, false]) {
+  const name = javaScriptEnabled ? 'with' : 'without';
+  stage.test(`item_is_restored_on_its_page_${name}_scripts`,
+    { user: 'ben', javaScriptEnabled }, async ({ page }) => {
+      const reference = await create(page, 'Deleted and restored');
+      const before = await read(reference);
+      await stage.server.call('delete_item', { reference });
+      await page.goto(pathOf(reference));
+      match(await page.getByRole('main').innerText(), new RegExp(`${reference} was deleted by`));
+      await page.getByRole('button', { name: `Restore ${reference}` }).click();
+      await page.locator('#done').getByText(`${reference} was restored.`).waitFor();
+      same(await read(reference), before);
+      // An earlier version, and back.
+      await stage.server.call('update_requirement', { requirement: reference, title: 'Another' });
+      await page.goto(pathOf(reference, '/history'));
+      await page.getByRole('button', { name: /^Restore version/ }).first().click();
+      await page.locator('#done').getByText(`${reference} was restored.`).waitFor();
+      same((await read(reference)).item.version, before.item.version);
+      await page.locator('#done').getByRole('button', { name: 'Undo' }).click();
+      await page.locator('#done').getByText(`The change of ${reference} was undone.`).waitFor();
+      same((await read(reference)).item.title, 'Another');
+    });
+}
 
 stage.test('item_has_no_edit_control_for_a_commenter',
   { user: 'cleo', expected: REFUSED }, async ({ page, server }) => {

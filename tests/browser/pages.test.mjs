@@ -121,7 +121,9 @@ stage.test('pages_show_the_focus_on_every_control', { user: 'ann' }, async (wind
   for (const path of usual) {
     await window.visit(path);
     await page.keyboard.press('Tab');
-    same([path, await page.evaluate(() => document.activeElement.className)], [path, 'skip']);
+    // The form of a new item begins with its first field.
+    const first = path.includes('/new?kind=') ? '' : 'skip';
+    same([path, await page.evaluate(() => document.activeElement.className)], [path, first]);
     same([path, ...await page.evaluate(unfocused)], [path]);
   }
 });

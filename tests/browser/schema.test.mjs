@@ -28,7 +28,7 @@ stage.test('fields_and_statuses_are_added_filled_and_filtered',
       await field.getByLabel(option, { exact: true }).check();
     }
     await field.getByRole('button', { name: 'Add field' }).click();
-    match(await page.getByRole('status').first().innerText(), /Saved/);
+    match(await page.locator('#done').innerText(), /was saved/);
     await page.getByText('Add a status').click();
     const status = page.locator('#add-status');
     await status.getByLabel('Kind').selectOption('User story');

@@ -1,4 +1,4 @@
-//! A small text in `.reqlore/local` of a project, which only its user may read and write.
+//! A small text file in a project's local state directory, which only its user may read and write.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::private_file::{PrivateFile, local_folder, writable_local_folder};
 
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Returns the text; `None` if there is none. A copied file is rejected: a repository could contain
-/// it.
+/// Returns the text; `None` if the file does not exist. Rejects a copied file, because it may come
+/// from a repository.
 pub fn read_text(root: &Path, name: &str) -> StoreResult<Option<String>> {
     let Some(local) = local_folder(&open_root(root)?)? else { return Ok(None) };
     let file = PrivateFile::new(&local, name);
@@ -33,7 +33,7 @@ pub fn write_text(root: &Path, name: &str, text: &str) -> StoreResult<()> {
     let local = writable_local_folder(&open_root(root)?)?;
     let temp_name = format!("{name}.new");
     let temp = PrivateFile::new(&local, &temp_name);
-    // Of a killed process.
+    // A killed process may have left one.
     temp.remove()?;
     temp.create(|metadata| Ok(format!("{}\n{text}", file_identity(metadata)).into_bytes()))?;
     temp.rename(name)

@@ -98,7 +98,7 @@ impl ServerHandler for McpServer {
         }
         let ttl = if schemas.is_empty() { COMPILED_IN_TTL_MS } else { CUSTOM_TOOLS_TTL_MS };
         if self.is_connected() && !is_modern(&context) {
-            self.watch_tools(schemas, &context.peer);
+            self.poll_tools(schemas, &context.peer);
         }
         let mut result = ListToolsResult::with_all_items(tools);
         add_server_info(&mut result.meta, &context);

@@ -15,4 +15,4 @@ pub mod shutdown;
 mod static_lists;
 mod subscriptions;
 mod surrogates;
-mod tool_watch;
+mod tool_list_poller;

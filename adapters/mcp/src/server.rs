@@ -30,7 +30,7 @@ use crate::request_context::{ClientDialect, GuardedService, RequestContext, corr
 use crate::request_meta::{ANSWERS_META, IDEMPOTENCY_KEY};
 use crate::static_lists::StaticLists;
 use crate::subscriptions::{SubscriptionStream, Subscriptions};
-use crate::tool_watch::ToolWatch;
+use crate::tool_list_poller::ToolListPoller;
 
 type Context = RmcpContext<RoleServer>;
 
@@ -46,7 +46,7 @@ pub(crate) struct ServerState {
     local_caller: Option<Arc<Caller>>,
     pub(crate) project: ConnectionProject,
     pub(crate) subscriptions: Subscriptions,
-    tools: Arc<ToolWatch>,
+    tools: Arc<ToolListPoller>,
     /// True after a handshake for a protocol version without batches.
     refuses_batches: AtomicBool,
     /// True if answers have data by default: by a setting, or by the handshake of a connection.
@@ -238,12 +238,12 @@ impl McpServer {
     }
 
     /// Notifies the client of this connection when its list of tools differs from `listed`.
-    pub(crate) fn watch_tools(&self, listed: ToolSchemas, peer: &Peer<RoleServer>) {
-        if !self.0.tools.note(listed) {
+    pub(crate) fn poll_tools(&self, listed: ToolSchemas, peer: &Peer<RoleServer>) {
+        if !self.0.tools.record_listed(listed) {
             return;
         }
-        // The last clone of the server ends the watch, which must not own one.
-        let (state, watch) = (Arc::downgrade(&self.0), Arc::clone(&self.0.tools));
+        // The poller ends with the last clone of the server, so it must not own one.
+        let (state, tools) = (Arc::downgrade(&self.0), Arc::clone(&self.0.tools));
         let find = move || {
             let state = state.upgrade()?;
             // The client may have chosen another project.
@@ -256,7 +256,7 @@ impl McpServer {
             let peer = peer.clone();
             async move { peer.notify_tool_list_changed().await.is_ok() }
         };
-        self.0.subscriptions.spawn(async move { watch.run(find, notify).await });
+        self.0.subscriptions.spawn(async move { tools.run(find, notify).await });
     }
 
     /// Returns the application for the caller of this request.

@@ -72,7 +72,7 @@ impl StaticLists {
         let prompts: Vec<_> =
             service.prompts(&caller).into_iter().map(convert::mcp_prompt).collect();
         let mut config = ServerConfig::new(server_capabilities(&templates, &prompts));
-        // Of the tools for sections and docsets, none has custom fields.
+        // Tools for sections and docsets have no custom fields, so their list never changes.
         if specs.iter().any(|spec| spec.name == "list_items") {
             let tools = ServerCapabilities::builder().enable_tools().enable_tool_list_changed();
             config.capabilities.tools = tools.build().tools;

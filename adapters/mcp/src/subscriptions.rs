@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::convert;
 use crate::request_context::GuardedService;
-use crate::tool_watch::ToolWatch;
+use crate::tool_list_poller::ToolListPoller;
 
 /// Maximum URIs that one connection may subscribe to.
 const MAX_URIS: usize = 1000;
@@ -50,8 +50,8 @@ pub(crate) struct Subscriptions {
 /// Stream of the modern era with its permits.
 pub(crate) struct SubscriptionStream {
     poller: ResourcePoller,
-    /// `None` if the client does not ask for changes of the list.
-    tools: Option<ToolWatch>,
+    /// `None` if the client did not subscribe to changes of the tool list.
+    tools: Option<ToolListPoller>,
     _permits: [OwnedSemaphorePermit; 2],
 }
 
@@ -179,9 +179,9 @@ impl Subscriptions {
             let schemas = poller.guarded.tool_schemas().await;
             let schemas =
                 schemas.map_err(|error| convert::request_error(error, &context, LISTEN, None))?;
-            let watch = ToolWatch::default();
-            watch.note(schemas);
-            tools = Some(watch);
+            let listed = ToolListPoller::default();
+            listed.record_listed(schemas);
+            tools = Some(listed);
         }
         Ok(SubscriptionStream { poller, tools, _permits: permits })
     }
@@ -210,9 +210,9 @@ impl Subscriptions {
         let notifying = async {
             if let Some(SubscriptionStream { poller, tools, .. }) = stream {
                 let watching = async {
-                    if let Some(watch) = tools {
+                    if let Some(tools) = tools {
                         let notify = || async { sink.notify_tool_list_changed().await.is_ok() };
-                        watch.run(|| Some(poller.guarded.clone()), notify).await;
+                        tools.run(|| Some(poller.guarded.clone()), notify).await;
                     }
                 };
                 let polling = async {

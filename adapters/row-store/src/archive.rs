@@ -36,7 +36,7 @@ use crate::writer::{GroupWriterEngine, ReadPlan};
 /// A batch of records ends when it reaches one of these sizes.
 const BATCH_RECORDS: usize = 200;
 const BATCH_BYTES: usize = 2 * 1024 * 1024;
-/// Rows are counted in steps of bounded memory.
+/// Maximum number of rows that one read counts, to bound the memory.
 const COUNT_ROWS: usize = 2_000;
 /// Maximum number of parts in a batch, besides the first parts of its texts. Parts are read before
 /// their sizes are known, and only a first one is usually small.

@@ -1,4 +1,4 @@
-//! Values that derive from a document: the columns and rows of lists, and counts.
+//! Values derived from a document: the columns and rows of lists, and counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -137,8 +137,8 @@ impl HighWaterMarks {
         text
     }
 
-    /// Stores the marks that a commit raised, also in the folder and file that the work trees of a
-    /// clone share. A failure is logged: the files have the numbers too.
+    /// Stores the high-water marks that a commit raised, also in `shared`: the folder and file of
+    /// all work trees of the clone. Only logs a failure, because the items' files have the numbers.
     pub(crate) fn save_committed(
         root: &ProjectRoot,
         shared: Option<(&Dir, &str)>,

@@ -65,7 +65,7 @@ impl StoreInner {
         ProjectRoot::open(path).ok()
     }
 
-    /// Rejects kinds of which documents are not checked out.
+    /// Fails if documents of one of these kinds are not checked out.
     pub(crate) fn check_checked_out(
         &self,
         project: &ProjectKey,

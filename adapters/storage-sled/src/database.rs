@@ -67,8 +67,8 @@ pub(crate) struct OpenDatabase {
     /// How long a transaction waits for the end of a copy.
     pub(crate) copy_timeout: Duration,
     pub(crate) damage: Arc<KnownDamage>,
-    /// Undoes the commit that failed: sled cannot, and it is unknown whether it is durable. Until
-    /// the database is opened again, reads do not show it, and no write is accepted.
+    /// The inverse of a failed commit, which may be durable and which sled cannot roll back. Until
+    /// the database is reopened, reads apply the inverse and writes are rejected.
     pub(crate) undo: OnceLock<Changes<IVec>>,
     /// Keeps other processes from opening the folder.
     pub(crate) _lock: File,
@@ -169,7 +169,7 @@ impl OpenDatabase {
         if self.file.is_in_place() { Ok(()) } else { Err(file_replaced()) }
     }
 
-    /// Runs queries without a commit that failed.
+    /// Runs queries on the state before a failed commit.
     pub(crate) fn select(
         &self,
         queries: &[RowQuery],

@@ -1,4 +1,4 @@
-//! The database as the row store sees it: reads, copies and sessions.
+//! Implements the `Database` and `RowSource` of the row store on sled.
 
 use std::fmt;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub(crate) enum CheckStage {
     /// Documents without their bodies and links.
     Documents,
     Links,
-    /// Documents by the values of fields.
+    /// Tables that list documents by the values of their fields.
     Lists,
     /// All other tables, and the structure of the whole file.
     WholeFile,
@@ -87,7 +87,7 @@ impl DamageState {
         self.changed.notify_all();
     }
 
-    /// Waits until all workers have passed a stage, or no later one will pass.
+    /// Waits until all workers have passed the stage or the check has ended.
     pub(crate) fn wait_for_workers(&self, needed: CheckStage) {
         let mut state = self.lock();
         while !state.has_passed(needed) && !state.has_ended {

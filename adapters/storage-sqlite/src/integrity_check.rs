@@ -140,7 +140,7 @@ pub(crate) fn run_worker(
     let connection = connector.open(ConnectionUse::Read)?;
     *handle.lock().unwrap_or_else(PoisonError::into_inner) =
         Some(connection.get_interrupt_handle());
-    // In each worker, because the errors of later statements would not name what is missing.
+    // Each worker does this first, because later errors would not name the missing object.
     connector.file.schema.check_objects(&connection)?;
     for (stage, tables) in STAGES {
         let is_large = matches!(stage, CheckStage::Documents | CheckStage::WholeFile);
@@ -156,8 +156,8 @@ pub(crate) fn run_worker(
                 return Ok(());
             }
         }
-        // The pages that belong to no table are part of the last stage. Lists need no answer from
-        // it, and must not share the processor with it.
+        // This checks the pages that belong to no table. It starts after the stages that lists wait
+        // for, so that it does not slow them down.
         if (worker, stage) == (CheckWorker::OtherStructure, CheckStage::WholeFile) {
             damage.wait_for_workers(CheckStage::Lists);
             fail_on(sqlite_findings(&connection, "quick_check(1)")?)?;

@@ -105,7 +105,7 @@ fn start(connector: Connector, connection: Connection) -> StoreResult<RowStore> 
     RowStore::start_with(Arc::new(database), &row, damage)
 }
 
-/// Reads the row about the database, which must be complete.
+/// Reads the row about the database. Fails for an incomplete database.
 fn store_row(file: &Arc<DatabaseFile>, connection: &Connection) -> StoreResult<StoreRow> {
     let row = schema::read_store_row(connection)
         .map_err(|failed| file.name_path(torn_copy::explain(file, failed)))?;

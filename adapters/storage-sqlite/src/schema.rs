@@ -23,7 +23,7 @@ pub(crate) struct Schema {
 
 impl Schema {
     /// Fails if a table, an index or the trigger is not as in a new database. SQLite's own check
-    /// does not miss them.
+    /// does not report missing objects.
     pub(crate) fn check_objects(&self, connection: &Connection) -> Result<(), QueryError> {
         let mut select =
             connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")?;

@@ -41,15 +41,14 @@ pub(crate) fn check_log(file: &Arc<DatabaseFile>) -> Result<(), QueryError> {
     }
 }
 
-/// The error of a failed opening. The log of another database looks like damage.
+/// Returns the error of a failed open. The log of another database looks like damage.
 pub(crate) fn explain(file: &Arc<DatabaseFile>, error: QueryError) -> StoreError {
     let owner = if error.is_damage() { check_owner(file) } else { Ok(()) };
     let foreign = owner.err().filter(|error| !error.is_damage());
     foreign.unwrap_or(error).into_store_error(&file.shown_path)
 }
 
-/// Refuses a log that has commits, but none of the database of the other files. Each commit of ours
-/// writes the ID.
+/// Rejects a log whose commits all belong to another database. Each commit writes the database ID.
 pub(crate) fn check_owner(file: &Arc<DatabaseFile>) -> Result<(), QueryError> {
     let Some(recorded) = file.read_commits()?.filter(|_| file.has_pending_log()) else {
         return Ok(());

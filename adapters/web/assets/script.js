@@ -31,17 +31,20 @@ async function loadPage(url) {
 
 let shownHtml = main.innerHTML;
 
-function isBusy() {
-  if (document.querySelector("#move-menu, .card.dragged")) return true;
-  const field = document.activeElement?.closest("main textarea, main input, main select");
-  if (field && field.type !== "hidden") return true;
-  for (const input of main.querySelectorAll("textarea, input, select")) {
+function hasChanges(part) {
+  for (const input of part.querySelectorAll("textarea, input, select")) {
     const isChanged = input.options
       ? [...input.options].some((option) => option.selected !== option.defaultSelected && input.multiple)
       : input.value !== input.defaultValue || input.checked !== input.defaultChecked;
     if (isChanged) return true;
   }
   return false;
+}
+
+function isBusy() {
+  if (document.querySelector("#move-menu, .card.dragged")) return true;
+  const field = document.activeElement?.closest("main textarea, main input, main select");
+  return (field && field.type !== "hidden") || hasChanges(main);
 }
 
 /** Replaces the main column by its current state; keeps focus, scroll position and opened details. */
@@ -184,6 +187,95 @@ if (searchBox) {
   });
 }
 
+/* Forms */
+
+let isSubmitted = false;
+addEventListener("submit", () => { isSubmitted = true; });
+addEventListener("pageshow", () => { isSubmitted = false; });
+addEventListener("beforeunload", (event) => {
+  const texts = [...main.querySelectorAll("form[method=post]:has(textarea)")];
+  if (!isSubmitted && texts.some((form) => "unsaved" in form.dataset || hasChanges(form))) event.preventDefault();
+});
+
+/* Undo */
+
+const UNREACHABLE = "The server can't be reached; try again";
+const NOTICE_TIME = 20000;
+const MAX_CHANGES = 50;
+const done = document.getElementById("done");
+let doneTimer = 0;
+let isUndoing = false;
+
+/** The changes that this tab made and can undo, the last one at the end. */
+function madeChanges() {
+  try { return JSON.parse(sessionStorage.getItem(done.action)) ?? []; } catch { return []; }
+}
+
+function keepChanges(changes) {
+  // A browser may forbid storage.
+  try { sessionStorage.setItem(done.action, JSON.stringify(changes.slice(-MAX_CHANGES))); } catch { /* Only the notice undoes. */ }
+}
+
+function hideDone() {
+  clearTimeout(doneTimer);
+  doneTimer = setTimeout(() => {
+    if (done.matches(":hover, :focus-within")) hideDone();
+    else done.hidden = true;
+  }, NOTICE_TIME);
+}
+
+/** Shows a notice. `change` is empty if there is nothing to undo. */
+function showDone(message, change, label = "Undo", tone = "success") {
+  const [text, button] = [done.querySelector("p"), done.querySelector("button")];
+  text.removeAttribute("role");
+  text.textContent = message;
+  done.elements.change.value = change;
+  button.textContent = label;
+  button.hidden = !change;
+  done.className = `notice ${tone}`;
+  done.hidden = false;
+  hideDone();
+  announce(message);
+}
+
+/** Shows the notice of a change that a script made. */
+function noteChange(message, change) {
+  keepChanges([...madeChanges().filter((other) => other !== change), change]);
+  showDone(message, change);
+}
+
+async function undo(change) {
+  if (isUndoing) return;
+  isUndoing = true;
+  const isRedo = !madeChanges().includes(change);
+  const body = new URLSearchParams(new FormData(done));
+  body.set("change", change);
+  try {
+    const response = await fetch(done.action, { method: "POST", body, headers: { accept: "application/json" } });
+    const answer = await response.json();
+    keepChanges(madeChanges().filter((other) => other !== change));
+    if (isRedo && response.ok) noteChange(answer.message, answer.change);
+    else showDone(answer.message, answer.change ?? "", "Redo", response.ok ? "success" : "error");
+    await refresh();
+  } catch {
+    showDone(UNREACHABLE, change, "Undo", "error");
+  }
+  isUndoing = false;
+}
+
+if (done) {
+  done.addEventListener("submit", (event) => {
+    event.preventDefault();
+    undo(done.elements.change.value);
+  });
+  const { change } = done.elements;
+  if (!done.hidden && change.value) noteChange(done.querySelector("p").textContent, change.value);
+  else if (!done.hidden) showDone(done.querySelector("p").textContent, "");
+  const address = new URL(location.href);
+  address.searchParams.delete("done");
+  if (address.href !== location.href) history.replaceState(null, "", address);
+}
+
 /* Board */
 
 function cardLinks(column) {
@@ -205,11 +297,13 @@ async function moveCard(link, status) {
   const version = new URL(opener.href).searchParams.get("version");
   const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version, status });
   showError("");
-  let message = "The server can't be reached; try again";
+  let message = UNREACHABLE;
+  let change = "";
   try {
     const response = await fetch(board.dataset.move, { method: "POST", body, headers: { accept: "application/json" } });
     const answer = await response.json();
     message = response.ok ? "" : answer.message;
+    change = answer.change;
   } catch { /* The message says it. */ }
   if (message) {
     showError(message);
@@ -220,7 +314,7 @@ async function moveCard(link, status) {
   const moved = document.getElementById(id);
   moved?.closest(".card").classList.add("moved");
   moved?.focus();
-  announce(`${id} moved to ${status}`);
+  noteChange(`${id} moved to ${status}.`, change);
 }
 
 function openMoveMenu(link) {
@@ -335,15 +429,43 @@ main.addEventListener("click", (event) => {
 
 /* Shortcuts */
 
+const shortcutSwitch = document.getElementById("shortcut-switch");
+const SHORTCUTS_OFF = "reqlore-no-shortcuts";
+
+function hasShortcuts() {
+  // A browser may forbid storage.
+  try { return !localStorage.getItem(SHORTCUTS_OFF); } catch { return true; }
+}
+
+if (shortcutSwitch) {
+  document.getElementById("shortcut-choice").hidden = false;
+  shortcutSwitch.checked = hasShortcuts();
+  shortcutSwitch.addEventListener("change", () => {
+    if (shortcutSwitch.checked) localStorage.removeItem(SHORTCUTS_OFF);
+    else localStorage.setItem(SHORTCUTS_OFF, "yes");
+  });
+}
+
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.target.closest("main form[method=post]")?.requestSubmit();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.target.closest("input, textarea, select, [popover]")) return;
+  if (event.key.length === 1 && !hasShortcuts()) return;
   const card = event.target.closest(".card")?.querySelector("a");
   if (event.key === "/" && searchBox) {
     searchBox.focus();
     searchBox.select();
   } else if (event.key === "?") {
     document.getElementById("shortcuts")?.togglePopover();
+  } else if (event.key === "c" && !event.repeat && document.querySelector("[data-new]")) {
+    document.querySelector("[data-new]").click();
+  } else if (event.key === "z" && done && !event.repeat) {
+    const change = madeChanges().at(-1);
+    if (change) undo(change);
+    else showDone("This page has no change to undo.", "");
   } else if (event.key === "m" && card) {
     openMoveMenu(card);
   } else if (event.key.startsWith("Arrow")) {

@@ -18,10 +18,10 @@ pub struct WebConfig {
     pub has_link: bool,
     /// True if browsers reach the server through a proxy with TLS. Cookies are secure then.
     pub has_tls: bool,
-    /// The path of all pages, which begins and ends with `/`. A proxy that serves them below another
-    /// path than `/` removes it from requests.
+    /// The URL path below which a proxy serves the pages; begins and ends with `/`. The proxy
+    /// removes it from requests.
     pub base_path: String,
-    /// The name of the local project's folder, which pages show. Empty on a team's server.
+    /// The folder name of the local project, shown on pages. Empty on a team server.
     pub folder_name: String,
 }
 

@@ -53,7 +53,7 @@ impl FromRequest<Arc<WebConfig>> for PostedForm {
     }
 }
 
-/// A form of an ended or an earlier session. Its page offers to send it again.
+/// A form of an ended or earlier session, shown again so that the user can resend it.
 #[derive(Debug)]
 pub(crate) struct UnsentForm {
     pub(crate) path: String,
@@ -63,7 +63,7 @@ pub(crate) struct UnsentForm {
 }
 
 impl UnsentForm {
-    /// The names and values without the token of the form.
+    /// The names and values of the form, except its token.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
         self.fields.pairs().filter(|(name, _)| *name != FIELD)
     }
@@ -71,7 +71,7 @@ impl UnsentForm {
     pub(crate) fn message(&self) -> &'static str {
         match &*self.csrf_token {
             "" => "Nothing was changed, because your session has ended; sign in again.",
-            _ => "Nothing was changed, because the page is of an earlier session; load it again.",
+            _ => "Nothing was changed, because the page belongs to an earlier session; reload it.",
         }
     }
 }

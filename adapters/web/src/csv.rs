@@ -33,8 +33,8 @@ fn child_count(item: &ListedItem, count: fn(&ProgressView) -> usize) -> String {
     item.progress.as_ref().map(|progress| count(progress).to_string()).unwrap_or_default()
 }
 
-/// The file with these items of `list_items`. `fields` are the names of their custom fields, each
-/// a column after the built-in ones. `encode` returns a cell as one line.
+/// Renders items of `list_items` as CSV. `fields` are the names of custom fields, whose columns
+/// follow the built-in ones. `encode` returns the text of a cell on one line.
 pub fn items_csv(items: &[ListedItem], fields: &[&str], encode: fn(&str) -> String) -> String {
     let names = COLUMNS.iter().map(|(name, _)| *name).chain(fields.iter().copied());
     let mut csv = names.collect::<Vec<_>>().join(",") + "\r\n";

@@ -31,7 +31,7 @@ impl FormFields {
         self.0.iter().find(|field| field.0 == name).map(|(_, value)| value.as_str())
     }
 
-    /// All names and values in their order.
+    /// All names and values, in the order of the form.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
@@ -52,14 +52,8 @@ impl FormFields {
 
     /// The query with `name` set to `value`, or removed if `value` is empty. Without `?`.
     pub(crate) fn with(&self, name: &str, value: &str) -> String {
-        let mut query = Serializer::new(String::new());
-        for (key, old) in self.0.iter().filter(|(key, old)| key != name && !old.is_empty()) {
-            query.append_pair(key, old);
-        }
-        if !value.is_empty() {
-            query.append_pair(name, value);
-        }
-        query.finish()
+        let others = self.0.iter().filter(|(key, _)| key != name);
+        encode_query(others.map(|(key, old)| (&**key, &**old)).chain([(name, value)]))
     }
 
     /// The query of the first page in another order.
@@ -68,7 +62,7 @@ impl FormFields {
     }
 }
 
-/// A value of a custom field as text. A list is as [`join_list`] returns it.
+/// Renders a value of a custom field as text, and a list with [`join_list`].
 pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -112,6 +106,12 @@ pub(crate) fn split_list(list: &str) -> Vec<String> {
         }
     }
     texts
+}
+
+/// Encodes the fields that are not empty as a query string, without `?`.
+pub(crate) fn encode_query<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let filled = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    Serializer::new(String::new()).extend_pairs(filled).finish()
 }
 
 /// Encodes a text for a URL's path or query.

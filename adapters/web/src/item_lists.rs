@@ -9,7 +9,7 @@ use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use reqlore_domain::records::custom_field::{CustomField, FieldView};
 use serde_json::{Map, Value, json};
 
-use crate::page::{capitalize, priority_name};
+use crate::page::{capitalize, new_page, priority_name};
 use crate::project_schema::ProjectSchema;
 use crate::session::PageSession;
 
@@ -47,7 +47,7 @@ pub(crate) struct ItemFilters {
     pub(crate) assignee: String,
     pub(crate) tag: String,
     pub(crate) text: String,
-    /// Each custom field that a list can be filtered by, with its value.
+    /// The custom fields that can be filters, with the value of each filter.
     pub(crate) fields: Vec<(CustomField, String)>,
     schema: Arc<ProjectSchema>,
 }
@@ -55,9 +55,7 @@ pub(crate) struct ItemFilters {
 impl ItemFilters {
     /// User stories without a kind. One without a board is an error.
     pub(crate) fn parse(session: &PageSession) -> Result<Self> {
-        let PageSession { query, schema, .. } = session;
-        let field = |name: &str| query.filled(name).unwrap_or_default().to_owned();
-        let kind = query.filled("kind").unwrap_or(ItemKind::UserStory.name());
+        let kind = session.query.filled("kind").unwrap_or(ItemKind::UserStory.name());
         let kind = BOARD_KINDS.into_iter().find(|board| board.name() == kind).ok_or_else(|| {
             let shown = truncate_echo(kind);
             let message = format!(
@@ -65,10 +63,29 @@ impl ItemFilters {
             );
             Error::new(ErrorKind::InvalidArgument, message).field("kind")
         })?;
+        Ok(Self::of_kind(session, kind))
+    }
+
+    /// The filters of the next kind to show, for a URL without a kind and a kind without items.
+    pub(crate) fn next_default(&self, session: &PageSession) -> Option<Self> {
+        if session.query.filled("kind").is_some() || self.is_active() {
+            return None;
+        }
+        let next = match self.kind {
+            ItemKind::UserStory => ItemKind::Requirement,
+            ItemKind::Requirement => ItemKind::Epic,
+            _ => return None,
+        };
+        Some(Self::of_kind(session, next))
+    }
+
+    fn of_kind(session: &PageSession, kind: ItemKind) -> Self {
+        let PageSession { query, schema, .. } = session;
+        let field = |name: &str| query.filled(name).unwrap_or_default().to_owned();
         let filtered = schema.records.item_fields(kind);
         let filtered = filtered.filter(|field| field.views.contains(&FieldView::Filter));
         let fields = filtered.map(|one| (one.clone(), field(&format!("field.{}", one.name))));
-        Ok(Self {
+        Self {
             kind,
             epic: field("epic"),
             status: field("status"),
@@ -78,7 +95,20 @@ impl ItemFilters {
             text: field("q"),
             fields: fields.collect(),
             schema: schema.clone(),
-        })
+        }
+    }
+
+    /// The URL of the form for a new item that matches the filters. An empty `status` means the
+    /// status of the filters.
+    pub(crate) fn creation(&self, status: &str) -> String {
+        let status = if status.is_empty() { &self.status } else { status };
+        let epic = if self.kind == ItemKind::UserStory { &*self.epic } else { "" };
+        let assignee = if self.assignee == "none" { "" } else { &*self.assignee };
+        let mut fields = vec![("kind", self.kind.name()), ("status", status), ("parent", epic)];
+        fields.extend([("priority", &*self.priority), ("assignee", assignee), ("tags", &self.tag)]);
+        let custom = self.fields.iter().map(|(one, value)| (format!("fields.{}", one.name), value));
+        let custom: Vec<(String, &String)> = custom.collect();
+        new_page(fields.into_iter().chain(custom.iter().map(|(name, value)| (&**name, &***value))))
     }
 
     /// True if the filters may hide items.
@@ -103,7 +133,7 @@ impl ItemFilters {
         statuses.iter().map(|status| status.name().to_owned()).collect()
     }
 
-    /// The custom fields that a part of the pages shows.
+    /// The custom fields that have this view.
     pub(crate) fn fields_in(&self, view: FieldView) -> Vec<&CustomField> {
         let fields = self.schema.records.item_fields(self.kind);
         fields.filter(|field| field.views.contains(&view)).collect()
@@ -141,6 +171,15 @@ impl ItemFilters {
     }
 }
 
+/// The item to create first, as an empty list suggests.
+pub(crate) struct FirstItem {
+    /// The kind of the list.
+    pub(crate) shown: ItemKind,
+    pub(crate) kind: ItemKind,
+    /// Empty for an epic.
+    pub(crate) parent: String,
+}
+
 impl PageSession {
     /// Lists items; `arguments` of `list_items` with these additions.
     pub(crate) async fn list_items(
@@ -152,6 +191,21 @@ impl PageSession {
             arguments.insert((*name).to_owned(), value.clone());
         }
         self.call_tool("list_items", Value::Object(arguments)).await
+    }
+
+    /// Returns the first item to create for an empty list: one of its kind, or of the kind above
+    /// if a parent is missing.
+    pub(crate) async fn first_item(&self, shown: ItemKind) -> Result<FirstItem> {
+        let mut kind = shown;
+        while let Some(above) = kind.parent() {
+            let arguments = json!({ "kind": above.name(), "limit": 1 });
+            let page: ListPage = self.call_tool("list_items", arguments).await?;
+            if let Some(item) = page.items.into_iter().next() {
+                return Ok(FirstItem { shown, kind, parent: item.reference_id });
+            }
+            kind = above;
+        }
+        Ok(FirstItem { shown, kind, parent: String::new() })
     }
 
     /// The epics that a filter offers.

@@ -14,17 +14,19 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
-use reqlore_domain::backlog::Priority;
+use reqlore_domain::backlog::{ItemKind, Priority};
 use reqlore_domain::error::{Error, ErrorKind};
+use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_lines;
 
 use crate::assets::{AssetFile, FAVICON, SCRIPT, STYLE};
 use crate::config::WebConfig;
-use crate::form_fields::encode_component;
+use crate::form_fields::{encode_component, encode_query};
 use crate::page_error::{ErrorTexts, PageError};
 use crate::project_schema::ProjectSchema;
+use crate::routes::undo::ChangeNotice;
 use crate::session::{PageSession, ThemeChoice, theme_choice};
 
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -100,7 +102,7 @@ pub(crate) struct PageFrame {
     pub(crate) section: PageSection,
     /// Empty without a session.
     pub(crate) project: String,
-    /// As pages show it: the folder of a local project, else its key.
+    /// The display name: the folder name of a local project, otherwise its key.
     pub(crate) project_name: String,
     /// The user's name; empty without a session and on pages of a static site.
     pub(crate) user: String,
@@ -113,15 +115,17 @@ pub(crate) struct PageFrame {
     pub(crate) is_live: bool,
     /// Proves a refresh of this page.
     pub(crate) refresh_token: String,
-    /// The item that was deleted before this page.
-    pub(crate) deleted: String,
     /// The text in the search box.
     pub(crate) search_text: String,
     pub(crate) can_write: bool,
+    /// The URL of the form that the New button opens; `None` for callers who may not create.
+    pub(crate) creation: Option<String>,
+    /// The notice of the change that led to the page.
+    pub(crate) done: Option<ChangeNotice>,
     pub(crate) navigation: Vec<&'static NavigationEntry>,
     pub(crate) administration: &'static [NavigationEntry],
     pub(crate) schema: Arc<ProjectSchema>,
-    /// The path of all pages, such as `/`.
+    /// The base path of all pages, such as `/`.
     pub(crate) home: String,
     base: String,
     asset_base: String,
@@ -147,6 +151,13 @@ impl PageFrame {
         {
             navigation.push(&SCHEMA_PAGE);
         }
+        let creates = |name: &str| name == "create_epic" || name == "ixchel_create";
+        let can_create = session.can_write() && tools.iter().any(|spec| creates(spec.name));
+        let kind = match section {
+            PageSection::Tree => ItemKind::Epic.name(),
+            PageSection::Knowledge => EntityKind::Decision.name(),
+            _ => "",
+        };
         let is_administrator = session.is_administrator();
         Self {
             section,
@@ -156,9 +167,10 @@ impl PageFrame {
             csrf_token: session.csrf_token.clone(),
             address: session.address.clone(),
             refresh_token: session.refresh_token(),
-            deleted: session.query.text("deleted").to_owned(),
             is_live: !session.is_form_answer && !session.is_static(),
             can_write: session.can_write(),
+            creation: can_create.then(|| new_page([("kind", kind)])),
+            done: ChangeNotice::parse(&session.query),
             navigation,
             administration: match session.config.administration {
                 Some(_) if is_administrator => &ADMINISTRATOR_PAGES,
@@ -188,10 +200,11 @@ impl PageFrame {
             theme,
             address: home.clone(),
             refresh_token: String::new(),
-            deleted: String::new(),
             is_live: false,
             search_text: String::new(),
             can_write: false,
+            creation: None,
+            done: None,
             navigation: Vec::new(),
             administration: &[],
             schema: Arc::default(),
@@ -205,6 +218,16 @@ impl PageFrame {
     /// The URL of a page of the project, such as `board`, or `board?kind=epic`.
     pub(crate) fn url(&self, page: &str) -> String {
         format!("{}{page}{}", self.base, self.extension)
+    }
+
+    /// Replaces the form that the New button opens.
+    pub(crate) fn with_creation(self, page: String) -> Self {
+        Self { creation: self.creation.map(|_| page), ..self }
+    }
+
+    /// The URL of the form for a new item or entity; `parent` may be empty.
+    pub(crate) fn new_url(&self, kind: &str, parent: &str) -> String {
+        self.url(&new_page([("kind", kind), ("parent", parent)]))
     }
 
     /// The URL of an item or entity.
@@ -236,6 +259,11 @@ impl PageFrame {
     pub(crate) fn is_current(&self, entry: &NavigationEntry) -> bool {
         self.section == entry.section
     }
+}
+
+/// The page of the form for a new item or entity, with these fields filled in.
+pub(crate) fn new_page<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    format!("new?{}", encode_query(fields))
 }
 
 fn project_name(folder: &str, key: &str) -> String {
@@ -326,7 +354,7 @@ struct ErrorPage<'a> {
     texts: &'a ErrorTexts,
 }
 
-/// Renders the pages of errors, in the theme of the request. A script gets the message.
+/// Renders error pages in the theme of the request. The script gets only the message.
 pub(crate) async fn render_errors(
     State(config): State<Arc<WebConfig>>,
     request: Request,
@@ -349,7 +377,7 @@ pub(crate) async fn render_errors(
     }
 }
 
-/// True for a request of the script, which shows the result in its page.
+/// True for a request of the script, which shows the result without a new page.
 pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
     headers.get(ACCEPT).is_some_and(|accept| accept == "application/json")
 }

@@ -17,7 +17,7 @@ pub(crate) enum PageError {
     NotFound,
     /// The caller must sign in at this URL.
     SignIn(String),
-    /// A form that nothing was done with.
+    /// A form that was not processed.
     Unsent(Arc<UnsentForm>),
     Failed(Box<Error>),
 }

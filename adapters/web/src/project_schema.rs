@@ -14,8 +14,8 @@ pub(crate) struct ProjectSchema {
 }
 
 impl ProjectSchema {
-    /// The class and icon of a status, one of five that `style.css` has. `record` is the ID or the
-    /// kind of the record that has it.
+    /// The CSS class and icon of a status, one of five in `style.css`. `record` is the ID or the
+    /// kind of its record.
     pub(crate) fn status_tone(&self, record: &str, status: &str) -> &'static str {
         let word = record.split('-').next().unwrap_or_default();
         let kind = find_kind(word).map_or(word, |kind| kind.name);
@@ -42,7 +42,7 @@ fn name_tone(status: &str) -> &'static str {
     }
 }
 
-/// True for a value that is safe as the target of a link.
+/// True for a value that is safe as a link target.
 pub(crate) fn is_link(field: &CustomField, value: &Value) -> bool {
     field.field_type == CustomType::Url && field.parse(value).is_ok()
 }

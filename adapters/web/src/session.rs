@@ -246,7 +246,7 @@ fn session_cookie_name(config: &WebConfig, headers: &HeaderMap) -> Cow<'static, 
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     match host.and_then(|host| host.rsplit_once(':')) {
         _ if config.has_tls && config.base_path == "/" => "__Host-reqlore".into(),
-        // The other prefix is for the path `/` only.
+        // Browsers accept `__Host-` only with the path `/`.
         _ if config.has_tls => "__Secure-reqlore".into(),
         Some((_, port)) if port.parse::<u16>().is_ok() => format!("reqlore-{port}").into(),
         _ => "reqlore".into(),
@@ -260,7 +260,7 @@ pub(crate) fn session_cookie(config: &WebConfig, headers: &HeaderMap, secret: &s
     let secure = if config.has_tls { "; Secure" } else { "" };
     let expiry = match secret {
         "" => "; Max-Age=0",
-        // A bookmark works until the session ends, also after a restart of the browser.
+        // Bookmarks keep working after a restart of the browser, until the session ends.
         _ if config.has_link => "; Max-Age=43200",
         _ => "",
     };

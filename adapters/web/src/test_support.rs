@@ -29,6 +29,9 @@ pub(crate) const SECRET: &str = "session-secret";
 /// The token that begins it.
 pub(crate) const TOKEN: &str = "access-token";
 
+/// The time of all changes.
+pub(crate) const WRITTEN_AT: Timestamp = Timestamp(7);
+
 /// Knows one session, of a caller with this access to the project `default`.
 #[derive(Debug)]
 pub(crate) struct StubSessions(pub(crate) Access);
@@ -98,9 +101,10 @@ impl PageClient {
                 "get_record_schema" if !has_schema => Ok(schema_answer("")),
                 name => on_call(name, &call.arguments).map(complete),
             };
-            Box::pin(
-                async move { Ok(RenderedAnswer { text: String::new(), data: Arc::new(data?) }) },
-            )
+            let written_at = Some(WRITTEN_AT);
+            Box::pin(async move {
+                Ok(RenderedAnswer { text: String::new(), data: Arc::new(data?), written_at })
+            })
         });
         let sessions = Arc::new(StubSessions(Access::Write));
         let service = Arc::new(service);

@@ -122,7 +122,7 @@ async fn script_gets_the_reason_of_a_refused_form() {
 }
 
 #[tokio::test]
-async fn pages_below_another_path_link_below_it() {
+async fn pages_below_a_base_path_link_below_it() {
     let mut client = client();
     client.change(|config| config.base_path = "/reqlore/".to_owned());
     let page = client.get("/p/default/board").await;

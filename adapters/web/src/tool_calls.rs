@@ -7,6 +7,7 @@ use reqlore_domain::identity::{Access, Caller};
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress, RenderedAnswer, ToolCall};
 use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
 use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -26,6 +27,16 @@ impl PageSession {
         answer.answer()
     }
 
+    /// As [`Self::call_tool`], with the time of the change, by which it can be undone.
+    pub(crate) async fn change<Answer: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: Value,
+    ) -> Result<(Answer, Option<Timestamp>)> {
+        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller), false).await?;
+        Ok((answer.answer()?, answer.written_at))
+    }
+
     /// As [`Self::call_tool`], without the right to write. Some tools that read create a missing
     /// file, which a page that is only read must not do.
     pub(crate) async fn read_tool<Answer: DeserializeOwned>(
@@ -39,14 +50,14 @@ impl PageSession {
         answer.answer()
     }
 
-    /// The session of a page that shows or takes statuses or custom fields.
+    /// Adds the record schema, for pages that show or edit statuses or custom fields.
     pub(crate) async fn with_schema(mut self) -> Result<Self> {
         let caller = Arc::clone(&self.caller);
         // The row of a view names what it shows.
-        let called = self.run_tool("get_record_schema", json!({}), caller, true).await;
-        let answer: RecordSchemaAnswer = match called {
+        let shown = self.run_tool("get_record_schema", json!({}), caller, true).await;
+        let answer: RecordSchemaAnswer = match shown {
             Ok(answer) => answer.answer()?,
-            // A server without the backlog.
+            // The toolset is turned off.
             Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),
             Err(error) => return Err(error),
         };

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::{DraftError, edit_draft};
 use super::edit_form::{parse_form, render_form};
-use super::item_fields::{DocumentForm, WritableKind, assigned, parse_assignment};
+use super::item_fields::{DocumentForm, WritableKind, assignment_pairs, parse_assignment};
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions};
 use crate::commands::output::print;
@@ -46,7 +46,7 @@ pub(crate) struct AddOptions {
     /// Tags, separated by commas
     #[arg(long, value_name = "TAG")]
     tags: Option<String>,
-    /// Any field, such as a custom one: risk=High; repeatable
+    /// Any field, including custom ones, such as risk=High; repeatable
     #[arg(
         long = "field",
         value_name = "FIELD=VALUE",
@@ -76,7 +76,7 @@ pub(crate) fn run(config: &AppConfig, options: &AddOptions) -> Result<u8, Comman
     if !options.edit {
         return options.write.print_answer(&create(&client, values)?);
     }
-    // Opened again at the end, because the editor must not lock a database.
+    // A client is opened again at the end, because an open editor must not lock a database.
     drop(client);
     let noun = form.kind.noun();
     let text = render_form(&form, &format!("New {noun}"), &values);
@@ -118,7 +118,7 @@ impl AddOptions {
             (form.kind.title_field(), &self.title),
         ];
         let given = given.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
-        let mut values = form.parse_values(given.chain(assigned(&self.fields)))?;
+        let mut values = form.parse_values(given.chain(assignment_pairs(&self.fields)))?;
         for (name, value) in
             [("priority", Priority::DEFAULT.name()), ("type", RequirementType::DEFAULT.name())]
         {

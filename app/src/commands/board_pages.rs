@@ -1,8 +1,8 @@
-//! The pages of a project for the person at this machine, until Ctrl-C ends them.
+//! Serves the pages of a project to the local user until Ctrl-C.
 //!
 //! The browser opens a private file that leads to a link. The link works once, within a minute, and
-//! begins a session. So the secret is in no list of processes. Port and sessions outlive the
-//! process, so that open pages and bookmarks work after a restart.
+//! begins a session. Process lists do not show the secret. Port and sessions survive a
+//! restart, so that open pages and bookmarks keep working.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -49,10 +49,10 @@ const SESSION_SECONDS: i64 = 12 * 60 * 60;
 const MAX_SESSIONS: usize = 8;
 /// The digests of the sessions, in the local state directory.
 pub(super) const SESSIONS_FILE: &str = "board.sessions";
-/// Ports of projects, outside the ranges from which systems choose ports of outgoing connections.
+/// First port of projects. Their range does not overlap the ephemeral ports of operating systems.
 const FIRST_PORT: u16 = 20_000;
 const PORT_COUNT: u16 = 10_000;
-/// Ports that are tried, from the project's own port on. The system chooses another one.
+/// Number of ports to try, starting with the project's own. After them the system chooses one.
 const PORT_TRIES: u16 = 20;
 /// Running requests of a closed terminal or a second Ctrl-C are not worth a longer wait.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -126,7 +126,7 @@ fn folder_name(root: &Path) -> String {
     root.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Binds the given address, or else the project's own port. If that is taken, the next free one.
+/// Binds the given address, otherwise the project's own port or the next free one.
 fn bind_port(
     config: &AppConfig,
     listen: Option<SocketAddr>,
@@ -134,7 +134,7 @@ fn bind_port(
     pages: &Router,
 ) -> std::io::Result<HttpTransport> {
     let mut bound = Err(ErrorKind::AddrInUse.into());
-    for address in listen.map_or_else(|| own_addresses(&config.root), |listen| vec![listen]) {
+    for address in listen.map_or_else(|| project_addresses(&config.root), |listen| vec![listen]) {
         bound = bind_loopback(address, Arc::clone(sessions), pages.clone());
         if !matches!(&bound, Err(error) if error.kind() == ErrorKind::AddrInUse) {
             break;
@@ -143,8 +143,8 @@ fn bind_port(
     bound
 }
 
-/// The addresses to try for a project, always the same ones for its path.
-fn own_addresses(root: &Path) -> Vec<SocketAddr> {
+/// The addresses to try for a project. They depend only on its path.
+fn project_addresses(root: &Path) -> Vec<SocketAddr> {
     let hash = Version::of_bytes(root.as_os_str().as_bytes()).to_bits();
     let own = u16::try_from(hash % u64::from(PORT_COUNT)).unwrap_or_default();
     let ports = (0..PORT_TRIES).map(|step| FIRST_PORT + (own + step) % PORT_COUNT);
@@ -194,29 +194,29 @@ struct OneTimeLink {
     created_at: Timestamp,
 }
 
-/// Digests of the secrets of sessions, each with the second in which it ends; the oldest first.
+/// Digests of session secrets, each with its expiry in seconds since 1970; the oldest first.
 type SessionList = Vec<(TokenDigest, i64)>;
 
-/// The sessions of the person who started this process.
+/// The sessions of the user who started this process.
 struct LocalSessions {
     caller: Caller,
     projects: Arc<dyn ProjectResolver>,
     /// `None` after its use.
     link: Mutex<Option<OneTimeLink>>,
-    /// The folder of the project, which has [`SESSIONS_FILE`].
+    /// The root of the project. Its local state directory has [`SESSIONS_FILE`].
     root: PathBuf,
     sessions: Mutex<SessionList>,
 }
 
 impl LocalSessions {
-    /// Changes the sessions of this process and of those that start later.
+    /// Changes the sessions of this process and of later processes.
     fn update(&self, change: impl FnOnce(&mut SessionList)) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         // Another board of this project may have changed them.
         let stored = match read_text(&self.root, SESSIONS_FILE) {
             Ok(text) => text.and_then(|text| serde_json::from_str::<SessionList>(&text).ok()),
             Err(error) => {
-                tracing::warn!(%error, "sessions of an earlier board are not used");
+                tracing::warn!(%error, "the stored sessions of this board are ignored");
                 None
             }
         };
@@ -232,7 +232,7 @@ impl LocalSessions {
         }
         let text = serde_json::to_string(&*sessions).unwrap_or_default();
         if let Err(error) = write_text(&self.root, SESSIONS_FILE, &text) {
-            tracing::warn!(%error, "the session ends with this process");
+            tracing::warn!(%error, "the session cannot be stored and ends with this process");
         }
     }
 

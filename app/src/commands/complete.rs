@@ -100,8 +100,8 @@ fn ids_of_kind(kind: &'static str) -> ArgValueCompleter {
     })
 }
 
-/// Completes fields and their values, such as `risk=High`. Without `has_built_in`, custom fields
-/// alone.
+/// Completes fields and their values, such as `risk=High`. Without `has_built_in`, only custom
+/// fields.
 pub(crate) fn assignments(has_built_in: bool) -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| {
         let begun = current.to_string_lossy();
@@ -135,7 +135,7 @@ fn all_fields() -> Vec<FormField> {
     items.chain(entities).flat_map(|kind| DocumentForm::new(kind, &schema).fields).collect()
 }
 
-/// The words that begin with a text in any case, each once.
+/// Returns the words that start with `begun` in any case, without duplicates.
 fn plain_candidates(
     words: impl IntoIterator<Item = String>,
     begun: &str,

@@ -58,7 +58,7 @@ fn form_value(field: &str, value: &Value) -> Option<FieldValue> {
     }
 }
 
-/// A whole number needs no quotes.
+/// Returns a whole number as a number, which is written without quotes.
 fn number_value(text: &str) -> FieldValue {
     let number = text.parse().ok().filter(|number: &u64| number.to_string() == text);
     number.map_or_else(|| text.into(), FieldValue::Number)

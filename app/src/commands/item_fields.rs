@@ -12,6 +12,7 @@ use reqlore_domain::records::custom_field::{CustomField, CustomType};
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::{RecordKind, find_kind};
 use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::values::is_built_in;
 use serde_json::{Map, Value, json};
 
 use super::tool_client::ToolClient;
@@ -70,7 +71,7 @@ impl WritableKind {
         }
     }
 
-    /// The statuses that the kind has in the project; empty if any text is one.
+    /// The statuses that the kind has in the project; empty if any text is valid.
     fn statuses(&self, schema: &RecordSchema) -> Vec<String> {
         match self {
             Self::Item(kind) => {
@@ -109,7 +110,7 @@ impl WritableKind {
         title.map_or(self.text_field(), |field| field.name)
     }
 
-    /// The fields of a document of `get_item`, under the names of arguments.
+    /// The fields of a document of `get_item`, keyed by argument name.
     pub(crate) fn values_of(&self, item: &ItemView) -> Map<String, Value> {
         let record = json!(item);
         let mut values: Map<String, Value> = item.fields().clone().into_iter().collect();
@@ -137,11 +138,11 @@ pub(crate) struct FormField {
     pub(crate) choices: Vec<String>,
 }
 
-/// The fields that users can set in documents of one kind, those of the project included.
+/// The fields that users can set in documents of one kind, including custom fields.
 #[derive(Debug)]
 pub(crate) struct DocumentForm {
     pub(crate) kind: WritableKind,
-    /// The Markdown text is the last one.
+    /// The Markdown text is last.
     pub(crate) fields: Vec<FormField>,
 }
 
@@ -165,7 +166,7 @@ impl DocumentForm {
             is_list: field.field_type == CustomType::Tags,
             choices: field.field_type.choices().to_vec(),
         }));
-        // A requirement of a section is a text alone, as a criterion.
+        // A rule of a section has only a text, like a criterion.
         let row = kind.row().unwrap_or(ItemKind::AcceptanceCriteria.row());
         let body = fields_of(row).find(|field| field.field_type == FieldType::Body);
         fields.extend(body.map(|body| FormField {
@@ -175,16 +176,21 @@ impl DocumentForm {
         Self { kind, fields }
     }
 
-    /// Finds a field by its name or a synonym, in any spelling.
+    /// Finds a field by its name or a synonym, in any spelling. A label of the project hides no
+    /// other field.
     pub(crate) fn find_field(&self, name: &str) -> Result<&FormField, String> {
-        self.fields.iter().find(|field| field.is_called(name)).ok_or_else(|| {
+        let find = |fits: &dyn Fn(&FormField) -> bool| self.fields.iter().find(|field| fits(field));
+        let found = find(&|field| field.name == name)
+            .or_else(|| find(&|field| is_built_in(&field.name) && field.is_called(name)))
+            .or_else(|| find(&|field| field.is_called(name)));
+        found.ok_or_else(|| {
             let names: Vec<&str> = self.fields.iter().map(|field| &*field.name).collect();
             let (shown, noun) = (truncate_echo(name), self.kind.noun());
             format!("{shown:?} is not a field of this {noun}; it has {}", names.join(", "))
         })
     }
 
-    /// The argument values of fields that were given as texts, under their names.
+    /// Parses fields given as text into argument values, keyed by name.
     pub(crate) fn parse_values<'t>(
         &self,
         given: impl IntoIterator<Item = (&'t str, &'t str)>,
@@ -252,7 +258,7 @@ pub(crate) fn parse_assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The names and texts of [`parse_assignment`].
-pub(crate) fn assigned(fields: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+/// Borrows the names and texts of [`parse_assignment`].
+pub(crate) fn assignment_pairs(fields: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
     fields.iter().map(|(name, text)| (&**name, &**text))
 }

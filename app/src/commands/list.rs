@@ -45,12 +45,12 @@ const CUSTOM_COLUMN: usize = 9;
 const OPTIONAL: [&str; 8] =
     ["UPDATED", "TAGS", "TYPE", "KIND", "ASSIGNEE", "PARENT", "PRIORITY", "DONE"];
 
-/// A kind that commands list: one of the table, all entities, or sections.
+/// A kind that commands list: one of [`KINDS`], all entities, or sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListKind {
     /// The kind as `list_items` names it.
     pub(crate) name: &'static str,
-    /// One and several in sentences.
+    /// Singular and plural in sentences.
     words: [&'static str; 2],
 }
 
@@ -76,7 +76,7 @@ impl ListKind {
             kinds
                 .push((PossibleValue::new(*folder).aliases(aliases), Self { name, words: *words }));
         }
-        let entities = PossibleValue::new("entities").help("All of the knowledge graph");
+        let entities = PossibleValue::new("entities").help("All entities of the knowledge graph");
         kinds.push((entities.aliases(["entity", "knowledge"]), ENTITIES));
         kinds.push((PossibleValue::new("sections").alias("section"), SECTIONS));
         let values: Vec<PossibleValue> = kinds.iter().map(|(value, _)| value.clone()).collect();
@@ -140,6 +140,7 @@ impl FilterOptions {
             let value = &mut arguments["fields"][name];
             *value = match value.take() {
                 Value::Null => json!(text),
+                Value::Array(values) => values.into_iter().chain([json!(text)]).collect(),
                 // Several values of one field, which only tags can have.
                 first => json!([first, text]),
             };
@@ -223,6 +224,7 @@ pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, Comma
     };
     let schema = match kind {
         SECTIONS => RecordSchema::default(),
+        _ if options.json => RecordSchema::default(),
         _ => client.record_schema()?,
     };
     // The connection ends before the output is read, which may take long.

@@ -191,7 +191,7 @@ pub(crate) fn pad(text: &str, width: usize) -> String {
 /// Rows below their headings, each on one line. The layout of all tables.
 #[derive(Debug, Default)]
 pub(crate) struct TextTable {
-    /// Encoded, as the cells.
+    /// Encoded, like the cells.
     headings: Vec<String>,
     /// Encoded cells, one per heading.
     rows: Vec<Vec<String>>,

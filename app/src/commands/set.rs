@@ -1,6 +1,6 @@
 //! `reqlore set`: changes fields of a document.
 
-use super::item_fields::{DocumentForm, assigned, parse_assignment};
+use super::item_fields::{DocumentForm, assignment_pairs, parse_assignment};
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{WriteOptions, WriteTarget};
 use crate::config::AppConfig;
@@ -29,6 +29,6 @@ pub(crate) fn run(config: &AppConfig, options: &SetOptions) -> Result<u8, Comman
     let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let target = WriteTarget::read(&client, &options.reference)?;
     let form = DocumentForm::read(target.kind.clone(), &client)?;
-    let changed = form.parse_values(assigned(&options.fields))?;
+    let changed = form.parse_values(assignment_pairs(&options.fields))?;
     options.write.print_answer(&target.update_request(changed).send(&client)?)
 }

@@ -139,7 +139,7 @@ impl ToolClient {
     pub(crate) fn record_schema(&self) -> Result<RecordSchema, Error> {
         match self.call::<RecordSchemaAnswer>("get_record_schema", json!({})) {
             Ok(answer) => Ok(RecordSchema::parse(&answer.text)),
-            // The server has neither the backlog nor knowledge.
+            // The toolsets with records are turned off.
             Err(error) if error.kind == ErrorKind::UnknownTool => Ok(RecordSchema::default()),
             Err(error) => Err(error),
         }
@@ -341,7 +341,8 @@ fn read_response(mut response: Value) -> Result<RenderedAnswer, Error> {
         let message = detail["message"].as_str().unwrap_or(&text);
         return Err(tool_error(detail, message));
     }
-    Ok(RenderedAnswer { text, data: Arc::new(result["structuredContent"].take()) })
+    let data = Arc::new(result["structuredContent"].take());
+    Ok(RenderedAnswer { text, data, written_at: None })
 }
 
 fn tool_error(detail: &Value, message: &str) -> Error {

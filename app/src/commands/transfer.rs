@@ -96,8 +96,8 @@ pub(crate) async fn run_copy(
     report.print("Copied", "both sides are the same", options.json)
 }
 
-/// Reads the file back and compares its checksum. Does not compare it with the storage, which may
-/// have changed since, but searches the storage for damage, which a backup does not contain.
+/// Reads the file back and compares its checksum, then searches the storage for damage. Does not
+/// compare the file with the storage, which may have changed since.
 pub(crate) async fn run_backup(
     config: &AppConfig,
     options: &BackupOptions,
@@ -178,7 +178,7 @@ struct TransferReport {
     #[serde(flatten)]
     copied: CopyReport,
     verified: Option<VerifyReport>,
-    /// Of a verified storage, also in its lists, which are no records.
+    /// Damage of a verified storage, including its lists, which the records do not contain.
     damage: Vec<String>,
 }
 

@@ -63,7 +63,7 @@ impl ToolRequest {
         request.with("section", section).with("index", index)
     }
 
-    /// Adds values under the names of their fields. Custom fields are in an argument of their own.
+    /// Adds values as arguments. Custom fields share one argument.
     #[must_use]
     pub(crate) fn with_values(mut self, values: Map<String, Value>) -> Self {
         for (name, value) in values {

@@ -21,7 +21,7 @@ pub(crate) struct HttpSettings {
     pub(crate) behind_proxy: Option<ProxyTrust>,
     /// True if people may use pages.
     pub(crate) has_pages: bool,
-    /// The path of the pages at the proxy; begins and ends with `/`.
+    /// The URL path of the pages at the proxy; begins and ends with `/`.
     pub(crate) base_path: String,
     pub(crate) limits: HttpLimits,
     /// The limits as `name=value`, for the operator.
@@ -45,7 +45,7 @@ pub(super) fn read_http(values: &SettingValues) -> Result<Option<HttpSettings>, 
     Ok(is_http.then_some(http))
 }
 
-/// The path with `/` at both ends.
+/// Returns the path with a `/` at both ends.
 fn base_path(values: &SettingValues) -> Result<String, CommandError> {
     let value = values.require_value("http.base_path")?;
     let path = value.text_or_default().trim_matches('/');

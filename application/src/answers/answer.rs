@@ -163,7 +163,7 @@ impl ToolAnswer {
                 guard.note_values(&self.shown);
             }
         }
-        Ok(RenderedAnswer { text, data: Arc::new(data) })
+        Ok(RenderedAnswer { text, data: Arc::new(data), written_at: None })
     }
 
     fn text(&self, parts: usize) -> Result<String> {

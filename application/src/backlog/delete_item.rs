@@ -139,7 +139,7 @@ impl Change for RecordRemoval {
             return Err(Error::new(ErrorKind::Refused, message).field("reference"));
         }
         let mut link_kinds = link_kinds(&context.tools.ports.settings.toolsets);
-        // Other documents mention an entity in their text, and a text stays as it is.
+        // Other documents only mention entities in their text, which a deletion does not edit.
         link_kinds.retain(|kind| meta.item.is_some() || *kind == DocumentKind::Entity);
         let mut deletion = Deletion {
             project: context.project.clone(),
@@ -364,7 +364,7 @@ fn link_names(records: &[Arc<DocumentMeta>]) -> Vec<String> {
     let mut names = Vec::new();
     for meta in records {
         names.push(name_of(meta).into_owned());
-        // The ID is often the path.
+        // The ID often equals the path.
         if meta.entity.is_some() && names.last() != Some(&meta.id.name) {
             names.push(meta.id.name.clone());
         }
@@ -385,7 +385,7 @@ pub(crate) fn link_kinds(toolsets: &[Toolset]) -> Vec<DocumentKind> {
     kinds
 }
 
-/// The relations of a document's links to records that have these names; mentions are none.
+/// The relations of a document's links to records with these names, without mentions.
 pub(crate) fn relations_to<'m>(meta: &'m DocumentMeta, names: &BTreeSet<&str>) -> Vec<&'m str> {
     let mut links = meta.links();
     links.retain(|(relation, target)| *relation != MENTIONS && names.contains(&**target));

@@ -318,10 +318,10 @@ pub(crate) fn diagnostic_with_path(meta: &DocumentMeta) -> Option<String> {
     Some(format!("{}{line}: {}", meta.id, diagnostic.message))
 }
 
-/// The problem of a record's file, or of a value that does not fit the project's schema.
+/// The first problem of a record's file, or of a value that does not match the project's schema.
 pub(crate) fn record_diagnostic(meta: &DocumentMeta, schema: &RecordSchema) -> Option<String> {
-    let misfit = || Some(format!("{}: {}", meta.id, schema.first_problem(meta)?));
-    diagnostic_with_path(meta).or_else(misfit)
+    let mismatch = || Some(format!("{}: {}", meta.id, schema.first_problem(meta)?));
+    diagnostic_with_path(meta).or_else(mismatch)
 }
 
 pub(crate) fn diagnostic_text(diagnostic: &str) -> String {

@@ -285,6 +285,6 @@ impl WriteTool for UpdateItem {
         let target = RecordTarget::Item(ItemTarget::Stored(item));
         let (links, if_version) = (arguments.parent(self.0, names)?, arguments.if_version.take());
         let fields = arguments.into_edit();
-        RecordChange { target, fields, links, if_version, repo: None }.checked(spec)
+        RecordChange { target, fields, links, if_version, repo: None }.into_change(spec)
     }
 }

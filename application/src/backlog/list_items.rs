@@ -69,7 +69,7 @@ struct Arguments {
     updated_since: Option<BoundedString<40>>,
     /// priority, updated, reference, title, status, assignee; -updated is newest first.
     #[schemars(with = "Option<String>")]
-    sort: Option<BoundedString<20>>,
+    sort: Option<BoundedString<50>>,
     show: Option<ShowKeys<ListKeys>>,
     /// 1 to 1000, default 50.
     limit: Option<BoundedInt<1, 1_000>>,
@@ -301,23 +301,27 @@ async fn list_backlog(
     list_records((backlog, schema), call, arguments, query, pages, kind.row().words).await
 }
 
-/// The status with this name. Items keep one that the project no longer lists.
+/// Finds a status by name, including one that items have and the project no longer lists, or spells
+/// in another way: lists count it separately.
 async fn find_status(
     backlog: &BacklogReader<'_>,
     schema: &RecordSchema,
     kind: ItemKind,
     name: &str,
 ) -> Result<Status> {
-    if let Some(listed) = synonyms::find_value(&schema.statuses(kind), Status::name, name) {
-        return Ok(listed);
+    let statuses = schema.statuses(kind);
+    let given = Status::parse(name);
+    if let Some(exact) = given.filter(|status| statuses.contains(status)) {
+        return Ok(exact);
     }
-    let error = match item_lookup::find_status(schema, kind, name) {
-        Err(error) => error,
-        listed => return listed,
-    };
-    let (all, _) = backlog.list_items(&RecordQuery::of_items(kind, 0)).await?;
-    let kept = |status: &Status| all.by_status.iter().any(|(one, _)| one == status);
-    Status::parse(name).filter(kept).ok_or(error)
+    if let Some(kept) = given {
+        let (all, _) = backlog.list_items(&RecordQuery::of_items(kind, 0)).await?;
+        if all.by_status.iter().any(|(one, _)| *one == kept) {
+            return Ok(kept);
+        }
+    }
+    let listed = synonyms::find_value(&statuses, Status::name, name);
+    listed.map_or_else(|| item_lookup::find_status(schema, kind, name), Ok)
 }
 
 /// The schema of the project, and the statuses of the listed records in their order.
@@ -506,6 +510,9 @@ fn shorten_detail(mut text: String) -> String {
     text
 }
 
+/// Maximum number of statuses in the heading of a list. Files may have any number.
+const MAX_COUNTS: usize = 30;
+
 fn page_answer(
     (page, schema): (&ListPage, &RecordSchema),
     [one, several]: [&'static str; 2],
@@ -513,10 +520,12 @@ fn page_answer(
     cursor_after: Box<dyn Fn(usize) -> Option<String> + Send>,
 ) -> Result<ToolAnswer> {
     let total = page.total;
-    let mut counts = Vec::with_capacity(page.by_status.len());
-    for (status, number) in &page.by_status {
+    let mut counts = Vec::with_capacity(MAX_COUNTS + 1);
+    for (status, number) in page.by_status.iter().take(MAX_COUNTS) {
         counts.push(format!("{} {number}", encode_line(status)));
     }
+    let others = page.by_status.len().saturating_sub(MAX_COUNTS);
+    counts.extend((others > 0).then(|| format!("{others} more statuses")));
     let counts = match &counts[..] {
         [] => String::new(),
         counts => format!(" (by status: {})", counts.join(", ")),

@@ -52,6 +52,8 @@ struct Arguments {
     reference: Option<BoundedString<500>>,
     /// Restores this version.
     version: Option<VersionPrefix>,
+    /// Only the change of this time, in nanoseconds; without reference one of the caller.
+    change: Option<i64>,
     /// Changes nothing.
     #[serde(default)]
     dry_run: bool,
@@ -95,14 +97,15 @@ impl Tool for UndoTool {
         spec: &ToolSpec,
         mut call: ToolCall,
     ) -> Result<ToolAnswer> {
-        let Arguments { reference, version, dry_run } = decode_arguments(&mut call, spec)?;
+        let Arguments { reference, version, change, dry_run } = decode_arguments(&mut call, spec)?;
         let write = write_context(context, &call, spec, "");
+        let change = change.map(Timestamp);
         let mut restoration = match (&reference, version) {
             (Some(id), version) => {
                 let target = find_target(context, &call.caller, id.as_str()).await?;
-                Restoration::of_target(&context.ports, target, version).await?
+                Restoration::of_target(&context.ports, target, version, change).await?
             }
-            (None, None) => Restoration::of_last_change(context, &write).await?,
+            (None, None) => Restoration::of_last_change(context, &write, change).await?,
             (None, Some(_)) => {
                 let error = Error::new(ErrorKind::InvalidArgument, "version: it needs a reference");
                 return Err(error.field("version"));
@@ -115,8 +118,12 @@ impl Tool for UndoTool {
 }
 
 impl Restoration {
-    /// Undoes the last change of the caller, with all documents of its commit.
-    async fn of_last_change(context: &ToolContext, write: &WriteContext) -> Result<Self> {
+    /// Undoes the last change of the caller, or the one at a time, with all documents of its commit.
+    async fn of_last_change(
+        context: &ToolContext,
+        write: &WriteContext,
+        at: Option<Timestamp>,
+    ) -> Result<Self> {
         let ports = &context.ports;
         let mut projects = vec![write.caller.project.clone()];
         if ports.settings.toolsets.contains(&Toolset::Knowledge) {
@@ -126,15 +133,23 @@ impl Restoration {
         let user = write.origin().user;
         let mut own = Vec::new();
         for project in projects {
-            let since = Timestamp(i64::MIN);
-            let mut changes = ports.history.recent_changes(&project, since, MAX_SEARCHED).await?;
+            let (since, limit) =
+                at.map_or((Timestamp(i64::MIN), MAX_SEARCHED), |at| (at, MAX_CHANGES));
+            let mut changes = ports.history.recent_changes(&project, since, limit).await?;
             // Some reading tools create AGENTS.md, which is nothing to undo.
-            changes.retain(|change| change.entry.origin.user == user && !is_list(&change.id));
+            changes.retain(|RecentChange { id, entry }| {
+                entry.origin.user == user && !is_list(id) && at.is_none_or(|at| at == entry.at)
+            });
             own.extend(changes.into_iter().next().map(|change| (change.entry, project)));
         }
         let Some((change, project)) = own.into_iter().max_by_key(|(change, _)| change.at) else {
             let user = &write.caller.name;
-            let message = format!("{user} has no recent change; name the ID to undo");
+            let message = match at {
+                Some(_) => {
+                    "The change is not in the history; it may have changed nothing".to_owned()
+                }
+                None => format!("{user} has no recent change; name the ID to undo"),
+            };
             return Err(Error::new(ErrorKind::NotFound, message));
         };
         Self::of_commit(ports, project, change, None).await
@@ -145,6 +160,7 @@ impl Restoration {
         ports: &ApplicationPorts,
         target: HistoryTarget,
         version: Option<VersionPrefix>,
+        change: Option<Timestamp>,
     ) -> Result<Self> {
         if target.id.kind == DocumentKind::Section
             && let Some((_, index)) = rule_change::parse_address(&target.name)
@@ -166,6 +182,10 @@ impl Restoration {
         let query = HistoryQuery { after: None, limit: 1 };
         let newest = ports.history.history(&project, &id, &query).await?.entries.pop();
         let newest = newest.ok_or_else(|| unknown_version_error(&name))?;
+        // Answers give the time of a change in whole seconds.
+        if change.is_some_and(|change| change.seconds() != newest.at.seconds()) {
+            return Err(newer_change_error(&name, Some(&newest)));
+        }
         Self::of_commit(ports, project, newest, Some(id)).await
     }
 

@@ -80,7 +80,7 @@ impl WriteTool for CreateEntity {
         spec: &ToolSpec,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
-        // Not in the schema: only some projects have custom fields.
+        // Arguments have no custom fields, because only some projects have any.
         let custom = take_custom_fields(&mut call.arguments)?;
         let arguments: Arguments = decode_arguments(call, spec)?;
         let fields = RecordEdit {

@@ -56,7 +56,7 @@ impl WriteTool for UpdateEntity {
         spec: &ToolSpec,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
-        // Not in the schema: only some projects have custom fields.
+        // Arguments have no custom fields, because only some projects have any.
         let custom = take_custom_fields(&mut call.arguments)?;
         let arguments: Arguments = decode_arguments(call, spec)?;
         let fields = RecordEdit {
@@ -70,6 +70,6 @@ impl WriteTool for UpdateEntity {
         let links = arguments.links.unwrap_or_default().decode(names)?;
         let Arguments { if_version, repo, .. } = arguments;
         let target = RecordTarget::Entity(arguments.id.into_string());
-        RecordChange { target, fields, links, if_version, repo }.checked(spec)
+        RecordChange { target, fields, links, if_version, repo }.into_change(spec)
     }
 }

@@ -30,7 +30,7 @@ const MAX_PROJECTS: usize = 512;
 /// Time for which pollers share one read of the changes. Each subscription polls, and a database is
 /// a round trip away.
 pub(crate) const SHARED_POLL: Duration = Duration::from_millis(50);
-/// True if resources show documents of the kind, or what they link to or mean.
+/// True if a document of the kind can change the content of a resource.
 fn is_resource_kind(kind: DocumentKind) -> bool {
     !matches!(kind, DocumentKind::Instructions | DocumentKind::Docsets)
 }

@@ -1,5 +1,5 @@
 //! `get_record_schema` and `set_record_schema`: the operations of pages and commands that read and
-//! change the custom fields and statuses of a project. No list names them to models.
+//! change the custom fields and statuses of a project. Models do not see them.
 
 use async_trait::async_trait;
 use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
@@ -109,7 +109,8 @@ impl Tool for SetRecordSchema {
         let reads = ReadSet { documents: vec![document.id.clone()], ..ReadSet::default() };
         let decide = move |snapshot: &Snapshot| decide(snapshot, &document, &expected);
         let (old, _) = commit_decision(ports, &project, reads, write, decide).await?;
-        let notes = kept_values(ports, &project, &old, &schema).await?;
+        // An error now would say that the change, which is stored, failed.
+        let notes = kept_value_notes(ports, &project, &old, &schema).await.unwrap_or_default();
         let short = version.get(..8).unwrap_or_default();
         let text = format!("Changed {} (version {short})", DocumentId::schema());
         let change = RecordSchemaChange { project: project.to_string(), version, notes: vec![] };
@@ -139,7 +140,7 @@ impl ExpectedState {
     }
 }
 
-/// Refuses a text with an invalid entry, which a file may have: its author would not notice it.
+/// Rejects a text with an invalid entry. A file may have one, but a caller would not notice it.
 fn check_entries(schema: &RecordSchema) -> Result<()> {
     if schema.diagnostics.is_empty() {
         return Ok(());
@@ -183,8 +184,8 @@ fn conflict(document: &Document, state: &str) -> Error {
     Error::new(ErrorKind::Conflict, message).field("if_version").reference(id.to_string())
 }
 
-/// Names what records keep although the new schema does not have it.
-async fn kept_values(
+/// Returns a note for each field and status that records keep and the new schema lacks.
+async fn kept_value_notes(
     ports: &ApplicationPorts,
     project: &ProjectKey,
     old: &RecordSchema,
@@ -199,7 +200,9 @@ async fn kept_values(
         let page = ports.documents.list(project, &RecordQuery::of_items(kind, 0)).await?;
         let unlisted = page.by_status.iter().filter(|(one, _)| !new.statuses(kind).contains(one));
         let [one, several] = kind.row().words;
-        notes.extend(unlisted.map(|(status, count)| kept(*count, [one, several], status.name())));
+        notes.extend(
+            unlisted.map(|(status, count)| kept_status_note(*count, [one, several], status.name())),
+        );
     }
     for kind in EntityKind::ALL {
         let statuses = new.entity_statuses(kind.name());
@@ -210,14 +213,14 @@ async fn kept_values(
         let query = RecordQuery::of_entities(Some(kind.name().to_owned()), 0);
         for (status, count) in ports.documents.list(project, &query).await?.by_text {
             if !statuses.iter().any(|(name, _)| value_key(name) == value_key(&status)) {
-                notes.push(kept(count, kind.row().words, &status));
+                notes.push(kept_status_note(count, kind.row().words, &status));
             }
         }
     }
     Ok(notes)
 }
 
-fn kept(count: usize, [one, several]: [&str; 2], status: &str) -> String {
+fn kept_status_note(count: usize, [one, several]: [&str; 2], status: &str) -> String {
     let (noun, verb) = if count == 1 { (one, "keeps") } else { (several, "keep") };
     format!("{count} {noun} {verb} the status {status:?}, which is not in the order.")
 }

@@ -131,7 +131,7 @@ async fn text_with_an_invalid_entry_is_refused_with_its_line() {
 }
 
 #[tokio::test]
-async fn removed_fields_and_statuses_are_named_with_what_keeps_them() {
+async fn removed_fields_and_statuses_that_are_in_use_are_named() {
     let testing = TestApplication::new();
     testing.write(DocumentId::schema(), SCHEMA).await;
     for name in ["US-001", "US-002"] {
@@ -182,7 +182,7 @@ async fn only_administrators_of_a_team_change_the_schema() {
 }
 
 #[tokio::test]
-async fn operations_are_in_no_list_of_tools() {
+async fn operations_are_not_listed_as_tools() {
     let testing = TestApplication::new();
     let application = testing.application();
     for name in ["get_record_schema", "set_record_schema"] {

@@ -11,27 +11,27 @@ use crate::tools::arguments::CUSTOM_FIELDS;
 
 /// Maximum bytes that custom fields and statuses add to the list of tools: about 300 tokens.
 const MAX_BYTES: usize = 900;
-/// The bytes of a description besides its names.
+/// Size of an empty description, in bytes.
 const DESCRIPTION_BYTES: usize = 24;
 
 /// The part of each field that a description names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
+enum FieldDetail {
     Values,
     Names,
     Nothing,
 }
 
-/// The descriptions of the tools that create, and of the others. The first pair that fits is used.
-const DETAILS: [[Detail; 2]; 4] = [
-    [Detail::Values, Detail::Values],
-    [Detail::Values, Detail::Names],
-    [Detail::Values, Detail::Nothing],
-    [Detail::Names, Detail::Nothing],
+/// Details for the tools that create and for the others. The first pair within the limit is used.
+const DETAILS: [[FieldDetail; 2]; 4] = [
+    [FieldDetail::Values, FieldDetail::Values],
+    [FieldDetail::Values, FieldDetail::Names],
+    [FieldDetail::Values, FieldDetail::Nothing],
+    [FieldDetail::Names, FieldDetail::Nothing],
 ];
 
 /// The additions to the schema of one tool.
-struct Addition<'s> {
+struct SchemaAddition<'s> {
     spec: &'s ToolSpec,
     creates: bool,
     fields: Vec<&'s CustomField>,
@@ -39,16 +39,16 @@ struct Addition<'s> {
     statuses: Option<Vec<Status>>,
 }
 
-/// The argument schemas that differ from those of the specs. Of lists that would be too long, the
-/// descriptions say less: errors name the fields, values and statuses too.
+/// Returns the argument schemas that differ from those of the specs. Descriptions omit details to
+/// stay within the limit, because errors name the fields, values and statuses too.
 pub(crate) fn tool_schemas(specs: &[&ToolSpec], schema: &RecordSchema) -> ToolSchemas {
     let additions: Vec<_> =
-        specs.iter().filter_map(|spec| Addition::of_tool(spec, schema)).collect();
+        specs.iter().filter_map(|spec| SchemaAddition::of_tool(spec, schema)).collect();
     let with_statuses = additions.iter().filter(|one| one.statuses.is_some());
     let statuses: usize = with_statuses.map(|one| one.status_schema(true).to_string().len()).sum();
     let has_statuses = statuses <= MAX_BYTES / 2;
     let budget = if has_statuses { MAX_BYTES - statuses } else { MAX_BYTES };
-    let size = |details: [Detail; 2]| -> usize {
+    let size = |details: [FieldDetail; 2]| -> usize {
         let schemas = additions.iter().map(|one| one.field_schema(details, usize::MAX));
         schemas.map(|schema| schema.to_string().len()).sum()
     };
@@ -56,8 +56,8 @@ pub(crate) fn tool_schemas(specs: &[&ToolSpec], schema: &RecordSchema) -> ToolSc
     let (details, max_text) = details.map_or_else(
         || {
             let creating = additions.iter().filter(|one| one.creates).count().max(1);
-            let rest = budget.saturating_sub(size([Detail::Nothing; 2])) / creating;
-            ([Detail::Names, Detail::Nothing], rest.saturating_sub(DESCRIPTION_BYTES))
+            let rest = budget.saturating_sub(size([FieldDetail::Nothing; 2])) / creating;
+            ([FieldDetail::Names, FieldDetail::Nothing], rest.saturating_sub(DESCRIPTION_BYTES))
         },
         |details| (details, usize::MAX),
     );
@@ -68,7 +68,7 @@ pub(crate) fn tool_schemas(specs: &[&ToolSpec], schema: &RecordSchema) -> ToolSc
     schemas
 }
 
-impl<'s> Addition<'s> {
+impl<'s> SchemaAddition<'s> {
     /// `None` if the project adds nothing to the tool.
     fn of_tool(spec: &'s ToolSpec, schema: &'s RecordSchema) -> Option<Self> {
         let kinds = KINDS.iter().filter(|kind| match spec.name {
@@ -95,7 +95,7 @@ impl<'s> Addition<'s> {
 
     fn schema(
         &self,
-        details: [Detail; 2],
+        details: [FieldDetail; 2],
         max_text: usize,
         has_statuses: bool,
     ) -> Map<String, Value> {
@@ -126,7 +126,7 @@ impl<'s> Addition<'s> {
     }
 
     /// Null without custom fields.
-    fn field_schema(&self, [created, other]: [Detail; 2], max_text: usize) -> Value {
+    fn field_schema(&self, [created, other]: [FieldDetail; 2], max_text: usize) -> Value {
         if self.fields.is_empty() {
             return Value::Null;
         }
@@ -134,12 +134,12 @@ impl<'s> Addition<'s> {
         let mut text = String::new();
         for field in &self.fields {
             let (separator, part) = match detail {
-                Detail::Values => ("; ", self.describe(field)),
-                Detail::Names => (", ", field.name.clone()),
-                Detail::Nothing => break,
+                FieldDetail::Values => ("; ", self.describe(field)),
+                FieldDetail::Names => (", ", field.name.clone()),
+                FieldDetail::Nothing => break,
             };
             if text.len() + part.len() > max_text {
-                text.push_str(", …");
+                text.push_str(if text.is_empty() { "" } else { ", …" });
                 break;
             }
             if !text.is_empty() {

@@ -100,7 +100,7 @@ pub(crate) fn replay_record(
     if let Some(answer) = &record.answer
         && let Ok(StoredAnswer { text, data }) = serde_json::from_str(answer)
     {
-        return Ok(Some(RenderedAnswer { text, data }));
+        return Ok(Some(RenderedAnswer { text, data, written_at: None }));
     }
     // The commit stores the record, the answer follows. Between them the call is running.
     if now.seconds() - record.at.seconds() < IN_FLIGHT_SECONDS {

@@ -188,10 +188,17 @@ impl ToolService for Application {
             None => Vec::new(),
         };
         // A context of its own, because the call adds its idempotency key.
-        let mut context = ToolContext { audit: audit.clone(), ..self.context.clone() };
+        let mut context = ToolContext {
+            audit: audit.clone(),
+            written_at: Arc::default(),
+            ..self.context.clone()
+        };
         let (caller, id, name) =
             (Arc::clone(&call.caller), call.correlation_id.clone(), call.name.clone());
-        let outcome = self.dispatch(&mut context, call).await;
+        let mut outcome = self.dispatch(&mut context, call).await;
+        if let Ok(answer) = &mut outcome {
+            answer.written_at = context.written_at.get().copied();
+        }
         if is_silent && outcome.is_ok() {
             return outcome;
         }

@@ -31,7 +31,7 @@ pub(crate) struct ItemOutcome {
     version: String,
 }
 
-// As above, of an entity.
+// The same for an entity.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "a schema")]
 pub(crate) struct EntityOutcome {
@@ -57,15 +57,15 @@ pub(crate) struct WrittenRecord {
     pub(crate) action: Action,
     pub(crate) project: ProjectKey,
     pub(crate) schema: Arc<RecordSchema>,
-    /// Replaces missing times.
+    /// The default for missing times.
     pub(crate) at: Timestamp,
     /// The written record and its version.
     pub(crate) parsed: Option<(Version, StoredRecord)>,
-    /// The relationship that changed, and how.
+    /// The relationship that changed, with its outcome.
     pub(crate) relationship: Option<(RelationshipSpec, &'static str)>,
 }
 
-/// The answer: a sentence, and the record of the final document.
+/// Renders the answer: a sentence, and the record of the final document.
 pub(crate) fn render_written(written: WrittenRecord, document: &Document) -> Result<ToolAnswer> {
     let record = match written.parsed {
         Some((version, record)) if version == document.version => record,

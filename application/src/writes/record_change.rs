@@ -17,7 +17,7 @@ use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::edit::{ID_DIGITS, NewRecord, RecordEdit};
 use reqlore_domain::records::kinds::RecordKind;
-use reqlore_domain::records::schema::RecordSchema;
+use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_line;
 
@@ -58,7 +58,7 @@ pub(crate) struct RecordChange {
 
 impl RecordChange {
     /// Fails for an update without a field to change.
-    pub(crate) fn checked(self, spec: &ToolSpec) -> Result<Box<dyn Change>> {
+    pub(crate) fn into_change(self, spec: &ToolSpec) -> Result<Box<dyn Change>> {
         if self.fields == RecordEdit::default() && self.links.is_empty() {
             return Err(nothing_to_change_error(spec));
         }
@@ -174,11 +174,11 @@ async fn issue_digits(context: PlanContext<'_>, kind: EntityKind) -> Result<Stri
 
 /// The record of a plan.
 enum PlanRecord {
-    /// With its uid. The commit issues its reference.
+    /// Has a uid. The commit issues its reference.
     NewItem(ItemKind, String),
-    /// With digits that no ID had when they were issued.
+    /// Has digits that no ID had when they were issued.
     NewEntity(EntityKind, String),
-    /// With its name in answers, and the argument that names it.
+    /// Has a name in answers, and the argument that names it.
     Stored { meta: Arc<DocumentMeta>, name: String, field: &'static str },
     /// Created by an earlier entry of the same call.
     Created(LocalItem),
@@ -329,15 +329,16 @@ impl RecordPlan {
         Ok(self.decision(action, id, parsed, relationship))
     }
 
-    /// The story that this change sets to Done.
+    /// The story that this change sets to Done, or to another status of that category.
     fn done_story(&self) -> Option<Reference> {
         let PlanRecord::Stored { meta, .. } = &self.record else { return None };
         let story = meta.item.as_ref()?.reference?;
-        let is_done = self.fields.status.as_deref() == Some(Status::Done.name());
+        let status = Status::parse(self.fields.status.as_deref()?)?;
+        let is_done = self.schema.category(story.kind, status) == StatusCategory::Done;
         (story.kind == ItemKind::UserStory && is_done).then_some(story)
     }
 
-    /// The decision on a record, which is its answer.
+    /// Returns the decision, which renders the record as the answer.
     fn decision(
         &self,
         action: Action,

@@ -18,12 +18,12 @@ use crate::writes::record_links::{LinkChange, Target};
 #[derive(Clone, Copy)]
 pub(crate) enum KindName<'a> {
     Item(ItemKind),
-    /// A file may have any kind.
+    /// May be any text, because files are not restricted.
     Entity(&'a str),
 }
 
-/// Checks the given fields, and puts them into the spelling of files. Adds warnings about words
-/// that are probably misspelled.
+/// Validates the given fields and converts them to the spelling of files. Adds warnings about
+/// words that are probably misspelled.
 pub(crate) async fn check_fields(
     context: PlanContext<'_>,
     schema: &RecordSchema,

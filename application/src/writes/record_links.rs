@@ -139,7 +139,7 @@ impl PlanTarget {
 
 /// The links that a change sets, with targets as given or looked up.
 pub(crate) enum LinkChange<T> {
-    /// Replaces the parent of an item, which the argument of this name gives.
+    /// Replaces the parent of an item. Contains the name of its argument.
     Parent(Option<(&'static str, T)>),
     AddRelationship(RelationshipType, T),
     /// The target may be missing.
@@ -213,8 +213,8 @@ impl LinkChange<PlanTarget> {
         targets.into_iter().filter_map(stored).collect()
     }
 
-    /// Adds the links of the document `own` to an edit. Returns the relationship that changes, and
-    /// how.
+    /// Adds the links of the document `own` to an edit. Returns the relationship that changes,
+    /// with its outcome.
     pub(crate) fn add_to(
         &self,
         edit: &mut RecordEdit,

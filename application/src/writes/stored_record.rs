@@ -1,4 +1,4 @@
-//! Items and entities of a commit: parsed and edited.
+//! Parses and edits the items and entities of a commit.
 
 use reqlore_domain::backlog::ItemMeta;
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
@@ -28,7 +28,7 @@ impl StoredRecord {
         })
     }
 
-    /// Parses a document of a commit at this time, which replaces missing times.
+    /// Parses a document of a commit. `at` is the default for missing times.
     pub(crate) fn parse_new(document: &Document, at: Timestamp) -> Result<Self> {
         let (name, text) = (&document.id.name, document_text(document)?);
         Ok(match document.id.kind {

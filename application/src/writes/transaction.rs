@@ -32,7 +32,7 @@ pub(crate) fn write_context(
         tool: spec.name,
         reason: reason.into(),
         correlation_id: call.correlation_id.clone(),
-        at: context.ports.clock.now(),
+        at: *context.written_at.get_or_init(|| context.ports.clock.now()),
         audited: context.audit.clone(),
         idempotency_key: context.idempotency_key.clone(),
     }
@@ -80,7 +80,7 @@ pub(crate) async fn commit_decision<T: Send + 'static>(
     Ok((result, committed))
 }
 
-/// The record schema belongs to administrators, whichever tool changes it.
+/// Fails if a caller who is not an administrator changes the record schema with any tool.
 fn check_schema_rights(caller: &Caller, changes: &[DocumentChange]) -> Result<()> {
     let is_schema = |change: &DocumentChange| change.id().kind == DocumentKind::Schema;
     if caller.is_administrator() || !changes.iter().any(is_schema) {

@@ -13,7 +13,7 @@ use crate::records::tombstone::RecordRef;
 use crate::records::values::value_key;
 use crate::timestamp::Timestamp;
 
-/// The name of the status in orders, which no custom field has.
+/// The name of the status in sort orders. No custom field can have it.
 pub(super) const STATUS: &str = "status";
 
 /// Conditions that a record must meet all. `None` accepts every value.
@@ -85,7 +85,7 @@ pub fn custom_values(meta: &DocumentMeta) -> impl Iterator<Item = (&str, &str)> 
     RecordRef::of_meta(meta).into_iter().flat_map(|record| record.custom().listed())
 }
 
-/// The keys of the values of a custom field or the status. A record is sorted by the first one.
+/// The keys of the values of a custom field or the status. Lists sort by the first one.
 pub(super) fn field_keys(meta: &DocumentMeta, name: &str) -> impl Iterator<Item = String> {
     let item = || Some(meta.item.as_ref()?.status.as_ref()?.name());
     let entity = || meta.entity.as_ref()?.status.as_deref();

@@ -171,8 +171,8 @@ impl Default for OrderField {
 }
 
 /// The order by a custom field or the status: the choices, then other values by their key, then
-/// records without a value. A reversed list reverses the choices and the other values, each in
-/// their place. Records with the same value always have the order of all lists.
+/// records without a value. A reversed list reverses the choices and the other values, but
+/// not these three groups. Records with the same value keep the default order of lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FieldOrder {
     pub name: String,
@@ -181,7 +181,7 @@ pub struct FieldOrder {
 }
 
 impl FieldOrder {
-    /// The name of the status, which no custom field has.
+    /// The name of the status. No custom field can have it.
     pub const STATUS: &'static str = super::record_filter::STATUS;
     /// The first byte of the [`Self::sort_text`] of choices, of other values, and without a value.
     pub const CLASSES: [char; 3] = ['0', '1', '2'];

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Access, Caller};
 use crate::ports::project_resolver::ProjectResolver;
+use crate::timestamp::Timestamp;
 
 /// Runs tools. The application does it in this process, and a client does it through a team server.
 #[async_trait]
@@ -74,7 +75,7 @@ pub trait ApplicationService: ToolService {
     async fn resources_changed(&self, caller: &Caller) -> Result<u64>;
 }
 
-/// Argument schemas by the names of tools.
+/// Argument schemas by tool name.
 pub type ToolSchemas = BTreeMap<&'static str, Map<String, Value>>;
 
 /// A call of a tool.
@@ -303,6 +304,8 @@ pub struct RenderedAnswer {
     pub text: String,
     /// For programs; null for [`AnswerFormat::Text`]. Shared with repeated answers.
     pub data: Arc<Value>,
+    /// The time of the call's changes, which identifies them with the caller. `None` for a read.
+    pub written_at: Option<Timestamp>,
 }
 
 impl RenderedAnswer {

@@ -205,7 +205,7 @@ fn check_links(record: RecordRef<'_>, text: &str, edits: &[RelationTargets]) -> 
     Ok(())
 }
 
-/// The edit that removes all relationships and links to these ids or references.
+/// Returns the edit that removes all relationships and links to these IDs or references.
 pub fn unlink_edit<'r>(record: impl Into<RecordRef<'r>>, names: &[String]) -> RecordEdit {
     let entity = match record.into() {
         RecordRef::Item(item) => {

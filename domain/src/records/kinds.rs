@@ -47,7 +47,7 @@ pub struct RecordKind {
     pub name: &'static str,
     /// The name at the start of a sentence.
     pub noun: &'static str,
-    /// One and several in sentences.
+    /// Singular and plural in sentences.
     pub words: [&'static str; 2],
     /// Other names that callers use.
     pub synonyms: &'static [&'static str],

@@ -63,8 +63,8 @@ impl<'a> LinkItem<'a> {
     }
 }
 
-/// The edits that give relations of a file these targets. A target that the file has keeps its
-/// place and spelling. Fails if an edit would lose a value that is not a link.
+/// Returns the edits that set the targets of relations in a file. Targets that the file already
+/// has keep their position and spelling. Fails if an edit would lose a value that is not a link.
 pub(super) fn link_edits<'a>(
     entries: &'a [YamlEntry],
     links: &'a [RelationTargets],

@@ -57,7 +57,7 @@ impl Status {
 }
 
 impl RecordSchema {
-    /// The schema that a document states. One that is not a text adds nothing but a diagnostic.
+    /// Parses a schema document. One that is not text yields an empty schema with a diagnostic.
     pub fn of_document(document: &Document) -> Self {
         match document.text() {
             Ok(text) => Self::parse(text),
@@ -144,8 +144,8 @@ impl RecordSchema {
         problems.into_iter().next().map(|(_, problem)| problem)
     }
 
-    /// Checks the values that a caller gives to custom fields of a record of a kind. The error has
-    /// the name of the field. `is_entity` distinguishes kinds of entities.
+    /// Checks the values that a caller gives to custom fields of a record of a kind. The error is
+    /// the name of the field and its problem. `is_entity` distinguishes kinds of entities.
     pub fn parse_values(
         &self,
         (kind, is_entity): (&str, bool),
@@ -235,7 +235,7 @@ impl RecordSchema {
     }
 }
 
-/// The value with this name, in any spelling; the error lists all names.
+/// Finds a value by name, in any spelling. The error lists all names.
 fn find_named<'v, T>(
     values: &'v [T],
     name_of: impl Fn(&T) -> &str,

@@ -14,7 +14,10 @@ use crate::backlog::{ItemKind, Status};
 use crate::bounded_types::{check_text, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::knowledge::EntityKind;
+use crate::untrusted_text::{encode_line, is_hidden};
 
+/// Pages parse the text each time. A document may have 8 MiB.
+const MAX_BYTES: usize = 256 << 10;
 const MAX_LABEL_CHARS: usize = 60;
 const MAX_CHOICES: usize = 50;
 const MAX_CHOICE_CHARS: usize = 100;
@@ -30,15 +33,18 @@ impl RecordSchema {
     /// Parses `.reqlore/project.toml`.
     pub fn parse(text: &str) -> Self {
         let mut parser = SchemaParser { text, schema: Self::default() };
-        match DeTable::parse(text) {
-            Ok(table) => parser.parse_file(table.get_ref()),
-            Err(error) => {
-                let at = error.span().map_or(0, |span| span.start);
-                let message =
-                    error.message().trim().replace('\n', " ").replace("expected", "write");
-                parser.report((at, format!("invalid TOML: {message}; correct the line")));
-            }
+        if text.len() > MAX_BYTES {
+            parser.report((0, format!("the file is too long; write at most {MAX_BYTES} bytes")));
+            return parser.schema;
         }
+        // Entries above an error stay in effect.
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let at = error.span().map_or(0, |span| span.start);
+            let message = error.message().trim().replace('\n', " ").replace("expected", "write");
+            parser.report((at, format!("invalid TOML: {message}; correct the line")));
+        }
+        parser.parse_file(table.get_ref());
         parser.schema
     }
 }
@@ -133,7 +139,8 @@ impl SchemaParser<'_> {
     }
 
     fn parse_statuses(&mut self, (kind, span, value): Entry<'_, '_>) -> Result<(), Problem> {
-        let fail = |at: usize, message: &str| Err((at, format!("statuses of {kind}: {message}")));
+        let shown = encode_line(truncate_echo(kind));
+        let fail = |at: usize, message: &str| Err((at, format!("statuses of {shown}: {message}")));
         let start = span.start;
         let item_kind = ItemKind::ALL.into_iter().find(|one| one.name() == kind);
         match item_kind {
@@ -349,8 +356,9 @@ fn parse_choices(given: &[&str]) -> Result<Vec<String>, String> {
 }
 
 fn one_line(text: &str) -> Result<(), String> {
-    if text.contains(char::is_control) {
-        return Err("control characters are not allowed; remove them".to_owned());
+    // Tools, pages and tables show labels and values beside each other.
+    if text.contains(is_hidden) {
+        return Err("control and hidden characters are not allowed; remove them".to_owned());
     }
     Ok(())
 }
@@ -478,6 +486,8 @@ order = ["proposed", "Trial", "accepted"]
         assert_eq!(problems("fields = 1"), ["1: fields is not a table; write [fields.NAME]"]);
         let conflict = "[fields.a]\n<<<<<<< HEAD\nkinds = [\"epic\"]\n";
         assert!(problems(conflict)[0].starts_with("2: invalid TOML:"), "{:?}", problems(conflict));
+        let whole = RecordSchema::parse(&format!("{VALID}{conflict}"));
+        assert!(whole.field("risk").is_some(), "{:?}", whole.diagnostics);
         let field =
             |number: u32| format!("[fields.f{number}]\nkinds = [\"epic\"]\ntype = \"text\"\n");
         let huge: Vec<String> = (0..1_000).map(field).collect();

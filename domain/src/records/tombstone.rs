@@ -17,7 +17,7 @@ pub enum RecordRef<'a> {
 }
 
 impl<'a> RecordRef<'a> {
-    /// The name of the kind, and true for an entity.
+    /// Returns the name of the kind, and true for an entity.
     pub fn kind(self) -> (&'a str, bool) {
         match self {
             Self::Item(item) => (item.kind.name(), false),

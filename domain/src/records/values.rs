@@ -26,9 +26,11 @@ const MAX_LISTED_VALUES: usize = 100;
 /// Maximum length of the key of a value, in bytes.
 const MAX_KEY_BYTES: usize = 64;
 
-/// Names that no custom field can have, besides those of the built-in fields: other arguments, keys
-/// and answers.
-const OTHER_NAMES: [&str; 16] = [
+/// Names that no custom field can have, besides those of the built-in fields: other arguments,
+/// keys, answers, orders and columns.
+const OTHER_NAMES: [&str; 19] = [
+    "children",
+    "done",
     "entity",
     "fields",
     "imported_from",
@@ -45,6 +47,7 @@ const OTHER_NAMES: [&str; 16] = [
     "show",
     "sort",
     "text",
+    "updated",
 ];
 
 /// The values of all keys that may be custom fields, as written: one text, or several of a list.

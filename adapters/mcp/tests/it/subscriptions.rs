@@ -103,7 +103,7 @@ async fn list_subscriber_is_notified_of_changes_on_any_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn client_is_notified_of_a_tool_that_is_described_anew() {
+async fn client_is_notified_when_a_tool_description_changes() {
     for era in ERAS {
         let stub = StubService::without_backlog().with_tools(&["list_items"]);
         let stub = Arc::new(stub);

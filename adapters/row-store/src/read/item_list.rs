@@ -1,4 +1,4 @@
-//! Lists of items: the way to read one with the fewest rows.
+//! Chooses how to read a list of items with the fewest rows.
 
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{

@@ -206,7 +206,7 @@ impl ItemReader<'_> {
         Ok(rows)
     }
 
-    /// The first places in the order of the status, of which each group has one.
+    /// The first places of a list sorted by status. All items of a group have the same status.
     pub(super) async fn places_by_status(
         &self,
         order: &FieldOrder,
@@ -242,7 +242,7 @@ impl ItemReader<'_> {
         Ok(places)
     }
 
-    /// The position in a row of a group.
+    /// The position column of a row of a group.
     pub(super) fn position_of<'r>(
         &self,
         base: Base<'_>,

@@ -139,7 +139,7 @@ impl GroupTransaction {
         if queries.is_empty() {
             return Ok(());
         }
-        // A row with a pending change is known. The database has the newest state of the rest.
+        // Rows with a pending change were skipped, because the database has their old state.
         self.run(&queries)?;
         self.know_keys(queries);
         Ok(())

@@ -131,7 +131,8 @@ fn recover_project(
     Ok(())
 }
 
-/// Decides the intents of all projects whose lock is free. The holder of a lock decides the rest.
+/// Confirms or rolls back the intents of all projects whose lock is free. The holder of a lock
+/// recovers its own project.
 pub(crate) fn recover_all(store: &StoreInner, time: Timestamp) -> StoreResult<()> {
     let Some(team) = store.team_to_recover()? else { return Ok(()) };
     let intents = call_team(&team.store, async |team| team.pending_commits().await)?;

@@ -203,7 +203,7 @@ pub(crate) async fn connect(
             Ok(client) => return Ok((client, index)),
             Err(HostFailure { error, reason }) => {
                 reasons.push(format!("{address}: {reason}"));
-                // While one host may recover, errors of other hosts do not matter.
+                // The error of a host that may recover takes precedence.
                 let earlier = failure.take().filter(|_| error.next == NextStep::Report);
                 failure = Some(earlier.unwrap_or(error));
             }

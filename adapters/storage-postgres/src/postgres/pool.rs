@@ -186,8 +186,8 @@ fn is_expired(created: Instant) -> bool {
 #[derive(Debug)]
 struct Connector {
     config: PostgresConfig,
-    /// The targets of the last connections that read and that write: while a host is lost, no
-    /// other connection should wait for it.
+    /// The targets of the last connections for reads and for writes, so that others do not wait
+    /// for a lost host.
     last_targets: [AtomicUsize; 2],
     runtime: Handle,
     log: ConnectionLog,

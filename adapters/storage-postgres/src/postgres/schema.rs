@@ -310,7 +310,7 @@ pub(crate) async fn read_schema_status(
     Ok(SchemaStatus { version, latest, pending })
 }
 
-/// The statements that create the indexes that someone dropped.
+/// Returns the statements that recreate dropped indexes.
 async fn missing_indexes(
     client: &ClientWrapper,
     migrations: &[Migration],

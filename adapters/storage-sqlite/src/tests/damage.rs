@@ -335,7 +335,7 @@ fn first_list_waits_only_for_documents_and_counts() {
     assert!(message.contains("is being closed"), "{message}");
 }
 
-/// Whichever finds it first.
+/// Workers and reads run at the same time, so any of them may report it first.
 #[test]
 fn each_worker_and_read_names_what_is_missing() {
     let (_folder, file) = database_with_items();

@@ -205,7 +205,7 @@ fn files_copied_around_a_checkpoint_are_refused() {
     }
 }
 
-/// The pages of two databases fit together, unless one was rewritten.
+/// The pages of two databases are compatible unless one was rewritten.
 #[test]
 fn log_of_another_database_is_named() {
     for is_rewritten in [false, true] {

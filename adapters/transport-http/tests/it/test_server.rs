@@ -110,7 +110,7 @@ impl StubTools {
             "busy" => return Err(Error::new(ErrorKind::Busy, "try again")),
             other => return Err(Error::new(ErrorKind::UnknownTool, format!("{other}?"))),
         };
-        Ok(RenderedAnswer { text: data.to_string(), data: Arc::new(data) })
+        Ok(RenderedAnswer { text: data.to_string(), data: Arc::new(data), written_at: None })
     }
 }
 

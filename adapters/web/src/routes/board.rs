@@ -11,20 +11,24 @@ use axum::routing::get;
 use reqlore_domain::backlog::{ItemKind, Reference, Status};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::records::answers::lists::ListedItem;
+use reqlore_domain::timestamp::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
-use crate::item_lists::{BOARD_KINDS, ItemFilters};
+use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
 use crate::page::{PageFrame, PageSection, accepts_json, render};
 use crate::page_error::{PageError, error_status, public_message};
+use crate::routes::undo::{change_text, with_notice};
 use crate::session::{PageSession, local_target};
 
 /// Cards of a column, and those that each "show more" adds.
 const COLUMN_LIMIT: usize = 50;
 const MAX_COLUMN_LIMIT: usize = 1_000;
+/// Maximum number of columns of statuses that the project does not list. Each is a list of its own.
+const MAX_OTHER_STATUSES: usize = 20;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -34,15 +38,15 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 
 #[derive(Template)]
 #[template(path = "board.html")]
-struct BoardPage<'a> {
+struct BoardPage {
     frame: PageFrame,
     filters: ItemFilters,
     kinds: [ItemKind; 3],
     epics: Vec<ListedItem>,
     columns: Vec<BoardColumn>,
     total: u64,
-    /// The item that a form of this board has moved.
-    moved: &'a str,
+    /// The item to create first; `None` if the board has items.
+    first: Option<FirstItem>,
 }
 
 struct BoardColumn {
@@ -55,8 +59,35 @@ struct BoardColumn {
 
 async fn show_board(session: PageSession) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
+    let mut filters = ItemFilters::parse(&session)?;
+    let (mut columns, mut total) = read_columns(&session, &filters).await?;
+    while total == 0
+        && let Some(next) = filters.next_default(&session)
+    {
+        filters = next;
+        (columns, total) = read_columns(&session, &filters).await?;
+    }
+    let is_empty = total == 0 && !filters.is_active();
+    let first = if is_empty { Some(session.first_item(filters.kind).await?) } else { None };
+    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
+    render(&BoardPage {
+        frame: PageFrame::new(&session, PageSection::Board, "Board")
+            .with_creation(filters.creation("")),
+        filters,
+        kinds: BOARD_KINDS,
+        epics,
+        columns,
+        total,
+        first,
+    })
+}
+
+/// The columns of a board and the number of their items.
+async fn read_columns(
+    session: &PageSession,
+    filters: &ItemFilters,
+) -> Result<(Vec<BoardColumn>, u64)> {
     let query = &session.query;
-    let filters = ItemFilters::parse(&session)?;
     let arguments = filters.arguments();
     let mut statuses = VecDeque::from(filters.statuses());
     statuses.retain(|status| filters.status.is_empty() || filters.status == *status);
@@ -69,10 +100,11 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
         let additions = [("status", json!(status)), ("limit", json!(limit))];
         let page = session.list_items(arguments.clone(), &additions).await?;
         if columns.is_empty() && filters.status.is_empty() {
-            // Statuses that the project does not list, as far as items have them.
+            // Items may have statuses that the project does not list.
             let known = |name: &String| *name == status || statuses.contains(name);
             let mut others: Vec<String> = page.by_status.keys().cloned().collect();
             others.retain(|name| !known(name) && page.count(name) > 0);
+            others.truncate(MAX_OTHER_STATUSES);
             statuses.extend(others);
         }
         let count = page.count(&status);
@@ -83,16 +115,7 @@ async fn show_board(session: PageSession) -> Result<Response, PageError> {
         };
         columns.push(BoardColumn { status, count, items: page.items, more });
     }
-    let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
-    render(&BoardPage {
-        frame: PageFrame::new(&session, PageSection::Board, "Board"),
-        filters,
-        kinds: BOARD_KINDS,
-        epics,
-        columns,
-        total,
-        moved: query.text("moved"),
-    })
+    Ok((columns, total))
 }
 
 #[derive(Template)]
@@ -132,20 +155,20 @@ fn move_page(
 
 async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, PageError> {
     let PostedForm { session, fields } = form;
-    // The script shows the result on the board instead of a page.
-    let is_script = accepts_json(&headers);
     match update_status(&session, &fields).await {
-        Ok(version) if is_script => Ok(axum::Json(json!({ "version": version })).into_response()),
-        Ok(_) => {
+        Ok((UpdateAnswer { version }, change)) if accepts_json(&headers) => {
+            let answer = json!({ "version": version, "change": change_text(change) });
+            Ok(axum::Json(answer).into_response())
+        }
+        Ok((_, change)) => {
             let target = local_target(&session.config, fields.text("next"));
-            let (path, query) = target.split_once('?').unwrap_or((target, ""));
-            let query = FormFields::parse(query.as_bytes()).with("moved", fields.text("item"));
-            Ok(Redirect::to(&format!("{path}?{query}")).into_response())
+            let target = with_notice(target, "moved", fields.text("item"), change);
+            Ok(Redirect::to(&target).into_response())
         }
         Err(error) => {
             let (status, _) = error_status(error.kind);
             let message = explain_failure(&error, fields.text("item"));
-            if is_script {
+            if accepts_json(&headers) {
                 return Ok((status, axum::Json(json!({ "message": message }))).into_response());
             }
             let page = move_page(&session.with_schema().await?, &fields, &message)?;
@@ -166,8 +189,11 @@ struct UpdateAnswer {
     version: String,
 }
 
-/// Returns the new version.
-async fn update_status(session: &PageSession, fields: &FormFields) -> Result<String> {
+/// Returns the new version, and the time of the change.
+async fn update_status(
+    session: &PageSession,
+    fields: &FormFields,
+) -> Result<(UpdateAnswer, Option<Timestamp>)> {
     let item = fields.text("item");
     let kind = item_kind(item)?;
     let mut arguments = Map::from_iter([(kind.name().to_owned(), json!(item))]);
@@ -176,8 +202,7 @@ async fn update_status(session: &PageSession, fields: &FormFields) -> Result<Str
         arguments.insert("if_version".to_owned(), json!(version));
     }
     let tool = format!("update_{}", kind.name());
-    let answer: UpdateAnswer = session.call_tool(&tool, Value::Object(arguments)).await?;
-    Ok(answer.version)
+    session.change(&tool, Value::Object(arguments)).await
 }
 
 fn item_kind(reference: &str) -> Result<ItemKind> {

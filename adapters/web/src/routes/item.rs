@@ -5,6 +5,7 @@ pub(crate) mod form;
 pub(crate) mod frame;
 mod history;
 mod links;
+mod version;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -58,7 +59,6 @@ pub(crate) struct ItemPage {
     diagnostic: String,
     other_ids: Vec<String>,
     prompt: String,
-    notice: &'static str,
 }
 
 impl ItemPage {
@@ -91,7 +91,6 @@ impl ItemPage {
             diagnostic: answer.diagnostic.unwrap_or_default(),
             other_ids: answer.other_ids,
             prompt,
-            notice: "",
             item: answer.item,
             frame,
         }
@@ -107,7 +106,10 @@ async fn show_item(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
-    let (answer, parents) = read_item(&session, &id).await?;
+    let (answer, parents) = match read_item(&session, &id).await {
+        Err(PageError::NotFound) => return history::show_deleted(&session, id).await,
+        read => read?,
+    };
     match answer.item.kind() {
         "section" => {
             let key = encode_component(answer.item.id());
@@ -123,11 +125,6 @@ async fn show_item(
     let frame = item_frame(&session, &answer.item);
     let mut page = ItemPage::new(frame, answer, parents, &project_item_url(&session));
     page.child_progress = child_progress;
-    page.notice = match session.query.text("saved") {
-        "" => "",
-        "same" => "Nothing was changed.",
-        _ => "Saved.",
-    };
     render(&page)
 }
 

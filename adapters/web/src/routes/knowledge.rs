@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::config::WebConfig;
-use crate::page::{PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
 
@@ -55,8 +55,12 @@ async fn list_entities(session: PageSession) -> Result<Response, PageError> {
     let page: ListPage = session.call_tool("list_items", list).await?;
     let tags: TagReport = session.call_tool("ixchel_tags", json!({ "kind": kind })).await?;
     let next = page.next_cursor.as_ref().map(|cursor| query.with("cursor", cursor));
+    let mut frame = PageFrame::new(&session, PageSection::Knowledge, "Knowledge");
+    if let Some(kind) = kind {
+        frame = frame.with_creation(new_page([("kind", kind), ("tags", query.text("tag"))]));
+    }
     render(&KnowledgePage {
-        frame: PageFrame::new(&session, PageSection::Knowledge, "Knowledge"),
+        frame,
         kinds: EntityKind::ALL,
         kind: kind.unwrap_or_default().to_owned(),
         tag: query.text("tag").to_owned(),

@@ -19,6 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tree;
+pub(crate) mod undo;
 
 use std::sync::Arc;
 
@@ -46,6 +47,7 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(knowledge::routes())
         .merge(sections::routes())
         .merge(pictures::routes())
+        .merge(undo::routes())
 }
 
 /// A time for a reader, such as `2026-01-31 12:00:00 UTC`.

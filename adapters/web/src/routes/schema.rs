@@ -9,6 +9,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::ErrorKind;
 use reqlore_domain::records::custom_field::CustomType;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
@@ -20,6 +21,7 @@ use crate::csrf::PostedForm;
 use crate::form_fields::FormFields;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
+use crate::routes::undo::with_notice;
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -34,7 +36,6 @@ struct SchemaPage {
     /// An error that belongs to no line.
     error: String,
     is_conflict: bool,
-    is_saved: bool,
     /// The form that was rejected.
     posted: FormFields,
 }
@@ -55,7 +56,6 @@ impl SchemaPage {
             text: [text],
             error: String::new(),
             is_conflict: false,
-            is_saved: session.query.filled("saved").is_some(),
             posted: FormFields::default(),
         }
     }
@@ -83,9 +83,13 @@ async fn change_schema(PostedForm { session, fields }: PostedForm) -> Result<Res
     match edited {
         Ok(edited) => {
             let arguments = json!({ "text": edited, "if_version": version });
-            let outcome = session.call_tool::<Value>("set_record_schema", arguments).await;
-            let Err(error) = outcome else {
-                return Ok(Redirect::to(&session.url("schema?saved=yes")).into_response());
+            let error = match session.change::<Value>("set_record_schema", arguments).await {
+                Ok((_, change)) => {
+                    let (url, name) = (session.url("schema"), DocumentId::schema().to_string());
+                    let target = with_notice(&url, "saved", &name, change);
+                    return Ok(Redirect::to(&target).into_response());
+                }
+                Err(error) => error,
             };
             match error.kind {
                 ErrorKind::Conflict => {

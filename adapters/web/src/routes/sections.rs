@@ -11,6 +11,7 @@ use axum::routing::get;
 use reqlore_domain::error::{Error, ErrorKind};
 use reqlore_domain::records::answers::details::ItemDetails;
 use reqlore_domain::records::answers::sections::Instructions;
+use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::sections::{Section, instructions};
 use serde_json::{Map, Value, json};
 
@@ -22,6 +23,7 @@ use crate::markdown::{ItemUrl, render_markdown};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::frame::project_item_url;
+use crate::routes::undo::with_notice;
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -37,24 +39,41 @@ struct SectionList {
     frame: PageFrame,
     /// Titles and keys.
     sections: Vec<(String, String)>,
+    /// The key of a new section that the user typed, and its problem.
+    typed: String,
+    error: String,
 }
 
 async fn list_sections(session: PageSession) -> Result<Response, PageError> {
-    // A new section has a form of its own address.
-    if let Some(key) = session.query.filled("new") {
-        let url = section_url(&session, key);
-        return Ok(Redirect::to(&format!("{url}/edit")).into_response());
+    let typed = session.query.filled("new").unwrap_or_default();
+    let mut error = String::new();
+    if !typed.is_empty() {
+        let Err(problem) = check_new_key(typed) else {
+            // A new section has a form of its own address.
+            let url = section_url(&session, typed);
+            return Ok(Redirect::to(&format!("{url}/edit")).into_response());
+        };
+        error = format!("Key: {problem}");
     }
-    let arguments = tool_arguments(&session, "list the sections on a page");
+    let mut sections = listed_sections(&session).await?;
+    sections.sort();
+    let (typed, has_error) = (typed.to_owned(), !error.is_empty());
+    let frame = PageFrame::new(&session, PageSection::Sections, "Sections");
+    let page = render(&SectionList { frame, sections, typed, error })?;
+    let status = if has_error { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    Ok((status, page).into_response())
+}
+
+/// The titles and keys of the sections in AGENTS.md. In a new project the sections do not exist.
+async fn listed_sections(session: &PageSession) -> Result<Vec<(String, String)>, PageError> {
+    let arguments = tool_arguments(session, "list the sections on a page");
     let agents: Instructions =
         session.read_tool("reqlix_get_instructions", arguments.into()).await?;
     let mut sections = Vec::new();
     for (key, title) in instructions::listed(&agents.text) {
         sections.push((title, key));
     }
-    sections.sort();
-    let frame = PageFrame::new(&session, PageSection::Sections, "Sections");
-    render(&SectionList { frame, sections })
+    Ok(sections)
 }
 
 /// The arguments that all tools of sections have.
@@ -75,12 +94,12 @@ struct SectionPage {
     frame: PageFrame,
     key: String,
     title: String,
+    /// Empty for a section that is only in the list of AGENTS.md.
     version: String,
     diagnostic: String,
     parts: Vec<SectionPart>,
     /// The index of the last requirement, after which a new one is added.
     count: usize,
-    is_saved: bool,
 }
 
 /// A requirement of a section, or the text between two of them.
@@ -109,7 +128,27 @@ async fn show_section(
     session: PageSession,
     Path((_, key)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
-    let answer = read_section(&session, &key).await?;
+    let frame = |title: &str| {
+        PageFrame::new(&session, PageSection::Sections, title)
+            .with_creation(format!("sections/{}/edit", encode_component(&key)))
+    };
+    let answer = match read_section(&session, &key).await {
+        Err(PageError::NotFound) => {
+            let mut listed = listed_sections(&session).await?.into_iter();
+            let found = listed.find(|(_, listed)| *listed == key).ok_or(PageError::NotFound)?;
+            let (frame, title) = (frame(&found.0), found.0);
+            return render(&SectionPage {
+                frame,
+                key,
+                title,
+                version: String::new(),
+                diagnostic: String::new(),
+                parts: Vec::new(),
+                count: 0,
+            });
+        }
+        answer => answer?,
+    };
     let source = answer.item.text();
     let item_url = project_item_url(&session);
     let section = Section::parse(source);
@@ -126,13 +165,12 @@ async fn show_section(
     }
     push_between(&mut parts, &source[end..], &item_url);
     render(&SectionPage {
-        frame: PageFrame::new(&session, PageSection::Sections, answer.item.title()),
+        frame: frame(answer.item.title()),
         count: section.requirements().len(),
         title: answer.item.title().to_owned(),
         version: answer.item.version().to_owned(),
         diagnostic: answer.diagnostic.unwrap_or_default(),
         parts,
-        is_saved: session.query.filled("saved").is_some(),
         key,
     })
 }
@@ -205,7 +243,19 @@ async fn show_form(
         return Err(PageError::NotFound);
     }
     let index = session.query.text("index").to_owned();
-    render(&SectionForm::read(&session, key, &index).await?)
+    let form = SectionForm::read(&session, key, &index).await?;
+    // Report an invalid key before the user types the text.
+    if form.version.is_empty() && check_new_key(&form.key).is_err() {
+        let list = session.url("sections");
+        let key = encode_component(&form.key);
+        return Ok(Redirect::to(&format!("{list}?new={key}")).into_response());
+    }
+    render(&form)
+}
+
+/// Checks the key of a section that does not exist.
+fn check_new_key(key: &str) -> Result<(), String> {
+    SectionKey::try_from(key.to_owned())?.check_new()
 }
 
 /// Saves a requirement, or deletes it if the form has the field `delete`.
@@ -220,7 +270,7 @@ async fn save(
     let url = section_url(&session, &key);
     let is_deletion = fields.filled("delete").is_some();
     if !is_deletion && posted.iter().all(|field| !field.base.is_empty() && !field.is_changed()) {
-        return Ok(Redirect::to(&format!("{url}?saved=same")).into_response());
+        return Ok(Redirect::to(&with_notice(&url, "same", &key, None)).into_response());
     }
     let (index, text) = (fields.text("index").trim(), fields.text("text"));
     let mut arguments = tool_arguments(&session, "edit a rule on a page");
@@ -233,8 +283,13 @@ async fn save(
         arguments.insert("text".to_owned(), json!(text));
         "reqlix_set_requirements"
     };
-    let Err(error) = session.call_tool::<Value>(tool, arguments.into()).await else {
-        return Ok(Redirect::to(&format!("{url}?saved=yes")).into_response());
+    let error = match session.change::<Value>(tool, arguments.into()).await {
+        Ok((_, change)) => {
+            let verb = if is_deletion { "deleted" } else { "saved" };
+            let target = with_notice(&url, verb, &format!("{key}:{index}"), change);
+            return Ok(Redirect::to(&target).into_response());
+        }
+        Err(error) => error,
     };
     let status = match error.kind {
         ErrorKind::Conflict => StatusCode::CONFLICT,

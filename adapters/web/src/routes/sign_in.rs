@@ -105,7 +105,7 @@ async fn follow_link(
         Ok(session) => {
             let next = local_target(&config, query.text("next"));
             if is_signed_in {
-                // Pages that are open in this browser have forms of its session.
+                // Keep the session of this browser, because open pages have forms of that session.
                 let token = Some(&*session.secret);
                 config.sessions.sign_out(Credentials { token, ..credentials }).await?;
                 return Ok(Redirect::to(next).into_response());

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::config::WebConfig;
 use crate::csv::{BYTE_ORDER_MARK, items_csv};
-use crate::item_lists::{BOARD_KINDS, ItemFilters};
+use crate::item_lists::{BOARD_KINDS, FirstItem, ItemFilters};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
@@ -54,6 +54,8 @@ struct TablePage {
     epics: Vec<ListedItem>,
     columns: Vec<TableColumn>,
     page: ListPage,
+    /// The item to create first; `None` if the table has items.
+    first_item: Option<FirstItem>,
     /// The query of the file with the same rows.
     csv: String,
     /// The query of the next page, and of the first; empty if there is none.
@@ -72,15 +74,23 @@ struct TableColumn {
 async fn show_table(session: PageSession) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
     let query = &session.query;
-    let filters = ItemFilters::parse(&session)?;
-    let page = list_page(&session, &filters, PAGE_LIMIT, query.filled("cursor")).await?;
+    let mut filters = ItemFilters::parse(&session)?;
+    let mut page = list_page(&session, &filters, PAGE_LIMIT, query.filled("cursor")).await?;
+    while page.total == 0
+        && let Some(next) = filters.next_default(&session)
+    {
+        filters = next;
+        page = list_page(&session, &filters, PAGE_LIMIT, None).await?;
+    }
+    let is_empty = page.total == 0 && !filters.is_active();
+    let first_item = if is_empty { Some(session.first_item(filters.kind).await?) } else { None };
     let sort = query.filled("sort").unwrap_or("priority");
     let first = query.with("cursor", "");
     let mut orders = COLUMNS.to_vec();
     orders.retain(|(label, _)| *label != PROGRESS || filters.has_progress());
     for field in filters.fields_in(FieldView::Column) {
         let order = if field.views.contains(&FieldView::Sort) { &*field.name } else { "" };
-        // Before the time of the last change.
+        // The time of the last change stays the last column.
         orders.insert(orders.len() - 1, (&field.label, order));
     }
     let mut columns = Vec::new();
@@ -104,8 +114,10 @@ async fn show_table(session: PageSession) -> Result<Response, PageError> {
     let next = page.next_cursor.as_ref().map(|cursor| query.with("cursor", cursor));
     let epics = if filters.has_epic() { session.list_epics().await? } else { Vec::new() };
     render(&TablePage {
-        frame: PageFrame::new(&session, PageSection::Table, "Table"),
+        frame: PageFrame::new(&session, PageSection::Table, "Table")
+            .with_creation(filters.creation("")),
         filters,
+        first_item,
         kinds: BOARD_KINDS,
         epics,
         columns,

@@ -72,7 +72,7 @@ async fn hostile_text_on_every_page_is_escaped() {
         assert!(!page.body.contains(" style=") && !page.body.contains("<style"), "{path}");
     }
     let hostile =
-        "/p/default/board?kind=requirement&q=%22%3E%3Cscript%3E&tag=%3Cb%3E&moved=%3Ci%3E";
+        "/p/default/board?kind=requirement&q=%22%3E%3Cscript%3E&tag=%3Cb%3E&done=moved-1-%3Ci%3E";
     let page = client.get(hostile).await;
     for markup in ["<script>", "<b>", "<i>"] {
         assert!(!page.body.contains(markup), "{markup}: {}", page.body);
@@ -114,7 +114,7 @@ async fn moved_item_returns_to_the_board_with_a_message() {
     let form = "item=US-001&status=Done&version=0123456789abcdef&next=/p/default/board?q=a";
     let page = client.post("/p/default/move", form).await;
     assert_eq!(page.status(), 303, "{}", page.body);
-    assert_eq!(page.header("location"), "/p/default/board?q=a&moved=US-001");
+    assert_eq!(page.header("location"), "/p/default/board?q=a&done=moved-7-US-001");
     let (name, arguments) = calls.lock().unwrap().pop().unwrap();
     assert_eq!((name.as_str(), &arguments["status"]), ("update_user_story", &json!("Done")));
 }
@@ -294,4 +294,71 @@ async fn table_and_csv_have_the_fields_of_the_project() {
     assert!(lines.next().unwrap().ends_with(",updated_at,risk,areas,link"), "{csv}");
     let row = lines.next().unwrap();
     assert!(row.ends_with(",High,\"\"\"a, b\"\", c\",javascript:alert(1)"), "{row}");
+}
+
+/// Lists of a project with items of these kinds, one each.
+fn project_of(kinds: &'static [&'static str]) -> PageClient {
+    PageClient::new(&["list_items", "create_epic"], move |_, arguments| {
+        let kind = arguments["kind"].as_str().unwrap();
+        let reference = if kind == "epic" { "EP-007" } else { "US-009" };
+        let has_items = kinds.contains(&kind) && arguments.get("text").is_none();
+        let items = if has_items { json!([listed_item(reference, "A")]) } else { json!([]) };
+        let total = items.as_array().unwrap().len();
+        Ok(json!({ "items": items, "total": total, "by_status": { "Backlog": total } }))
+    })
+}
+
+#[tokio::test]
+async fn empty_project_offers_its_first_epic() {
+    for path in ["board", "table", "tree", "board?kind=requirement"] {
+        let page = project_of(&[]).get(&format!("/p/default/{path}")).await;
+        let button = "primary\" href=\"/p/default/new?kind=epic\"";
+        assert!(page.body.contains(button), "{path}: {}", page.body);
+        assert!(page.body.contains("reqlore add epic \"Its title\"</code>"), "{path}");
+        assert!(page.body.contains("No epics yet") || path.contains('?'), "{path}");
+    }
+    let reader = project_of(&[]).with_access(Access::Read);
+    let page = reader.get("/p/default/board").await;
+    assert!(!page.body.contains("/new?") && page.body.contains("No epics yet"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn lists_without_a_kind_show_one_that_has_items() {
+    for (kinds, shown) in [
+        (&["epic"][..], "kind=epic\" aria-current"),
+        (&["epic", "requirement"], "kind=requirement\" aria-current"),
+        (&["epic", "user_story", "requirement"], "kind=user_story\" aria-current"),
+        (&[], "kind=epic\" aria-current"),
+    ] {
+        for path in ["board", "table"] {
+            let page = project_of(kinds).get(&format!("/p/default/{path}")).await;
+            assert!(page.body.contains(shown), "{path} {kinds:?}: {}", page.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn new_items_have_kind_parent_and_filters_of_the_page() {
+    let parts = project_of(&["epic"]).get("/p/default/board?kind=user_story").await;
+    let button = "primary\" href=\"/p/default/new?kind=user_story&#38;parent=EP-007\"";
+    assert!(parts.body.contains(button), "{}", parts.body);
+    assert!(parts.body.contains("add story \"Its title\" --in EP-007<"), "{}", parts.body);
+    let client = project_of(&["epic", "user_story"]);
+    let query = "kind=user_story&#38;parent=EP-007&#38;assignee=ada&#38;tags=ui";
+    for (path, expected) in [
+        ("board?epic=EP-007&assignee=ada&tag=ui", query),
+        ("table?epic=EP-007&assignee=ada&tag=ui&kind=user_story", query),
+        ("board?q=nothing&assignee=none", "kind=user_story\""),
+        ("tree", "kind=epic\""),
+        ("tree?epic=EP-007", "kind=user_story&#38;parent=EP-007\""),
+    ] {
+        let page = client.get(&format!("/p/default/{path}")).await;
+        let button = format!("data-new href=\"/p/default/new?{expected}");
+        assert!(page.body.contains(&button), "{path}: {}", page.body);
+    }
+    let page = client.get("/p/default/board").await;
+    let column = "new?kind=user_story&#38;status=In+Progress\" aria-label=\"New user story in In";
+    assert!(page.body.contains(column), "{}", page.body);
+    let page = client.with_access(Access::Read).get("/p/default/board").await;
+    assert!(!page.body.contains("/new?"), "{}", page.body);
 }

@@ -12,7 +12,8 @@ use reqlore_domain::records::answers::lists::{ListPage, ListedItem};
 use serde_json::{Map, Value, json};
 
 use crate::config::WebConfig;
-use crate::page::{PageFrame, PageSection, render};
+use crate::item_lists::FirstItem;
+use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
 
@@ -29,6 +30,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
 struct TreePage<'a> {
     frame: PageFrame,
     total: usize,
+    first: Option<FirstItem>,
     epics: Vec<ListedItem>,
     /// Stories by epic and requirements by story; those without a parent under an empty text.
     children: BTreeMap<String, Vec<ListedItem>>,
@@ -75,8 +77,14 @@ async fn show_tree(session: PageSession) -> Result<Response, PageError> {
     for item in stories.items.into_iter().chain(requirements.items) {
         children.entry(item.parent.clone().unwrap_or_default()).or_default().push(item);
     }
+    let mut frame = PageFrame::new(&session, PageSection::Tree, "Tree");
+    if let Some(epic) = query.filled("epic") {
+        let story = ItemKind::UserStory.name();
+        frame = frame.with_creation(new_page([("kind", story), ("parent", epic)]));
+    }
     render(&TreePage {
-        frame: PageFrame::new(&session, PageSection::Tree, "Tree"),
+        frame,
+        first: Some(session.first_item(ItemKind::Epic).await?),
         total: page.total,
         next: page.next_cursor.map(|cursor| query.with("cursor", &cursor)).unwrap_or_default(),
         epics: page.items,

@@ -66,7 +66,7 @@ impl SvgCanvas {
         }
     }
 
-    /// A status as a dot, which has the colour of the status `mark`, and its name.
+    /// Draws a status as its name and a dot in the colour of the status `mark`.
     pub(super) fn push_status(&mut self, x: usize, y: usize, status: &str, mark: &str) {
         let class = status_class(mark);
         self.push(&format!(

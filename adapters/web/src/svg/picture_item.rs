@@ -21,7 +21,7 @@ pub struct PictureItem {
     /// The reference of the epic or user story.
     pub parent: Option<String>,
     pub progress: Option<ProgressView>,
-    /// The built-in status with the same mark, of an item whose status the project defines.
+    /// The built-in status whose mark is drawn for a custom status.
     #[serde(skip)]
     pub same_mark: Option<Status>,
     /// The link of its row; relative or absolute.
@@ -30,7 +30,7 @@ pub struct PictureItem {
 }
 
 impl PictureItem {
-    /// Gives a status of the project the mark of its category.
+    /// Draws a custom status with the mark of its category.
     pub fn set_mark(&mut self, schema: &RecordSchema) {
         let status = self.status.as_deref().and_then(Status::parse);
         let Some(status @ Status::Custom(_)) = status else { return };

@@ -205,11 +205,11 @@ async fn values_outlive_a_change_of_their_field_or_status() {
 }
 
 #[tokio::test]
-async fn writes_beside_an_invalid_schema_name_its_problem() {
+async fn writes_with_an_invalid_schema_name_its_problem() {
     let testing = project().await;
     testing.write_item("REQ-009", REQUIREMENT).await;
     change_schema(&testing, &[("type = \"number\"", "<<<<<<< HEAD\ntype = \"number\"")]).await;
-    let update = json!({ "requirement": "REQ-009", "fields": { "risk": "Low" } });
+    let update = json!({ "requirement": "REQ-009", "fields": { "risk": "Tiny" } });
     let error = testing.error("update_requirement", update).await;
     assert!(error.message.contains(".reqlore/project.toml:8: invalid TOML: "), "{error}");
     let update = json!({ "requirement": "REQ-009", "title": "B" });

@@ -251,6 +251,53 @@ async fn undo_of_a_creation_refuses_to_orphan_children() {
 }
 
 #[tokio::test]
+async fn undo_of_a_change_by_its_time_leaves_later_changes() {
+    let users = backlog().await;
+    let before = users.documents().await;
+    let mut changes = Vec::new();
+    for (tool, arguments) in [
+        ("update_epic", json!({ "epic": "EP-001", "title": "Changed" })),
+        ("delete_item", json!({ "reference": "US-002", "cascade": true })),
+        ("create_epic", json!({ "title": "Created", "priority": 1 })),
+    ] {
+        let answer = users.call("ann", tool, arguments).await.unwrap();
+        changes.push(answer.written_at.expect("a write has a time").0);
+    }
+    for user in ["ann", "bob"] {
+        users.done(user, "update_epic", json!({ "epic": "EP-002", "title": user })).await;
+    }
+    // A change of another user, one that did not happen, and one with a later change.
+    let later = json!({ "epic": "EP-003", "title": "Changed by bob" });
+    users.done("bob", "update_epic", later).await;
+    for (user, change, kind) in [
+        ("bob", changes[0], ErrorKind::NotFound),
+        ("ann", changes[0] + 1, ErrorKind::NotFound),
+        ("ann", changes[2], ErrorKind::Conflict),
+    ] {
+        let refused = users.refused(user, json!({ "change": change })).await;
+        assert_eq!(refused.kind, kind, "{refused}");
+        let names_user = refused.message.contains(" bob, update_epic");
+        assert_eq!(names_user, kind == ErrorKind::Conflict, "{refused}");
+    }
+    let undo = json!({ "change": changes[1] });
+    let redo = users.call("ann", "undo", undo).await.unwrap().written_at.unwrap().0;
+    users.undo("ann", json!({ "change": changes[0] })).await;
+    let after = users.documents().await;
+    for (id, body) in before.iter().filter(|(id, _)| !id.name.starts_with("EP-002")) {
+        assert_eq!(after.get(id), Some(body), "{id}");
+    }
+    // The undo of the first undo, although the document has its text from another one.
+    users.undo("ann", json!({ "change": redo })).await;
+    let after = users.documents().await;
+    let story = |id: &DocumentId| id.name.starts_with("US-002");
+    let kinds: Vec<_> = after.keys().filter(|id| story(id)).map(|id| id.kind).collect();
+    assert_eq!(kinds, [DocumentKind::Deleted]);
+    // A deletion that is no longer the last change.
+    let outdated = json!({ "reference": "EP-001", "change": 0 });
+    assert_eq!(users.refused("ann", outdated).await.kind, ErrorKind::Conflict);
+}
+
+#[tokio::test]
 async fn undo_of_a_change_by_another_user_needs_its_id() {
     let users = backlog().await;
     let refused = users.refused("bob", json!({})).await;

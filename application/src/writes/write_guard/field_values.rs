@@ -68,7 +68,7 @@ impl FieldValue {
     pub(crate) fn of_links(project: &str, id: &str, links: &[EntityLink]) -> Vec<Self> {
         let group = hash_of(&(project, id, "links"));
         let of_relation = |relation: &str, is_certain: bool| {
-            // A value that is no ID may be that of a custom field.
+            // A value that is not an ID may belong to a custom field.
             let is_link = is_certain || is_built_in(relation);
             let group_name = if is_link { "links" } else { CUSTOM_FIELDS };
             let (key, name) = (hash_of(relation), format!("{group_name}.{relation}"));
@@ -138,7 +138,7 @@ impl FieldValue {
         fields.into_iter().chain(links).chain(custom).collect()
     }
 
-    /// The fields of an entity that `show` has, except the body; the custom fields of an item.
+    /// The fields of an entity that `show` selects, except the body; the custom fields of an item.
     pub(crate) fn of_metadata<Keys: EntryKeys>(
         project: &str,
         record: RecordRef<'_>,
@@ -172,8 +172,8 @@ impl FieldValue {
         }
     }
 
-    /// Answers leave out white space at the end, and may have other line ends and forms of a
-    /// number.
+    /// Ignores differences between answers and files: trailing white space, line ends and the
+    /// forms of a number.
     pub(super) fn hash(&self) -> u64 {
         match self.text.trim().parse::<f64>() {
             Ok(number) if self.name.starts_with(CUSTOM_FIELDS) => {

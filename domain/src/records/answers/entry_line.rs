@@ -75,12 +75,12 @@ impl EntryLine<'_> {
     }
 }
 
-/// A custom field under its name, as tools take it. Not encoded.
+/// Renders a custom field with the name that tools accept. Not encoded.
 pub fn custom_text(name: &str, value: &Value) -> String {
     format!("{name}: {}", custom_value(value))
 }
 
-/// The value of a custom field. Not encoded.
+/// Renders the value of a custom field. Not encoded.
 pub fn custom_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -12,7 +12,7 @@ use crate::records::schema::{RecordSchema, StatusCategory};
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecordSchemaAnswer {
     pub project: String,
-    /// The document; empty if there is none or it is not a text.
+    /// The document; empty if it does not exist or is not text.
     pub text: String,
     /// Empty if the document does not exist.
     pub version: String,
@@ -28,9 +28,9 @@ pub struct RecordSchemaAnswer {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct KindSchema {
     pub kind: String,
-    /// At the start of a sentence.
+    /// The name at the start of a sentence.
     pub label: String,
-    /// One and several in sentences.
+    /// Singular and plural in sentences.
     pub words: [String; 2],
     /// In the order of work. Empty if records of the kind have any status or none.
     pub statuses: Vec<KindStatus>,
@@ -55,7 +55,7 @@ pub struct FieldSchema {
     /// The values of a choice; empty for other types.
     pub choices: Vec<String>,
     pub is_required: bool,
-    /// Of column, card, filter and sort.
+    /// A subset of column, card, filter and sort.
     pub views: Vec<String>,
 }
 
@@ -71,14 +71,14 @@ pub struct SchemaDiagnostic {
 pub struct RecordSchemaChange {
     pub project: String,
     pub version: String,
-    /// Values that stay in records although the schema no longer has them.
+    /// Values that records keep and the new schema lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub notes: Vec<String>,
 }
 
 impl RecordSchemaAnswer {
-    /// Without a document the project has the built-in kinds alone.
+    /// Without a document, the project has only the built-in kinds.
     pub fn new(project: String, document: Option<&Document>, can_edit: bool) -> Self {
         let schema = document.map(RecordSchema::of_document).unwrap_or_default();
         let text = document.and_then(|document| document.text().ok()).unwrap_or_default();

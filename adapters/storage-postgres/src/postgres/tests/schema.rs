@@ -89,7 +89,7 @@ fn dropped_index_is_pending_until_it_is_created_again() {
         status.pending.into_iter().map(|one| one.text).collect::<Vec<_>>()
     };
     assert_eq!(pending(), [""; 0]);
-    // An index of another schema does not serve.
+    // An index of the same name in another schema does not replace it.
     let drop = "DROP INDEX documents_by_group; CREATE SCHEMA other; \
                 CREATE TABLE other.a (b BIGINT); CREATE INDEX documents_by_group ON other.a (b)";
     server.database.query(drop).unwrap();

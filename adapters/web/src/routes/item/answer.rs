@@ -63,7 +63,7 @@ pub(crate) fn link_groups(answer: &ItemDetails) -> Vec<LinkGroup> {
     groups
 }
 
-/// The number of children that are done, and of all that are not dropped.
+/// The number of children that are done, and the number of those that are not dropped.
 pub(super) fn progress_of(children: &[ItemSummary], schema: &RecordSchema) -> (usize, usize) {
     let (mut done, mut total) = (0, 0);
     for child in children {

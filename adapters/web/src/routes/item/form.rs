@@ -25,10 +25,11 @@ use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
 use crate::markdown::render_markdown;
-use crate::page::{PageFrame, PageSection, render};
+use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, project_item_url, read_item};
+use crate::routes::undo::with_notice;
 use crate::session::PageSession;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -55,6 +56,10 @@ struct FormPage {
     /// True if the item changed after the form was read.
     is_conflict: bool,
     cancel_url: String,
+    /// The kinds to choose from: true for the current one, its name, and the URL of its form.
+    kinds: Vec<(bool, &'static str, String)>,
+    /// The URL of the form for a new item, with the same fields filled in.
+    new_page: String,
 }
 
 impl FormPage {
@@ -70,16 +75,28 @@ impl FormPage {
             error: String::new(),
             is_conflict: false,
             cancel_url: item_url(session, item.id()),
+            kinds: Vec::new(),
+            new_page: String::new(),
         }
     }
 
     fn of_new(session: &PageSession, kind: ContentKind) -> Self {
-        let parent = session.query.text("parent");
+        let query = &session.query;
+        let parent = query.text("parent");
         let mut fields = kind.fields(kind.name(), &session.schema.records);
-        for field in &mut fields {
+        for (index, field) in fields.iter_mut().enumerate() {
+            field.has_focus = index == 0;
             if field.name == kind.parent_name() {
                 parent.clone_into(&mut field.value);
+            } else if let Some(value) = query.filled(&field.name) {
+                value.clone_into(&mut field.value);
             }
+        }
+        let mut kinds = Vec::new();
+        for other in kind.alternatives() {
+            let parent = if other.parent_name() == kind.parent_name() { parent } else { "" };
+            let page = new_page([("kind", other.name()), ("parent", parent)]);
+            kinds.push((other == kind, other.row().words[0], page));
         }
         let section = match kind {
             ContentKind::Item(_) => PageSection::Board,
@@ -101,6 +118,8 @@ impl FormPage {
             error: String::new(),
             is_conflict: false,
             cancel_url,
+            kinds,
+            new_page: format!("new?{}", query.with("done", "")),
         }
     }
 
@@ -168,18 +187,20 @@ async fn save(
         }
     }
     if arguments.is_empty() {
-        let target = format!("{}?saved=same", item_url(&session, &id));
+        let target = with_notice(&item_url(&session, &id), "same", &id, None);
         return Ok(Redirect::to(&target).into_response());
     }
     if let Some(links) = arguments.get_mut("links") {
-        fields::clear_missing_relations(links, &answer);
+        fields::clear_missing_relations(links, &answer, &session.schema.records);
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
-    let outcome = session.call_tool::<Value>(kind.row().update_tool, arguments.into()).await;
-    let Err(error) = outcome else {
-        let target = format!("{}?saved=yes", item_url(&session, &id));
-        return Ok(Redirect::to(&target).into_response());
+    let error = match session.change::<Value>(kind.row().update_tool, arguments.into()).await {
+        Ok((_, change)) => {
+            let target = with_notice(&item_url(&session, &id), "saved", &id, change);
+            return Ok(Redirect::to(&target).into_response());
+        }
+        Err(error) => error,
     };
     let is_conflict = error.kind == ErrorKind::Conflict;
     if !is_conflict && (error.kind == ErrorKind::NotFound && error.field.is_none()) {
@@ -250,10 +271,15 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     if page.has_errors() {
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
-    match session.call_tool::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
-        Ok(created) => {
-            let url = item_url(&session, &created.reference_id);
-            Ok(Redirect::to(&format!("{url}?saved=yes")).into_response())
+    match session.change::<CreatedItem>(kind.row().create_tool, arguments.into()).await {
+        Ok((CreatedItem { reference_id: id }, change)) => {
+            let target = if posted.filled("another").is_some() {
+                let fields = [("kind", kind.name()), ("parent", posted.text(kind.parent_name()))];
+                session.url(&new_page(fields))
+            } else {
+                item_url(&session, &id)
+            };
+            Ok(Redirect::to(&with_notice(&target, "created", &id, change)).into_response())
         }
         Err(error) => page.reject(error),
     }
@@ -299,14 +325,14 @@ async fn delete(
         "cascade": fields.filled("cascade").is_some(),
         "if_version": fields.filled("version"),
     });
-    session.call_tool::<Value>("delete_item", arguments).await?;
+    let (_, change) = session.change::<Value>("delete_item", arguments).await?;
     let page = match Reference::parse(&id).map(|reference| reference.kind) {
-        Some(kind) if !kind.statuses().is_empty() => format!("board?kind={}&", kind.name()),
-        Some(_) => "board?".to_owned(),
-        None => "knowledge?".to_owned(),
+        Some(kind) if !kind.statuses().is_empty() => format!("board?kind={}", kind.name()),
+        Some(_) => "board".to_owned(),
+        None => "knowledge".to_owned(),
     };
-    let target = format!("{page}deleted={}", encode_component(&id));
-    Ok(Redirect::to(&session.url(&target)).into_response())
+    let target = with_notice(&session.url(&page), "deleted", &id, change);
+    Ok(Redirect::to(&target).into_response())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::form_fields::encode_component;
 use crate::markdown::ItemUrl;
-use crate::page::{PageFrame, PageSection, capitalize};
+use crate::page::{PageFrame, PageSection, capitalize, new_page};
 use crate::page_error::PageError;
 use crate::routes::item::answer::{child_kinds, is_part, link_count};
 use crate::session::PageSession;
@@ -66,14 +66,14 @@ impl ItemHeader {
 
 impl ItemHeader {
     /// The heading of an item of which only the history is known.
-    pub(crate) fn of_deleted(id: String) -> Self {
+    pub(crate) fn of_deleted(id: String, tab: ItemTab) -> Self {
         Self {
             title: "Deleted".to_owned(),
             id,
             kind: "Item".to_owned(),
             version: String::new(),
             parents: Vec::new(),
-            tab: ItemTab::History,
+            tab,
             link_count: 0,
             is_editable: false,
             child_kinds: Vec::new(),
@@ -111,5 +111,14 @@ pub(crate) async fn read_item(
 pub(crate) fn item_frame(session: &PageSession, item: &ItemView) -> PageFrame {
     let is_item = item.item_kind().is_some();
     let section = if is_item { PageSection::Board } else { PageSection::Knowledge };
-    PageFrame::new(session, section, format!("{} {}", item.id(), item.title()))
+    let frame = PageFrame::new(session, section, format!("{} {}", item.id(), item.title()));
+    match child_kinds(item).first() {
+        _ if is_part(item) => frame,
+        Some((kind, _)) => frame.with_creation(new_page([("kind", *kind), ("parent", item.id())])),
+        None => {
+            let kind = item.item_kind().map_or(item.kind(), |kind| kind.name());
+            let parent = item.parent().unwrap_or_default();
+            frame.with_creation(new_page([("kind", kind), ("parent", parent)]))
+        }
+    }
 }

@@ -1,17 +1,17 @@
-//! The tab of an item's versions, with the word difference of two of them.
-
-use std::time::Instant;
+//! The tab of an item's versions, with the difference of two of them, and a deleted item's page.
 
 use askama::Template;
 use axum::extract::Path;
 use axum::response::Response;
 use reqlore_domain::records::answers::history::{HistoryAnswer, VersionRecord};
-use reqlore_domain::word_diff::{DiffPart, TIME_LIMIT, compare_texts};
+use reqlore_domain::timestamp::Timestamp;
 use serde_json::json;
 
+use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
-use crate::routes::item::frame::{ItemHeader, ItemTab, read_item};
+use crate::routes::item::frame::{ItemHeader, ItemTab, project_item_url, read_item};
+use crate::routes::item::version::{VersionDifference, VersionText};
 use crate::session::PageSession;
 
 const PAGE_VERSIONS: usize = 50;
@@ -25,7 +25,8 @@ struct HistoryPage {
     /// The versions to compare, as in the query.
     from: String,
     to: String,
-    difference: Vec<DiffPart>,
+    /// `None` without a choice in the query.
+    difference: Option<VersionDifference>,
     notes: Vec<String>,
     /// The cursors of this page, empty for the first, and of the next page.
     cursor: String,
@@ -39,6 +40,8 @@ struct VersionRow {
     previous: String,
     is_from: bool,
     is_to: bool,
+    /// The newest version on the page, or one with its text.
+    is_present: bool,
 }
 
 /// Builds the rows. Without a choice in the query, the newest two are selected.
@@ -54,7 +57,8 @@ fn version_rows(records: Vec<VersionRecord>, from: &str, to: &str) -> Vec<Versio
         }
         let is_from = if from.is_empty() { number == 1 } else { version.starts_with(from) };
         let is_to = if to.is_empty() { number == 0 } else { version.starts_with(to) };
-        rows.push(VersionRow { record, previous: String::new(), is_from, is_to });
+        let is_present = rows.first().is_none_or(|first| first.record.version == record.version);
+        rows.push(VersionRow { record, previous: String::new(), is_from, is_to, is_present });
     }
     rows
 }
@@ -63,6 +67,7 @@ pub(super) async fn show_history(
     session: PageSession,
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
+    let session = session.with_schema().await?;
     let (from, to) = (session.query.text("from"), session.query.text("to"));
     let cursor = session.query.text("cursor");
     let list = json!({
@@ -70,13 +75,19 @@ pub(super) async fn show_history(
         "limit": PAGE_VERSIONS,
         "cursor": session.query.filled("cursor"),
     });
-    let history: HistoryAnswer = session.call_tool("get_history", list).await?;
-    let mut difference = Vec::new();
+    let mut history: HistoryAnswer = session.call_tool("get_history", list).await?;
+    let shown = history.versions.len();
+    if let Some(cursor) = &history.next_cursor {
+        // The version that the last one on the page replaced.
+        let list = json!({ "reference": id, "limit": 1, "cursor": cursor });
+        let earlier: HistoryAnswer = session.call_tool("get_history", list).await?;
+        history.versions.extend(earlier.versions);
+    }
+    let mut difference = None;
     let newest = history.versions.iter().find_map(|record| record.version.as_deref());
     if let (false, Some(to)) = (from.is_empty(), session.query.filled("to").or(newest)) {
-        let (old, new) =
-            (read_text(&session, &id, from).await?, read_text(&session, &id, to).await?);
-        difference = compare_texts(&old, &new, Instant::now() + TIME_LIMIT);
+        let old = read_version(&session, &id, from).await?;
+        difference = Some(VersionDifference::new(old, read_version(&session, &id, to).await?));
     }
     // A deleted item has only its history.
     let header = match read_item(&session, &id).await {
@@ -84,20 +95,72 @@ pub(super) async fn show_history(
             let frame = crate::routes::item::frame::item_frame(&session, &answer.item);
             ItemHeader::new(&frame, &answer, parents, ItemTab::History)
         }
-        Err(PageError::NotFound) => ItemHeader::of_deleted(id),
+        Err(PageError::NotFound) => ItemHeader::of_deleted(id, ItemTab::History),
         Err(error) => return Err(error),
     };
     let title = format!("History of {}", header.id);
+    let mut rows = version_rows(history.versions, from, to);
+    rows.truncate(shown);
     render(&HistoryPage {
         frame: PageFrame::new(&session, PageSection::Board, title),
         header,
-        rows: version_rows(history.versions, from, to),
+        rows,
         from: from.to_owned(),
         to: to.to_owned(),
         difference,
         notes: history.notes,
         cursor: cursor.to_owned(),
         next_cursor: history.next_cursor.unwrap_or_default(),
+    })
+}
+
+async fn read_version(
+    session: &PageSession,
+    id: &str,
+    version: &str,
+) -> Result<VersionText, PageError> {
+    let text = read_text(session, id, version).await?;
+    Ok(VersionText::parse(id, &text, &session.schema.records))
+}
+
+#[derive(Template)]
+#[template(path = "item_deleted.html")]
+struct DeletedPage {
+    frame: PageFrame,
+    header: ItemHeader,
+    deletion: VersionRecord,
+    /// The time of the deletion in nanoseconds.
+    change: i64,
+    fields: Vec<(String, String)>,
+    /// Sanitized.
+    text: String,
+}
+
+/// The page of an item that has only a history, with its last text.
+pub(super) async fn show_deleted(session: &PageSession, id: String) -> Result<Response, PageError> {
+    let list = json!({ "reference": id, "limit": 2 });
+    let history: HistoryAnswer = session.call_tool("get_history", list).await?;
+    let mut versions = history.versions.into_iter();
+    // The history of a rule is that of its section, which may exist.
+    let Some(deletion) = versions.next().filter(|record| record.version.is_none()) else {
+        return Err(PageError::NotFound);
+    };
+    let last = versions.next().filter(|record| !record.purged).and_then(|record| record.version);
+    let last = match last {
+        Some(version) => read_version(session, &id, &version).await?,
+        None => VersionText::default(),
+    };
+    let mut header = ItemHeader::of_deleted(id, ItemTab::Text);
+    if !last.title.is_empty() {
+        header.title = last.title;
+    }
+    render(&DeletedPage {
+        frame: PageFrame::new(session, PageSection::Board, format!("{} (deleted)", header.id)),
+        header,
+        change: Timestamp::parse(&deletion.at).unwrap_or_default().0,
+        deletion,
+        fields: last.fields,
+        text: render_markdown(&last.body, 2, &project_item_url(session)),
     })
 }
 

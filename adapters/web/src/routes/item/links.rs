@@ -14,6 +14,7 @@ use crate::page::{PageFrame, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::{LinkGroup, hidden_links, link_groups};
 use crate::routes::item::frame::{ItemHeader, ItemTab, item_frame, read_item};
+use crate::routes::undo::with_notice;
 use crate::session::PageSession;
 
 #[derive(Template)]
@@ -65,10 +66,10 @@ pub(super) async fn change_links(
     let tool = if is_removal { "delete_relationship" } else { "create_relationship" };
     let (relation, target) = (fields.text("type"), fields.text("target").trim());
     let arguments = json!({ "source": id, "type": relation, "target": target });
-    match session.call_tool::<Value>(tool, arguments).await {
-        Ok(_) => {
-            let page = format!("item/{}/links", encode_component(&id));
-            Ok(Redirect::to(&session.url(&page)).into_response())
+    match session.change::<Value>(tool, arguments).await {
+        Ok((_, change)) => {
+            let page = session.url(&format!("item/{}/links", encode_component(&id)));
+            Ok(Redirect::to(&with_notice(&page, "saved", &id, change)).into_response())
         }
         Err(error)
             if matches!(error.kind, ErrorKind::InvalidArgument | ErrorKind::Refused)

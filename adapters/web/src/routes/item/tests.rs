@@ -57,6 +57,19 @@ fn entity() -> Value {
 }
 
 fn history(arguments: &Map<String, Value>) -> Value {
+    if arguments["reference"] == "US-010" {
+        if arguments.contains_key("version") {
+            let text = "---\ntitle: Pay\nstatus: Draft\nuid: 7\n---\nGuests **pay**.\n";
+            return json!({ "reference": "US-010", "versions": [], "text": text });
+        }
+        let versions = json!([
+            { "version": null, "at": "2026-11-24T11:30:59Z", "user": HOSTILE,
+              "tool": "delete_item", "reason": HOSTILE },
+            { "version": "00112233aabbccdd", "at": "2026-11-23T10:00:00Z", "user": null,
+              "tool": null, "reason": null }
+        ]);
+        return json!({ "reference": "US-010", "versions": versions });
+    }
     let mut answer = json!({
         "reference": "US-001",
         "versions": [
@@ -80,7 +93,7 @@ fn answer(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
         ("get_item", "EP-001") => Ok(epic()),
         ("get_item", "dec-1d2c8f") => Ok(entity()),
         ("get_item", "US-001" | "REQ-001") => Ok(story(reference)),
-        ("get_history", "US-001" | "US-009") => Ok(history(arguments)),
+        ("get_history", "US-001" | "US-009" | "US-010") => Ok(history(arguments)),
         ("list_items", _) => Ok(json!({
             "items": [{ "reference_id": "US-001", "title": "Pay", "status": "Done",
                         "progress": { "done": 3, "total": 7 } }],
@@ -103,6 +116,7 @@ async fn item_pages_with_hostile_content_are_escaped() {
         "REQ-001",
         "dec-1d2c8f",
         "US-001/links",
+        "US-010",
         "US-001/history",
         "US-001/history?from=ffeeddccbbaa9988&to=00112233aabbccdd",
         "US-001/history?from=%22%3E%3Cscript%3E&cursor=%22%3E%3Cscript%3E",
@@ -163,7 +177,7 @@ async fn item_page_shows_fields_children_and_links() {
         "50 more incoming links are not shown.",
         "2026-11-24 11:30 UTC",
         "Work on user story US-001 of the project default in Reqlore (version 00112233).",
-        "/p/default/new?kind=requirement&amp;parent=US-001",
+        "/p/default/new?kind=requirement&#38;parent=US-001",
     ] {
         assert!(body.contains(expected), "{expected}: {body}");
     }
@@ -195,11 +209,74 @@ async fn history_of_a_deleted_item_has_its_versions() {
 }
 
 #[tokio::test]
+async fn deleted_item_shows_its_last_text_and_restores_it() {
+    let body = client().get("/p/default/item/US-010").await.body;
+    for expected in [
+        "US-010 was deleted by &#60;",
+        "<dt>Status</dt><dd><bdi>Draft</bdi></dd>",
+        "<p>Guests <strong>pay</strong>.</p>",
+        "name=\"reference\" value=\"US-010\"",
+        // The time of the deletion: another change is not undone.
+        "name=\"change\" value=\"1795519859000000000\"",
+        "Restore US-010</button>",
+    ] {
+        assert!(body.contains(expected), "{expected}: {body}");
+    }
+    for absent in ["/edit", "US-010/raw", "US-010/links", "---"] {
+        assert!(!body.contains(absent), "{absent}: {body}");
+    }
+    let reader = client().with_access(Access::Read);
+    let body = reader.get("/p/default/item/US-010").await.body;
+    assert!(body.contains("was deleted by") && !body.contains("Restore"), "{body}");
+    // Never existed, or is a rule whose section exists.
+    for id in ["US-404", "US-009"] {
+        assert_eq!(client().get(&format!("/p/default/item/{id}")).await.status(), 404, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn history_of_several_pages_compares_across_them() {
+    let client = PageClient::new(&TOOLS, |tool, arguments| {
+        if tool != "get_history" || arguments.contains_key("version") {
+            return answer(tool, arguments);
+        }
+        let record = |version: &str| json!({ "version": version, "at": "", "user": null, "tool": null, "reason": null });
+        Ok(match arguments.get("cursor").and_then(Value::as_str) {
+            None => json!({ "versions": [record("00112233aabbccdd")], "next_cursor": "a&b" }),
+            Some("a&b") => json!({ "versions": [record("ffeeddccbbaa9988")] }),
+            Some(other) => panic!("{other}"),
+        })
+    });
+    let first = client.get("/p/default/item/US-001/history").await.body;
+    assert!(first.contains("?from=ffeeddccbbaa9988&amp;to=00112233aabbccdd"), "{first}");
+    assert!(!first.contains("value=\"ffeeddccbbaa9988\""), "{first}");
+    let next = "/p/default/item/US-001/history?cursor=a%26b";
+    assert!(first.contains(&format!("href=\"{next}\">Earlier versions")), "{first}");
+    let second = client.get(next).await.body;
+    assert!(second.contains("value=\"ffeeddccbbaa9988\""), "{second}");
+    assert!(second.contains("href=\"/p/default/item/US-001/history\">Newest versions"), "{second}");
+}
+
+#[tokio::test]
+async fn history_restores_only_versions_with_another_text() {
+    let body = client().get("/p/default/item/US-001/history").await.body;
+    let restore = |version: &str| format!("name=\"version\" value=\"{version}\"");
+    assert!(body.contains(&restore("ffeeddccbbaa9988")), "{body}");
+    assert!(!body.contains(&restore("00112233aabbccdd")), "{body}");
+    let reader = client().with_access(Access::Read);
+    let body = reader.get("/p/default/item/US-001/history").await.body;
+    assert!(!body.contains("Restore"), "{body}");
+}
+
+#[tokio::test]
 async fn history_marks_removed_and_added_words() {
     let page = "/p/default/item/US-001/history?from=ffeeddccbbaa9988&to=00112233aabbccdd";
     let body = client().get(page).await.body;
-    assert!(body.contains("<del>&#60;/title&#62;"), "{body}");
-    assert!(body.contains("</del><ins>new</ins>\n[-kept-] "), "{body}");
+    assert!(body.contains("<span class=\"line changed\">title: <del>&#60;/title&#62;"), "{body}");
+    assert!(
+        body.contains("</del><ins>new</ins>\n</span><span class=\"line \">[-kept-] "),
+        "{body}"
+    );
 }
 
 const SCHEMA: &str = "[fields.docs]\nkinds = [\"epic\"]\nlabel = \"Docs <b>\"\ntype = \"url\"\n\

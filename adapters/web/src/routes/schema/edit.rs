@@ -1,17 +1,18 @@
 //! Adds a field or a status to the text of a record schema. Keeps the other lines and comments.
 
+use reqlore_domain::backlog::ItemKind;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
 
 use crate::form_fields::{FormFields, split_list};
 use crate::project_schema::ProjectSchema;
 
-/// The text with the field of a form. Only the result shows whether the field is valid.
+/// Adds the field of a form to the text. The caller must validate the result.
 pub(super) fn add_field(text: &str, form: &FormFields) -> Result<String, String> {
     let mut document = parse(text)?;
     let fields = section(&mut document, "fields")?;
     let name = form.text("name").trim();
     if fields.contains_key(name) {
-        return Err(format!("The project has a field {name}; choose another name"));
+        return Err(format!("The project already has a field {name}; choose another name"));
     }
     let mut field = Table::new();
     field.insert("kinds", value(form.all("kind").collect::<Array>()));
@@ -30,22 +31,29 @@ pub(super) fn add_field(text: &str, form: &FormFields) -> Result<String, String>
     Ok(document.to_string())
 }
 
-/// The text with the status of a form. A kind without an order gets the current one.
+/// Adds the status of a form to the text. A kind without an order gets its current statuses as one.
 pub(super) fn add_status(schema: &ProjectSchema, form: &FormFields) -> Result<String, String> {
     let mut document = parse(&schema.answer.text)?;
     let kind = form.text("kind");
     let [name, category] = ["name", "category"].map(|field| form.text(field).trim());
     let own = section(&mut document, "statuses")?.entry(kind).or_insert(Item::Table(Table::new()));
-    let unusual = || format!("statuses of {kind}: the form cannot change them; edit the text");
+    let unusual = || format!("The form cannot change the statuses of {kind}; edit the text");
     let own = own.as_table_like_mut().ok_or_else(unusual)?;
     let current = schema.answer.kinds.iter().filter(|one| one.kind == kind);
-    let current = current.flat_map(|one| &one.statuses).map(|status| &*status.name);
-    let order = own.entry("order").or_insert_with(|| value(current.collect::<Array>()));
+    let current: Vec<_> = current.flat_map(|one| &one.statuses).collect();
+    // Only the statuses of items have fixed categories.
+    let inherits = !own.contains_key("order") && ItemKind::from_name(kind).is_none();
+    let names = current.iter().map(|status| &*status.name);
+    let order = own.entry("order").or_insert_with(|| value(names.collect::<Array>()));
     let order = order.as_array_mut().ok_or_else(unusual)?;
     let position = form.text("position").trim().parse().unwrap_or(usize::MAX);
     order.insert(position.saturating_sub(1).min(order.len()), name);
     let categories = own.entry("category").or_insert_with(|| value(InlineTable::new()));
-    categories.as_table_like_mut().ok_or_else(unusual)?.insert(name, value(category));
+    let categories = categories.as_table_like_mut().ok_or_else(unusual)?;
+    for status in current.iter().filter(|_| inherits) {
+        categories.insert(&status.name, value(&*status.category));
+    }
+    categories.insert(name, value(category));
     Ok(document.to_string())
 }
 
@@ -55,8 +63,8 @@ fn parse(text: &str) -> Result<DocumentMut, String> {
 
 fn section<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut Table, String> {
     let mut empty = Table::new();
-    // Only its tables have headers.
+    // Write headers such as [fields.risk], but no empty [fields].
     empty.set_implicit(true);
     let section = document.entry(name).or_insert(Item::Table(empty));
-    section.as_table_mut().ok_or_else(|| format!("{name}: it is not a table; edit the text"))
+    section.as_table_mut().ok_or_else(|| format!("{name} is not a table; edit the text"))
 }

@@ -61,7 +61,12 @@ async fn added_field_keeps_the_rest_of_the_text() {
     let form = "action=add-field&name=effort&label=Effort+%22net%22&type=number&values=\
                 &kind=requirement&kind=entity&option=column&option=required";
     let response = client.post(PAGE, form).await;
-    assert_eq!(response.header("location"), "/p/default/schema?saved=yes", "{}", response.body);
+    assert_eq!(
+        response.header("location"),
+        "/p/default/schema?done=saved-7-.reqlore%2Fproject.toml",
+        "{}",
+        response.body
+    );
     let sent = calls.lock().unwrap().pop().unwrap();
     assert_eq!(sent["if_version"], schema_answer(SCHEMA)["version"]);
     let text = sent["text"].as_str().unwrap();
@@ -128,7 +133,7 @@ async fn rejected_change_names_its_lines_and_keeps_the_form() {
     assert!(body.contains("<details class=\"add\" id=\"add-field\" open>"), "{body}");
     let (client, calls) = pages(SCHEMA, invalid);
     let response = client.post(PAGE, "action=add-field&name=risk&type=text&kind=epic").await;
-    assert!(response.body.contains("The project has a field risk"), "{}", response.body);
+    assert!(response.body.contains("The project already has a field risk"), "{}", response.body);
     let (broken, _) = pages("[fields", invalid);
     for form in ["action=add-field&name=a", "action=add-status&kind=epic&name=a"] {
         let response = broken.post(PAGE, form).await;

@@ -70,7 +70,6 @@ async fn lists_and_sections_with_hostile_content_are_escaped() {
         "sections/general",
         "sections/general/edit?index=1",
         "sections/general/edit?index=%22%3E%3Cscript%3E",
-        "sections/new%22%3E%3Cscript%3E/edit",
         "knowledge?tag=%22%3E%3Cscript%3E&kind=%22%3E%3Cscript%3E&q=%22%3E%3Cscript%3E",
         "docsets",
     ] {
@@ -103,7 +102,7 @@ async fn section_form_keeps_the_typed_text_after_an_error() {
     let client = PageClient::new(&TOOLS, answer);
     let page = "/p/default/sections/general/edit";
     let saved = client.post(page, "index=1&text=New&version=0011").await;
-    assert_eq!(saved.header("location"), "/p/default/sections/general?saved=yes");
+    assert_eq!(saved.header("location"), "/p/default/sections/general?done=saved-7-general%3A1");
     let invalid = client.post(page, "index=x+y&text=%3Cscript%3E&version=0011").await;
     assert_eq!(invalid.status(), 422);
     assert!(invalid.body.contains("&#60;script&#62;</textarea>"), "{}", invalid.body);
@@ -131,8 +130,38 @@ async fn rule_saved_untouched_changes_nothing() {
         let response = client.post(target, &untouched_form(&page, target)).await;
         assert_eq!(
             response.header("location"),
-            "/p/default/sections/general?saved=same",
+            "/p/default/sections/general?done=same--general",
             "{text:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn listed_section_without_rules_has_a_page() {
+    let tools = ["get_item", "create_epic", "reqlix_set_requirements"];
+    let client = PageClient::new(&tools, |tool, _| match tool {
+        "reqlix_get_instructions" => {
+            Ok(json!({ "text": "## Sections\n\n- Code style (key: code_style)\n" }))
+        }
+        _ => Err(Error::new(ErrorKind::NotFound, "missing")),
+    });
+    let page = client.get("/p/default/sections/code_style").await;
+    assert_eq!(page.status(), 200, "{}", page.body);
+    let link = "data-new href=\"/p/default/sections/code_style/edit\"";
+    assert!(page.body.contains("No rules yet") && page.body.contains(link), "{}", page.body);
+    assert!(!page.body.contains("/history"), "{}", page.body);
+    assert_eq!(client.get("/p/default/sections/other").await.status(), 404);
+}
+
+#[tokio::test]
+async fn invalid_key_of_a_section_is_refused_before_its_text() {
+    let client = PageClient::new(&TOOLS, answer);
+    let page = client.get("/p/default/sections?new=my%20%3Ckey").await;
+    assert_eq!(page.status(), 422, "{}", page.body);
+    assert!(page.body.contains("value=\"my &#60;key\""), "{}", page.body);
+    assert!(page.body.contains("id=\"new-error\""), "{}", page.body);
+    let form = client.get("/p/default/sections/new%22%3E%3Cscript%3E/edit").await;
+    let url = "/p/default/sections?new=new%22%3E%3Cscript%3E";
+    assert_eq!((form.status(), form.header("location")), (303, url));
+    assert!(!client.get(url).await.body.contains("<script>"));
 }

@@ -68,7 +68,7 @@ async fn values_of_an_entity_that_do_not_fit_are_rejected() {
 }
 
 #[tokio::test]
-async fn misfits_of_an_entity_do_not_hinder_other_edits() {
+async fn invalid_values_of_an_entity_do_not_block_other_edits() {
     let testing = project().await;
     let text = "---\nid: dec-1d2c8f\nstatus: Gone\nimpact: [a, b] # kept\n---\n# Old\n";
     testing.write_entity("decisions/dec-1d2c8f", text).await;

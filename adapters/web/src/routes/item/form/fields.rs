@@ -19,9 +19,9 @@ use sha2::{Digest, Sha256};
 
 use crate::form_fields::{FormFields, join_list, split_list, value_text};
 use crate::page::capitalize;
-use crate::routes::item::answer::link_groups;
+use crate::routes::item::answer::{LinkGroup, link_groups};
 
-/// Before the name of a custom field. Errors of tools name their argument so.
+/// Prefix of the names of custom fields, as in the errors of tools.
 const CUSTOM_PREFIX: &str = "fields.";
 
 /// The kind of the document that a form edits.
@@ -39,7 +39,7 @@ impl ContentKind {
         item.map(Self::Item).or_else(|| entity().map(|kind| Self::Entity(Some(kind))))
     }
 
-    pub(super) fn of_id(id: &str) -> Self {
+    pub(crate) fn of_id(id: &str) -> Self {
         for kind in ItemKind::ALL {
             if Reference::parse_any_case(kind, id) != ParsedReference::Malformed {
                 return Self::Item(kind);
@@ -49,10 +49,18 @@ impl ContentKind {
     }
 
     /// The row of the kind; that of any entity for an existing one.
-    pub(super) fn row(self) -> &'static RecordKind {
+    pub(crate) fn row(self) -> &'static RecordKind {
         match self {
             Self::Item(kind) => kind.row(),
             Self::Entity(kind) => kind.unwrap_or(EntityKind::Decision).row(),
+        }
+    }
+
+    /// The kinds that the form for a new document of this kind offers instead.
+    pub(super) fn alternatives(self) -> Vec<Self> {
+        match self {
+            Self::Item(_) => ItemKind::ALL.map(Self::Item).to_vec(),
+            Self::Entity(_) => EntityKind::ALL.map(|kind| Self::Entity(Some(kind))).to_vec(),
         }
     }
 
@@ -153,7 +161,7 @@ impl FormField {
                 "epic" | "user_story" => item.parent().unwrap_or_default().to_owned(),
                 "assignee" => item.assignee().unwrap_or_default().to_owned(),
                 "tags" => join_list(item.tags()),
-                _ => link_lines(answer),
+                _ => link_lines(answer, schema),
             });
         }
         fields
@@ -190,13 +198,13 @@ impl FormField {
 
     fn fill_custom(&mut self, custom: &CustomField, item: &ItemView) {
         let Some(value) = item.fields().get(&custom.name) else {
-            // A document from before the field can be saved without a value.
+            // A document that is older than the field can be saved without a value.
             self.is_required = false;
             return self.fill("");
         };
         self.fill(&value_text(value));
         if let Err(problem) = custom.parse(value) {
-            // Browsers do not show a value that is none of the input's type.
+            // Browsers hide a value that the type of the input does not allow.
             self.input = "";
             self.hint = capitalize(&problem).into();
         }
@@ -208,16 +216,22 @@ fn equal_choices<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(String, Strin
 }
 
 /// The links of an entity's front matter, one relation per line.
-fn link_lines(answer: &ItemDetails) -> String {
+fn link_lines(answer: &ItemDetails, schema: &RecordSchema) -> String {
     let mut lines = String::new();
-    for group in link_groups(answer) {
-        if group.is_incoming || group.relation == MENTIONS {
-            continue;
-        }
+    for group in own_relations(answer, schema) {
         let ids: Vec<&str> = group.links.iter().map(|link| link.id.as_str()).collect();
         let _ = writeln!(lines, "{}: {}", group.relation, join_list(&ids));
     }
     lines.trim_end().to_owned()
+}
+
+/// The relations that the links of a form have. The value of a custom field may be an ID too.
+fn own_relations(answer: &ItemDetails, schema: &RecordSchema) -> Vec<LinkGroup> {
+    let mut groups = link_groups(answer);
+    groups.retain(|group| {
+        !group.is_incoming && group.relation != MENTIONS && schema.field(&group.relation).is_none()
+    });
+    groups
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -234,14 +248,16 @@ pub(crate) enum FieldControl {
 /// A field of a form, with its value, its error, and the stored value after a conflict.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FormField {
-    /// The tool's argument, or that of a custom field such as `fields.risk`.
+    /// The argument of the tool; `fields.NAME` for a custom field.
     pub(crate) name: Cow<'static, str>,
     pub(crate) label: Cow<'static, str>,
     pub(crate) hint: Cow<'static, str>,
     pub(crate) control: FieldControl,
-    /// Attributes of a line, such as its type.
+    /// HTML attributes of the input of a line, such as its type.
     pub(crate) input: &'static str,
     pub(crate) is_required: bool,
+    /// True for the field that has the focus when the page opens.
+    pub(crate) has_focus: bool,
     pub(crate) value: String,
     /// The digest of the value that the form was read with.
     pub(crate) base: String,
@@ -328,12 +344,14 @@ impl FormField {
 }
 
 /// Removes the relations that the document has and the typed links do not.
-pub(super) fn clear_missing_relations(links: &mut Value, answer: &ItemDetails) {
+pub(super) fn clear_missing_relations(
+    links: &mut Value,
+    answer: &ItemDetails,
+    schema: &RecordSchema,
+) {
     let Some(links) = links.as_object_mut() else { return };
-    for group in link_groups(answer) {
-        if !group.is_incoming && group.relation != MENTIONS {
-            links.entry(group.relation).or_insert_with(|| json!([]));
-        }
+    for group in own_relations(answer, schema) {
+        links.entry(group.relation).or_insert_with(|| json!([]));
     }
 }
 

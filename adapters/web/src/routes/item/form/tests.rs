@@ -64,13 +64,13 @@ async fn edit_sends_only_the_changed_fields() {
     let response = client.post("/p/default/item/EP-001/edit", &form).await;
     assert_eq!(
         (response.status(), response.header("location")),
-        (303, "/p/default/item/EP-001?saved=yes")
+        (303, "/p/default/item/EP-001?done=saved-7-EP-001")
     );
     let expected = json!({ "title": "Pay", "epic": "EP-001", "if_version": "00112233aabbccdd" });
     assert_eq!(*calls.lock().unwrap(), [("update_epic".to_owned(), expected)]);
     let form = format!("title=Checkout&{UNCHANGED}{base}");
     let response = client.post("/p/default/item/EP-001/edit", &form).await;
-    assert_eq!(response.header("location"), "/p/default/item/EP-001?saved=same");
+    assert_eq!(response.header("location"), "/p/default/item/EP-001?done=same--EP-001");
     assert_eq!(calls.lock().unwrap().len(), 1);
 }
 
@@ -129,7 +129,7 @@ async fn create_reports_all_missing_fields_and_keeps_the_rest() {
     assert!(response.body.contains("\nWhy</textarea>"), "{}", response.body);
     let form = form.replace("title=", "title=Pay").replace("user_story=+", "user_story=us-1");
     let response = client.post("/p/default/new", &form).await;
-    assert_eq!(response.header("location"), "/p/default/item/REQ-001?saved=yes");
+    assert_eq!(response.header("location"), "/p/default/item/REQ-001?done=created-7-REQ-001");
     let sent = calls.lock().unwrap().pop().unwrap();
     let expected = json!({
         "title": "Pay", "description": "Why", "status": "Draft", "priority": "1", "type": "Data",
@@ -162,12 +162,8 @@ async fn deletion_has_a_notice_and_names_a_history_that_exists() {
         assert_eq!(page.status(), 200, "{}", page.body);
         assert_eq!(page.body.contains("Its history stays."), is_said, "{}", page.body);
         let page = client.post("/p/default/item/EP-001/delete", "").await;
-        assert_eq!(page.header("location"), "/p/default/board?kind=epic&deleted=EP-001");
+        assert_eq!(page.header("location"), "/p/default/board?kind=epic&notice=deleted--EP-001");
     }
-    let notice = "<p class=\"notice success\" role=\"status\">EP-001 was deleted.</p>";
-    let client = PageClient::new(&["list_items"], |_, _| Ok(json!({ "items": [] })));
-    let board = client.get("/p/default/board?kind=epic&deleted=EP-001").await.body;
-    assert!(board.contains(notice), "{board}");
 }
 
 #[tokio::test]
@@ -230,7 +226,7 @@ async fn save_untouched(title: &str, text: &str, list: &[String]) {
         let form_id = page.split_once("<h1>Edit ").unwrap().1.split_once('<').unwrap().0;
         let action = format!("/p/default/item/{form_id}/edit");
         let response = client.post(&target, &untouched_form(&page, &action)).await;
-        let location = format!("/p/default/item/{id}?saved=same");
+        let location = format!("/p/default/item/{id}?done=same--{id}");
         assert_eq!(response.header("location"), location, "{:?}", calls.lock().unwrap());
     }
     assert!(calls.lock().unwrap().is_empty());
@@ -358,12 +354,12 @@ async fn form_has_a_control_for_each_custom_field() {
 }
 
 #[tokio::test]
-async fn form_sends_the_changed_custom_fields_alone() {
+async fn form_sends_only_changed_custom_fields() {
     let (client, calls) = custom_pages(|| Ok(json!({})));
     let action = "/p/default/item/US-001/edit";
     let untouched = untouched_form(&client.get(action).await.body, action);
     let response = client.post(action, &untouched).await;
-    assert_eq!(response.header("location"), "/p/default/item/US-001?saved=same");
+    assert_eq!(response.header("location"), "/p/default/item/US-001?done=same--US-001");
     let form = untouched
         .replace("fields.risk=High", "fields.risk=")
         .replace("fields.due=", "fields.due=2026-11-27")
@@ -403,4 +399,47 @@ async fn form_shows_errors_and_conflicts_of_custom_fields() {
     assert_eq!(response.status(), 409);
     assert!(response.body.contains("<pre tabindex=\"0\">High</pre>"), "{}", response.body);
     assert_eq!(response.body.matches("Stored now").count(), 1);
+}
+
+#[tokio::test]
+async fn form_of_a_new_item_is_filled_from_its_url() {
+    let (client, _) = pages(|| Ok(json!({})));
+    let url = "/p/default/new?kind=requirement&parent=US-001&priority=1&tags=a&status=Active";
+    let body = client.get(url).await.body;
+    for expected in [
+        "name=\"user_story\" required aria-describedby=\"user_story-hint\" value=\"US-001\"",
+        "<option value=\"1\" selected>",
+        "<option value=\"Active\" selected>",
+        "id=\"title\" name=\"title\" required autofocus",
+        "href=\"/p/default/new?kind=acceptance_criteria&#38;parent=US-001\"",
+        "href=\"/p/default/new?kind=epic\"",
+        "name=\"another\" value=\"yes\"",
+    ] {
+        assert!(body.contains(expected), "{expected}\n{body}");
+    }
+    let page = client.get("/p/default/item/EP-001").await;
+    let button = "data-new href=\"/p/default/new?kind=user_story&#38;parent=EP-001\"";
+    assert!(!page.body.contains("data-new"), "no tool that creates epics: {}", page.body);
+    let tools = ["get_item", "create_epic"];
+    let page = PageClient::new(&tools, |_, _| Ok(stored())).get("/p/default/item/EP-001").await;
+    assert!(page.body.contains(button), "{}", page.body);
+}
+
+#[tokio::test]
+async fn create_another_keeps_kind_and_parent() {
+    let (client, _) = pages(|| Ok(json!({ "reference_id": "REQ-007" })));
+    let form = "kind=requirement&title=A&priority=1&type=Functional&user_story=US-001&another=yes";
+    let response = client.post("/p/default/new?kind=requirement", form).await;
+    let url = "/p/default/new?kind=requirement&parent=US-001&done=created-7-REQ-007";
+    assert_eq!((response.status(), response.header("location")), (303, url));
+    let body = client.get(url).await.body;
+    assert!(body.contains(">REQ-007 was created.</p>"), "{body}");
+    assert!(body.contains("value=\"US-001\""), "{body}");
+    assert!(
+        body.contains("action=\"/p/default/new?kind=requirement&#38;parent=US-001\""),
+        "{body}"
+    );
+    let hostile =
+        client.get("/p/default/new?kind=epic&done=created-7-%3Cb%3E&title=%22%3E%3Cb%3E").await;
+    assert!(!hostile.body.contains("<b>"), "{}", hostile.body);
 }
