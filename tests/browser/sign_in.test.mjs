@@ -167,8 +167,8 @@ stage.test('page_of_an_ended_session_says_so',
     await tab.getByRole('button', { name: 'Sign in' }).click();
     await tab.waitForURL(BOARD);
     await form.getByRole('button', { name: 'Send again' }).click();
-    await form.getByText('of an earlier session').waitFor();
+    await form.getByText('an earlier session').waitFor();
     await form.getByRole('button', { name: 'Send again' }).click();
-    await form.waitForURL(/saved=yes/);
+    await form.waitForURL(/item\/EP-\d+(\?|$)/);
     await form.getByRole('heading', { name: 'Written before the end' }).waitFor();
   });

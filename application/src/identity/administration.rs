@@ -69,7 +69,8 @@ impl Administration {
         } else {
             Err(not_allowed(action))
         };
-        if !matches!(done, Ok((_, true))) && !(request.is_audited && done.is_ok()) {
+        let has_row = matches!(&done, Ok((_, is_recorded)) if *is_recorded || request.is_audited);
+        if !has_row {
             let targets = target.into_iter().map(AuditTarget::unchanged).collect();
             let id = &request.correlation_id;
             let access = AccessRecord { targets, ..AccessRecord::new(&caller, id, action) };

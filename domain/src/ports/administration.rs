@@ -14,8 +14,8 @@ use crate::identity::{
 use crate::project_key::ProjectKey;
 use crate::timestamp::Timestamp;
 
-/// Administers users, tokens and the audit log. Every operation is audited. Those on tokens and rows
-/// are limited to the caller's own without [`Self::is_allowed`]; the others are `Forbidden`.
+/// Administers users, tokens and the audit log. Every operation is audited. Without
+/// [`Self::is_allowed`], tokens and rows are the caller's own, and other operations `Forbidden`.
 #[async_trait]
 pub trait AdministrationService: Send + Sync {
     /// True for an administrator with write access to all projects.

@@ -72,8 +72,8 @@ impl ActivityRow {
     }
 }
 
-/// The shown name of a target, and its page below the project. A change names the path of a document,
-/// a read what its caller sent.
+/// The shown name of a target, and its page below the project. A change names the path of a
+/// document, a read what its caller sent.
 fn target_page(name: &str) -> (&str, Option<String>) {
     if let Some(key) = name.strip_prefix("section ").or(name.strip_prefix("section=")) {
         return (name, Some(format!("sections/{}", encode_component(key))));
@@ -81,8 +81,11 @@ fn target_page(name: &str) -> (&str, Option<String>) {
     let path = [".reqlore/backlog/", ".ixchel/"].iter().find_map(|root| name.strip_prefix(root));
     let file = path.and_then(|path| path.rsplit('/').next()?.strip_suffix(".md"));
     let id = file.unwrap_or(name);
-    let is_id = file.is_some() || Reference::parse(name).is_some();
-    (id, is_id.then(|| format!("item/{}", encode_component(id))))
+    // The name of an item's file begins with its reference.
+    let end = id.match_indices('-').nth(1).map_or(id.len(), |(end, _)| end);
+    let reference = id.get(..end).filter(|id| Reference::parse(id).is_some());
+    let page = reference.or(file).map(|id| format!("item/{}", encode_component(id)));
+    (reference.unwrap_or(id), page)
 }
 
 async fn show_activity(session: PageSession) -> Result<Response, PageError> {

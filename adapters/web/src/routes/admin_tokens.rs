@@ -19,9 +19,6 @@ use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, error_status, public_message};
 use crate::session::PageSession;
 
-/// The pages, below the project.
-const ALL: &str = "admin/tokens";
-const OWN: &str = "tokens";
 const DEFAULT_LIFETIME: &str = "90d";
 /// The states of tokens that the list shows without `all`.
 const ACTIVE: &str = "active";
@@ -29,7 +26,7 @@ const ACTIVE: &str = "active";
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
         .route("/p/{project}/admin/tokens", get(show_tokens).post(change_tokens))
-        .route("/p/{project}/tokens", get(show_own_tokens).post(change_own_tokens))
+        .route("/p/{project}/tokens", get(show_tokens).post(change_tokens))
 }
 
 #[derive(Template)]
@@ -43,8 +40,7 @@ struct TokensPage<'a> {
     /// The names that a new token can have; only the caller's own on their page.
     users: Vec<String>,
     scopes: Vec<Access>,
-    /// The page, below the project.
-    page: &'static str,
+    is_own: bool,
     outcome: FormOutcome<'a>,
 }
 
@@ -65,26 +61,28 @@ impl FormOutcome<'_> {
 }
 
 async fn show_tokens(session: PageSession) -> Result<Response, PageError> {
-    session.administration().await?;
-    tokens_page(&session, ALL, FormOutcome::default()).await
+    tokens_page(&session, FormOutcome::default()).await
 }
 
-async fn show_own_tokens(session: PageSession) -> Result<Response, PageError> {
-    if session.is_administrator() {
-        return Ok(Redirect::to(&session.url(ALL)).into_response());
+/// Only administrators have the page of all tokens.
+async fn authorize(
+    session: &PageSession,
+) -> Result<(Arc<dyn AdministrationService>, AdminRequest), PageError> {
+    if session.address.starts_with(&session.url("admin/")) {
+        return session.administration().await;
     }
-    tokens_page(&session, OWN, FormOutcome::default()).await
+    session.own_administration()
 }
 
 async fn tokens_page(
     session: &PageSession,
-    page: &'static str,
     outcome: FormOutcome<'_>,
 ) -> Result<Response, PageError> {
-    let (admin, request) = session.own_administration()?;
+    let (admin, request) = authorize(session).await?;
+    let is_own = !session.is_administrator();
     let mut users = vec![session.caller.name.to_string()];
     let mut tokens = admin.tokens(request.clone()).await?;
-    if page == ALL {
+    if !is_own {
         let all = admin.users(AdminRequest { is_audited: true, ..request }).await?;
         let enabled = all.into_iter().filter(|user| user.disabled_at.is_none());
         users = enabled.map(|user| user.name.to_string()).collect();
@@ -92,40 +90,30 @@ async fn tokens_page(
     let (total, shows_all) = (tokens.len(), !session.query.text("all").is_empty());
     tokens.retain(|(_, state)| shows_all || *state == ACTIVE);
     tokens.reverse();
-    let title = if page == ALL { "Tokens" } else { "My tokens" };
+    let title = if is_own { "My tokens" } else { "Tokens" };
     let frame = PageFrame::new(session, PageSection::Tokens, title);
     let mut scopes = vec![Access::Write, Access::Read, Access::Metrics];
-    if page == OWN {
+    if is_own {
         scopes.retain(|scope| *scope != Access::Metrics && session.caller.is_allowed(*scope));
     }
-    render(&TokensPage { frame, tokens, total, shows_all, users, scopes, page, outcome })
+    render(&TokensPage { frame, tokens, total, shows_all, users, scopes, is_own, outcome })
 }
 
-async fn change_tokens(form: PostedForm) -> Result<Response, PageError> {
-    form.session.administration().await?;
-    change(form, ALL).await
-}
-
-async fn change_own_tokens(form: PostedForm) -> Result<Response, PageError> {
-    change(form, OWN).await
-}
-
-async fn change(form: PostedForm, page: &'static str) -> Result<Response, PageError> {
-    let PostedForm { session, fields } = form;
-    let (admin, request) = session.own_administration()?;
+async fn change_tokens(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
+    let (admin, request) = authorize(&session).await?;
     let mut outcome = FormOutcome::default();
     let mut status = StatusCode::OK;
     match apply_form(&*admin, request, &fields).await {
         // The only page that shows the secret, so it cannot be a redirect.
         Ok(Some(created)) => outcome.created = Some(created),
-        Ok(None) => return Ok(Redirect::to(&session.url(page)).into_response()),
+        Ok(None) => return Ok(Redirect::to(&session.address).into_response()),
         Err(error) => {
             status = error_status(error.kind).0;
             outcome.error = public_message(&error).into_owned();
             outcome.sent = Some(&fields);
         }
     }
-    Ok((status, tokens_page(&session, page, outcome).await?).into_response())
+    Ok((status, tokens_page(&session, outcome).await?).into_response())
 }
 
 /// Returns a new token with its secret.
