@@ -170,7 +170,7 @@ impl ItemFilters {
     }
 }
 
-/// What an empty list suggests to create.
+/// The item that an empty list suggests to create.
 pub(crate) struct FirstItem {
     /// The kind of the list.
     pub(crate) shown: ItemKind,
