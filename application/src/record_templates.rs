@@ -81,8 +81,8 @@ async fn read_templates(
             continue;
         }
         let Some(document) = get_one(&*ports.documents, project, &id).await? else { continue };
-        let template = document.text().map_err(|problem| problem.to_string());
-        let template = template.and_then(|text| RecordTemplate::parse(&id.name, text, &schema));
+        let template =
+            document.text().and_then(|text| RecordTemplate::parse(&id.name, text, &schema));
         templates.push((id, template.map_err(|problem| Diagnostic::new(None, problem))));
     }
     Ok(templates)
