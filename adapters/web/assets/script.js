@@ -479,7 +479,7 @@ function closePicks() {
   pickNumber++;
   if (!picking) return;
   setPick(picking, "aria-expanded", "false");
-  picking.removeAttribute("aria-activedescendant");
+  for (const attribute of ["aria-activedescendant", "aria-controls"]) picking.removeAttribute(attribute);
   picking = null;
   if (picks.matches(":popover-open")) picks.hidePopover();
 }
@@ -513,6 +513,7 @@ async function openPicks(field) {
   }));
   picking = field;
   setPick(field, "aria-expanded", "true");
+  setPick(field, "aria-controls", "picks");
   // Within the same landmark.
   field.after(picks);
   picks.showPopover();
@@ -627,7 +628,6 @@ function prepare() {
   for (const field of pickUrl ? main.querySelectorAll("[data-pick]") : []) {
     if (field.tagName === "INPUT") field.setAttribute("role", "combobox");
     setPick(field, "aria-autocomplete", "list");
-    setPick(field, "aria-controls", "picks");
     setPick(field, "aria-expanded", "false");
     field.autocomplete = "off";
   }

@@ -29,7 +29,7 @@ const MAX_USES: usize = 1_000;
 const MAX_CANDIDATES: usize = 5;
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
-    Router::new().route("/p/{project}/pick", get(pick))
+    Router::new().route("/p/{project}/pick", get(suggest_values))
 }
 
 /// A suggestion: the text for the field, and what users see.
@@ -47,7 +47,7 @@ impl Choice {
 }
 
 /// The values that a text begins, for a field of this kind: `user`, `tag`, `any` or that of items.
-async fn pick(session: PageSession) -> Result<Response, PageError> {
+async fn suggest_values(session: PageSession) -> Result<Response, PageError> {
     let text = session.query.filled("q").unwrap_or_default();
     let choices = match session.query.text("kind") {
         "user" => {
@@ -57,7 +57,7 @@ async fn pick(session: PageSession) -> Result<Response, PageError> {
         "tag" => session.used_values(text, Vec::new(), |item| item.tags),
         "any" => return Ok(Json(session.search_choices(text).await?).into_response()),
         kind => {
-            let found = session.find_items(kind, text).await?;
+            let found = session.find_by_words(kind, text).await?;
             let choice = |item: &ListedItem| Choice::of_item(&item.reference_id, &item.title);
             let choices: Vec<_> = found.iter().take(MAX_CHOICES).map(choice).collect();
             return Ok(Json(choices).into_response());
@@ -68,7 +68,7 @@ async fn pick(session: PageSession) -> Result<Response, PageError> {
 
 impl PageSession {
     /// The items of a kind whose IDs and titles have all words, those that begin so first.
-    async fn find_items(&self, kind: &str, text: &str) -> Result<Vec<ListedItem>> {
+    async fn find_by_words(&self, kind: &str, text: &str) -> Result<Vec<ListedItem>> {
         let text = text.to_lowercase();
         let words: Vec<&str> = text.split_whitespace().collect();
         let longest = words.iter().max_by_key(|word| word.len());
@@ -148,7 +148,7 @@ impl PageSession {
         if text.is_empty() {
             return Ok(String::new());
         }
-        let found = self.find_items(kind.name(), text).await.unwrap_or_default();
+        let found = self.find_by_words(kind.name(), text).await.unwrap_or_default();
         let is_same = |item: &&ListedItem| item.title.to_lowercase() == text.to_lowercase();
         let mut candidates: Vec<&ListedItem> = found.iter().filter(is_same).collect();
         match &candidates[..] {

@@ -209,7 +209,7 @@ async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, E
 }
 
 /// Calls a tool that writes. Its parent may be named by its title.
-async fn write_item<Answer: DeserializeOwned>(
+async fn write_with_parent<Answer: DeserializeOwned>(
     session: &PageSession,
     kind: ContentKind,
     tool: &str,
@@ -259,7 +259,7 @@ async fn save(
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));
     let tool = kind.row().update_tool;
-    let error = match write_item::<Value>(&session, kind, tool, arguments).await {
+    let error = match write_with_parent::<Value>(&session, kind, tool, arguments).await {
         Ok((_, change)) => return Ok(show_saved(&session, &id, &posted, "saved", change)),
         Err(error) => error,
     };
@@ -337,7 +337,8 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
     if page.has_errors() {
         return Ok((StatusCode::UNPROCESSABLE_ENTITY, render(&page)?).into_response());
     }
-    match write_item::<CreatedItem>(&session, kind, kind.row().create_tool, arguments).await {
+    match write_with_parent::<CreatedItem>(&session, kind, kind.row().create_tool, arguments).await
+    {
         Ok((CreatedItem { reference_id: id }, change)) if posted.filled("another").is_some() => {
             let target = session.url(&new_page([
                 ("kind", kind.name()),

@@ -96,8 +96,9 @@ pub(crate) fn project_item_url(session: &PageSession) -> ItemUrl {
 /// The URLs of the items that the text of this one can name; none for those that do not exist.
 pub(crate) fn item_urls(session: &PageSession, answer: &ItemDetails) -> ItemUrl {
     let links = answer.link_ends().into_iter().flat_map(|ends| ends.outgoing);
-    let missing = links.filter(|link| link.title.is_none()).map(|link| link.id);
-    let (all, missing) = (project_item_url(session), HashSet::<String>::from_iter(missing));
+    let missing: HashSet<String> =
+        links.filter(|link| link.title.is_none()).map(|link| link.id).collect();
+    let all = project_item_url(session);
     Arc::new(move |id| if missing.contains(id) { None } else { all(id) })
 }
 

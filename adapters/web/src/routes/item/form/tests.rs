@@ -88,7 +88,7 @@ async fn form_returns_to_the_page_that_it_names() {
     assert_eq!([&arguments["priority"], &arguments["type"]], ["3", "Functional"]);
     let foreign = format!("{form}https://example.org");
     let response = client.post("/p/default/new", &foreign).await;
-    assert_eq!(response.header("location"), "/");
+    assert_eq!(response.header("location"), "/?done=created-7-REQ-001");
     let page = client.get("/p/default/item/EP-001/edit?next=/p/default/tree").await.body;
     assert!(page.contains("name=\"next\" value=\"/p/default/tree\""), "{page}");
     assert!(page.contains("<a class=\"button\" href=\"/p/default/tree\">Cancel"), "{page}");
