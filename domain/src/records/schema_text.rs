@@ -354,7 +354,7 @@ fn parse_choices(given: &[&str]) -> Result<Vec<String>, String> {
 }
 
 fn one_line(text: &str) -> Result<(), String> {
-    // Tools, pages and tables show labels and values beside each other.
+    // Tools, pages and tables show labels and values next to each other.
     if text.contains(is_hidden) {
         return Err("control and hidden characters are not allowed; remove them".to_owned());
     }
