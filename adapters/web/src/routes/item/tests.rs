@@ -201,7 +201,7 @@ async fn story_page_ticks_and_adds_its_parts() {
     }
     for part in [
         r#"<input type="hidden" name="next" value="/p/default/item/US-001">"#,
-        r##"name="next" value="/p/default/item/US-001#add-requirement">"##,
+        r#"name="next" value="/p/default/item/US-001#add-requirement">"#,
         r#"id="add-requirement" name="title""#,
         r#"id="add-acceptance_criteria" name="description""#,
     ] {
