@@ -67,7 +67,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
   search_global: { arguments: SearchGlobalArguments; result: SearchGlobalResult };
   /** Searches requirements of the backlog by meaning and words, filtered by status, priority, type or parent. Without a query it lists them. */
   search_requirements: { arguments: SearchRequirementsArguments; result: SearchRequirementsResult };
-  /** Sets the given fields of an acceptance criterion. */
+  /** Sets only the given fields of an acceptance criterion, such as its status. */
   update_acceptance_criteria: { arguments: UpdateAcceptanceCriteriaArguments; result: UpdateAcceptanceCriteriaResult };
   /** Sets only the given fields of an epic, such as its status. */
   update_epic: { arguments: UpdateEpicArguments; result: UpdateEpicResult };
@@ -171,9 +171,9 @@ export type ListedItem = {
    */
   progress?: {
     done?: number;
-    active?: number;
+    met?: number;
     /**
-     * Without those that are cancelled or obsolete.
+     * Without those that are cancelled.
      */
     total: number;
   };
@@ -370,6 +370,7 @@ export type CreateAcceptanceCriteriaArguments = {
    * Markdown.
    */
   description: string;
+  status?: 'Open' | 'Met';
   /**
    * Values of the project's custom fields.
    */
@@ -1792,7 +1793,12 @@ export type UpdateAcceptanceCriteriaArguments = {
    * Such as AC-047.
    */
   acceptance_criteria: string;
-  description: string;
+  description?: string;
+  status?: 'Open' | 'Met';
+  /**
+   * Such as US-047.
+   */
+  user_story?: string;
   /**
    * Current version.
    */

@@ -40,7 +40,8 @@ class Actions {
   }
 
   async arrive(prefix) {
-    await this.page.waitForURL(new RegExp(`/item/${prefix}-\\d+\\?saved`));
+    await this.page.waitForURL(new RegExp(`/item/${prefix}-\\d+$`));
+    await this.page.locator('#done').getByText('was created').waitFor();
   }
 }
 
@@ -150,7 +151,7 @@ stage.test('shortcuts_act_outside_of_fields_and_can_be_turned_off',
     await page.getByLabel('Title or ID').fill('');
     await page.locator('main h1').click();
     await page.keyboard.press('?');
-    const choice = page.getByLabel('Use shortcuts of a single letter');
+    const choice = page.getByLabel('Use single-key shortcuts');
     same(await choice.isChecked(), true);
     same(await window.violations(), []);
     await choice.uncheck();
@@ -183,7 +184,7 @@ stage.test('half_written_form_asks_before_it_is_left',
     same((await asked).type(), 'beforeunload');
     same(await page.getByLabel('Title').inputValue(), 'Half');
     await page.getByRole('button', { name: 'Create', exact: true }).click();
-    await page.waitForURL(/\?saved=yes$/);
+    await page.waitForURL(/\/item\/EP-\d+$/);
   });
 
 stage.test('new_fits_a_phone', { user: 'ben', viewport: PHONE }, async (window) => {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::tools::arguments::CUSTOM_FIELDS;
 
 /// Maximum bytes that custom fields and statuses add to the list of tools: about 300 tokens.
-const MAX_BYTES: usize = 850;
+const MAX_BYTES: usize = 750;
 /// Size of an empty description, in bytes.
 const DESCRIPTION_BYTES: usize = 24;
 
