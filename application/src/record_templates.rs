@@ -9,24 +9,18 @@ use reqlore_domain::ports::documents::read_all;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::template::{RecordTemplate, TemplateList};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::answers::answer::{ToolAnswer, body_answer};
 use crate::check::finding::CheckFinding;
 use crate::context::ToolContext;
-use crate::documents::get_one;
+use crate::documents::MAX_READ_DOCUMENTS;
 use crate::ports::ApplicationPorts;
-use crate::tools::tool::{Tool, decode_arguments, whole_tool};
+use crate::tools::tool::{NoArguments, Tool, decode_arguments, whole_tool};
 
 /// Maximum number of templates of a project; further ones are reported.
 const MAX_TEMPLATES: usize = 100;
 
 pub(crate) struct ListRecordTemplates;
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NoArguments {}
 
 #[async_trait]
 impl Tool for ListRecordTemplates {
@@ -68,10 +62,17 @@ async fn read_templates(
 ) -> Result<Vec<(DocumentId, Result<RecordTemplate, Diagnostic>)>> {
     let (metadata, _) = read_all(&*ports.documents, project, DocumentKind::Template).await?;
     let schema = ports.schema(project).await?;
+    let first = metadata.iter().take(MAX_TEMPLATES).filter(|meta| meta.diagnostic.is_none());
+    let ids: Vec<DocumentId> = first.map(|meta| meta.id.clone()).collect();
+    let mut documents = Vec::with_capacity(ids.len());
+    for batch in ids.chunks(MAX_READ_DOCUMENTS) {
+        documents.extend(ports.documents.get(project, batch).await?);
+    }
+    let mut documents = documents.into_iter();
     let mut templates = Vec::new();
-    for meta in &metadata {
+    for (index, meta) in metadata.iter().enumerate() {
         let id = meta.id.clone();
-        if templates.len() == MAX_TEMPLATES {
+        if index == MAX_TEMPLATES {
             let message = format!("a project has at most {MAX_TEMPLATES} templates; remove some");
             templates.push((id, Err(Diagnostic::new(None, message))));
             break;
@@ -80,7 +81,7 @@ async fn read_templates(
             templates.push((id, Err(problem.clone())));
             continue;
         }
-        let Some(document) = get_one(&*ports.documents, project, &id).await? else { continue };
+        let Some(document) = documents.next().flatten() else { continue };
         let template =
             document.text().and_then(|text| RecordTemplate::parse(&id.name, text, &schema));
         templates.push((id, template.map_err(|problem| Diagnostic::new(None, problem))));

@@ -27,6 +27,18 @@ async function loadPage(url) {
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
+const UNREACHABLE = "The server can't be reached; try again";
+
+/** Posts a form that changes something. The answer has a message if that failed. */
+async function postForm(url, body) {
+  try {
+    const response = await fetch(url, { method: "POST", body, headers: { accept: "application/json" } });
+    return await response.json();
+  } catch {
+    return { message: UNREACHABLE };
+  }
+}
+
 /* Live pages */
 
 let shownHtml = main.innerHTML;
@@ -199,7 +211,6 @@ addEventListener("beforeunload", (event) => {
 
 /* Undo */
 
-const UNREACHABLE = "The server can't be reached; try again";
 const NOTICE_TIME = 20000;
 const MAX_CHANGES = 50;
 const done = document.getElementById("done");
@@ -297,14 +308,7 @@ async function moveCard(link, status) {
   const version = new URL(opener.href).searchParams.get("version");
   const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version, status });
   showError("");
-  let message = UNREACHABLE;
-  let change = "";
-  try {
-    const response = await fetch(board.dataset.move, { method: "POST", body, headers: { accept: "application/json" } });
-    const answer = await response.json();
-    message = response.ok ? "" : answer.message;
-    change = answer.change;
-  } catch { /* The message says it. */ }
+  const { message, change } = await postForm(board.dataset.move, body);
   if (message) {
     showError(message);
     return;
@@ -437,11 +441,7 @@ main.addEventListener("submit", async (event) => {
   button.ariaBusy = "true";
   const error = document.getElementById(form.dataset.inPlace);
   const body = new URLSearchParams(new FormData(form, button));
-  let answer = { message: UNREACHABLE };
-  try {
-    const response = await fetch(form.action, { method: "POST", body, headers: { accept: "application/json" } });
-    answer = await response.json();
-  } catch { /* The message says it. */ }
+  const answer = await postForm(form.action, body);
   error.textContent = answer.message ?? "";
   error.hidden = !answer.message;
   button.ariaBusy = null;

@@ -19,16 +19,12 @@ use crate::answers::answer::{ToolAnswer, body_answer, text_answer};
 use crate::context::ToolContext;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use crate::tools::tool::{Tool, decode_arguments, whole_tool, write_tool};
+use crate::tools::tool::{NoArguments, Tool, decode_arguments, whole_tool, write_tool};
 use crate::writes::transaction::{check_version, commit_decision, write_context};
 
 pub(crate) struct GetRecordSchema;
 
 pub(crate) struct SetRecordSchema;
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NoArguments {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -67,10 +63,7 @@ impl Tool for GetRecordSchema {
             Some(version) => format!("{id} (version {version})"),
             None => format!("{id} does not exist"),
         }];
-        for problem in &answer.diagnostics {
-            let line = problem.line.unwrap_or(1);
-            lines.push(format!("line {line}: {}", problem.message));
-        }
+        lines.extend(answer.diagnostics.iter().map(|one| problem_line(one.line, &one.message)));
         body_answer(format!("{}\n\n{}", lines.join("\n"), answer.text), &answer)
     }
 }
@@ -140,15 +133,18 @@ impl ExpectedState {
     }
 }
 
+/// A problem of the whole document stands at its first line.
+fn problem_line(line: Option<usize>, message: &str) -> String {
+    format!("line {}: {message}", line.unwrap_or(1))
+}
+
 /// Rejects a text with an invalid entry. A file may have one, but a caller would not notice it.
 fn check_entries(schema: &RecordSchema) -> Result<()> {
     if schema.diagnostics.is_empty() {
         return Ok(());
     }
-    let mut problems = Vec::with_capacity(schema.diagnostics.len());
-    for problem in &schema.diagnostics {
-        problems.push(format!("line {}: {}", problem.line.unwrap_or(1), problem.message));
-    }
+    let problems = schema.diagnostics.iter().map(|one| problem_line(one.line, &one.message));
+    let problems: Vec<String> = problems.collect();
     let message = format!("text: {}. Nothing was written.", problems.join(". "));
     Err(Error::new(ErrorKind::InvalidArgument, message).field("text"))
 }

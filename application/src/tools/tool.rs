@@ -9,6 +9,7 @@ use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use serde_path_to_error::Segment;
@@ -123,6 +124,11 @@ pub(crate) fn nothing_to_change_error(spec: &ToolSpec) -> Error {
 
 /// Maximum characters of one reason; longer ones repeat the caller's input.
 const MAX_REASON_CHARS: usize = 300;
+
+// The arguments of a tool that takes none. (A doc comment would enter the schema.)
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoArguments {}
 
 /// Decodes the arguments of a call, which it takes out of `call`.
 ///

@@ -58,6 +58,11 @@ pub(crate) fn with_notice(url: &str, verb: &str, name: &str, change: Option<Time
     format!("{path}?{}{fragment}", FormFields::parse(query.as_bytes()).with(NOTICE, &notice))
 }
 
+/// The query of a page without the notice of an earlier change.
+pub(crate) fn query_without_notice(query: &FormFields) -> String {
+    query.with(NOTICE, "")
+}
+
 /// The text by which a page names a change: numbers of scripts are less exact.
 pub(crate) fn change_text(change: Option<Timestamp>) -> String {
     change.map(|at| at.0.to_string()).unwrap_or_default()

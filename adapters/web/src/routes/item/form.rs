@@ -31,7 +31,7 @@ use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
 use crate::routes::item::frame::{ItemHeader, item_frame, item_urls, read_item};
-use crate::routes::undo::with_notice;
+use crate::routes::undo::{query_without_notice, with_notice};
 use crate::session::{PageSession, local_target};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
@@ -90,7 +90,8 @@ impl FormPage {
 
     /// The form of a new item. Its fields have the values of a template, then those of its URL.
     async fn of_new(session: &PageSession, kind: ContentKind) -> Self {
-        let query = &session.query;
+        let new_query = query_without_notice(&session.query);
+        let query = FormFields::parse(new_query.as_bytes());
         let chosen = query.text("template");
         let templates = session.templates(kind.name()).await;
         let template = templates.iter().find(|template| template.name == chosen);
@@ -119,7 +120,6 @@ impl FormPage {
         }
         for name in names {
             let words = if name.is_empty() { "Default" } else { name };
-            let query = FormFields::parse(query.with("created", "").as_bytes());
             let page = format!("new?{}", query.with("template", name));
             choices.push((name == chosen, words.to_owned(), page));
         }
@@ -145,7 +145,7 @@ impl FormPage {
             cancel_url,
             kinds,
             templates: choices,
-            new_page: format!("new?{}", query.with("done", "")),
+            new_page: format!("new?{new_query}"),
             next: String::new(),
         }
     }
