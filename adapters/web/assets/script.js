@@ -358,6 +358,8 @@ function openMoveMenu(link) {
     if (event.newState !== "closed") return;
     menu.remove();
     if (document.activeElement === document.body) link.focus();
+    // A change that arrived while the menu was open.
+    if (pending) refreshSoon();
   });
   document.body.append(menu);
   menu.showPopover();
