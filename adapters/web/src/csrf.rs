@@ -7,12 +7,9 @@ use reqlore_domain::error::{Error, ErrorKind};
 use subtle::ConstantTimeEq;
 
 use crate::config::WebConfig;
-use crate::form_fields::FormFields;
+use crate::form_fields::{CSRF_FIELD, FormFields, UnsentForm};
 use crate::page_error::PageError;
 use crate::session::PageSession;
-
-/// The name of the hidden field in every form.
-const FIELD: &str = "csrf";
 
 /// A form that a page of the caller's session has sent. The only way to handle a POST request with
 /// a session, because [`PageSession`] alone rejects it.
@@ -43,36 +40,13 @@ impl FromRequest<Arc<WebConfig>> for PostedForm {
             }
             authenticated => authenticated?,
         };
-        let sent = fields.text(FIELD).as_bytes();
+        let sent = fields.text(CSRF_FIELD).as_bytes();
         if bool::from(sent.ct_eq(session.csrf_token.as_bytes())) {
             return Ok(Self { session, fields });
         }
         session.record_refusal("form").await;
         let csrf_token = session.csrf_token;
         Err(PageError::Unsent(Arc::new(UnsentForm { path, fields, csrf_token })))
-    }
-}
-
-/// A form of an ended or earlier session, shown again so that the user can resend it.
-#[derive(Debug)]
-pub(crate) struct UnsentForm {
-    pub(crate) path: String,
-    fields: FormFields,
-    /// The token of the current session; empty without one.
-    pub(crate) csrf_token: String,
-}
-
-impl UnsentForm {
-    /// The names and values of the form, except its token.
-    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.fields.pairs().filter(|(name, _)| *name != FIELD)
-    }
-
-    pub(crate) fn message(&self) -> &'static str {
-        match &*self.csrf_token {
-            "" => "Nothing was changed, because your session has ended; sign in again.",
-            _ => "Nothing was changed, because the page belongs to an earlier session; reload it.",
-        }
     }
 }
 

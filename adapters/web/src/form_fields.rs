@@ -3,6 +3,9 @@
 use form_urlencoded::Serializer;
 use serde_json::Value;
 
+/// The name of the hidden field in every form, which holds the session's token.
+pub(crate) const CSRF_FIELD: &str = "csrf";
+
 /// More than any form has. A body of short fields would need many times its size in memory.
 const MAX_FIELDS: usize = 1_000;
 
@@ -59,6 +62,29 @@ impl FormFields {
     /// The query of the first page in another order.
     pub(crate) fn sorted_by(&self, sort: &str) -> String {
         Self::parse(self.with("cursor", "").as_bytes()).with("sort", sort)
+    }
+}
+
+/// A form of an ended or earlier session, shown again so that the user can resend it.
+#[derive(Debug)]
+pub(crate) struct UnsentForm {
+    pub(crate) path: String,
+    pub(crate) fields: FormFields,
+    /// The token of the current session; empty without one.
+    pub(crate) csrf_token: String,
+}
+
+impl UnsentForm {
+    /// The names and values of the form, except its token.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.pairs().filter(|(name, _)| *name != CSRF_FIELD)
+    }
+
+    pub(crate) fn message(&self) -> &'static str {
+        match &*self.csrf_token {
+            "" => "Nothing was changed, because your session has ended; sign in again.",
+            _ => "Nothing was changed, because the page belongs to an earlier session; reload it.",
+        }
     }
 }
 

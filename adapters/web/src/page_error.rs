@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use reqlore_domain::error::{Error, ErrorKind};
 
-use crate::csrf::UnsentForm;
+use crate::form_fields::UnsentForm;
 
 /// The reason why a request has no page.
 #[derive(Debug)]
