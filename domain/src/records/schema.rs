@@ -1,6 +1,7 @@
 //! The record schema of a project: its custom fields and statuses.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use crate::backlog::{ItemKind, ItemMeta, Status};
 use crate::bounded_types::{named_enum, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, DocumentMeta};
-use crate::knowledge::Entity;
+use crate::knowledge::{Entity, EntityLink};
 
 /// Maximum number of custom fields of a project.
 pub const MAX_CUSTOM_FIELDS: usize = 40;
@@ -69,6 +70,17 @@ impl RecordSchema {
 
     pub fn field(&self, name: &str) -> Option<&CustomField> {
         self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Removes the links of an entity that are values of custom fields. Storages keep them,
+    /// because they do not know the schema.
+    pub fn remove_field_links(&self, meta: &mut Arc<DocumentMeta>) {
+        let is_link = |link: &EntityLink| self.field(&link.relation).is_none();
+        if meta.entity.as_ref().is_some_and(|entity| !entity.links.iter().all(is_link))
+            && let Some(entity) = &mut Arc::make_mut(meta).entity
+        {
+            Arc::make_mut(entity).links.retain(is_link);
+        }
     }
 
     /// The fields of a kind of item.
