@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::kinds::ItemKind;
 use super::values::{MAX_VALUE_CHARS, MAX_VALUES, value_key};
 use crate::bounded_types::{check_text, named_enum, truncate_echo};
 use crate::timestamp::Timestamp;
@@ -17,7 +18,7 @@ pub struct CustomField {
     pub kinds: Vec<String>,
     pub label: String,
     pub field_type: CustomType,
-    /// A new record must have a value.
+    /// A new record must have a value, and no tool removes it.
     pub is_required: bool,
     pub views: BTreeSet<FieldView>,
 }
@@ -114,9 +115,11 @@ fn starts_with(text: &str, scheme: &str) -> bool {
 }
 
 impl CustomField {
-    /// True if records of this kind have the field. `is_entity` distinguishes kinds of entities.
+    /// True if records of this kind have the field. `is_entity` distinguishes kinds of entities;
+    /// `entity` is any of them.
     pub fn has_kind(&self, kind: &str, is_entity: bool) -> bool {
-        self.kinds.iter().any(|one| one == kind || is_entity && one == "entity")
+        let is_any = |one: &str| kind == "entity" && ItemKind::from_name(one).is_none();
+        self.kinds.iter().any(|one| one == kind || is_entity && (one == "entity" || is_any(one)))
     }
 
     /// True if a list shows the value in the line of a record.
