@@ -218,7 +218,9 @@ async fn check_knowledge(
     let documents = &ports.documents;
     // A full refresh examines every file, also those that the watcher missed.
     documents.changes_since(project, None, 1, Refresh::Full).await?;
-    let (entities, _) = read_all(&**documents, project, DocumentKind::Entity).await?;
+    let (mut entities, _) = read_all(&**documents, project, DocumentKind::Entity).await?;
+    let schema = ports.schema(project).await?;
+    entities.iter_mut().for_each(|meta| schema.remove_field_links(meta));
     let mut graph = EntityGraph::default();
     for meta in &entities {
         if let Some(node) = EntityNode::from_metadata(meta) {
@@ -228,7 +230,6 @@ async fn check_knowledge(
     let graph = &graph;
     let successors = successors(graph);
     let names = ReferenceIndex::read(ports, project).await?;
-    let schema = ports.schema(project).await?;
     let mut findings = find_twins(&entities);
     for node in graph.nodes() {
         let id = DocumentId::entity(&*node.name);

@@ -6,7 +6,7 @@ pub(crate) mod tool_schemas;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reqlore_domain::document::{DocumentId, Version};
+use reqlore_domain::document::{Document, DocumentId, Version};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::DocumentRepository;
 use reqlore_domain::project_key::ProjectKey;
@@ -67,13 +67,18 @@ impl RecordSchemas {
         if let Some(schema) = self.0.find(project, version) {
             return Ok(schema);
         }
-        let Some(document) = get_one(documents, project, &id).await? else {
-            return Ok(Arc::default());
-        };
-        let schema = Arc::new(RecordSchema::of_document(&document));
-        // With the version of the text that was read, which may be newer than the one polled.
-        self.0.insert(project.clone(), document.version, Arc::clone(&schema));
-        Ok(schema)
+        // It may be newer than the version.
+        let document = get_one(documents, project, &id).await?;
+        Ok(document.map(|document| self.parse(project, &document)).unwrap_or_default())
+    }
+
+    /// The schema of a document, parsed once per version.
+    pub(crate) fn parse(&self, project: &ProjectKey, document: &Document) -> Arc<RecordSchema> {
+        self.0.find(project, document.version).unwrap_or_else(|| {
+            let schema = Arc::new(RecordSchema::of_document(document));
+            self.0.insert(project.clone(), document.version, Arc::clone(&schema));
+            schema
+        })
     }
 }
 

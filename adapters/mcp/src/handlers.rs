@@ -31,8 +31,8 @@ type Context = RmcpContext<RoleServer>;
 
 /// How long clients may cache lists that are compiled into the program, in milliseconds.
 const COMPILED_IN_TTL_MS: u64 = 3_600_000;
-/// The same for tools with custom fields, which may change at any time.
-const CUSTOM_TOOLS_TTL_MS: u64 = 60_000;
+/// The same for tools, whose custom fields may change at any time.
+const TOOLS_TTL_MS: u64 = 60_000;
 
 impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
@@ -96,13 +96,12 @@ impl ServerHandler for McpServer {
                 tool.input_schema = Arc::new(schema.clone());
             }
         }
-        let ttl = if schemas.is_empty() { COMPILED_IN_TTL_MS } else { CUSTOM_TOOLS_TTL_MS };
         if self.is_connected() && !is_modern(&context) {
             self.poll_tools(schemas, &context.peer);
         }
         let mut result = ListToolsResult::with_all_items(tools);
         add_server_info(&mut result.meta, &context);
-        Ok(result.with_ttl_ms(ttl).with_cache_scope(CacheScope::Private))
+        Ok(result.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

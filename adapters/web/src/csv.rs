@@ -1,6 +1,7 @@
 //! Items as CSV (RFC 4180), for the table page and `reqlore list`.
 
 use reqlore_domain::records::answers::lists::{ListedItem, ProgressView};
+use serde_json::Value;
 
 use crate::form_fields::{join_list, value_text};
 use crate::page::priority_name;
@@ -39,11 +40,14 @@ pub fn items_csv(items: &[ListedItem], fields: &[&str], encode: fn(&str) -> Stri
     let names = COLUMNS.iter().map(|(name, _)| *name).chain(fields.iter().copied());
     let mut csv = names.collect::<Vec<_>>().join(",") + "\r\n";
     for item in items {
-        let custom = |name: &&str| item.fields.get(*name).map(value_text).unwrap_or_default();
-        let texts = COLUMNS.iter().map(|(_, text)| text(item)).chain(fields.iter().map(custom));
-        for (index, text) in texts.enumerate() {
+        let texts = COLUMNS.iter().map(|(_, text)| (text(item), false));
+        let custom = fields.iter().map(|name| {
+            let value = item.fields.get(*name);
+            (value.map(value_text).unwrap_or_default(), value.is_some_and(Value::is_number))
+        });
+        for (index, (text, is_number)) in texts.chain(custom).enumerate() {
             let mut cell = encode(&text);
-            if text.starts_with(MARKED_STARTS) {
+            if !is_number && text.starts_with(MARKED_STARTS) {
                 cell.insert(0, TEXT_MARK);
             }
             csv.push_str(if index == 0 { "" } else { "," });
@@ -114,12 +118,12 @@ mod tests {
             "priority": 2, "assignee_username": "ada", "parent": "EP-001", "tags": ["a, b", "c"],
             "updated_at": "2026-11-26T20:00:00Z", "progress": { "met": 1, "total": 3 },
             "type_name": "Data", "version": "",
-            "fields": { "areas": ["x", "y, z"], "effort": 2.5, "risk": "=High" }
+            "fields": { "areas": ["x", "y, z"], "due": "-1", "effort": -2.5, "risk": "=High" }
         });
         let items = [serde_json::from_value(item).unwrap()];
         let with_fields = items_csv(&items, &["risk", "effort", "areas", "due"], str::to_owned);
         assert!(with_fields.contains(",updated_at,risk,effort,areas,due\r\n"), "{with_fields}");
-        let cells = "20:00:00Z,'=High,2.5,\"x, \"\"y, z\"\"\",\r\n";
+        let cells = "20:00:00Z,'=High,-2.5,\"x, \"\"y, z\"\"\",'-1\r\n";
         assert!(with_fields.ends_with(cells), "{with_fields}");
         let csv = items_csv(&items, &[], str::to_owned);
         let expected = "id,kind,title,status,priority,type,done,children,parent,assignee,tags,\

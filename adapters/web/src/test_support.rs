@@ -15,6 +15,7 @@ use reqlore_domain::ports::service::RenderedAnswer;
 use reqlore_domain::ports::sessions::{IssuedSession, SessionService};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::record_schema::RecordSchemaAnswer;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::template::TemplateList;
 use reqlore_domain::test_support::StubService;
 use reqlore_domain::timestamp::Timestamp;
@@ -166,7 +167,7 @@ impl PageClient {
 pub(crate) fn schema_answer(text: &str) -> Value {
     let document = Document::new(DocumentId::schema(), text.to_owned().into_bytes().into());
     let document = Some(&document).filter(|_| !text.is_empty());
-    json!(RecordSchemaAnswer::new(String::new(), document, true))
+    json!(RecordSchemaAnswer::new(String::new(), document, &RecordSchema::parse(text), true))
 }
 
 /// Adds the members that a test does not care about, and every answer of a tool has.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Read};
 
+use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::backlog::fields::find_by_name;
-use reqlore_domain::backlog::{ItemKind, Priority};
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error;
 use reqlore_domain::knowledge::EntityKind;
@@ -79,20 +79,6 @@ impl WritableKind {
         }
     }
 
-    /// The statuses that the kind has in the project; empty if any text is valid.
-    fn statuses(&self, schema: &RecordSchema) -> Vec<String> {
-        match self {
-            Self::Item(kind) => {
-                schema.statuses(*kind).iter().map(|status| status.name().to_owned()).collect()
-            }
-            Self::Entity(kind) => {
-                let statuses = schema.entity_statuses(kind).unwrap_or_default();
-                statuses.iter().map(|(name, _)| name.clone()).collect()
-            }
-            Self::SectionRequirement => Vec::new(),
-        }
-    }
-
     fn editable_fields(&self) -> impl Iterator<Item = &'static RecordField> {
         let fields = self.row().into_iter().flat_map(fields_of);
         fields.filter(|field| field.is_editable && field.field_type != FieldType::Links)
@@ -162,10 +148,9 @@ impl DocumentForm {
     }
 
     pub(crate) fn new(kind: WritableKind, schema: &RecordSchema) -> Self {
-        let statuses = kind.statuses(schema);
         let mut fields = Vec::new();
         for field in kind.editable_fields().filter(|field| field.field_type != FieldType::Body) {
-            fields.push(FormField::of_record(field, &statuses));
+            fields.push(FormField::of_record(field, schema.choices(kind.name(), field)));
         }
         let custom = schema.fields.iter().filter(|field| kind.has_custom(field));
         fields.extend(custom.map(|field| FormField {
@@ -179,7 +164,7 @@ impl DocumentForm {
         let body = fields_of(row).find(|field| field.field_type == FieldType::Body);
         fields.extend(body.map(|body| FormField {
             name: kind.text_field().to_owned(),
-            ..FormField::of_record(body, &[])
+            ..FormField::of_record(body, Vec::new())
         }));
         Self { kind, fields }
     }
@@ -221,19 +206,10 @@ impl DocumentForm {
 }
 
 impl FormField {
-    fn of_record(field: &RecordField, statuses: &[String]) -> Self {
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let choices = match field.field_type {
-            FieldType::Status => statuses.to_vec(),
-            FieldType::Priority => {
-                owned(&[1, 2, 3, 4].map(|number| Priority::new(number).map_or("", Priority::name)))
-            }
-            FieldType::Choice(names) => owned(names),
-            _ => Vec::new(),
-        };
+    fn of_record(field: &RecordField, choices: Vec<String>) -> Self {
         Self {
             name: field.name.to_owned(),
-            synonyms: owned(field.synonyms),
+            synonyms: field.synonyms.iter().map(|name| (*name).to_owned()).collect(),
             is_list: field.field_type == FieldType::Tags,
             choices,
         }

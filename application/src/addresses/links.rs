@@ -135,9 +135,15 @@ impl LinkReader<'_> {
     pub(crate) async fn incoming(self, names: Vec<String>) -> Result<Vec<IncomingLink>> {
         let query = BacklinkQuery { kinds: self.kinds(), targets: names };
         let found = self.ports.documents.backlinks(self.project, &query).await?;
+        let mut found = found.concat();
+        // Most items have no links from entities, and need no read of the schema.
+        if found.iter().any(|meta| meta.entity.is_some()) {
+            let schema = self.ports.schema(self.project).await?;
+            found.iter_mut().for_each(|meta| schema.remove_field_links(meta));
+        }
         let mut links: Vec<IncomingLink> = Vec::new();
         let mut added: HashSet<&DocumentId> = HashSet::new();
-        for meta in found.iter().flatten() {
+        for meta in &found {
             // A document that links by id and by path is in two lists.
             if added.insert(&meta.id) {
                 add_incoming(meta, &query.targets, &mut links);
@@ -211,7 +217,11 @@ impl LinkReader<'_> {
         meta: &DocumentMeta,
         index: Option<&str>,
     ) -> Result<Vec<OutgoingLink>> {
-        let links = stored_links(meta, index);
+        let mut links = stored_links(meta, index);
+        if meta.entity.is_some() {
+            let schema = self.ports.schema(self.project).await?;
+            links.retain(|link| schema.field(&link.relation).is_none());
+        }
         let targets = self.targets(links.iter().map(|link| link.target.clone())).await?;
         let mut outgoing = Vec::with_capacity(links.len());
         for StoredLink { relation, attribute, target: id, is_certain } in links {

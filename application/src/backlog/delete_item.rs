@@ -18,6 +18,7 @@ use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
 use reqlore_domain::ports::project_resolver::Toolset;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::project_key::ProjectKey;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::tombstone::{RecordRef, tombstone_text};
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
@@ -146,6 +147,7 @@ impl Change for RecordRemoval {
             deleted: vec![Arc::clone(meta)],
             unlinked: Vec::new(),
             link_kinds,
+            schema: context.schema().await?,
             cascade: self.cascade,
             if_version: self.if_version,
             user: context.write.caller.name.to_string(),
@@ -166,6 +168,7 @@ struct Deletion {
     unlinked: Vec<Arc<DocumentMeta>>,
     /// The kinds of documents whose links protect the record.
     link_kinds: Vec<DocumentKind>,
+    schema: Arc<RecordSchema>,
     cascade: bool,
     if_version: Option<VersionPrefix>,
     user: String,
@@ -227,6 +230,7 @@ impl Deletion {
         let mut known: BTreeSet<DocumentId> =
             self.deleted.iter().chain(&self.unlinked).map(|meta| meta.id.clone()).collect();
         let mut dependents = state.backlinks(&self.backlink_query(names));
+        dependents.iter_mut().for_each(|meta| self.schema.remove_field_links(meta));
         // A source that links by ID and by path is in the list twice.
         dependents.retain(|meta| {
             !relations_to(meta, &targets).is_empty() && known.insert(meta.id.clone())
@@ -333,7 +337,7 @@ impl ChangePlan for Deletion {
         }
         let mut unlinked = Vec::new();
         for source in &self.unlinked {
-            if state.unlink(source, &names, self.at) {
+            if state.unlink(source, &names, &self.schema, self.at) {
                 unlinked.push(name_of(source).into_owned());
             }
         }

@@ -19,7 +19,8 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::records::answers::entry_line::{EntryLine, custom_text};
 use reqlore_domain::records::answers::lists::{ListPage, ListedItem, ProgressView};
 use reqlore_domain::records::custom_field::CustomField;
-use reqlore_domain::records::fields::find_field;
+use reqlore_domain::records::fields::{FieldType, fields_of};
+use reqlore_domain::records::kinds::{EntityKind, RecordKind};
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::values::value_key;
 use reqlore_domain::timestamp::Timestamp;
@@ -147,6 +148,28 @@ fn invalid_argument(field: &str, message: String) -> Error {
 }
 
 impl Arguments {
+    /// Rejects the filters that no record of the kind can meet.
+    fn check_filters(&self, kind: &RecordKind) -> Result<()> {
+        // The type of an entity is its kind, and a text.
+        let has = |name: &str| {
+            fields_of(kind).any(|one| one.name == name && one.field_type != FieldType::Text)
+        };
+        for (field, is_given, is_valid) in [
+            ("priority", self.priority.is_some(), has("priority")),
+            ("type", self.requirement_type.is_some(), has("type")),
+            ("epic", self.epic.is_some(), kind.parent.is_some()),
+            ("user_story", self.user_story.is_some(), has("user_story")),
+            ("assignee", self.assignee.is_some(), has("assignee")),
+        ] {
+            if is_given && !is_valid {
+                let kind = truncate_echo(self.kind.as_str());
+                let message = format!("{field}: items of kind {kind} have none; omit it");
+                return Err(invalid_argument(field, message));
+            }
+        }
+        Ok(())
+    }
+
     fn detail_filter(&self) -> Result<DetailFilter> {
         let assignee = self.assignee.as_ref().map(|assignee| match assignee.name() {
             Some(name) if !name.eq_ignore_ascii_case("none") => {
@@ -178,21 +201,15 @@ impl Arguments {
     fn field_filter(
         &self,
         schema: &RecordSchema,
-        has_field: impl Fn(&CustomField) -> bool,
+        kind: (&str, bool),
     ) -> Result<Vec<(String, String)>> {
         let mut conditions = Vec::new();
         for (name, value) in &self.fields {
             let argument = format!("{CUSTOM_FIELDS}.{name}");
             let invalid =
                 |problem: &str| invalid_argument(&argument, format!("{argument}: {problem}"));
-            let Some(field) = schema.field(name).filter(|field| has_field(field)) else {
-                let known = schema.fields.iter().filter(|field| has_field(field));
-                let names: Vec<&str> = known.map(|field| field.name.as_str()).collect();
-                let names = if names.is_empty() { "none" } else { &names.join(", ") };
-                let problem = format!("items of this kind have no such field; they have {names}");
-                return Err(invalid(&problem));
-            };
-            match field.parse(value).map_err(|problem| invalid(&problem))? {
+            let value = schema.find_field(kind, name).and_then(|field| field.parse(value));
+            match value.map_err(|problem| invalid(&problem))? {
                 Value::String(text) => conditions.push((name.clone(), value_key(&text))),
                 Value::Array(texts) => conditions.extend(
                     texts
@@ -235,18 +252,6 @@ impl Arguments {
     }
 }
 
-/// Rejects the given filters, which no item of the kind can meet.
-fn reject_filters(kind: &str, filters: &[(&str, bool)]) -> Result<()> {
-    for (field, is_given) in filters {
-        if *is_given {
-            let kind = truncate_echo(kind);
-            let message = format!("{field}: items of kind {kind} have none; omit it");
-            return Err(invalid_argument(field, message));
-        }
-    }
-    Ok(())
-}
-
 async fn list_backlog(
     context: &ToolContext,
     spec: &ToolSpec,
@@ -255,16 +260,7 @@ async fn list_backlog(
     kind: ItemKind,
 ) -> Result<ToolAnswer> {
     let is_below_story = kind.parent() == Some(ItemKind::UserStory);
-    let has_priority = find_field(kind.row(), "priority").is_some();
-    reject_filters(
-        kind.name(),
-        &[
-            ("priority", arguments.priority.is_some() && !has_priority),
-            ("type", arguments.requirement_type.is_some() && kind != ItemKind::Requirement),
-            ("epic", arguments.epic.is_some() && kind == ItemKind::Epic),
-            ("user_story", arguments.user_story.is_some() && !is_below_story),
-        ],
-    )?;
+    arguments.check_filters(kind.row())?;
     let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
     let schema = context.ports.schema(backlog.project).await?;
     let status = match &arguments.status {
@@ -287,11 +283,11 @@ async fn list_backlog(
         requirement_type: arguments.requirement_type.map(|argument| argument.0),
         parents,
         details: arguments.detail_filter()?,
-        fields: arguments.field_filter(&schema, |field| field.has_kind(kind.name(), false))?,
+        fields: arguments.field_filter(&schema, (kind.name(), false))?,
         ..RecordFilter::default()
     };
     let statuses: Vec<String> =
-        schema.statuses(kind).iter().map(|status| status.name().to_owned()).collect();
+        schema.statuses_of(kind.name()).into_iter().map(|(name, _)| name).collect();
     let order = arguments.order(&schema, &statuses)?;
     // The stories of an epic may change between two pages, so the epic stands for them.
     let list = (kind, status, filter.priority, filter.requirement_type, [epic, story]);
@@ -417,16 +413,8 @@ async fn list_entities(
     call: &ToolCall,
     arguments: Arguments,
 ) -> Result<ToolAnswer> {
-    reject_filters(
-        arguments.kind.as_str(),
-        &[
-            ("priority", arguments.priority.is_some()),
-            ("type", arguments.requirement_type.is_some()),
-            ("epic", arguments.epic.is_some()),
-            ("user_story", arguments.user_story.is_some()),
-            ("assignee", arguments.assignee.is_some()),
-        ],
-    )?;
+    // All kinds of entities have the same fields.
+    arguments.check_filters(EntityKind::Decision.row())?;
     let ports = &context.ports;
     let project = knowledge::resolve_project(context, &call.caller, None).await?;
     let given = arguments.kind.as_str().trim().to_lowercase();
@@ -441,13 +429,11 @@ async fn list_entities(
     };
     let status = arguments.status.as_ref().map(|status| fold_name(status.as_str().trim()));
     let schema = ports.schema(&project).await?;
-    let own_statuses = schema.entity_statuses(kind.as_deref().unwrap_or("entity"));
+    let listed = kind.as_deref().unwrap_or("entity");
     let statuses: Vec<String> =
-        own_statuses.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        schema.statuses_of(listed).into_iter().map(|(name, _)| name).collect();
     let (details, order) = (arguments.detail_filter()?, arguments.order(&schema, &statuses)?);
-    let has_kind =
-        |field: &CustomField| kind.as_ref().is_none_or(|kind| field.has_kind(kind, true));
-    let fields = arguments.field_filter(&schema, has_kind)?;
+    let fields = arguments.field_filter(&schema, (listed, true))?;
     let filters = (&details, &fields);
     let pages = PageReader::new(&project, &(spec.name, &kind, &status, filters, &order));
     let mut query = RecordQuery { order, ..RecordQuery::of_entities(kind, 0) };

@@ -16,6 +16,7 @@ use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::history::VersionRecord;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::sections::requirement_index::SectionKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_domain::untrusted_text::encode_id;
@@ -337,17 +338,23 @@ impl Restoration {
             documents.push(DocumentId::instructions());
             titles_of = Some(DocumentKind::Section);
         }
-        let deleted = self.documents.iter().filter(|changed| changed.is_deleted());
-        let texts = deleted.filter_map(|changed| changed.after.as_ref());
-        let backlinks = BacklinkQuery {
-            kinds,
-            targets: texts.map(metadata).flat_map(|meta| document_names(&meta)).collect(),
-        };
+        let backlinks = BacklinkQuery { kinds, targets: self.deleted_names() };
         ReadSet { documents, titles_of, backlinks, ..ReadSet::default() }
     }
 
+    /// The names of links to the documents that would be deleted.
+    fn deleted_names(&self) -> Vec<String> {
+        let deleted = self.documents.iter().filter(|changed| changed.is_deleted());
+        let texts = deleted.filter_map(|changed| changed.after.as_ref());
+        texts.map(metadata).flat_map(|meta| document_names(&meta)).collect()
+    }
+
     /// Returns the changes, or the document that changed since the restoration was planned.
-    fn decide(&self, snapshot: &Snapshot) -> Result<(Vec<DocumentChange>, Option<DocumentId>)> {
+    fn decide(
+        &self,
+        snapshot: &Snapshot,
+        schema: &RecordSchema,
+    ) -> Result<(Vec<DocumentChange>, Option<DocumentId>)> {
         let mut changes = Vec::new();
         for (changed, present) in self.documents.iter().zip(&snapshot.documents) {
             if let Some(present) = present {
@@ -361,20 +368,22 @@ impl Restoration {
                 None => DocumentChange::Delete { id: changed.id.clone() },
             });
         }
-        self.check_dependents(snapshot)?;
+        self.check_dependents(snapshot, schema)?;
         changes.extend(self.list_change(snapshot)?);
         Ok((changes, None))
     }
 
     /// Refuses to delete an item that others belong or link to.
-    fn check_dependents(&self, snapshot: &Snapshot) -> Result<()> {
+    fn check_dependents(&self, snapshot: &Snapshot, schema: &RecordSchema) -> Result<()> {
         let deleted = self.documents.iter().filter(|changed| changed.is_deleted());
         let names: Vec<&str> = deleted.map(|changed| &*changed.name).collect();
-        let deleted: BTreeSet<&str> = names.iter().copied().collect();
         let mut dependents = snapshot.backlinks.concat();
+        dependents.iter_mut().for_each(|meta| schema.remove_field_links(meta));
+        let targets = self.deleted_names();
+        let targets = targets.iter().map(String::as_str).collect();
         dependents.retain(|meta| {
             let is_changed = self.documents.iter().any(|changed| changed.id == meta.id);
-            !is_changed && (meta.entity.is_some() || !relations_to(meta, &deleted).is_empty())
+            !is_changed && !relations_to(meta, &targets).is_empty()
         });
         if dependents.is_empty() {
             return Ok(());
@@ -420,10 +429,11 @@ impl Restoration {
         let verb = if self.undone.is_some() { "undo a change of" } else { "restore" };
         write.reason = format!("{verb} {}", list_reasons(names));
         let read_set = self.read_set(link_kinds(&ports.settings.toolsets));
+        let schema = ports.schema(&self.project).await?;
         let restoration = Arc::new(self);
         let decided = Arc::clone(&restoration);
         let decide = move |snapshot: &Snapshot| {
-            let (mut changes, outdated) = decided.decide(snapshot)?;
+            let (mut changes, outdated) = decided.decide(snapshot, &schema)?;
             if is_dry_run {
                 check_merged(snapshot, &changes)?;
                 changes.clear();

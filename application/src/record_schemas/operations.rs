@@ -57,8 +57,11 @@ impl Tool for GetRecordSchema {
         let NoArguments {} = decode_arguments(&mut call, spec)?;
         let (project, id) = (&call.caller.project, DocumentId::schema());
         let document = get_one(&*context.ports.documents, project, &id).await?;
+        let document = document.as_ref();
+        let schemas = &context.ports.schemas;
+        let schema = document.map(|one| schemas.parse(project, one)).unwrap_or_default();
         let can_edit = call.caller.is_administrator();
-        let answer = RecordSchemaAnswer::new(project.to_string(), document.as_ref(), can_edit);
+        let answer = RecordSchemaAnswer::new(project.to_string(), document, &schema, can_edit);
         let mut lines = vec![match answer.version.get(..8) {
             Some(version) => format!("{id} (version {version})"),
             None => format!("{id} does not exist"),

@@ -183,6 +183,23 @@ async fn only_administrators_of_a_team_change_the_schema() {
 }
 
 #[tokio::test]
+async fn user_in_a_custom_field_must_exist_in_a_team() {
+    let team = TestTeam::new();
+    team.join('a', "ada", UserRole::Administrator, Access::Write).await;
+    let ada = team.login('a').await.unwrap();
+    let schema = set("[fields.sponsor]\nkinds = [\"epic\"]\ntype = \"user\"\n");
+    team.call(&ada, "set_record_schema", schema, None).await.unwrap();
+    let epic =
+        |sponsor: &str| json!({ "title": "A", "priority": 1, "fields": { "sponsor": sponsor } });
+    let error = team.call(&ada, "create_epic", epic("bob"), None).await.unwrap_err();
+    let expected = "fields.sponsor: \"bob\" is not a user of this server; use one of ada";
+    assert!(error.message.starts_with(expected), "{error}");
+    assert_eq!(error.field.as_deref(), Some("fields.sponsor"));
+    let created = team.call(&ada, "create_epic", epic(" ADA"), None).await.unwrap();
+    assert_eq!(created.answer::<Value>().unwrap()["fields"]["sponsor"], "ada");
+}
+
+#[tokio::test]
 async fn operations_are_not_listed_as_tools() {
     let testing = TestApplication::new();
     let application = testing.application();

@@ -81,11 +81,13 @@ impl<'a> PlanContext<'a> {
         AddressSpace::of_project(self.tools, &self.write.caller, self.project.clone())
     }
 
-    /// Returns the metadata of all documents that link to a target of the query; a document may be
-    /// in the list twice. Plans share it, because each keeps it until the commit.
+    /// Returns the metadata of all documents that link to a target of the query, without the links
+    /// that are values of custom fields; a document may be in the list twice. Plans share it,
+    /// because each keeps it until the commit.
     pub(crate) async fn backlinks(&self, query: &BacklinkQuery) -> Result<Vec<Arc<DocumentMeta>>> {
         let found = self.tools.ports.documents.backlinks(self.project, query).await?;
-        let mut found = found.concat();
+        let (mut found, schema) = (found.concat(), self.schema().await?);
+        found.iter_mut().for_each(|meta| schema.remove_field_links(meta));
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).share(&mut found);
         Ok(found)
     }

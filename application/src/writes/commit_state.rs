@@ -13,6 +13,7 @@ use reqlore_domain::document::{
 };
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, Snapshot};
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::sections::instructions::SectionTitles;
 use reqlore_domain::timestamp::Timestamp;
 
@@ -290,17 +291,19 @@ impl<'a> CommitState<'a> {
         &mut self,
         source: &Arc<DocumentMeta>,
         names: &[String],
+        schema: &Arc<RecordSchema>,
         at: Timestamp,
     ) -> bool {
         let Some(document) = self.document(&source.id) else { return false };
         let document = document.clone();
-        let added = self.unlinks.add(source, names, at);
-        let meta = match self.positions.get(&source.id) {
+        let added = self.unlinks.add(source, names, schema, at);
+        let mut meta = Arc::clone(match self.positions.get(&source.id) {
             Some(position) => self.changes[*position].meta(&document),
             None => self.snapshot_metas.entry(document.id.clone()).or_insert_with(|| {
                 Arc::new(DocumentMeta::from_document(&document, Timestamp::default()))
             }),
-        };
+        });
+        schema.remove_field_links(&mut meta);
         meta.links().iter().any(|(_, target)| added.iter().any(|name| name == target))
     }
 

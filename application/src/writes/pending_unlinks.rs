@@ -9,6 +9,7 @@ use std::sync::Arc;
 use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::records::edit::unlink_edit;
+use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::timestamp::Timestamp;
 
 use crate::writes::stored_record::StoredRecord;
@@ -23,6 +24,7 @@ pub(crate) struct TargetNames {
     source: Arc<DocumentMeta>,
     /// Ids, names and references.
     names: Vec<String>,
+    schema: Arc<RecordSchema>,
     at: Timestamp,
 }
 
@@ -32,12 +34,13 @@ impl PendingUnlinks {
         &mut self,
         source: &Arc<DocumentMeta>,
         names: &[String],
+        schema: &Arc<RecordSchema>,
         at: Timestamp,
     ) -> Vec<String> {
         let pending = self.0.entry(source.id.clone());
         let pending = pending.or_insert_with(|| {
-            let source = Arc::clone(source);
-            TargetNames { source, names: Vec::new(), at }
+            let (source, schema) = (Arc::clone(source), Arc::clone(schema));
+            TargetNames { source, names: Vec::new(), schema, at }
         });
         let mut added = names.to_vec();
         added.retain(|name| !pending.names.contains(name));
@@ -59,7 +62,10 @@ impl TargetNames {
     /// Removes the links from a document; `None` if it has none of them.
     pub(crate) fn unlink(&self, document: &Document) -> Result<Option<Document>> {
         let record = StoredRecord::parse(&self.source, document)?;
-        record.edit(document, &unlink_edit(record.as_ref(), &self.names), self.at)
+        let mut edit = unlink_edit(record.as_ref(), &self.names);
+        // The values of custom fields are not links.
+        edit.links.retain(|link| self.schema.field(&link.relation).is_none());
+        record.edit(document, &edit, self.at)
     }
 }
 
@@ -73,7 +79,8 @@ mod tests {
         let document = Document::new(DocumentId::entity("ideas/idea-aaaaaa"), text.into());
         let source = Arc::new(DocumentMeta::from_document(&document, Timestamp::default()));
         let mut pending = PendingUnlinks::default();
-        let mut add = |name: &str| pending.add(&source, &[name.to_owned()], Timestamp::default());
+        let (schema, at) = (Arc::default(), Timestamp::default());
+        let mut add = |name: &str| pending.add(&source, &[name.to_owned()], &schema, at);
         assert_eq!(add("dec-1d2c8f"), ["dec-1d2c8f"]);
         assert_eq!(add("dec-3d2c8f"), ["dec-3d2c8f"]);
         assert_eq!(add("dec-1d2c8f"), Vec::<String>::new());

@@ -7,8 +7,10 @@ use reqlore_domain::document::DocumentId;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::User;
 use reqlore_domain::knowledge;
+use reqlore_domain::records::custom_field::CustomType;
 use reqlore_domain::records::edit::RecordEdit;
 use reqlore_domain::records::schema::RecordSchema;
+use serde_json::Value;
 
 use crate::tools::arguments::CUSTOM_FIELDS;
 use crate::writes::change::PlanContext;
@@ -32,7 +34,9 @@ pub(crate) async fn check_fields(
     is_new: bool,
     notes: &mut Vec<String>,
 ) -> Result<()> {
-    check_assignee(context, fields).await?;
+    if let Some(assignee) = &mut fields.assignee {
+        check_user(context, "assignee", assignee).await?;
+    }
     let refused = |field: String, problem: String| {
         // The reason may be an invalid entry of the schema.
         let invalid = schema.diagnostics.first().map(|Diagnostic { line, message, .. }| {
@@ -69,6 +73,12 @@ pub(crate) async fn check_fields(
     fields.custom = schema
         .parse_values(kind, &fields.custom, is_new)
         .map_err(|(name, problem)| refused(format!("{CUSTOM_FIELDS}.{name}"), problem))?;
+    for (name, value) in &mut fields.custom {
+        let field = schema.field(name).filter(|field| field.field_type == CustomType::User);
+        if let (Some(_), Value::String(user)) = (field, value) {
+            check_user(context, &format!("{CUSTOM_FIELDS}.{name}"), user).await?;
+        }
+    }
     for relation in links.relations() {
         if schema.field(relation).is_some() {
             let problem = format!("{relation} is a custom field; send it in fields");
@@ -81,30 +91,31 @@ pub(crate) async fn check_fields(
     Ok(())
 }
 
-/// Spells the assignee like the user's name. Over HTTP it must be a user of the server; a disabled
-/// one may keep items.
-async fn check_assignee(context: PlanContext<'_>, fields: &mut RecordEdit) -> Result<()> {
-    let given = fields.assignee.as_mut().filter(|name| !name.trim().is_empty());
-    let (Some(users), Some(assignee)) = (&context.tools.ports.users, given) else { return Ok(()) };
+/// Spells a user like the user's name. Over HTTP it must be a user of the server; a disabled one
+/// may keep items.
+async fn check_user(context: PlanContext<'_>, argument: &str, given: &mut String) -> Result<()> {
+    let (Some(users), false) = (&context.tools.ports.users, given.trim().is_empty()) else {
+        return Ok(());
+    };
     let users = users.list_users().await?;
-    let key = assignee.trim().to_ascii_lowercase();
+    let key = given.trim().to_ascii_lowercase();
     match users.iter().find(|user| user.name.key() == key) {
-        Some(user) => *assignee = user.name.to_string(),
-        None => return Err(unknown_assignee(assignee, &users)),
+        Some(user) => *given = user.name.to_string(),
+        None => return Err(unknown_user(argument, given, &users)),
     }
     Ok(())
 }
 
-fn unknown_assignee(assignee: &str, users: &[User]) -> Error {
+fn unknown_user(argument: &str, given: &str, users: &[User]) -> Error {
     const MAX_LISTED: usize = 20;
     let mut names: Vec<&str> = users.iter().map(|user| user.name.as_str()).collect();
     let more = if names.len() > MAX_LISTED { " and others" } else { "" };
     names.truncate(MAX_LISTED);
     let message = format!(
-        "assignee: {:?} is not a user of this server; use one of {}{more}, or an empty text to \
-         unassign",
-        truncate_echo(assignee),
+        "{argument}: {:?} is not a user of this server; use one of {}{more}, or an empty text for \
+         none",
+        truncate_echo(given),
         names.join(", ")
     );
-    Error::new(ErrorKind::InvalidArgument, message).field("assignee")
+    Error::new(ErrorKind::InvalidArgument, message).field(argument)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::kinds::ItemKind;
 use super::values::{MAX_VALUE_CHARS, MAX_VALUES, value_key};
 use crate::bounded_types::{check_text, named_enum, truncate_echo};
 use crate::timestamp::Timestamp;
@@ -17,7 +18,7 @@ pub struct CustomField {
     pub kinds: Vec<String>,
     pub label: String,
     pub field_type: CustomType,
-    /// A new record must have a value.
+    /// A new record must have a value, and no tool removes it.
     pub is_required: bool,
     pub views: BTreeSet<FieldView>,
 }
@@ -114,9 +115,11 @@ fn starts_with(text: &str, scheme: &str) -> bool {
 }
 
 impl CustomField {
-    /// True if records of this kind have the field. `is_entity` distinguishes kinds of entities.
+    /// True if records of this kind have the field. `is_entity` distinguishes kinds of entities;
+    /// `entity` is any of them.
     pub fn has_kind(&self, kind: &str, is_entity: bool) -> bool {
-        self.kinds.iter().any(|one| one == kind || is_entity && one == "entity")
+        let is_any = |one: &str| kind == "entity" && ItemKind::from_name(one).is_none();
+        self.kinds.iter().any(|one| one == kind || is_entity && (one == "entity" || is_any(one)))
     }
 
     /// True if a list shows the value in the line of a record.
@@ -134,8 +137,11 @@ impl CustomField {
                 let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
                 parts.map(str::to_owned).collect()
             }
+            Value::String(text) if self.field_type == CustomType::Number => {
+                vec![without_exponent(text)]
+            }
             Value::String(text) => vec![text.clone()],
-            Value::Number(number) => vec![number.to_string()],
+            Value::Number(number) => vec![without_exponent(&number.to_string())],
             Value::Array(items) if self.field_type == CustomType::Tags => {
                 let text = |item: &Value| item.as_str().map(str::to_owned);
                 let texts: Option<Vec<String>> = items.iter().map(text).collect();
@@ -194,6 +200,14 @@ impl CustomField {
     }
 }
 
+/// `1e-3` as `0.001`, as files have it.
+fn without_exponent(text: &str) -> String {
+    match text.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() && text.contains(['e', 'E']) => number.to_string(),
+        _ => text.to_owned(),
+    }
+}
+
 /// `3.0` as `3`.
 fn whole(number: serde_json::Number) -> Value {
     match number.as_f64() {
@@ -229,6 +243,11 @@ mod tests {
             (choice.clone(), json!(["Low"]), Err("send one of Low, High")),
             (CustomType::Number, json!(3), Ok(json!("3"))),
             (CustomType::Number, json!("2.5"), Ok(json!("2.5"))),
+            (CustomType::Number, json!(1e-7), Ok(json!("0.0000001"))),
+            (CustomType::Number, json!(" 1E3"), Ok(json!("1000"))),
+            (CustomType::Number, json!("1e999"), Err("\"1e999\" is not a number;")),
+            (CustomType::Number, json!(-2.5e20), Ok(json!("-250000000000000000000"))),
+            (CustomType::Number, json!(u64::MAX), Ok(json!("18446744073709551615"))),
             (CustomType::Number, json!("many"), Err("\"many\" is not a number;")),
             (CustomType::Date, json!("2026-02-30"), Err("\"2026-02-30\" is not a date;")),
             (CustomType::Date, json!("2026-02-28"), Ok(json!("2026-02-28"))),

@@ -1,18 +1,20 @@
 //! The record schema of a project: its custom fields and statuses.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::custom_field::CustomField;
+use super::fields::{FieldType, RecordField};
 use super::kinds::KINDS;
 use super::tombstone::RecordRef;
 use super::values::{CustomValues, value_key};
-use crate::backlog::{ItemKind, ItemMeta, Status};
+use crate::backlog::{ItemKind, ItemMeta, Priority, Status};
 use crate::bounded_types::{named_enum, truncate_echo};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Document, DocumentMeta};
-use crate::knowledge::Entity;
+use crate::knowledge::{Entity, EntityLink};
 
 /// Maximum number of custom fields of a project.
 pub const MAX_CUSTOM_FIELDS: usize = 40;
@@ -71,6 +73,17 @@ impl RecordSchema {
         self.fields.iter().find(|field| field.name == name)
     }
 
+    /// Removes the links of an entity that are values of custom fields. Storages keep them,
+    /// because they do not know the schema.
+    pub fn remove_field_links(&self, meta: &mut Arc<DocumentMeta>) {
+        let is_link = |link: &EntityLink| self.field(&link.relation).is_none();
+        if meta.entity.as_ref().is_some_and(|entity| !entity.links.iter().all(is_link))
+            && let Some(entity) = &mut Arc::make_mut(meta).entity
+        {
+            Arc::make_mut(entity).links.retain(is_link);
+        }
+    }
+
     /// The fields of a kind of item.
     pub fn item_fields(&self, kind: ItemKind) -> impl Iterator<Item = &CustomField> {
         self.fields.iter().filter(move |field| field.has_kind(kind.name(), false))
@@ -86,6 +99,28 @@ impl RecordSchema {
         match self.statuses.get(kind.name()) {
             Some(all) => all.iter().filter_map(|(name, _)| Status::parse(name)).collect(),
             None => kind.statuses().to_vec(),
+        }
+    }
+
+    /// The statuses of a kind of item or entity with their categories, in the order of work; empty
+    /// if entities of the kind may have any status.
+    pub fn statuses_of(&self, kind: &str) -> Vec<(String, StatusCategory)> {
+        let Some(item) = ItemKind::from_name(kind) else {
+            return self.entity_statuses(kind).unwrap_or_default().to_vec();
+        };
+        let statuses = self.statuses(item).into_iter();
+        statuses.map(|status| (status.name().to_owned(), self.category(item, status))).collect()
+    }
+
+    /// The valid values of a built-in field of a kind; empty if it has no list of them.
+    pub fn choices(&self, kind: &str, field: &RecordField) -> Vec<String> {
+        match field.field_type {
+            FieldType::Status => self.statuses_of(kind).into_iter().map(|(name, _)| name).collect(),
+            FieldType::Priority => {
+                (1..=4).filter_map(Priority::new).map(|one| one.name().to_owned()).collect()
+            }
+            FieldType::Choice(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -144,36 +179,46 @@ impl RecordSchema {
         problems.into_iter().next().map(|(_, problem)| problem)
     }
 
-    /// Checks the values that a caller gives to custom fields of a record of a kind. The error is
-    /// the name of the field and its problem. `is_entity` distinguishes kinds of entities.
-    pub fn parse_values(
+    /// The custom field of a kind. The error names the fields that the kind has. `is_entity`
+    /// distinguishes kinds of entities.
+    pub fn find_field(
         &self,
         (kind, is_entity): (&str, bool),
+        name: &str,
+    ) -> Result<&CustomField, String> {
+        let mut fields = self.fields.iter().filter(|field| field.has_kind(kind, is_entity));
+        if let Some(field) = fields.clone().find(|field| field.name == name) {
+            return Ok(field);
+        }
+        let row = KINDS.iter().find(|row| row.name == kind);
+        let kind = row.map_or("entities of this kind", |row| row.words[1]);
+        let Some(first) = fields.next() else {
+            return Err(format!("{kind} have no custom fields in this project; omit it"));
+        };
+        let names = fields.fold(first.name.clone(), |names, field| names + ", " + &field.name);
+        Err(format!("{kind} have no such field; use {names}"))
+    }
+
+    /// Checks the values that a caller gives to custom fields of a record of a kind. The error is
+    /// the name of the field and its problem.
+    pub fn parse_values(
+        &self,
+        kind: (&str, bool),
         given: &[(String, Value)],
         is_new: bool,
     ) -> Result<Vec<(String, Value)>, (String, String)> {
-        let fields = || self.fields.iter().filter(|field| field.has_kind(kind, is_entity));
         let mut values = Vec::with_capacity(given.len());
         for (name, value) in given {
-            let Some(field) = fields().find(|field| field.name == *name) else {
-                let names: Vec<&str> = fields().map(|field| field.name.as_str()).collect();
-                let row = KINDS.iter().find(|row| row.name == kind);
-                let kind = row.map_or("entities of this kind", |row| row.words[1]);
-                let problem = if names.is_empty() {
-                    format!("{kind} have no custom fields in this project; omit it")
-                } else {
-                    format!("{kind} have no such field; use {}", names.join(", "))
-                };
-                return Err((name.clone(), problem));
-            };
-            let value = field.parse(value).map_err(|problem| (name.clone(), problem))?;
-            values.push((name.clone(), value));
+            let value = self.find_field(kind, name).and_then(|field| field.parse(value));
+            values.push((name.clone(), value.map_err(|problem| (name.clone(), problem))?));
         }
         let is_missing = |field: &&CustomField| {
+            let given = values.iter().find(|(name, _)| *name == field.name);
             field.is_required
-                && !values.iter().any(|(name, value)| *name == field.name && !value.is_null())
+                && field.has_kind(kind.0, kind.1)
+                && given.map_or(is_new, |(_, value)| value.is_null())
         };
-        if is_new && let Some(field) = fields().find(is_missing) {
+        if let Some(field) = self.fields.iter().find(is_missing) {
             return Err((field.name.clone(), format!("is required; send {}", field.form())));
         }
         Ok(values)

@@ -100,7 +100,8 @@ async fn custom_values_that_do_not_fit_are_rejected() {
     }
     let arguments = json!({ "kind": "epic", "fields": { "risk": "Low" } });
     let error = testing.error("list_items", arguments).await;
-    assert!(error.message.contains("fields.risk: items of this kind have no such"), "{error}");
+    let expected = "fields.risk: epics have no custom fields in this project; omit it";
+    assert_eq!(error.message, expected);
 }
 
 #[tokio::test]
@@ -111,6 +112,11 @@ async fn update_changes_and_removes_custom_values_alone() {
     let update = |fields| json!({ "requirement": "REQ-009", "fields": fields });
     testing.data("update_requirement", update(json!({ "effort": 5 }))).await;
     testing.data("update_requirement", update(json!({ "risk": null }))).await;
+    for empty in [json!(null), json!(" ")] {
+        let emptied = update(json!({ "effort": empty }));
+        let error = testing.error("update_requirement", emptied).await;
+        assert!(error.message.starts_with("fields.effort: is required; send a number"), "{error}");
+    }
     let stored = testing.body(item_id("REQ-009")).await.unwrap();
     assert!(stored.contains("effort: 5\n") && !stored.contains("risk"), "{stored}");
     assert!(stored.starts_with("---\ntitle: A\n") && stored.ends_with("---\n\nText\n"), "{stored}");

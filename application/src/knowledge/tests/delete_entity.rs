@@ -77,6 +77,37 @@ async fn deletion_that_cannot_remove_a_link_changes_nothing() {
 }
 
 #[tokio::test]
+async fn value_of_a_custom_field_is_not_a_link() {
+    let testing = project().await;
+    let schema = "[fields.origin]\nkinds = [\"entity\"]\ntype = \"text\"\n";
+    testing.write(DocumentId::schema(), schema).await;
+    let source = "---\nid: idea-aaaaaa\norigin: dec-1d2c8f\n---\n";
+    testing.write_entity("ideas/idea-aaaaaa", source).await;
+    let linked = "---\nid: idea-bbbbbb\norigin: dec-1d2c8f\nrelated: dec-1d2c8f\n---\n";
+    testing.write_entity("ideas/idea-bbbbbb", linked).await;
+    let shown = testing.data("ixchel_show", json!({ "id": "idea-aaaaaa" })).await;
+    assert_eq!(shown["fields"]["origin"], "dec-1d2c8f", "{shown}");
+    assert_eq!(shown["links"]["outgoing"], json!([]), "{shown}");
+    let shown = testing.data("ixchel_show", json!({ "id": "dec-1d2c8f" })).await;
+    assert_eq!(shown["links"]["incoming"].as_array().unwrap().len(), 1, "{shown}");
+    let error = testing.error("delete_item", json!({ "reference": "dec-1d2c8f" })).await;
+    let reason = "dec-1d2c8f cannot be deleted: idea-bbbbbb links to it (related). Remove";
+    assert!(error.message.starts_with(reason), "{error}");
+    let deleted = delete(&testing, json!({ "reference": "dec-1d2c8f", "cascade": true })).await;
+    assert_eq!(deleted["unlinked"], json!(["idea-bbbbbb"]));
+    let stored = testing.body(DocumentId::entity("ideas/idea-aaaaaa")).await;
+    assert_eq!(stored.as_deref(), Some(source));
+    let stored = testing.body(DocumentId::entity("ideas/idea-bbbbbb")).await.unwrap();
+    assert!(stored.contains("\norigin: dec-1d2c8f\n"), "{stored}");
+    assert!(testing.check().await.is_empty());
+    // The creation of a document can be undone too, if only values name it.
+    let epic = json!({ "title": "Shop", "priority": 1 });
+    testing.data("create_epic", epic).await;
+    testing.write_entity("ideas/idea-aaaaaa", source.replace("dec-1d2c8f", "EP-001")).await;
+    testing.data("undo", json!({ "reference": "EP-001" })).await;
+}
+
+#[tokio::test]
 async fn deletion_of_a_stale_version_is_a_conflict() {
     let testing = project().await;
     let arguments = json!({ "reference": "dec-1d2c8f", "if_version": "0123456789abcdef" });

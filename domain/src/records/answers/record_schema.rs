@@ -3,11 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backlog::Status;
 use crate::document::Document;
 use crate::records::custom_field::{CustomField, FieldView};
-use crate::records::kinds::{IdSource, ItemKind, KINDS, RecordKind};
-use crate::records::schema::{RecordSchema, StatusCategory};
+use crate::records::kinds::{IdSource, KINDS, RecordKind};
+use crate::records::schema::RecordSchema;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecordSchemaAnswer {
@@ -79,8 +78,12 @@ pub struct RecordSchemaChange {
 
 impl RecordSchemaAnswer {
     /// Without a document, the project has only the built-in kinds.
-    pub fn new(project: String, document: Option<&Document>, can_edit: bool) -> Self {
-        let schema = document.map(RecordSchema::of_document).unwrap_or_default();
+    pub fn new(
+        project: String,
+        document: Option<&Document>,
+        schema: &RecordSchema,
+        can_edit: bool,
+    ) -> Self {
         let text = document.and_then(|document| document.text().ok()).unwrap_or_default();
         let diagnostics = schema
             .diagnostics
@@ -91,7 +94,7 @@ impl RecordSchemaAnswer {
             text: text.to_owned(),
             version: document.map(|document| document.version.to_string()).unwrap_or_default(),
             diagnostics: diagnostics.collect(),
-            kinds: KINDS.iter().map(|kind| KindSchema::new(kind, &schema)).collect(),
+            kinds: KINDS.iter().map(|kind| KindSchema::new(kind, schema)).collect(),
             can_edit,
         }
     }
@@ -100,24 +103,15 @@ impl RecordSchemaAnswer {
 impl KindSchema {
     fn new(row: &RecordKind, schema: &RecordSchema) -> Self {
         let is_entity = row.id_source == IdSource::FrontMatter;
-        let status = |(name, category): (&str, StatusCategory)| KindStatus {
-            name: name.to_owned(),
-            category: category.name().to_owned(),
-        };
-        let statuses = if let Some(kind) = ItemKind::from_name(row.name) {
-            let statuses = schema.statuses(kind);
-            let named = |one: &Status| status((one.name(), schema.category(kind, *one)));
-            statuses.iter().map(named).collect()
-        } else {
-            let statuses = schema.entity_statuses(row.name).unwrap_or_default().iter();
-            statuses.map(|(name, category)| status((name, *category))).collect()
-        };
+        let statuses = schema.statuses_of(row.name).into_iter();
+        let statuses = statuses
+            .map(|(name, category)| KindStatus { name, category: category.name().to_owned() });
         let fields = schema.fields.iter().filter(|field| field.has_kind(row.name, is_entity));
         Self {
             kind: row.name.to_owned(),
             label: row.noun.to_owned(),
             words: row.words.map(str::to_owned),
-            statuses,
+            statuses: statuses.collect(),
             fields: fields.map(FieldSchema::from).collect(),
         }
     }

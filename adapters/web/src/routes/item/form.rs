@@ -254,7 +254,7 @@ async fn save(
         return Ok(show_saved(&session, &id, &posted, "same", None));
     }
     if let Some(links) = arguments.get_mut("links") {
-        fields::clear_missing_relations(links, &answer, &session.schema.records);
+        fields::clear_missing_relations(links, &answer);
     }
     arguments.insert(kind.id_argument().to_owned(), json!(id));
     arguments.insert("if_version".to_owned(), json!(posted.filled("version")));

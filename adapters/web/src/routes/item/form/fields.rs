@@ -6,7 +6,7 @@ use std::iter::once;
 use std::time::Instant;
 
 use reqlore_domain::backlog::reference::ParsedReference;
-use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference, Status};
+use reqlore_domain::backlog::{ItemKind, MENTIONS, Priority, Reference};
 use reqlore_domain::knowledge::EntityKind;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
 use reqlore_domain::records::custom_field::{CustomField, CustomType};
@@ -98,21 +98,19 @@ impl ContentKind {
         kind: &str,
         schema: &RecordSchema,
     ) -> FormField {
-        let options: Vec<(String, String)> = match (field.field_type, self) {
-            (FieldType::Status, Self::Item(kind)) => {
-                equal_choices(schema.statuses(kind).iter().map(Status::name))
+        let choices = schema.choices(kind, field);
+        let mut options = equal_choices(choices.iter().map(String::as_str));
+        match (field.field_type, self) {
+            (FieldType::Priority, _) => {
+                for (number, (value, words)) in (1..).zip(&mut options) {
+                    (*value, *words) = (number.to_string(), format!("{number} {words}"));
+                }
             }
-            (FieldType::Status, Self::Entity(_)) => match schema.entity_statuses(kind) {
-                Some(names) => equal_choices(once("").chain(names.iter().map(|one| &*one.0))),
-                None => Vec::new(),
-            },
-            (FieldType::Choice(values), _) => equal_choices(values.iter().copied()),
-            (FieldType::Priority, _) => (1..=4)
-                .filter_map(Priority::new)
-                .map(|one| (one.number().to_string(), format!("{} {}", one.number(), one.name())))
-                .collect(),
-            _ => Vec::new(),
-        };
+            (FieldType::Status, Self::Entity(_)) if !options.is_empty() => {
+                options.insert(0, Default::default());
+            }
+            _ => {}
+        }
         let value = match (field.field_type, self) {
             (FieldType::Priority, _) => Priority::DEFAULT.number().to_string(),
             (FieldType::Status, Self::Item(kind)) => {
@@ -164,7 +162,7 @@ impl FormField {
                 "epic" | "user_story" => item.parent().unwrap_or_default().to_owned(),
                 "assignee" => item.assignee().unwrap_or_default().to_owned(),
                 "tags" => join_list(item.tags()),
-                _ => link_lines(answer, schema),
+                _ => link_lines(answer),
             });
         }
         fields
@@ -220,21 +218,19 @@ fn equal_choices<'a>(names: impl Iterator<Item = &'a str>) -> Vec<(String, Strin
 }
 
 /// The links of an entity's front matter, one relation per line.
-fn link_lines(answer: &ItemDetails, schema: &RecordSchema) -> String {
+fn link_lines(answer: &ItemDetails) -> String {
     let mut lines = String::new();
-    for group in own_relations(answer, schema) {
+    for group in own_relations(answer) {
         let ids: Vec<&str> = group.links.iter().map(|link| link.id.as_str()).collect();
         let _ = writeln!(lines, "{}: {}", group.relation, join_list(&ids));
     }
     lines.trim_end().to_owned()
 }
 
-/// The relations that the links of a form have. The value of a custom field may be an ID too.
-fn own_relations(answer: &ItemDetails, schema: &RecordSchema) -> Vec<LinkGroup> {
+/// The relations that the links of a form have.
+fn own_relations(answer: &ItemDetails) -> Vec<LinkGroup> {
     let mut groups = link_groups(answer);
-    groups.retain(|group| {
-        !group.is_incoming && group.relation != MENTIONS && schema.field(&group.relation).is_none()
-    });
+    groups.retain(|group| !group.is_incoming && group.relation != MENTIONS);
     groups
 }
 
@@ -355,13 +351,9 @@ impl FormField {
 }
 
 /// Removes the relations that the document has and the typed links do not.
-pub(super) fn clear_missing_relations(
-    links: &mut Value,
-    answer: &ItemDetails,
-    schema: &RecordSchema,
-) {
+pub(super) fn clear_missing_relations(links: &mut Value, answer: &ItemDetails) {
     let Some(links) = links.as_object_mut() else { return };
-    for group in own_relations(answer, schema) {
+    for group in own_relations(answer) {
         links.entry(group.relation).or_insert_with(|| json!([]));
     }
 }
