@@ -23,9 +23,7 @@ use reqlore_embed_static::StaticEmbedder;
 #[cfg(feature = "semantic")]
 use reqlore_models::catalog::CATALOG;
 use reqlore_search::LocalSearchIndex;
-use reqlore_storage_fs::{
-    ConfiguredProjects, FsProjects, FsStore, create_local_state_dir, is_system_folder,
-};
+use reqlore_storage_fs::{FsProjects, FsStore, create_local_state_dir, is_system_folder};
 use reqlore_storage_postgres::{
     PostgresConfig, SchemaStatus, ServerReport, inspect_schema, inspect_server, migrate_schema,
 };
@@ -67,7 +65,7 @@ pub(crate) fn ports_over(
     } else {
         // A database has no files of its own: imports read them from the workspace root.
         let files = files_config(config, &config.root);
-        projects = Arc::new(ConfiguredProjects::new(&files));
+        projects = Arc::new(FsProjects::of_database(&files));
         tree = Some(Arc::new(FsStore::new(&files)));
     }
     Ok(ApplicationPorts {
