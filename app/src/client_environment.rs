@@ -10,14 +10,14 @@ use reqlore_client_config::{ClientEnvironment, Platform};
 
 use crate::config::paths::env_variable;
 use crate::config::project_folder;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::settings::{self, FILE_VARIABLE, SettingFlags};
 
 /// The name of this program, of its package and of its server.
 pub(crate) const NAME: &str = "reqlore";
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-pub(crate) fn client_environment(flags: &SettingFlags) -> Result<ClientEnvironment, CommandError> {
+pub(crate) fn client_environment(flags: &SettingFlags) -> Result<ClientEnvironment> {
     let project = project_folder(flags)?;
     // Windows has USERPROFILE instead of HOME.
     let home = env_variable("HOME").or_else(|| env_variable("USERPROFILE")).unwrap_or_default();

@@ -23,9 +23,7 @@ use reqlore_embed_static::StaticEmbedder;
 #[cfg(feature = "semantic")]
 use reqlore_models::catalog::CATALOG;
 use reqlore_search::LocalSearchIndex;
-use reqlore_storage_fs::{
-    ConfiguredProjects, FsProjects, FsStore, create_local_state_dir, is_system_folder,
-};
+use reqlore_storage_fs::{FsProjects, FsStore, create_local_state_dir, is_system_folder};
 use reqlore_storage_postgres::{
     PostgresConfig, SchemaStatus, ServerReport, inspect_schema, inspect_server, migrate_schema,
 };
@@ -36,7 +34,7 @@ use reqlore_transport_stdio::{StdioLimits, StdioTransport};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::git;
 use crate::progress::ProgressDisplay;
 use crate::storage_spec::StorageSpec;
@@ -49,7 +47,7 @@ const INDEX_FILES_SHARE: usize = 2;
 const MAX_INDEX_FILES: usize = 3_072;
 
 /// Opens the ports of commands that call no tools. They are not audited.
-pub(crate) fn open_ports(config: &AppConfig) -> Result<ApplicationPorts, CommandError> {
+pub(crate) fn open_ports(config: &AppConfig) -> Result<ApplicationPorts> {
     ports_over(config, &open_project_store(config, true)?, false)
 }
 
@@ -57,7 +55,7 @@ pub(crate) fn ports_over(
     config: &AppConfig,
     store: &Arc<dyn Store>,
     is_audited: bool,
-) -> Result<ApplicationPorts, CommandError> {
+) -> Result<ApplicationPorts> {
     check_folder("root", &config.root)?;
     let projects: Arc<dyn ProjectResolver>;
     let tree: Option<Arc<dyn DocumentRepository>>;
@@ -67,7 +65,7 @@ pub(crate) fn ports_over(
     } else {
         // A database has no files of its own: imports read them from the workspace root.
         let files = files_config(config, &config.root);
-        projects = Arc::new(ConfiguredProjects::new(&files));
+        projects = Arc::new(FsProjects::of_database(&files));
         tree = Some(Arc::new(FsStore::new(&files)));
     }
     Ok(ApplicationPorts {
@@ -98,10 +96,7 @@ pub(crate) fn ports_over(
 
 /// Opens the administration of users and tokens. The storage must exist, unless `is_first` says
 /// that the command adds the first user: any other command would be about the wrong storage.
-pub(crate) fn open_administration(
-    config: &AppConfig,
-    is_first: bool,
-) -> Result<UserAdmin, CommandError> {
+pub(crate) fn open_administration(config: &AppConfig, is_first: bool) -> Result<UserAdmin> {
     // The first user creates the storage of a new server.
     let store =
         if is_first { open_store(config, &config.storage)? } else { open_existing_store(config)? };
@@ -118,17 +113,14 @@ pub(crate) fn open_administration(
 }
 
 /// Opens the configured storage, which must exist.
-pub(crate) fn open_existing_store(config: &AppConfig) -> Result<Arc<dyn Store>, CommandError> {
+pub(crate) fn open_existing_store(config: &AppConfig) -> Result<Arc<dyn Store>> {
     let advice = "pass --storage, or start with `reqlore user add NAME --role administrator`";
     open_existing(config, &config.storage, advice)
 }
 
 /// Opens the configured storage for a command about a project. A database must exist, because a
 /// misspelt name would create one; at its default path, a command that adds content creates it.
-pub(crate) fn open_project_store(
-    config: &AppConfig,
-    is_adding: bool,
-) -> Result<Arc<dyn Store>, CommandError> {
+pub(crate) fn open_project_store(config: &AppConfig, is_adding: bool) -> Result<Arc<dyn Store>> {
     let storage = &config.storage;
     let is_default = storage.is_default(&config.root);
     let may_be_missing = match storage {
@@ -153,7 +145,7 @@ pub(crate) fn open_existing(
     config: &AppConfig,
     storage: &StorageSpec,
     advice: &str,
-) -> Result<Arc<dyn Store>, CommandError> {
+) -> Result<Arc<dyn Store>> {
     if let StorageSpec::Postgres(database) = storage {
         check_storage_path(config, storage)?;
         let opened =
@@ -170,7 +162,7 @@ pub(crate) fn open_existing(
     open_store(config, storage)
 }
 
-fn check_exists(storage: &StorageSpec, advice: &str) -> Result<(), CommandError> {
+fn check_exists(storage: &StorageSpec, advice: &str) -> Result<()> {
     let Some(path) = storage.path() else { return Ok(()) };
     // A dangling link is an error when the storage is opened, not a missing storage.
     if path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
@@ -194,7 +186,7 @@ pub(crate) enum StorageState {
 }
 
 /// Inspects the configured storage without changing it.
-pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, CommandError> {
+pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState> {
     let storage = &config.storage;
     let metadata = storage.path().map(std::fs::metadata).transpose();
     if metadata.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
@@ -244,13 +236,13 @@ pub(crate) fn inspect_storage(config: &AppConfig) -> Result<StorageState, Comman
 }
 
 /// Rejects a configuration of the files that cannot be served.
-pub(crate) fn check_files(config: &AppConfig) -> Result<(), CommandError> {
+pub(crate) fn check_files(config: &AppConfig) -> Result<()> {
     check_folder("root", &config.root)?;
     files_config(config, &config.root).check().map_err(CommandError::usage_error)
 }
 
 /// Rejects a folder of the system, whose files a server running as root could change.
-fn check_folder(setting: &str, folder: &Path) -> Result<(), CommandError> {
+fn check_folder(setting: &str, folder: &Path) -> Result<()> {
     if !is_system_folder(folder) {
         return Ok(());
     }
@@ -265,7 +257,7 @@ fn check_folder(setting: &str, folder: &Path) -> Result<(), CommandError> {
 pub(crate) fn open_http_store(
     config: &AppConfig,
     runtime: &Runtime,
-) -> Result<(Arc<dyn Store>, Readiness), CommandError> {
+) -> Result<(Arc<dyn Store>, Readiness)> {
     let storage = &config.storage;
     if let StorageSpec::Postgres(database) = storage {
         check_storage_path(config, storage)?;
@@ -279,22 +271,22 @@ pub(crate) fn open_http_store(
 }
 
 /// Returns the schema of a database server.
-pub(crate) fn database_schema(database: &PostgresConfig) -> Result<SchemaStatus, CommandError> {
+pub(crate) fn database_schema(database: &PostgresConfig) -> Result<SchemaStatus> {
     block_on_thread(inspect_schema(database.clone()))?.map_err(CommandError::failure)
 }
 
 /// Runs the pending statements of a database server. Returns their number.
-pub(crate) fn migrate_database(database: &PostgresConfig) -> Result<usize, CommandError> {
+pub(crate) fn migrate_database(database: &PostgresConfig) -> Result<usize> {
     block_on_thread(migrate_schema(database.clone()))?.map_err(CommandError::failure)
 }
 
 /// Returns what a database server says about itself.
-pub(crate) fn database_server(database: &PostgresConfig) -> Result<ServerReport, CommandError> {
+pub(crate) fn database_server(database: &PostgresConfig) -> Result<ServerReport> {
     block_on_thread(inspect_server(database.clone()))?.map_err(CommandError::failure)
 }
 
 /// Like [`block_on`], also inside a runtime.
-fn block_on_thread<T: Send>(work: impl Future<Output = T> + Send) -> Result<T, CommandError> {
+fn block_on_thread<T: Send>(work: impl Future<Output = T> + Send) -> Result<T> {
     std::thread::scope(|scope| match scope.spawn(|| block_on(work)).join() {
         Ok(outcome) => outcome,
         Err(panic) => std::panic::resume_unwind(panic),
@@ -318,15 +310,12 @@ fn storage_error(storage: &StorageSpec, error: &StoreError) -> CommandError {
     CommandError::failure(format!("storage {}: {error}", storage.name()))
 }
 
-pub(crate) fn open_store(
-    config: &AppConfig,
-    storage: &StorageSpec,
-) -> Result<Arc<dyn Store>, CommandError> {
+pub(crate) fn open_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn Store>> {
     check_storage_path(config, storage)?;
     connect_store(config, storage).map_err(|error| storage_error(storage, &error))
 }
 
-fn check_storage_path(config: &AppConfig, storage: &StorageSpec) -> Result<(), CommandError> {
+fn check_storage_path(config: &AppConfig, storage: &StorageSpec) -> Result<()> {
     if let StorageSpec::Fs(path) = storage {
         check_folder(if *path == config.root { "root" } else { "storage" }, path)?;
         files_config(config, path).check().map_err(CommandError::usage_error)?;
@@ -360,7 +349,7 @@ fn connect_store(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn St
 }
 
 /// Accepts that the configured storage lost commits. No process may have it open.
-pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss, CommandError> {
+pub(crate) fn accept_loss(config: &AppConfig) -> Result<AcceptedLoss> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let context = WriteContext {
         caller: Arc::new(local_caller(config)),
@@ -407,7 +396,7 @@ fn files_config(config: &AppConfig, documents: &Path) -> reqlore_storage_fs::Con
 }
 
 /// Returns the configuration of the search index with its models, the least accurate first.
-fn search_config(config: &AppConfig) -> Result<reqlore_search::SearchConfig, CommandError> {
+fn search_config(config: &AppConfig) -> Result<reqlore_search::SearchConfig> {
     let mut embedders: Vec<Arc<dyn Embedder>> = Vec::new();
     if config.model != "off" {
         embedders.push(Arc::new(StaticEmbedder::new()));
@@ -457,7 +446,7 @@ pub(crate) fn max_access(config: &AppConfig) -> Access {
 }
 
 /// Runs a command. Background tasks that still wait for a lock are abandoned.
-pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CommandError> {
+pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T> {
     let runtime = single_thread_runtime()?;
     let outcome = runtime.block_on(work);
     // Does not wait for threads that block in a system call.
@@ -467,16 +456,16 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T, CommandErr
 
 /// Returns a runtime with one thread: moving a message to another thread costs more than the work
 /// for one client.
-pub(crate) fn single_thread_runtime() -> Result<Runtime, CommandError> {
+pub(crate) fn single_thread_runtime() -> Result<Runtime> {
     build_runtime(Builder::new_current_thread())
 }
 
 /// Returns a runtime with one thread per core, for many clients.
-pub(crate) fn multi_thread_runtime() -> Result<Runtime, CommandError> {
+pub(crate) fn multi_thread_runtime() -> Result<Runtime> {
     build_runtime(Builder::new_multi_thread())
 }
 
-fn build_runtime(mut runtime: Builder) -> Result<Runtime, CommandError> {
+fn build_runtime(mut runtime: Builder) -> Result<Runtime> {
     let runtime = runtime.enable_all().build();
     runtime
         .map_err(|error| CommandError::failure(format!("the async runtime did not start: {error}")))
@@ -484,7 +473,7 @@ fn build_runtime(mut runtime: Builder) -> Result<Runtime, CommandError> {
 
 /// Opens the store of installed models.
 #[cfg(feature = "semantic")]
-pub(crate) fn model_store(config: &AppConfig) -> Result<reqlore_models::ModelStore, CommandError> {
+pub(crate) fn model_store(config: &AppConfig) -> Result<reqlore_models::ModelStore> {
     let cache = config
         .cache
         .as_ref()
@@ -495,7 +484,7 @@ pub(crate) fn model_store(config: &AppConfig) -> Result<reqlore_models::ModelSto
 /// Opens the configured model, or the best installed one. A multilingual model is preferred to an
 /// English one: a user who needs only English does not install it.
 #[cfg(feature = "semantic")]
-pub(crate) fn open_model(config: &AppConfig) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
+pub(crate) fn open_model(config: &AppConfig) -> Result<Option<Arc<dyn Embedder>>> {
     let Ok(store) = model_store(config) else {
         return if config.model == "best" { Ok(None) } else { Err(not_installed(&config.model)) };
     };
@@ -521,7 +510,7 @@ fn not_installed(name: &str) -> CommandError {
 }
 
 #[cfg(not(feature = "semantic"))]
-pub(crate) fn open_model(config: &AppConfig) -> Result<Option<Arc<dyn Embedder>>, CommandError> {
+pub(crate) fn open_model(config: &AppConfig) -> Result<Option<Arc<dyn Embedder>>> {
     match config.model.as_str() {
         "best" => Ok(None),
         name => Err(CommandError::usage_error(format!(

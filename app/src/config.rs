@@ -22,7 +22,7 @@ pub(crate) use http::HttpSettings;
 
 use self::paths::{check_path, env_variable, resolve_links};
 use self::values::{SettingValue, SettingValues, split_list};
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::settings::{SettingFlags, ValueSyntax};
 use crate::storage_spec::StorageSpec;
 use crate::telemetry::LogFormat;
@@ -64,7 +64,7 @@ pub(crate) struct AppConfig {
 }
 
 impl AppConfig {
-    pub(crate) fn resolve(flags: &SettingFlags) -> Result<Self, CommandError> {
+    pub(crate) fn resolve(flags: &SettingFlags) -> Result<Self> {
         let working_directory = std::env::current_dir().map_err(|error| {
             CommandError::failure(format!(
                 "the working directory can't be used: {error}; pass --root"
@@ -144,7 +144,7 @@ impl AppConfig {
 
     /// The address of the local pages: that of `--listen` only, because a project's file and the
     /// environment configure a server.
-    pub(crate) fn board_address(&self) -> Result<Option<SocketAddr>, CommandError> {
+    pub(crate) fn board_address(&self) -> Result<Option<SocketAddr>> {
         let value = self.values.require_value("http.listen")?;
         if !value.source.starts_with("flag") {
             return Ok(None);
@@ -236,7 +236,7 @@ fn named_root(flags: &SettingFlags) -> Option<PathBuf> {
 }
 
 /// Finds the root of the project around a folder. The error names a folder that can't be one.
-fn find_root(folder: &Path, requirements_directory: &str) -> Result<FoundRoot, CommandError> {
+fn find_root(folder: &Path, requirements_directory: &str) -> Result<FoundRoot> {
     let [home, temporary] = ["HOME", "TMPDIR"]
         .map(|name| env_variable(name).map(|folder| resolve_links(Path::new(&folder))));
     let requirements_directory = Some(requirements_directory.to_owned());
@@ -245,7 +245,7 @@ fn find_root(folder: &Path, requirements_directory: &str) -> Result<FoundRoot, C
 }
 
 /// The root without the settings of a file, which may be invalid.
-pub(crate) fn project_folder(flags: &SettingFlags) -> Result<PathBuf, CommandError> {
+pub(crate) fn project_folder(flags: &SettingFlags) -> Result<PathBuf> {
     let root = named_root(flags).unwrap_or_else(|| PathBuf::from("."));
     check_path("root", &root.to_string_lossy())?;
     let folder = existing_folder(&root)?;
@@ -256,7 +256,7 @@ pub(crate) fn project_folder(flags: &SettingFlags) -> Result<PathBuf, CommandErr
     Ok(find_root(&folder, &requirements)?.folder)
 }
 
-fn existing_folder(root: &Path) -> Result<PathBuf, CommandError> {
+fn existing_folder(root: &Path) -> Result<PathBuf> {
     let resolved = root.canonicalize().and_then(|folder| {
         if folder.is_dir() { Ok(folder) } else { Err(ErrorKind::NotADirectory.into()) }
     });
@@ -273,7 +273,7 @@ fn resolve_storage(
     file: &ConfigFile,
     root: &Path,
     base: &Path,
-) -> Result<StorageSpec, CommandError> {
+) -> Result<StorageSpec> {
     let Some(value) = value else { return Ok(StorageSpec::Fs(root.to_owned())) };
     if value.source.starts_with("flag") {
         return StorageSpec::parse(&value.text, root, base);
@@ -296,7 +296,7 @@ fn resolve_storage(
 
 /// The folders that requests may name as project roots. An invalid folder is an error: without it
 /// the list could become empty, which allows every folder.
-fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>, CommandError> {
+fn parse_roots(value: &SettingValue) -> Result<Vec<PathBuf>> {
     let SettingValue { text, source, .. } = value;
     // The file has one folder per line; the variable is separated like PATH.
     let separator = if source.starts_with("file") { '\n' } else { ':' };
@@ -323,7 +323,7 @@ pub(crate) struct ToolsetChoice {
 }
 
 /// Parses a list of toolsets, which may contain `core`.
-pub(crate) fn parse_toolsets(text: &str) -> Result<ToolsetChoice, CommandError> {
+pub(crate) fn parse_toolsets(text: &str) -> Result<ToolsetChoice> {
     let mut choice = ToolsetChoice::default();
     let mut is_core = false;
     for name in split_list(text) {

@@ -18,6 +18,9 @@ pub(crate) struct CommandError {
     pub(crate) message: String,
 }
 
+/// The result of a command, or of a part of it.
+pub(crate) type Result<T, E = CommandError> = std::result::Result<T, E>;
+
 impl CommandError {
     pub(crate) fn usage_error(message: impl Into<String>) -> Self {
         Self { code: EXIT_USAGE, message: message.into() }

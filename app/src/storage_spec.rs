@@ -9,9 +9,8 @@ use reqlore_durable_fs::find_special_file;
 use reqlore_storage_postgres::PostgresConfig;
 
 use crate::config;
-use crate::config::paths::resolve_links;
-use crate::config::paths::{check_path, is_inside};
-use crate::exit::CommandError;
+use crate::config::paths::{check_path, is_inside, resolve_links};
+use crate::exit::{CommandError, Result};
 
 /// A storage and its absolute path, or the URL of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +29,7 @@ const SQLITE_FILE_SUFFIXES: [&str; 4] = ["-wal", "-shm", "-journal", "-commits"]
 impl StorageSpec {
     /// Parses an argument, which other users of the machine can read. A relative path is relative
     /// to `base`; without a path the default below the root is used.
-    pub(crate) fn parse(text: &str, root: &Path, base: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn parse(text: &str, root: &Path, base: &Path) -> Result<Self> {
         let storage = Self::parse_private(text, root, base)?;
         if storage.has_password() {
             return Err(CommandError::usage_error(
@@ -42,11 +41,7 @@ impl StorageSpec {
     }
 
     /// Like [`Self::parse`], for a text that only this user can read.
-    pub(crate) fn parse_private(
-        text: &str,
-        root: &Path,
-        base: &Path,
-    ) -> Result<Self, CommandError> {
+    pub(crate) fn parse_private(text: &str, root: &Path, base: &Path) -> Result<Self> {
         if PostgresConfig::is_url(text) {
             check_replaced(text)
                 .map_err(|error| CommandError::usage_error(format!("storage: {error}")))?;
@@ -121,7 +116,7 @@ impl StorageSpec {
 
     /// Rejects links, pipes and devices in the folder of a sled database. The other storages check
     /// their files themselves.
-    pub(crate) fn check_file_types(&self) -> Result<(), CommandError> {
+    pub(crate) fn check_file_types(&self) -> Result<()> {
         let Self::Sled(folder) = self else { return Ok(()) };
         let mut files = vec![folder.clone()];
         // A missing folder is created, and any other problem is reported by sled.

@@ -29,7 +29,7 @@ use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::console::{encode_console, encode_console_json};
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 /// Target and level of rmcp, which logs every message, unless the setting names the target.
 const RMCP_LEVEL: (&str, LevelFilter) = ("rmcp", LevelFilter::ERROR);
@@ -52,7 +52,7 @@ pub(crate) struct Telemetry {
 }
 
 /// Starts logging of events and panics. Must be called at most once per process.
-pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<Telemetry, CommandError> {
+pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<Telemetry> {
     let targets = parse_targets(filter)?;
     let is_colored = std::io::stderr().is_terminal();
     let lines = log_lines(format, is_colored, shows_modules(&targets), std::io::stderr);
@@ -71,7 +71,7 @@ pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<Telemetry
 }
 
 /// Parses the setting `log`: a level, and optionally `target=level` pairs.
-pub(crate) fn parse_targets(filter: &str) -> Result<Targets, CommandError> {
+pub(crate) fn parse_targets(filter: &str) -> Result<Targets> {
     let mut is_valid = true;
     for part in filter.split(',') {
         // `Targets` itself would accept a misspelt level as the name of a module.

@@ -6,16 +6,15 @@ use reqlore_domain::diagnostic::Diagnostic;
 use reqlore_domain::document::{DocumentId, DocumentKind};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::read_all;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::template::{RecordTemplate, TemplateList};
 
 use crate::answers::answer::{ToolAnswer, body_answer};
 use crate::check::finding::CheckFinding;
-use crate::context::ToolContext;
 use crate::documents::MAX_READ_DOCUMENTS;
 use crate::ports::ApplicationPorts;
-use crate::tools::tool::{NoArguments, Tool, decode_arguments, whole_tool};
+use crate::tools::tool::{NoArguments, Tool, ToolRequest, whole_tool};
 
 /// Maximum number of templates of a project; further ones are reported.
 const MAX_TEMPLATES: usize = 100;
@@ -35,13 +34,9 @@ impl Tool for ListRecordTemplates {
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let NoArguments {} = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let NoArguments {} = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let project = &call.caller.project;
         let (mut templates, mut lines) = (Vec::new(), Vec::new());
         for (id, template) in read_templates(&context.ports, project).await? {

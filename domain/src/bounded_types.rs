@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 /// Implements an inline JSON schema, which describes the validation of the type.
+#[macro_export]
 macro_rules! inline_schema {
     ([$($generics:tt)*] $type:ty, $schema:tt) => {
         impl<$($generics)*> schemars::JsonSchema for $type {
@@ -120,7 +121,8 @@ macro_rules! serialize_by_name {
     )+};
 }
 
-pub(crate) use {inline_schema, named_enum, serialize_by_name, string_type, text_accessors};
+pub use inline_schema;
+pub(crate) use {named_enum, serialize_by_name, string_type, text_accessors};
 
 string_type!(
     /// Text of 1 to `MAX` characters that is not blank and contains no NUL.

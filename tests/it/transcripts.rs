@@ -30,7 +30,7 @@ use reqlore_domain::ports::search::SearchIndex;
 use reqlore_domain::ports::service::{AnswerFormat, NoProgress};
 use reqlore_embed_static::StaticEmbedder;
 use reqlore_search::{LocalSearchIndex, SearchConfig};
-use reqlore_storage_fs::{ConfiguredProjects, FsStore};
+use reqlore_storage_fs::{FsProjects, FsStore};
 use reqlore_storage_memory::{NamedProjects, memory_store};
 use reqlore_storage_postgres::{PasswordSources, PostgresConfig};
 use reqlore_storage_sled::SledConfig;
@@ -312,7 +312,7 @@ fn transcripts_in_process_on_sled(steps: &[Step]) -> Vec<Value> {
         read_scope: |call| call,
         history: store,
         root_files: Some(Arc::new(FsStore::new(&files))),
-        projects: Arc::new(ConfiguredProjects::new(&files)),
+        projects: Arc::new(FsProjects::of_database(&files)),
         ..memory_ports(search_index())
     };
     play_in_process(steps, ports, project.path())

@@ -8,8 +8,7 @@ use serde_json::{Map, json};
 use crate::edit::{EntryEdit, EntrySlot};
 use crate::environment::ClientEnvironment;
 use crate::error::ConfigError;
-use crate::profiles::PROFILES;
-use crate::profiles::{ClientProfile, EntryTemplate, TemplateField, WorkingDirectory};
+use crate::profiles::{ClientProfile, EntryTemplate, PROFILES, TemplateField, WorkingDirectory};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {

@@ -8,8 +8,7 @@ use TemplateField::{
 };
 
 use crate::edit::{ConfigFormat, EntrySlot};
-use crate::environment::ClientEnvironment;
-use crate::environment::Platform;
+use crate::environment::{ClientEnvironment, Platform};
 
 /// In the order of [`Client`](crate::Client).
 pub(crate) const PROFILES: [&ClientProfile; 10] = [

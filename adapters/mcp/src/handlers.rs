@@ -20,8 +20,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 
 use crate::convert::{self, ProtocolEra};
-use crate::methods::served_methods;
-use crate::methods::{is_modern, unknown_method};
+use crate::methods::{is_modern, served_methods, unknown_method};
 use crate::request_context::{GuardedService, run_with_progress};
 use crate::server::{McpServer, add_server_info, idempotency_key};
 use crate::subscriptions::SubscriptionStream;

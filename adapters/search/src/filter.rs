@@ -2,11 +2,10 @@
 
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::search::SearchQuery;
-use tantivy::Term;
 use tantivy::query::{BooleanQuery, Query, TermQuery};
 use tantivy::schema::IndexRecordOption;
 
-use crate::lexical::schema::SchemaFields;
+use crate::lexical::schema::{SchemaFields, document_kind_value, facet_value, item_kind_value};
 
 /// The kinds of documents with items.
 const SEARCHED_KINDS: [DocumentKind; 2] = [DocumentKind::Section, DocumentKind::Entity];
@@ -18,22 +17,22 @@ pub(crate) fn filter_query(query: &SearchQuery, fields: SchemaFields) -> Option<
     let mut searched_kinds = SEARCHED_KINDS.iter().chain(&DocumentKind::ITEMS);
     // A filter with all kinds selects everything, and would take longer than the search itself.
     if !kinds.is_empty() && !searched_kinds.all(|kind| kinds.contains(kind)) {
-        let kinds = kinds.iter();
-        filters.push(any_of(kinds.map(|kind| fields.document_kind_filter(*kind))));
+        filters.push(any_of(fields, kinds.iter().map(|kind| document_kind_value(*kind))));
     }
     if !query.item_kinds.is_empty() {
-        filters.push(any_of(query.item_kinds.iter().map(|kind| fields.item_kind_filter(kind))));
+        filters.push(any_of(fields, query.item_kinds.iter().map(|kind| item_kind_value(kind))));
     }
     for alternatives in &query.facets {
         // An empty list selects nothing, like a query without terms.
-        filters.push(any_of(alternatives.iter().map(|facet| fields.facet_filter(facet))));
+        filters.push(any_of(fields, alternatives.iter().map(facet_value)));
     }
     if filters.is_empty() { None } else { Some(Box::new(BooleanQuery::intersection(filters))) }
 }
 
-fn any_of(terms: impl Iterator<Item = Term>) -> Box<dyn Query> {
+fn any_of(fields: SchemaFields, values: impl Iterator<Item = String>) -> Box<dyn Query> {
     let mut queries: Vec<Box<dyn Query>> = Vec::new();
-    for term in terms {
+    for value in values {
+        let term = fields.filter_term(&value);
         queries.push(Box::new(TermQuery::new(term, IndexRecordOption::Basic)));
     }
     Box::new(BooleanQuery::union(queries))

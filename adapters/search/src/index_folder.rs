@@ -17,8 +17,7 @@ use tantivy::Directory;
 use tantivy::directory::RamDirectory;
 
 use crate::checksummed_file;
-use crate::disk_directory::MANAGED_FILE;
-use crate::disk_directory::{ByteCache, DiskDirectory};
+use crate::disk_directory::{ByteCache, DiskDirectory, MANAGED_FILE};
 use crate::file_trailer::IndexId;
 use crate::index_cost::{IndexCost, MEMORY_READERS};
 use crate::lock::lock;

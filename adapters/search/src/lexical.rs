@@ -21,8 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use reqlore_domain::document::DocumentKind;
-use reqlore_domain::ports::change_page::ChangePosition;
-use reqlore_domain::ports::change_page::Revision;
+use reqlore_domain::ports::change_page::{ChangePosition, Revision};
 use reqlore_domain::search::DocumentProjection;
 use tantivy::index::{IndexSettings, SegmentMeta};
 use tantivy::indexer::{

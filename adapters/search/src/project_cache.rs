@@ -14,8 +14,7 @@ use reqlore_domain::ports::search::IndexStatus;
 use reqlore_domain::project_key::ProjectKey;
 
 use crate::analyzer::Analyzer;
-use crate::cache_dir::CacheDir;
-use crate::cache_dir::cache_dir_name;
+use crate::cache_dir::{CacheDir, cache_dir_name};
 use crate::config::SearchConfig;
 use crate::disk_directory::ByteCache;
 use crate::index_cost::{IndexCost, MAX_READERS, MEMORY_READERS};

@@ -25,9 +25,8 @@ use reqlore_domain::ports::history::PresentEntry;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::timestamp::Timestamp;
 use reqlore_local_state as local;
-use reqlore_local_state::LOCAL_STATE_DIR;
-use reqlore_local_state::as_file;
 use reqlore_local_state::error::{failed, not_written, refused};
+use reqlore_local_state::{LOCAL_STATE_DIR, as_file};
 
 use crate::layout::{DocumentArea, FileLocation, ProjectRoot, ProjectTree};
 use crate::list_files::CopyObstacles;

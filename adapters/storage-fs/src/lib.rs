@@ -56,7 +56,7 @@ use rustix::fs::Access;
 use tokio::sync::Semaphore;
 
 pub use config::Config;
-pub use projects::{ConfiguredProjects, FsProjects};
+pub use projects::FsProjects;
 pub use root_search::{FoundRoot, RootSearch};
 pub use system_folders::is_system_folder;
 

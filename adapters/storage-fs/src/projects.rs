@@ -25,9 +25,12 @@ use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
 use crate::root_search::{RootSearch, WORLD_WRITABLE, owner_uid, refusal};
 use crate::system_folders::is_system_folder;
 
-/// Resolves `project_root` for a server whose documents are files.
+/// Resolves `project_root`. If the documents are in a database, only to a configured project; a path
+/// in a project's folder is enough for the knowledge graph.
 #[derive(Debug, Clone)]
 pub struct FsProjects {
+    /// True if the documents are files.
+    has_files: bool,
     root: PathBuf,
     folders: ProjectFolders,
     roots: Vec<PathBuf>,
@@ -35,9 +38,10 @@ pub struct FsProjects {
 }
 
 impl FsProjects {
-    /// Creates a resolver. Canonicalizes the configured paths.
+    /// Creates a resolver for documents in files. Canonicalizes the configured paths.
     pub fn new(config: &Config) -> Self {
         Self {
+            has_files: true,
             root: canonical_or_given(&config.root),
             folders: ProjectFolders::new(config),
             roots: config.roots.iter().map(|root| canonical_or_given(root)).collect(),
@@ -47,6 +51,12 @@ impl FsProjects {
                 requirements_directory: config.requirements_directory.clone(),
             },
         }
+    }
+
+    /// Creates a resolver for documents in a database. `config.documents` must be the default
+    /// project's root.
+    pub fn of_database(config: &Config) -> Self {
+        Self { has_files: false, ..Self::new(config) }
     }
 
     /// Returns the nearest folder with documents of the toolset: the given one or, if `is_local`,
@@ -113,7 +123,7 @@ impl FsProjects {
         if folder == self.root {
             return Some(ProjectKey::default());
         }
-        self.folders.key_of_folder(folder).cloned()
+        self.folders.keys_by_path.get(folder).cloned()
     }
 
     /// Resolves a configured project for a caller that can't choose a directory. A missing project
@@ -169,6 +179,38 @@ impl FsProjects {
         Ok(ProjectKey::new(key))
     }
 
+    /// Returns the configured project of a folder. A project may be in the folder of another one;
+    /// the innermost folder decides.
+    fn innermost_project(
+        &self,
+        resolved: &ProjectKey,
+        name: &str,
+        toolset: Toolset,
+    ) -> Result<ProjectKey> {
+        let folder = self.folders.path(resolved);
+        let innermost = self
+            .folders
+            .iter()
+            .filter(|(_, path)| {
+                *path == folder || (toolset == Toolset::Knowledge && folder.starts_with(path))
+            })
+            .max_by_key(|(_, path)| path.components().count());
+        if let Some((key, _)) = innermost {
+            return Ok(key.clone());
+        }
+        let shown = truncate_echo(name);
+        let mut projects = Vec::new();
+        for (key, folder) in self.folders.iter() {
+            projects.push(format!("{key} ({})", folder.display()));
+        }
+        let reason = format!(
+            "{shown:?} is not a project of this server; name the folder of {}, or configure it as \
+             [projects.KEY] in reqlore.toml",
+            list_projects(&projects)
+        );
+        Err(invalid_argument(toolset, &reason))
+    }
+
     /// The folder that callers of a project name by `.`.
     fn own_folder<'a>(&'a self, project: &'a ProjectKey) -> &'a Path {
         if project.is_default() { &self.root } else { self.folders.path(project) }
@@ -198,8 +240,8 @@ impl FsProjects {
         }
         let mut folder = path.canonicalize().map_err(|error| {
             let problem = match error.kind() {
-                std::io::ErrorKind::NotFound => "there is no such directory; create it first",
-                std::io::ErrorKind::PermissionDenied => {
+                io::ErrorKind::NotFound => "there is no such directory; create it first",
+                io::ErrorKind::PermissionDenied => {
                     "permission denied on the path; give this user the right"
                 }
                 _ => "it can't be opened; name another directory",
@@ -236,7 +278,11 @@ impl ProjectResolver for FsProjects {
             Some(name) => self.resolve_folder(caller, name, toolset)?,
             None => caller.project.clone(),
         };
-        Ok(self.find_ancestor(caller, &start, toolset))
+        match name {
+            _ if self.has_files => Ok(self.find_ancestor(caller, &start, toolset)),
+            Some(name) => self.innermost_project(&start, name, toolset),
+            None => Ok(start),
+        }
     }
 
     fn find_documents(
@@ -265,6 +311,9 @@ impl ProjectResolver for FsProjects {
     }
 
     fn choose_announced(&self, caller: &Caller, folders: &[String]) -> Result<ProjectKey> {
+        if !self.has_files {
+            return Ok(ProjectKey::default());
+        }
         let (mut chosen, mut other, mut is_neutral) = (None, None, false);
         for folder in folders {
             let Ok(folder) = Path::new(folder).canonicalize() else { continue };
@@ -393,11 +442,6 @@ impl ProjectFolders {
         self.keys_by_spelling.get(path)
     }
 
-    /// Returns the project whose documents are in exactly this folder.
-    fn key_of_folder(&self, folder: &Path) -> Option<&ProjectKey> {
-        self.keys_by_path.get(folder)
-    }
-
     /// Returns the configured projects, sorted by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&ProjectKey, &Path)> {
         self.paths.iter().map(|(key, folder)| (key, folder.as_path()))
@@ -417,91 +461,4 @@ impl ProjectFolders {
 
 pub(crate) fn canonical_or_given(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
-}
-
-/// Resolves `project_root` for a server whose documents are in a database: only to a configured
-/// project. A path in a project's folder is enough for the knowledge graph.
-#[derive(Debug, Clone)]
-pub struct ConfiguredProjects {
-    files: FsProjects,
-}
-
-impl ConfiguredProjects {
-    /// Creates a resolver. `config.documents` must be the default project's root.
-    pub fn new(config: &Config) -> Self {
-        Self { files: FsProjects::new(config) }
-    }
-
-    fn not_configured(&self, name: &str, toolset: Toolset) -> Error {
-        let shown = truncate_echo(name);
-        let mut projects = Vec::new();
-        for (key, folder) in self.files.folders.iter() {
-            projects.push(format!("{key} ({})", folder.display()));
-        }
-        let reason = format!(
-            "{shown:?} is not a project of this server; name the folder of {}, or configure it as \
-             [projects.KEY] in reqlore.toml",
-            list_projects(&projects)
-        );
-        invalid_argument(toolset, &reason)
-    }
-}
-
-#[async_trait]
-impl ProjectResolver for ConfiguredProjects {
-    async fn resolve<'a>(
-        &self,
-        caller: &'a Caller,
-        name: Option<&'a str>,
-        toolset: Toolset,
-    ) -> Result<ProjectKey> {
-        if caller.scope != ProjectScope::Anywhere {
-            return self.files.resolve_configured(caller, name, toolset);
-        }
-        let Some(name) = name else { return Ok(caller.project.clone()) };
-        let resolved = self.files.resolve_folder(caller, name, toolset)?;
-        let folder = self.files.folders.path(&resolved);
-        // A project may be in the folder of another one; the innermost folder decides.
-        let innermost = self
-            .files
-            .folders
-            .iter()
-            .filter(|(_, path)| {
-                *path == folder || (toolset == Toolset::Knowledge && folder.starts_with(path))
-            })
-            .max_by_key(|(_, path)| path.components().count());
-        match innermost {
-            Some((key, _)) => Ok(key.clone()),
-            None => Err(self.not_configured(name, toolset)),
-        }
-    }
-
-    fn find_documents(
-        &self,
-        caller: &Caller,
-        project: &ProjectKey,
-        toolset: Toolset,
-    ) -> DocumentsFolder {
-        self.files.find_documents(caller, project, toolset)
-    }
-
-    fn keys(&self) -> Vec<ProjectKey> {
-        self.files.keys()
-    }
-
-    fn is_configured(&self, project: &ProjectKey) -> bool {
-        self.files.is_configured(project)
-    }
-
-    async fn folder(&self, project: &ProjectKey) -> Result<String> {
-        self.files.folder(project).await
-    }
-
-    fn branch(&self, project: &ProjectKey) -> Option<String> {
-        self.files.branch(project)
-    }
-
-    async fn has_folder(&self, path: &str) -> bool {
-        self.files.has_folder(path).await
-    }
 }

@@ -11,8 +11,7 @@ use reqlore_domain::identity::{Caller, redact_secrets};
 use reqlore_domain::ports::service::UNKNOWN_METHOD;
 use reqlore_mcp::convert::error_code;
 use reqlore_mcp::failure_log::log_failure;
-use reqlore_mcp::jsonrpc;
-use reqlore_mcp::message_id;
+use reqlore_mcp::{jsonrpc, message_id};
 use rmcp::model::{ErrorCode, ErrorData};
 use serde_json::{Value, json};
 

@@ -13,8 +13,7 @@ use reqlore_mcp::shutdown::Shutdown;
 use tokio_util::task::TaskTracker;
 
 use crate::config::HttpConfig;
-use crate::error_response::ErrorResponse;
-use crate::error_response::LineLimit;
+use crate::error_response::{ErrorResponse, LineLimit};
 use crate::open_connections::OpenConnections;
 use crate::origin_check::OriginCheck;
 use crate::protocol_handler::ProtocolHandler;

@@ -35,9 +35,10 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src '
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 /// The entry of the navigation that a page belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum PageSection {
     /// Pages without an entry, such as the sign-in page.
+    #[default]
     Other,
     Board,
     Tree,
@@ -97,6 +98,7 @@ const OWN_PAGES: [NavigationEntry; 2] = [
 ];
 
 /// The values of `layout.html`. Templates have it as their field `frame`.
+#[derive(Default)]
 pub(crate) struct PageFrame {
     pub(crate) title: String,
     pub(crate) section: PageSection,
@@ -129,7 +131,6 @@ pub(crate) struct PageFrame {
     pub(crate) home: String,
     base: String,
     asset_base: String,
-    extension: &'static str,
 }
 
 impl PageFrame {
@@ -192,32 +193,18 @@ impl PageFrame {
         let home = config.base_path.clone();
         Self {
             title: title.into(),
-            section: PageSection::Other,
-            project: String::new(),
-            project_name: String::new(),
-            user: String::new(),
-            csrf_token: String::new(),
             theme,
             address: home.clone(),
-            refresh_token: String::new(),
-            is_live: false,
-            search_text: String::new(),
-            can_write: false,
-            creation: None,
-            done: None,
-            navigation: Vec::new(),
-            administration: &[],
-            schema: Arc::default(),
             base: home.clone(),
             asset_base: format!("{home}assets/"),
             home,
-            extension: "",
+            ..Self::default()
         }
     }
 
     /// The URL of a page of the project, such as `board`, or `board?kind=epic`.
     pub(crate) fn url(&self, page: &str) -> String {
-        format!("{}{page}{}", self.base, self.extension)
+        format!("{}{page}", self.base)
     }
 
     /// Replaces the form that the New button opens.

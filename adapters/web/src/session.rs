@@ -50,9 +50,10 @@ pub(crate) struct PageSession {
 }
 
 /// The theme that a user has chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ThemeChoice {
     /// The theme of the user's system.
+    #[default]
     System,
     Light,
     Dark,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::commands::output::{format_table, print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::{CommandError, EXIT_FAILED};
+use crate::exit::{EXIT_FAILED, Result};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum AuditCommand {
@@ -53,7 +53,7 @@ fn parse_row(text: &str) -> Result<ChainHead, String> {
     Err("write it as `audit verify` prints it: a number, ':' and 64 digits".to_owned())
 }
 
-pub(crate) async fn run(config: &AppConfig, command: &AuditCommand) -> Result<u8, CommandError> {
+pub(crate) async fn run(config: &AppConfig, command: &AuditCommand) -> Result<u8> {
     let log = composition::open_existing_store(config)?;
     match command {
         AuditCommand::List { last, user, action, json } => {

@@ -3,7 +3,7 @@
 use super::board_pages;
 use super::board_print::{self, BoardPrintOptions};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BoardOptions {
@@ -17,7 +17,7 @@ pub(crate) struct BoardOptions {
     printed: BoardPrintOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &BoardOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &BoardOptions) -> Result<u8> {
     if options.print {
         return board_print::run(config, &options.printed);
     }

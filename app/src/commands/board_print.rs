@@ -13,7 +13,7 @@ use super::output::{OutputScreen, TextStyle, clean_line, pad, truncate};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient, configured_project};
 use crate::commands::output::wrap_line;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 /// Outside of terminals.
 const DEFAULT_WIDTH: usize = 120;
@@ -57,7 +57,7 @@ struct BoardColumn<'s> {
 }
 
 impl BoardPrintOptions {
-    fn item_kind(&self) -> Result<ItemKind, CommandError> {
+    fn item_kind(&self) -> Result<ItemKind> {
         let kind = ItemKind::from_name(self.kind.name)
             .filter(|kind| *kind != ItemKind::AcceptanceCriteria);
         kind.ok_or_else(|| {
@@ -67,7 +67,7 @@ impl BoardPrintOptions {
     }
 
     /// The path of the same board in a browser.
-    pub(super) fn page(&self, config: &AppConfig) -> Result<String, CommandError> {
+    pub(super) fn page(&self, config: &AppConfig) -> Result<String> {
         let kind = self.item_kind()?;
         if self.filters.arguments(kind.name()).as_object().is_some_and(|given| given.len() > 1) {
             let message = "board: filters need --print; without it, set them on the page";
@@ -84,7 +84,7 @@ impl BoardPrintOptions {
     }
 }
 
-pub(crate) fn run(config: &AppConfig, options: &BoardPrintOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &BoardPrintOptions) -> Result<u8> {
     let kind = options.item_kind()?;
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut columns = Vec::new();

@@ -15,7 +15,7 @@ use super::nested_projects::{NESTED_NEXT, NESTED_PROBLEM, find_nested_projects};
 use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckOptions {
@@ -31,7 +31,7 @@ pub(crate) struct CheckOptions {
     accept_loss: bool,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &CheckOptions) -> Result<u8> {
     if (options.fix || options.accept_loss) && config.read_only {
         let flag = if options.fix { "--fix" } else { "--accept-loss" };
         let message = format!("{flag} changes the storage, which --read-only forbids");

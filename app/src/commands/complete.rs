@@ -23,7 +23,7 @@ use super::output::{clean_line, write_stdout};
 use super::tool_client::{ProjectOptions, ToolClient};
 use super::untrusted_text::is_shell_plain;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::settings::SettingFlags;
 
 /// Set by the scripts of shells, with the name of the shell.
@@ -56,7 +56,7 @@ fn plain_paths(begun: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Prints the script that makes a shell ask this program.
-pub(crate) fn print_script(shell: Shell) -> Result<u8, CommandError> {
+pub(crate) fn print_script(shell: Shell) -> Result<u8> {
     let name = shell.to_string();
     let mut script = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&name) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client_environment::isolated_server;
 use crate::commands::output::print;
-use crate::exit::{CommandError, EXIT_OK};
+use crate::exit::{CommandError, EXIT_OK, Result};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -21,7 +21,7 @@ const DECISION: &str = "---\nid: dec-4f1a20\ntitle: No accounts before the first
     status: accepted\n---\n\nHalf of the visitors left at the sign-up form. Buying comes first; we \
     offer an account afterwards.\n";
 
-pub(crate) fn run() -> Result<u8, CommandError> {
+pub(crate) fn run() -> Result<u8> {
     let failed = |error: io::Error| CommandError::failure(format!("the demo failed: {error}"));
     let folder = tempfile::Builder::new().prefix("reqlore-demo-").tempdir().map_err(failed)?;
     // The user may want to inspect the files.

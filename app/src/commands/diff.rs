@@ -7,7 +7,7 @@ use serde_json::json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::{print, print_json};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiffOptions {
@@ -27,7 +27,7 @@ pub(crate) struct DiffOptions {
     project: ProjectOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &DiffOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &DiffOptions) -> Result<u8> {
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let reference = &options.reference;
     let from = match &options.from {
@@ -46,11 +46,7 @@ pub(crate) fn run(config: &AppConfig, options: &DiffOptions) -> Result<u8, Comma
 }
 
 /// The version before `newer`, or before the newest one.
-fn previous_version(
-    client: &ToolClient,
-    reference: &str,
-    newer: Option<&str>,
-) -> Result<String, CommandError> {
+fn previous_version(client: &ToolClient, reference: &str, newer: Option<&str>) -> Result<String> {
     let mut arguments = json!({ "reference": reference, "limit": 100 });
     let mut is_found = false;
     loop {

@@ -10,7 +10,7 @@ use super::untrusted_text::read_file;
 use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DocsetsCommand {
@@ -29,7 +29,7 @@ pub(crate) struct ImportOptions {
     json: bool,
 }
 
-pub(crate) fn run(config: &AppConfig, command: &DocsetsCommand) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, command: &DocsetsCommand) -> Result<u8> {
     let DocsetsCommand::Import(ImportOptions { file, json }) = command;
     let failed = |problem: &str| CommandError::failure(format!("{}: {problem}", file.display()));
     let read = read_file(file, MAX_DOCUMENT_BYTES as u64).map_err(|problem| failed(&problem))?;

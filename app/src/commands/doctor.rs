@@ -19,7 +19,7 @@ use super::untrusted_text::{
 use crate::client_environment::{NAME, VERSION, client_environment, own_program, program_on_path};
 use crate::commands::output::{print, print_json};
 use crate::config::AppConfig;
-use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
+use crate::exit::{EXIT_FAILED, EXIT_OK, Result};
 use crate::settings::{FILE, SettingFlags};
 use crate::{composition, telemetry};
 use report::{AreaReport, DoctorReport, ReportArea};
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     with_token: bool,
 }
 
-pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, CommandError> {
+pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8> {
     let mut report = DoctorReport::default();
     let environment = client_environment(flags);
     let config = check_settings(flags, report.area(ReportArea::Settings));
@@ -99,7 +99,7 @@ fn check_settings(flags: &SettingFlags, mut report: AreaReport<'_>) -> Option<Ap
 }
 
 /// The settings, with everything that a server validates before it starts.
-fn resolve_config(flags: &SettingFlags) -> Result<AppConfig, CommandError> {
+fn resolve_config(flags: &SettingFlags) -> Result<AppConfig> {
     let config = AppConfig::resolve(flags)?;
     telemetry::parse_targets(&config.log)?;
     composition::check_files(&config)?;

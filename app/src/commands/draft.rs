@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::write_target::{ask_yes, can_ask};
 use crate::config::paths::env_variable;
 use crate::console::eprint_line;
-use crate::exit::{CommandError, EXIT_FAILED};
+use crate::exit::{CommandError, EXIT_FAILED, Result};
 
 /// The reason why an edited text was not stored.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) fn edit_draft<T>(
     name: &str,
     text: &str,
     mut store: impl FnMut(&str) -> Result<T, DraftError>,
-) -> Result<Option<T>, CommandError> {
+) -> Result<Option<T>> {
     let draft = DraftFile::create(name, text)?;
     loop {
         let edited = match draft.edit() {
@@ -85,7 +85,7 @@ struct DraftFile {
 
 impl DraftFile {
     /// In a folder of its own, because editors write copies next to the file.
-    fn create(name: &str, text: &str) -> Result<Self, CommandError> {
+    fn create(name: &str, text: &str) -> Result<Self> {
         let failed = |error: std::io::Error| {
             CommandError::failure(format!("temporary file: {error}; set TMPDIR to a usable folder"))
         };
@@ -105,7 +105,7 @@ impl DraftFile {
     }
 
     /// Runs the editor and returns the text.
-    fn edit(&self) -> Result<String, CommandError> {
+    fn edit(&self) -> Result<String> {
         let editor = env_variable("VISUAL").or_else(|| env_variable("EDITOR"));
         let editor = match editor {
             Some(editor) => editor,

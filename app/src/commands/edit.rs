@@ -13,7 +13,7 @@ use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{WriteOptions, WriteTarget};
 use crate::commands::output::{print, print_json};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 /// Attempts to store a text while other writers change the rest of its document.
 const MAX_ATTEMPTS: usize = 3;
@@ -28,7 +28,7 @@ pub(crate) struct EditOptions {
     write: WriteOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &EditOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &EditOptions) -> Result<u8> {
     // Each client is closed before the editor opens, because it locks some databases.
     let open = || ToolClient::open(config, &options.write.project, ClientPurpose::Change);
     let client = open()?;

@@ -11,7 +11,7 @@ use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::storage_spec::StorageSpec;
 
 #[derive(Debug, clap::Args)]
@@ -72,7 +72,7 @@ fn parse_version(text: &str) -> Result<VersionPrefix, String> {
     VersionPrefix::try_from(text.to_owned())
 }
 
-pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8> {
     if let Some(HistoryCommand::Purge(options)) = &options.command {
         return run_purge(config, options);
     }
@@ -89,7 +89,7 @@ pub(crate) fn run(config: &AppConfig, options: &HistoryOptions) -> Result<u8, Co
 }
 
 /// The storage must exist: a misspelt one would be created, without anything to erase.
-fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8, CommandError> {
+fn run_purge(config: &AppConfig, options: &PurgeOptions) -> Result<u8> {
     crate::commands::output::warn_of_unselected_database(config);
     let store = composition::open_existing_store(config)?;
     let ports = composition::ports_over(config, &store, false)?;

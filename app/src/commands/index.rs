@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::progress::ProgressDisplay;
 
 #[derive(Debug, clap::Subcommand)]
@@ -30,7 +30,7 @@ pub(crate) struct RebuildOptions {
     json: bool,
 }
 
-pub(crate) fn run(config: &AppConfig, command: &IndexCommand) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, command: &IndexCommand) -> Result<u8> {
     let IndexCommand::Rebuild(options) = command;
     let Some(cache) = &config.cache else {
         return Err(CommandError::failure(

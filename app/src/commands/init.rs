@@ -18,16 +18,14 @@ use std::path::PathBuf;
 use reqlore_client_config::{Client, ClientEnvironment, ConfigScope};
 use reqlore_storage_fs::is_system_folder;
 
-use self::options::ChangeMode;
-use self::options::{Options, client_names};
+use self::options::{ChangeMode, Options, client_names};
 use super::demo::SNIPPET;
 use crate::client_environment::client_environment;
-use crate::commands::init::file_change::ChangeKind;
-use crate::commands::init::file_change::{ChangeOutcome, FileChange};
+use crate::commands::init::file_change::{ChangeKind, ChangeOutcome, FileChange};
 use crate::commands::output::{print, print_json};
 use crate::config::state_folder;
 use crate::console::eprint_line;
-use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
 use crate::settings::SettingFlags;
 use plan::ChangePlan;
 use report::Confirmation;
@@ -37,7 +35,7 @@ use undo_log::{LogFile, UndoLog};
 /// The undo log, in the state folder.
 const LOG_FILE: &str = "init.json";
 
-pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, CommandError> {
+pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8> {
     let environment = client_environment(flags)?;
     // Neither the log nor a client's file can contain other names.
     if environment.project.to_str().is_none() {
@@ -93,7 +91,7 @@ pub(crate) fn run(flags: &SettingFlags, options: &Options) -> Result<u8, Command
 
 /// Rejects a home folder as the project, because files in it apply to all projects, and folders of
 /// the system.
-fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<(), CommandError> {
+fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<()> {
     if options.scope == Some(ConfigScope::User) && options.create.is_empty() {
         return Ok(());
     }
@@ -108,7 +106,7 @@ fn check_project(options: &Options, environment: &ClientEnvironment) -> Result<(
     )))
 }
 
-fn check_create(flags: &SettingFlags, options: &Options) -> Result<(), CommandError> {
+fn check_create(flags: &SettingFlags, options: &Options) -> Result<()> {
     let is_files = flags.storage.as_deref().is_none_or(|storage| storage == "fs");
     let is_stdio = flags.transport.as_deref().is_none_or(|transport| transport == "stdio");
     if options.create.is_empty() || is_files && is_stdio {
@@ -138,7 +136,7 @@ struct InitRun<'a> {
 }
 
 impl InitRun<'_> {
-    fn execute(&mut self, present: &[Client]) -> Result<u8, CommandError> {
+    fn execute(&mut self, present: &[Client]) -> Result<u8> {
         let ChangeMode { yes, remove, dry_run, check } = self.options.mode;
         let needs_answers = !(yes || remove || dry_run || check);
         let can_ask = !self.options.json && io::stdin().is_terminal();
@@ -179,7 +177,7 @@ impl InitRun<'_> {
         }
     }
 
-    fn print_text(&self, text: &str) -> Result<u8, CommandError> {
+    fn print_text(&self, text: &str) -> Result<u8> {
         if self.options.json { Ok(EXIT_OK) } else { print(text) }
     }
 
@@ -198,10 +196,7 @@ impl InitRun<'_> {
     }
 
     /// Shows each change, and writes it if `is_wanted` accepts it.
-    fn write_changes(
-        &mut self,
-        mut is_wanted: impl FnMut(&FileChange) -> bool,
-    ) -> Result<(), CommandError> {
+    fn write_changes(&mut self, mut is_wanted: impl FnMut(&FileChange) -> bool) -> Result<()> {
         let is_removal = self.options.mode.remove;
         // Moved out of the plan, because writing and printing borrow `self`.
         let mut changes = std::mem::take(&mut self.plan.changes);

@@ -16,7 +16,7 @@ use reqlore_domain::records::values::is_built_in;
 use serde_json::{Map, Value, json};
 
 use super::tool_client::ToolClient;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 const MAX_INPUT_BYTES: u64 = 4 << 20;
 
@@ -32,7 +32,7 @@ pub(crate) enum WritableKind {
 
 impl WritableKind {
     /// Parses the kind of a new document, in singular or plural.
-    pub(crate) fn parse_new(text: &str) -> Result<Self, CommandError> {
+    pub(crate) fn parse_new(text: &str) -> Result<Self> {
         let Some(RecordKind { name, .. }) = find_kind(text) else {
             return Err(CommandError::usage_error(format!(
                 "{:?} is not a kind; the kinds are epic, story, requirement, criterion, {}",
@@ -187,7 +187,7 @@ impl DocumentForm {
     pub(crate) fn parse_values<'t>(
         &self,
         given: impl IntoIterator<Item = (&'t str, &'t str)>,
-    ) -> Result<Map<String, Value>, CommandError> {
+    ) -> Result<Map<String, Value>> {
         let mut values = Map::new();
         for (name, text) in given {
             let field = self.find_field(name).map_err(CommandError::usage_error)?;
@@ -222,7 +222,7 @@ impl FormField {
     }
 }
 
-fn read_stdin() -> Result<String, CommandError> {
+fn read_stdin() -> Result<String> {
     // A text that reaches the limit is too long for every tool.
     let text = io::read_to_string(io::stdin().take(MAX_INPUT_BYTES)).map_err(|error| {
         CommandError::usage_error(format!("standard input: {error}; pass UTF-8 text"))

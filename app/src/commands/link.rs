@@ -13,7 +13,7 @@ use super::item_fields::WritableKind;
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions, WriteTarget};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 pub(crate) const LINK_EXAMPLES: &str = "Examples:\n  reqlore link REQ-002 depends_on REQ-001\n  \
      reqlore link dec-1d2c8f affects US-001\n  reqlore link US-002 parent EP-003";
@@ -34,7 +34,7 @@ pub(crate) struct LinkOptions {
     write: WriteOptions,
 }
 
-pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8, CommandError> {
+pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8> {
     let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let source = WriteTarget::read(&client, &options.source)?;
     let (relation, target) = (&*options.relation, &*options.target);
@@ -50,7 +50,7 @@ pub(crate) fn run_link(config: &AppConfig, options: &LinkOptions) -> Result<u8, 
     options.write.print_answer(&answer)
 }
 
-pub(crate) fn run_unlink(config: &AppConfig, options: &LinkOptions) -> Result<u8, CommandError> {
+pub(crate) fn run_unlink(config: &AppConfig, options: &LinkOptions) -> Result<u8> {
     let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let source = WriteTarget::read(&client, &options.source)?;
     let (relation, target) = (&*options.relation, &*options.target);
@@ -89,7 +89,7 @@ fn relationship_request(
     source: &WriteTarget,
     relation: &str,
     target: &str,
-) -> Result<ToolRequest, CommandError> {
+) -> Result<ToolRequest> {
     let id = encode_id(&source.id);
     if source.kind != WritableKind::Item(ItemKind::Requirement) {
         let noun = source.kind.noun();

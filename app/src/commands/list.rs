@@ -20,7 +20,7 @@ use super::output::{OutputScreen, TextStyle, TextTable, clean_line, write_stdout
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::print_json;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 /// The largest page of `list_items`.
 const PAGE_ITEMS: u32 = 1_000;
@@ -204,7 +204,7 @@ impl ListOptions {
     }
 }
 
-pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &ListOptions) -> Result<u8> {
     let kind = options.kind();
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let mut arguments = options.filters.arguments(kind.name);
@@ -258,7 +258,7 @@ pub(crate) fn fetch_items(
     client: &ToolClient,
     mut arguments: Value,
     limit: Option<u32>,
-) -> Result<ListPage, CommandError> {
+) -> Result<ListPage> {
     let limit = limit.unwrap_or(u32::MAX);
     let mut items = Vec::new();
     loop {
@@ -274,7 +274,7 @@ pub(crate) fn fetch_items(
 }
 
 /// The sections in the list of AGENTS.md, as items.
-fn list_sections(client: &ToolClient, limit: Option<u32>) -> Result<ListPage, CommandError> {
+fn list_sections(client: &ToolClient, limit: Option<u32>) -> Result<ListPage> {
     let agents: Instructions = client.call("reqlix_get_instructions", json!({}))?;
     let mut titles: Vec<(String, String)> =
         instructions::listed(&agents.text).into_iter().collect();

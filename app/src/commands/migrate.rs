@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::storage_spec::StorageSpec;
 
 #[derive(Debug, clap::Subcommand)]
@@ -25,7 +25,7 @@ pub(crate) enum MigrateCommand {
     },
 }
 
-pub(crate) fn run(config: &AppConfig, command: &MigrateCommand) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, command: &MigrateCommand) -> Result<u8> {
     let StorageSpec::Postgres(database) = &config.storage else {
         return Err(CommandError::usage_error(format!(
             "migrate: the storage {} needs no migration; pass --storage \
@@ -35,25 +35,23 @@ pub(crate) fn run(config: &AppConfig, command: &MigrateCommand) -> Result<u8, Co
     };
     match command {
         MigrateCommand::Status { json } => show_status(database, *json),
-        MigrateCommand::Up { dry_run: true } => print(&script(&status_of(database)?)),
+        MigrateCommand::Up { dry_run: true } => {
+            print(&script(&composition::database_schema(database)?))
+        }
         MigrateCommand::Up { dry_run: false } if config.read_only => Err(CommandError::failure(
             "migrate up: changes the storage; run it without --read-only",
         )),
         MigrateCommand::Up { dry_run: false } => {
             let count = composition::migrate_database(database)?;
-            let SchemaStatus { version, .. } = status_of(database)?;
+            let SchemaStatus { version, .. } = composition::database_schema(database)?;
             let noun = if count == 1 { "statement" } else { "statements" };
             print(&format!("Schema version {version}; ran {count} {noun}.\n"))
         }
     }
 }
 
-fn status_of(database: &PostgresConfig) -> Result<SchemaStatus, CommandError> {
-    composition::database_schema(database)
-}
-
-fn show_status(database: &PostgresConfig, as_json: bool) -> Result<u8, CommandError> {
-    let SchemaStatus { version, latest, pending } = status_of(database)?;
+fn show_status(database: &PostgresConfig, as_json: bool) -> Result<u8> {
+    let SchemaStatus { version, latest, pending } = composition::database_schema(database)?;
     if as_json {
         let count = pending.len();
         return print_json(&json!({ "version": version, "latest": latest, "pending": count }));

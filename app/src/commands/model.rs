@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 const DEFAULT: &str = "all-minilm-l6-v2";
 
@@ -33,7 +33,7 @@ pub(crate) enum ModelCommand {
     Remove { name: String },
 }
 
-pub(crate) fn run(config: &AppConfig, command: &ModelCommand) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, command: &ModelCommand) -> Result<u8> {
     match command {
         ModelCommand::Install { name, from } => install_model(config, name, from.as_deref()),
         ModelCommand::List { json } => list_models(config, *json),
@@ -41,7 +41,7 @@ pub(crate) fn run(config: &AppConfig, command: &ModelCommand) -> Result<u8, Comm
     }
 }
 
-fn install_model(config: &AppConfig, name: &str, from: Option<&str>) -> Result<u8, CommandError> {
+fn install_model(config: &AppConfig, name: &str, from: Option<&str>) -> Result<u8> {
     if let Some((scheme, _)) = from.and_then(|from| from.split_once("://"))
         && !matches!(scheme, "http" | "https")
     {
@@ -79,7 +79,7 @@ fn print_progress(progress: &DownloadProgress<'_>) {
     eprint!("\r{file}: {}{total} MiB\x1b[K", to_mib(*done_bytes));
 }
 
-fn list_models(config: &AppConfig, as_json: bool) -> Result<u8, CommandError> {
+fn list_models(config: &AppConfig, as_json: bool) -> Result<u8> {
     let listed = composition::model_store(config)?.list();
     if as_json {
         let mut models = Vec::new();
@@ -111,7 +111,7 @@ fn list_models(config: &AppConfig, as_json: bool) -> Result<u8, CommandError> {
     print(&text)
 }
 
-fn remove_model(config: &AppConfig, name: &str) -> Result<u8, CommandError> {
+fn remove_model(config: &AppConfig, name: &str) -> Result<u8> {
     let removed = composition::model_store(config)?.remove(name);
     if removed.map_err(CommandError::failure)? {
         return print(&format!("{name} is removed.\n"));

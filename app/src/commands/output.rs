@@ -12,7 +12,7 @@ use crate::client_environment::program_on_path;
 use crate::config::AppConfig;
 use crate::config::paths::env_variable;
 use crate::console::{encode_console, encode_console_json, eprint_line};
-use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
 
 /// Text of narrower terminals would be unreadable, so lines are longer than the terminal.
 const MIN_WIDTH: usize = 20;
@@ -95,11 +95,6 @@ impl OutputScreen {
         }
     }
 
-    #[must_use]
-    pub(crate) fn without_colors(self) -> Self {
-        Self { is_colored: false, ..self }
-    }
-
     pub(crate) fn is_colored(&self) -> bool {
         self.is_colored
     }
@@ -123,7 +118,7 @@ impl OutputScreen {
     }
 
     /// Prints text that is encoded already; on a terminal through the pager, if it is long.
-    pub(crate) fn print(&self, text: &str) -> Result<u8, CommandError> {
+    pub(crate) fn print(&self, text: &str) -> Result<u8> {
         let is_long = self.height.is_some_and(|height| text.lines().count() >= height);
         if is_long && page(text) {
             return Ok(EXIT_OK);
@@ -134,7 +129,7 @@ impl OutputScreen {
 
 /// Writes text to standard output. A reader that leaves early, such as `head`, is not reported, but
 /// the exit code says that the output is not complete.
-pub(crate) fn write_stdout(text: &str) -> Result<u8, CommandError> {
+pub(crate) fn write_stdout(text: &str) -> Result<u8> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(EXIT_OK),
@@ -326,11 +321,11 @@ pub(crate) fn warn_of_unselected_database(config: &AppConfig) {
 
 /// Prints a command's result, encoded for terminals and CI logs. A closed or full standard output
 /// is an error, because a script would continue without the result.
-pub(crate) fn print(text: &str) -> Result<u8, CommandError> {
+pub(crate) fn print(text: &str) -> Result<u8> {
     write_stdout(&encode_console(text))
 }
 
-pub(crate) fn print_json(value: &impl Serialize) -> Result<u8, CommandError> {
+pub(crate) fn print_json(value: &impl Serialize) -> Result<u8> {
     match serde_json::to_string_pretty(value) {
         Ok(json) => write_stdout(&encode_console_json(json + "\n")),
         Err(error) => Err(CommandError::failure(error)),
@@ -346,7 +341,7 @@ pub(crate) fn format_table<const COLUMNS: usize>(
     for row in rows {
         table.push(row);
     }
-    table.format(&OutputScreen::of_stdout().without_colors())
+    table.format(&OutputScreen { is_colored: false, ..OutputScreen::of_stdout() })
 }
 
 /// A line as lines of at most `width` columns. Continuations of a list item are indented as its

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::print;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 const DEFAULT_GRAPH_DEPTH: u32 = 2;
 /// Epics, user stories and requirements.
@@ -52,7 +52,7 @@ pub(crate) struct PictureOptions {
     project: ProjectOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &PictureOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &PictureOptions) -> Result<u8> {
     options.check_combination()?;
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let svg = match options.kind {
@@ -68,7 +68,7 @@ pub(crate) fn run(config: &AppConfig, options: &PictureOptions) -> Result<u8, Co
 }
 
 impl PictureOptions {
-    fn check_combination(&self) -> Result<(), CommandError> {
+    fn check_combination(&self) -> Result<()> {
         let Self { kind, focus, depth, relation, .. } = self;
         let message = match kind {
             PictureKind::Graph if focus.is_none() => {
@@ -144,7 +144,7 @@ fn list_items(client: &ToolClient, kind: &str) -> Result<Vec<PictureItem>, Error
 }
 
 /// Replaces the file as a whole, so that an interrupted run leaves no half picture.
-pub(super) fn write_file(path: &Path, text: &str) -> Result<(), CommandError> {
+pub(super) fn write_file(path: &Path, text: &str) -> Result<()> {
     let failed = |error: &dyn std::fmt::Display| {
         let path = encode_line(&path.display().to_string()).into_owned();
         CommandError::failure(format!("--out: {path} cannot be written: {error}"))

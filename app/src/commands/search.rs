@@ -7,7 +7,7 @@ use super::output::{OutputScreen, TextStyle, clean_line, truncate};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::print_json;
 use crate::config::AppConfig;
-use crate::exit::{CommandError, EXIT_FAILED};
+use crate::exit::{EXIT_FAILED, Result};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SearchOptions {
@@ -29,7 +29,7 @@ pub(crate) struct SearchOptions {
     project: ProjectOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &SearchOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &SearchOptions) -> Result<u8> {
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let arguments = json!({ "query": options.words.join(" "), "limit": options.limit });
     let answer = client.call_for_answer("search_global", arguments)?;

@@ -23,7 +23,7 @@ use crate::background::BackgroundTasks;
 use crate::composition;
 use crate::config::{self, AppConfig};
 use crate::console::eprint_line;
-use crate::exit::{CommandError, EXIT_OK};
+use crate::exit::{CommandError, EXIT_OK, Result};
 use crate::system::SystemClock;
 use crate::telemetry::LogFormat;
 
@@ -34,14 +34,14 @@ const FIRST_USER: &str = "There are no users yet. On this host, with the same --
                           and --config:\n  reqlore user add NAME --role administrator\n  \
                           reqlore token create --user NAME";
 
-pub(crate) fn run(config: &AppConfig) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig) -> Result<u8> {
     match &config.http {
         None => serve_stdio(config),
         Some(http) => serve_http(config, http),
     }
 }
 
-fn serve_stdio(config: &AppConfig) -> Result<u8, CommandError> {
+fn serve_stdio(config: &AppConfig) -> Result<u8> {
     let is_audited = config.audit == Some(true);
     let store = composition::open_store(config, &config.storage)?;
     let application = Application::new(composition::ports_over(config, &store, is_audited)?);
@@ -71,7 +71,7 @@ fn serve_stdio(config: &AppConfig) -> Result<u8, CommandError> {
         .map_err(|error| CommandError::failure(format!("standard input and output: {error}")))
 }
 
-fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8, CommandError> {
+fn serve_http(config: &AppConfig, http: &config::HttpSettings) -> Result<u8> {
     // First: a port in use must not leave a new storage behind.
     if let Err(error) = TcpListener::bind(http.listen)
         && error.kind() == ErrorKind::AddrInUse
@@ -147,7 +147,7 @@ fn bind_http(
     counters: Arc<TrafficCounters>,
     pages: Option<Router>,
     answers: AnswerFormat,
-) -> Result<Box<dyn Transport>, CommandError> {
+) -> Result<Box<dyn Transport>> {
     let metrics = Arc::clone(metrics);
     let config = reqlore_transport_http::HttpConfig {
         listen: http.listen,
@@ -191,7 +191,7 @@ async fn print_startup_report(
     http: &config::HttpSettings,
     address: SocketAddr,
     store: Option<&dyn Store>,
-) -> Result<(), CommandError> {
+) -> Result<()> {
     let pages = http.has_pages.then(|| format!("http://{address}/"));
     let serves = format!(
         "reqlore serves {} from {} at http://{address}{}",

@@ -4,7 +4,7 @@ use super::item_fields::{DocumentForm, assignment_pairs, parse_assignment};
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{WriteOptions, WriteTarget};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::Result;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  reqlore set REQ-001 status=active prio=high assignee=ann")]
@@ -25,7 +25,7 @@ pub(crate) struct SetOptions {
     write: WriteOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &SetOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &SetOptions) -> Result<u8> {
     let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;
     let target = WriteTarget::read(&client, &options.reference)?;
     let form = DocumentForm::read(target.kind.clone(), &client)?;

@@ -9,10 +9,9 @@ use super::list::{custom_texts, priority_name};
 use super::output::{OutputScreen, TextStyle, TextTable, clean_line};
 use super::terminal_markdown::render;
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
-use crate::commands::output::print_json;
-use crate::commands::output::wrap_line;
+use crate::commands::output::{print_json, wrap_line};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::Result;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowOptions {
@@ -26,7 +25,7 @@ pub(crate) struct ShowOptions {
     project: ProjectOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &ShowOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &ShowOptions) -> Result<u8> {
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let arguments = json!({ "reference": options.reference });
     let answer = client.call_for_answer("get_item", arguments)?;

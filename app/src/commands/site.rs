@@ -17,7 +17,7 @@ use crate::composition;
 use crate::config::AppConfig;
 use crate::config::paths::env_variable;
 use crate::console::eprint_line;
-use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK};
+use crate::exit::{CommandError, EXIT_FAILED, EXIT_OK, Result};
 
 /// Lists the files of a site, so that the next run replaces these and no others.
 const MARKER: &str = ".reqlore-site";
@@ -36,7 +36,7 @@ pub(crate) struct SiteOptions {
     tolerant: bool,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &SiteOptions) -> Result<u8> {
     // Pages of another project than that of all other commands would be a surprise.
     if env_variable(URL_VARIABLE).is_some() {
         return Err(CommandError::usage_error(
@@ -86,7 +86,7 @@ struct SiteFolder<'a> {
 
 impl<'a> SiteFolder<'a> {
     /// Refuses a folder with other content.
-    fn open(path: &'a Path) -> Result<Self, CommandError> {
+    fn open(path: &'a Path) -> Result<Self> {
         let mut earlier = BTreeSet::new();
         let marker = path.join(MARKER);
         if std::fs::symlink_metadata(&marker).is_ok_and(|found| !found.is_file()) {
@@ -116,7 +116,7 @@ impl<'a> SiteFolder<'a> {
         Ok(Self { path, earlier })
     }
 
-    fn write(&self, files: &[SiteFile]) -> Result<(), CommandError> {
+    fn write(&self, files: &[SiteFile]) -> Result<()> {
         for file in files {
             self.check_target(&file.path)?;
         }
@@ -144,7 +144,7 @@ impl<'a> SiteFolder<'a> {
         self.write_marker(written)
     }
 
-    fn write_marker(&self, names: BTreeSet<String>) -> Result<(), CommandError> {
+    fn write_marker(&self, names: BTreeSet<String>) -> Result<()> {
         let mut lines = vec![MARKER_TITLE.to_owned()];
         lines.extend(names);
         let path = self.path.join(MARKER);
@@ -152,7 +152,7 @@ impl<'a> SiteFolder<'a> {
     }
 
     /// Refuses to replace a file of the user, and to follow a symbolic link.
-    fn check_target(&self, name: &str) -> Result<(), CommandError> {
+    fn check_target(&self, name: &str) -> Result<()> {
         if let Some((folder, _)) = name.split_once('/') {
             let folder = self.path.join(folder);
             if std::fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {

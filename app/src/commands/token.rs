@@ -16,7 +16,7 @@ use crate::commands::output::{format_table, print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
 use crate::console::eprint_line;
-use crate::exit::{CommandError, EXIT_OK};
+use crate::exit::{CommandError, EXIT_OK, Result};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum TokenCommand {
@@ -82,7 +82,7 @@ fn parse_scope(text: &str) -> Result<Access, String> {
     found.ok_or_else(|| "the scopes are write, read and metrics".to_owned())
 }
 
-pub(crate) async fn run(config: &AppConfig, command: &TokenCommand) -> Result<u8, CommandError> {
+pub(crate) async fn run(config: &AppConfig, command: &TokenCommand) -> Result<u8> {
     let admin = composition::open_administration(config, false)?;
     match command {
         TokenCommand::Create(CreateOptions { user, scope, projects, expires, json }) => {
@@ -125,7 +125,7 @@ pub(crate) async fn run(config: &AppConfig, command: &TokenCommand) -> Result<u8
     }
 }
 
-fn parse_id(id: &str) -> Result<TokenId, CommandError> {
+fn parse_id(id: &str) -> Result<TokenId> {
     TokenId::parse(id).ok_or_else(|| {
         CommandError::usage_error(
             "ID: must be the 12 letters and digits after reqlore_pat_; `reqlore token list` shows \
@@ -135,7 +135,7 @@ fn parse_id(id: &str) -> Result<TokenId, CommandError> {
 }
 
 /// Prints the token alone to standard output.
-fn print_token(issued: &IssuedToken, as_json: bool) -> Result<(), CommandError> {
+fn print_token(issued: &IssuedToken, as_json: bool) -> Result<()> {
     let IssuedToken { presented, token, .. } = issued;
     let text = if as_json {
         let mut shown = token_json(token);

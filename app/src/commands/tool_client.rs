@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use crate::composition;
 use crate::config::AppConfig;
 use crate::config::paths::env_variable;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::progress::ProgressDisplay;
 
 /// Time limit of one call of a team server.
@@ -96,7 +96,7 @@ impl ToolClient {
         config: &AppConfig,
         options: &ProjectOptions,
         purpose: ClientPurpose,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self> {
         if options.server_url().is_none() {
             crate::commands::output::warn_of_unselected_database(config);
         }
@@ -104,10 +104,7 @@ impl ToolClient {
     }
 
     /// Opens it for a shell that completes a line: without warnings, and with a short time limit.
-    pub(crate) fn open_quietly(
-        config: &AppConfig,
-        options: &ProjectOptions,
-    ) -> Result<Self, CommandError> {
+    pub(crate) fn open_quietly(config: &AppConfig, options: &ProjectOptions) -> Result<Self> {
         Self::connect(config, options, ClientPurpose::Read, COMPLETION_TIMEOUT)
     }
 
@@ -116,7 +113,7 @@ impl ToolClient {
         options: &ProjectOptions,
         purpose: ClientPurpose,
         timeout: Duration,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self> {
         let project = options.project.clone();
         let connection = match options.server_url() {
             Some(url) => connect_remote(&url, options, timeout)?,
@@ -225,7 +222,7 @@ fn open_local(
     config: &AppConfig,
     project: Option<&str>,
     purpose: ClientPurpose,
-) -> Result<Connection, CommandError> {
+) -> Result<Connection> {
     let mut caller = composition::local_caller(config);
     if purpose == ClientPurpose::Read {
         caller.access = Access::Read;
@@ -248,10 +245,7 @@ fn open_local(
     })))
 }
 
-pub(super) fn configured_project(
-    config: &AppConfig,
-    key: &str,
-) -> Result<ProjectKey, CommandError> {
+pub(super) fn configured_project(config: &AppConfig, key: &str) -> Result<ProjectKey> {
     let project = ProjectKey::new(key);
     if project.is_default() || config.projects.contains_key(&project) {
         return Ok(project);
@@ -266,11 +260,7 @@ pub(super) fn configured_project(
     )))
 }
 
-fn connect_remote(
-    url: &str,
-    options: &ProjectOptions,
-    timeout: Duration,
-) -> Result<Connection, CommandError> {
+fn connect_remote(url: &str, options: &ProjectOptions, timeout: Duration) -> Result<Connection> {
     let (url, shown) = check_url(url)?;
     if !options.allow_http && !is_loopback(&url) && !is_encrypted(&url) {
         return Err(CommandError::usage_error(format!(
@@ -303,7 +293,7 @@ fn connect_remote(
 }
 
 /// The address of the endpoint, and its form for messages. The path may be left out.
-fn check_url(url: &str) -> Result<(String, String), CommandError> {
+fn check_url(url: &str) -> Result<(String, String)> {
     check_replaced(url).map_err(|error| CommandError::usage_error(format!("--url: {error}")))?;
     let address = url.trim().trim_end_matches('/');
     let host_and_path =

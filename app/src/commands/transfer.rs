@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::commands::output::{print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::{CommandError, EXIT_FAILED};
+use crate::exit::{CommandError, EXIT_FAILED, Result};
 use crate::progress::ProgressDisplay;
 use crate::storage_spec::StorageSpec;
 
@@ -65,10 +65,7 @@ pub(crate) struct RestoreOptions {
     json: bool,
 }
 
-pub(crate) async fn run_copy(
-    config: &AppConfig,
-    options: &CopyOptions,
-) -> Result<u8, CommandError> {
+pub(crate) async fn run_copy(config: &AppConfig, options: &CopyOptions) -> Result<u8> {
     let from = StorageSpec::parse(&options.from, &config.root, &config.working_directory)?;
     let to = StorageSpec::parse(&options.to, &config.root, &config.working_directory)?;
     if from == to {
@@ -98,10 +95,7 @@ pub(crate) async fn run_copy(
 
 /// Reads the file back and compares its checksum, then searches the storage for damage. Does not
 /// compare the file with the storage, which may have changed since.
-pub(crate) async fn run_backup(
-    config: &AppConfig,
-    options: &BackupOptions,
-) -> Result<u8, CommandError> {
+pub(crate) async fn run_backup(config: &AppConfig, options: &BackupOptions) -> Result<u8> {
     let (dump, file) = (DumpFile::new(&options.file), options.file.display());
     let source = existing_source(config, &config.storage)?;
     let copied = copy_into(open_reader(&*source).await?, &dump).await?;
@@ -120,10 +114,7 @@ pub(crate) async fn run_backup(
 }
 
 /// Checks the whole file before it opens the storage.
-pub(crate) async fn run_restore(
-    config: &AppConfig,
-    options: &RestoreOptions,
-) -> Result<u8, CommandError> {
+pub(crate) async fn run_restore(config: &AppConfig, options: &RestoreOptions) -> Result<u8> {
     let dump = DumpFile::new(&options.file);
     let reader = open_reader(&dump).await?;
     let target = composition::open_store(config, &config.storage)?;
@@ -135,10 +126,7 @@ pub(crate) async fn run_restore(
     report.print("Restored", "both sides are the same", options.json)
 }
 
-fn existing_source(
-    config: &AppConfig,
-    storage: &StorageSpec,
-) -> Result<Arc<dyn Store>, CommandError> {
+fn existing_source(config: &AppConfig, storage: &StorageSpec) -> Result<Arc<dyn Store>> {
     if let Some(path) = storage.path() {
         // Opening a missing database would create it.
         let found = std::fs::metadata(path)
@@ -151,22 +139,16 @@ fn existing_source(
     composition::open_existing(config, storage, "correct the storage")
 }
 
-async fn open_reader(from: &dyn Archive) -> Result<Box<dyn RecordReader>, CommandError> {
+async fn open_reader(from: &dyn Archive) -> Result<Box<dyn RecordReader>> {
     from.export().await.map_err(|error| CommandError::failure(Error::from(error)))
 }
 
-async fn copy_into(
-    source: Box<dyn RecordReader>,
-    to: &dyn Archive,
-) -> Result<CopyReport, CommandError> {
+async fn copy_into(source: Box<dyn RecordReader>, to: &dyn Archive) -> Result<CopyReport> {
     let progress = ProgressDisplay::on_terminal();
     transfer::copy_archive(source, to, &progress).await.map_err(CommandError::failure)
 }
 
-async fn compare_storages(
-    from: &dyn Archive,
-    to: &dyn Archive,
-) -> Result<VerifyReport, CommandError> {
+async fn compare_storages(from: &dyn Archive, to: &dyn Archive) -> Result<VerifyReport> {
     let progress = ProgressDisplay::on_terminal();
     transfer::verify_archives(from, to, &progress).await.map_err(CommandError::failure)
 }
@@ -187,11 +169,7 @@ impl TransferReport {
         Self { from, to, copied, verified: None, damage: Vec::new() }
     }
 
-    async fn add_damage(
-        &mut self,
-        storage: &StorageSpec,
-        store: &dyn Store,
-    ) -> Result<(), CommandError> {
+    async fn add_damage(&mut self, storage: &StorageSpec, store: &dyn Store) -> Result<()> {
         let found = store.find_damage().await;
         for object in found.map_err(|error| CommandError::failure(Error::from(error)))? {
             self.damage.push(format!("{storage}: {object}"));
@@ -199,7 +177,7 @@ impl TransferReport {
         Ok(())
     }
 
-    fn print(&self, verb: &str, verdict: &str, as_json: bool) -> Result<u8, CommandError> {
+    fn print(&self, verb: &str, verdict: &str, as_json: bool) -> Result<u8> {
         let sentence = self.sentence(verb, verdict);
         let printed = if as_json { print_json(self)? } else { print(&sentence)? };
         let differs = self.verified.as_ref().is_some_and(|verified| verified.different > 0);

@@ -13,7 +13,7 @@ use super::output::{OutputScreen, TextStyle, clean_line, truncate};
 use super::tool_client::{ClientPurpose, ProjectOptions, ToolClient};
 use crate::commands::output::print_json;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct TreeOptions {
@@ -30,7 +30,7 @@ pub(crate) struct TreeOptions {
     project: ProjectOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &TreeOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &TreeOptions) -> Result<u8> {
     let client = ToolClient::open(config, &options.project, ClientPurpose::Read)?;
     let roots = read_tree(&client, options)?;
     drop(client);
@@ -49,7 +49,7 @@ pub(crate) fn run(config: &AppConfig, options: &TreeOptions) -> Result<u8, Comma
 }
 
 /// The root items with their descendants in `children`.
-fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<TreeNode>, CommandError> {
+fn read_tree(client: &ToolClient, options: &TreeOptions) -> Result<Vec<TreeNode>> {
     let mut kinds = vec!["epic", "user_story", "requirement"];
     if options.criteria {
         kinds.push("acceptance_criteria");

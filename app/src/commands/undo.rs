@@ -3,7 +3,7 @@
 use super::tool_client::{ClientPurpose, ToolClient};
 use super::write_target::{ToolRequest, WriteOptions, check_exact_id};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::Result;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  reqlore undo --dry-run\n  reqlore undo EP-001")]
@@ -32,7 +32,7 @@ pub(crate) struct RestoreItemOptions {
     write: WriteOptions,
 }
 
-pub(crate) fn run(config: &AppConfig, options: &UndoOptions) -> Result<u8, CommandError> {
+pub(crate) fn run(config: &AppConfig, options: &UndoOptions) -> Result<u8> {
     let mut request = ToolRequest::new("undo").with("dry_run", options.dry_run);
     if let Some(id) = &options.reference {
         check_exact_id(id)?;
@@ -42,10 +42,7 @@ pub(crate) fn run(config: &AppConfig, options: &UndoOptions) -> Result<u8, Comma
     options.write.print_answer(&request.send(&client)?)
 }
 
-pub(crate) fn restore(
-    config: &AppConfig,
-    options: &RestoreItemOptions,
-) -> Result<u8, CommandError> {
+pub(crate) fn restore(config: &AppConfig, options: &RestoreItemOptions) -> Result<u8> {
     check_exact_id(&options.reference)?;
     let request = ToolRequest::new("undo").with("reference", &*options.reference);
     let client = ToolClient::open(config, &options.write.project, ClientPurpose::Change)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::commands::output::{format_table, print, print_json};
 use crate::composition;
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::Result;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum UserCommand {
@@ -76,7 +76,7 @@ fn parse_role(text: &str) -> Result<UserRole, String> {
     })
 }
 
-pub(crate) async fn run(config: &AppConfig, command: &UserCommand) -> Result<u8, CommandError> {
+pub(crate) async fn run(config: &AppConfig, command: &UserCommand) -> Result<u8> {
     let is_first = matches!(command, UserCommand::Add { .. });
     let admin = composition::open_administration(config, is_first)?;
     match command {

@@ -11,9 +11,8 @@ use reqlore_domain::project_key::ProjectKey;
 use reqlore_durable_fs::is_private;
 use serde::Deserialize;
 
-use crate::config::paths::resolve_links;
-use crate::config::paths::{check_path, env_variable, is_inside};
-use crate::exit::CommandError;
+use crate::config::paths::{check_path, env_variable, is_inside, resolve_links};
+use crate::exit::{CommandError, Result};
 use crate::settings::{self, FILE, FILE_VARIABLE, SettingFlags};
 
 pub(super) const PROJECTS: &str = "projects";
@@ -37,7 +36,7 @@ struct ProjectEntry {
 }
 
 impl ConfigFile {
-    pub(super) fn load(flags: &SettingFlags, root: &Path) -> Result<Self, CommandError> {
+    pub(super) fn load(flags: &SettingFlags, root: &Path) -> Result<Self> {
         let path = flags.config.clone().or_else(|| env_variable(FILE_VARIABLE).map(PathBuf::from));
         let named = path.is_some();
         let path = path.unwrap_or_else(|| root.join(FILE));
@@ -90,7 +89,7 @@ impl ConfigFile {
     }
 
     /// The roots of the additional projects as written, by name.
-    pub(super) fn project_roots(&self) -> Result<BTreeMap<String, String>, CommandError> {
+    pub(super) fn project_roots(&self) -> Result<BTreeMap<String, String>> {
         let Some(projects) = &self.projects else { return Ok(BTreeMap::new()) };
         let entries: BTreeMap<String, ProjectEntry> =
             projects.clone().try_into().map_err(|_| {
@@ -103,10 +102,7 @@ impl ConfigFile {
     }
 
     /// Additional projects: `[projects.KEY] root = "…"`, relative to the file.
-    pub(super) fn additional_projects(
-        &self,
-        root: &Path,
-    ) -> Result<BTreeMap<ProjectKey, PathBuf>, CommandError> {
+    pub(super) fn additional_projects(&self, root: &Path) -> Result<BTreeMap<ProjectKey, PathBuf>> {
         let path = self.path.display();
         let mut folders: BTreeMap<ProjectKey, PathBuf> = BTreeMap::new();
         let mut distinct = HashSet::new();
@@ -146,7 +142,7 @@ impl ConfigFile {
     }
 
     /// Rejects unknown settings.
-    pub(super) fn check_keys(&self) -> Result<(), CommandError> {
+    pub(super) fn check_keys(&self) -> Result<()> {
         let names: Vec<&str> = settings::all_settings().map(|setting| setting.key).collect();
         match self.settings.keys().find(|key| !names.contains(&key.as_str())) {
             None => Ok(()),

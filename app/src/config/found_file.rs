@@ -12,17 +12,13 @@ use super::http::TRANSPORTS;
 use super::paths::is_inside;
 use crate::config::paths::resolve_links;
 use crate::config::values::{SettingValue, SettingValues};
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::settings::FoundFileRule;
 use crate::storage_spec::StorageSpec;
 
 /// Rejects each value that a found file may not set. A file that the user named is the user's own.
 /// A relative `root` is relative to `base`.
-pub(super) fn check_values(
-    values: &SettingValues,
-    file: &ConfigFile,
-    base: &Path,
-) -> Result<(), CommandError> {
+pub(super) fn check_values(values: &SettingValues, file: &ConfigFile, base: &Path) -> Result<()> {
     if file.is_explicit {
         return Ok(());
     }
@@ -48,7 +44,7 @@ pub(super) fn check_values(
         }
         let names_path = matches!(rule, FoundFileRule::Inside | FoundFileRule::InsideOnStdio);
         if names_path && !names_inside(value, base, &project) {
-            return Err(value.outside_project());
+            return Err(value.refused("must be inside the project"));
         }
     }
     check_projects(file, &project, is_http)
@@ -70,7 +66,7 @@ fn names_inside(value: &SettingValue, base: &Path, project: &Path) -> bool {
     true
 }
 
-fn check_projects(file: &ConfigFile, project: &Path, is_http: bool) -> Result<(), CommandError> {
+fn check_projects(file: &ConfigFile, project: &Path, is_http: bool) -> Result<()> {
     let path = file.path.display();
     for (name, folder) in file.project_roots()? {
         let rule = if is_http {
@@ -94,7 +90,7 @@ pub(super) fn check_storage_settings(
     values: &SettingValues,
     file: &ConfigFile,
     storage: &StorageSpec,
-) -> Result<(), CommandError> {
+) -> Result<()> {
     let project = resolve_links(file.base_folder());
     let is_own = storage.path().is_some_and(|path| is_inside(path, &project));
     if file.is_explicit || is_own {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqlore_transport_http::{ForwardedBy, HttpLimits, ProxyTrust, RateLimit};
 
 use crate::config::values::SettingValues;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 const LIMITS: &str = "http.limits.";
 /// The transports, and whether they are HTTP.
@@ -29,7 +29,7 @@ pub(crate) struct HttpSettings {
 }
 
 /// Validates the HTTP settings for every transport; `None` for standard input and output.
-pub(super) fn read_http(values: &SettingValues) -> Result<Option<HttpSettings>, CommandError> {
+pub(super) fn read_http(values: &SettingValues) -> Result<Option<HttpSettings>> {
     let limits = read_limits(values)?;
     let http = HttpSettings {
         listen: values.parse_text("http.listen", "an address and a port, like 127.0.0.1:8080")?,
@@ -46,7 +46,7 @@ pub(super) fn read_http(values: &SettingValues) -> Result<Option<HttpSettings>, 
 }
 
 /// Returns the path with a `/` at both ends.
-fn base_path(values: &SettingValues) -> Result<String, CommandError> {
+fn base_path(values: &SettingValues) -> Result<String> {
     let value = values.require_value("http.base_path")?;
     let path = value.text_or_default().trim_matches('/');
     let is_plain = |part: &str| {
@@ -66,7 +66,7 @@ fn owned_list(values: &SettingValues, key: &str) -> Vec<String> {
     values.list_items(key).into_iter().map(str::to_owned).collect()
 }
 
-fn read_limits(values: &SettingValues) -> Result<HttpLimits, CommandError> {
+fn read_limits(values: &SettingValues) -> Result<HttpLimits> {
     let number = |name: &str| values.parse_number(&format!("{LIMITS}{name}"));
     let count = |name: &str| Ok::<_, CommandError>(number(name)? as usize);
     let time = |name: &str| Ok::<_, CommandError>(Duration::from_secs(number(name)?.into()));
@@ -115,7 +115,7 @@ fn limit_texts(values: &SettingValues, limits: &HttpLimits) -> Vec<String> {
 }
 
 /// `true` trusts proxies on this machine; a list names the trusted ones.
-fn behind_proxy(values: &SettingValues) -> Result<Option<ProxyTrust>, CommandError> {
+fn behind_proxy(values: &SettingValues) -> Result<Option<ProxyTrust>> {
     let headers =
         [("x-forwarded-for", ForwardedBy::XForwardedFor), ("forwarded", ForwardedBy::Forwarded)];
     let header = values.parse_choice("http.forwarded_by", &headers)?;

@@ -6,11 +6,11 @@ use reqlore_domain::identity::redact_echo;
 use reqlore_domain::unreplaced_variable::check_replaced;
 use reqlore_storage_postgres::PasswordSources;
 
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 /// Rejects a variable that was not replaced, and a URL where a path is expected. As a path a URL
 /// would lose a slash, and messages mask a password only in a URL.
-pub(crate) fn check_path(name: &str, text: &str) -> Result<(), CommandError> {
+pub(crate) fn check_path(name: &str, text: &str) -> Result<()> {
     check_replaced(text).map_err(|error| CommandError::usage_error(format!("{name}: {error}")))?;
     if !text.contains("://") {
         return Ok(());

@@ -6,7 +6,7 @@ use reqlore_domain::identity::redact_echo;
 
 use crate::config::file::ConfigFile;
 use crate::config::paths::env_variable;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::settings::{self, Setting, SettingFlags, ValueSyntax};
 
 /// A setting's value as it was written, and its source.
@@ -26,7 +26,7 @@ impl SettingValues {
         Self(settings.map(|setting| SettingValue::from_sources(setting, flags, file)).collect())
     }
 
-    pub(crate) fn require_value(&self, key: &str) -> Result<&SettingValue, CommandError> {
+    pub(crate) fn require_value(&self, key: &str) -> Result<&SettingValue> {
         let found = self.0.iter().find(|value| value.setting.key == key);
         found.ok_or_else(|| CommandError::failure(format!("{key} is not a setting")))
     }
@@ -44,16 +44,12 @@ impl SettingValues {
         split_list(self.text_or_empty(key))
     }
 
-    pub(crate) fn parse_text<T: FromStr>(
-        &self,
-        key: &str,
-        expected: &str,
-    ) -> Result<T, CommandError> {
+    pub(crate) fn parse_text<T: FromStr>(&self, key: &str, expected: &str) -> Result<T> {
         let value = self.require_value(key)?;
         value.text_or_default().parse().map_err(|_| value.invalid_value(expected))
     }
 
-    pub(crate) fn parse_number(&self, key: &str) -> Result<u32, CommandError> {
+    pub(crate) fn parse_number(&self, key: &str) -> Result<u32> {
         let value = self.require_value(key)?;
         let ValueSyntax::Number(min, max) = value.setting.syntax else {
             return Err(value.invalid_value("a setting with bounds"));
@@ -67,11 +63,7 @@ impl SettingValues {
         }
     }
 
-    pub(crate) fn parse_choice<T: Copy>(
-        &self,
-        key: &str,
-        choices: &[(&str, T)],
-    ) -> Result<T, CommandError> {
+    pub(crate) fn parse_choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T> {
         let value = self.require_value(key)?;
         let mut names = Vec::new();
         for (name, choice) in choices {
@@ -110,10 +102,6 @@ impl SettingValue {
 
     pub(crate) fn refused_in_found_file(&self, when: &str) -> CommandError {
         self.refused(&format!("may not be set by a project's own file{when}"))
-    }
-
-    pub(crate) fn outside_project(&self) -> CommandError {
-        self.refused("must be inside the project")
     }
 
     /// The message for a value of a found file, with the ways to set it nevertheless.

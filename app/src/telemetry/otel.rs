@@ -21,7 +21,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 
 const SERVICE_NAME: &str = "reqlore";
 const ENDPOINT_VARIABLES: [&str; 2] =
@@ -35,7 +35,7 @@ pub(super) struct SpanExport(SdkTracerProvider);
 impl SpanExport {
     /// Returns `None` if the environment has no endpoint.
     #[expect(clippy::disallowed_methods, reason = "the library reads these variables itself")]
-    pub(super) fn from_environment() -> Result<Option<Self>, CommandError> {
+    pub(super) fn from_environment() -> Result<Option<Self>> {
         let mut is_configured = false;
         for variable in ENDPOINT_VARIABLES {
             is_configured |= std::env::var_os(variable).is_some_and(|value| !value.is_empty());

@@ -1,10 +1,8 @@
 //! The argument `show`: the keys of entries that an answer returns.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use reqlore_domain::bounded_types::{shorten, truncate_echo};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use reqlore_domain::bounded_types::{inline_schema, shorten, truncate_echo};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -94,19 +92,7 @@ impl<'de, Keys: EntryKeys> Deserialize<'de> for ShowKeys<Keys> {
     }
 }
 
-impl<Keys> JsonSchema for ShowKeys<Keys> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "ShowKeys".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": { "type": "string" } })
-    }
-}
+inline_schema!([Keys] ShowKeys<Keys>, { "type": "array", "items": { "type": "string" } });
 
 #[cfg(test)]
 mod tests {

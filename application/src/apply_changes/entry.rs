@@ -12,9 +12,8 @@ use reqlore_domain::records::kinds::{IdSource, KINDS, RecordKind, find_kind};
 use reqlore_domain::untrusted_text::encode_line;
 use serde_json::{Map, Value};
 
-use crate::context::ToolContext;
 use crate::sections::rule_change::{self, RuleOperation};
-use crate::tools::tool::ListedTool;
+use crate::tools::tool::{ListedTool, ToolRequest};
 use crate::writes::change::Change;
 use crate::writes::local_names::{LocalItem, LocalNames};
 
@@ -210,13 +209,12 @@ impl Entry {
     /// Authorizes and decodes the entry by its tool, and defines its name.
     pub(super) fn decode(
         self,
-        context: &ToolContext,
+        request: &ToolRequest<'_>,
         tools: &[ListedTool],
-        call: &ToolCall,
         position: usize,
         names: &mut LocalNames,
     ) -> Result<Box<dyn Change>> {
-        let change = self.decode_change(context, tools, call, names);
+        let change = self.decode_change(request, tools, names);
         if let (Some(name), Operation::Create(kind)) = (&self.name, self.operation) {
             // After decoding, so that an entry cannot refer to itself. Also after an error, so that
             // later entries do not repeat it.
@@ -229,9 +227,8 @@ impl Entry {
 
     fn decode_change(
         &self,
-        context: &ToolContext,
+        request: &ToolRequest<'_>,
         tools: &[ListedTool],
-        call: &ToolCall,
         names: &LocalNames,
     ) -> Result<Box<dyn Change>> {
         let tool = self.operation.tool();
@@ -239,6 +236,7 @@ impl Entry {
             return Err(disabled_tool_error(tool));
         };
         // Each entry needs the access of its own tool.
+        let ToolRequest { context, call, .. } = request;
         context.check_access(&call.caller, spec.access, spec.name)?;
         let mut call = ToolCall { arguments: self.arguments.clone(), ..call.clone() };
         if let Some(operation) = self.operation.rule_operation() {
@@ -247,7 +245,7 @@ impl Entry {
         let Some(handler) = handler.as_write_tool() else {
             return Err(disabled_tool_error(tool));
         };
-        handler.decode(&mut call, spec, names)
+        handler.decode(&mut ToolRequest { context, spec, call }, names)
     }
 }
 

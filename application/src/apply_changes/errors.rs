@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 
 use reqlore_domain::error::{Error, ErrorKind};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use serde_json::Value;
 
 use super::entry::{Operation, describe, local_name, own_item_error};
 use crate::addresses::right_tool;
-use crate::context::ToolContext;
+use crate::tools::tool::ToolRequest;
 use crate::writes::local_names::LocalNames;
 
 /// Within the limit of all clients.
@@ -63,13 +62,8 @@ impl<'a> EntryErrors<'a> {
     }
 
     /// Returns one error with the first path and the messages of all.
-    pub(super) async fn merge(
-        self,
-        context: &ToolContext,
-        call: &ToolCall,
-        spec: &ToolSpec,
-        names: &LocalNames,
-    ) -> Error {
+    pub(super) async fn merge(self, request: &ToolRequest<'_>, names: &LocalNames) -> Error {
+        let ToolRequest { context, spec, call } = request;
         let Self { entries, operations, mut errors, .. } = self;
         errors.sort_by_key(|(position, _)| *position);
         let count = errors.len();

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,8 +24,7 @@ use self::same_titles::NewTitles;
 use self::schema::{EntryList, MAX_ENTRIES};
 use self::stored_plans::StoredPlan;
 use crate::answers::answer::ToolAnswer;
-use crate::context::ToolContext;
-use crate::tools::tool::{ListedTool, Tool, decode_arguments, write_tool};
+use crate::tools::tool::{ListedTool, Tool, ToolRequest, write_tool};
 use crate::writes::batch::{BatchError, ChangeBatch, CommittedBatch};
 use crate::writes::change::Change;
 use crate::writes::local_names::LocalNames;
@@ -77,13 +76,8 @@ impl Tool for ApplyChanges {
         spec
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
         match (arguments.changes, arguments.plan) {
             (Some(EntryList(entries)), None) => {
                 // Checked here, because the deserializer does not enforce `maxItems`.
@@ -93,8 +87,7 @@ impl Tool for ApplyChanges {
                         format!("changes: it has {count} entries; send 1 to {MAX_ENTRIES}");
                     return Err(argument_error("changes", message));
                 }
-                let dry_run = arguments.dry_run;
-                self.apply(context, spec, &call, &entries, dry_run, None).await
+                self.apply(&request, &entries, arguments.dry_run, None).await
             }
             (None, Some(_)) if arguments.dry_run => {
                 let message = "dry_run: not allowed with plan; omit dry_run";
@@ -102,7 +95,7 @@ impl Tool for ApplyChanges {
             }
             (None, Some(plan)) => {
                 let plan = plan.as_str().trim().to_lowercase();
-                self.apply_plan(context, spec, &call, &plan).await
+                self.apply_plan(&request, &plan).await
             }
             (Some(_), Some(_)) => {
                 Err(argument_error("plan", "plan: send either changes or a plan, not both"))
@@ -117,20 +110,14 @@ fn argument_error(field: &str, message: impl Into<String>) -> Error {
 }
 
 impl ApplyChanges {
-    async fn apply_plan(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        call: &ToolCall,
-        id: &str,
-    ) -> Result<ToolAnswer> {
+    async fn apply_plan(&self, request: &ToolRequest<'_>, id: &str) -> Result<ToolAnswer> {
+        let ToolRequest { context, call, .. } = request;
         let now = context.ports.clock.now();
         let plan = context.plans.take(id, &call.caller, now)?;
         let entries: Vec<Value> = serde_json::from_str(&plan.entries).map_err(|error| {
             Error::new(ErrorKind::Internal, "A plan is invalid.").caused_by(error)
         })?;
-        let applied =
-            self.apply(context, spec, call, &entries, false, Some(plan.reads.clone())).await;
+        let applied = self.apply(request, &entries, false, Some(plan.reads.clone())).await;
         applied.map_err(|mut error| {
             match &error.field {
                 // Nothing was written, so the same call may be repeated.
@@ -150,9 +137,7 @@ impl ApplyChanges {
     /// Applies entries. `expected` is what the dry run of their plan read.
     async fn apply(
         &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        call: &ToolCall,
+        request: &ToolRequest<'_>,
         entries: &[Value],
         dry_run: bool,
         expected: Option<ReadVersions>,
@@ -168,7 +153,7 @@ impl ApplyChanges {
             let decoded = match Entry::parse(entry.clone()) {
                 Ok(entry) => {
                     errors.set_operation(position, entry.operation);
-                    entry.decode(context, &self.tools, call, position, &mut names)
+                    entry.decode(request, &self.tools, position, &mut names)
                 }
                 Err(error) => {
                     errors.add_unknown_name(entry);
@@ -188,7 +173,7 @@ impl ApplyChanges {
         // With an error nothing will be written, but the other entries may have errors too.
         let is_dry_run = dry_run || !errors.is_empty();
         let batch = ChangeBatch { reason, changes, positions, is_dry_run, expected };
-        match batch.commit(context, call, spec).await {
+        match batch.commit(request).await {
             Err(BatchError::Whole(error)) if errors.is_empty() => return Err(error),
             Err(BatchError::Changes(found)) => {
                 for (position, error) in found {
@@ -196,18 +181,17 @@ impl ApplyChanges {
                 }
             }
             Ok(batch) if errors.is_empty() => {
-                return render(context, call, entries, batch, dry_run).await;
+                return render(request, entries, batch, dry_run).await;
             }
             // The errors of the entries are more useful.
             Err(BatchError::Whole(_)) | Ok(_) => {}
         }
-        Err(errors.merge(context, call, spec, &names).await)
+        Err(errors.merge(request, &names).await)
     }
 }
 
 async fn render(
-    context: &ToolContext,
-    call: &ToolCall,
+    request: &ToolRequest<'_>,
     entries: &[Value],
     mut batch: CommittedBatch,
     dry_run: bool,
@@ -220,10 +204,10 @@ async fn render(
     let mut answer = AppliedChanges::new(&batch, names, dry_run);
     let new_titles = NewTitles::of_batch(&batch);
     let CommittedBatch { project, renumbered, reads, .. } = batch;
-    notes.extend(new_titles.find_existing(context, &project).await);
+    notes.extend(new_titles.find_existing(request.context, &project).await);
     let mut plan_note = None;
     if dry_run {
-        let (plan, note) = store_plan(context, call, entries, reads)?;
+        let (plan, note) = store_plan(request, entries, reads)?;
         answer = answer.with_plan(plan);
         plan_note = note;
     }
@@ -236,8 +220,7 @@ async fn render(
 
 /// Stores the plan of a valid dry run. Returns its ID, or the reason against it.
 fn store_plan(
-    context: &ToolContext,
-    call: &ToolCall,
+    ToolRequest { context, call, .. }: &ToolRequest<'_>,
     entries: &[Value],
     reads: ReadVersions,
 ) -> Result<(Option<String>, Option<String>)> {

@@ -4,7 +4,6 @@
 //! [`ReferenceArgument::parse`] validates it. Input is lenient where its meaning is clear; the
 //! published schemas are not.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use reqlore_domain::backlog::reference::ParsedReference::{self, Malformed};
@@ -12,10 +11,11 @@ use reqlore_domain::backlog::reference::fold_look_alikes;
 use reqlore_domain::backlog::{
     ItemKind, Priority, Reference, RelationshipType, RequirementType, Status,
 };
-use reqlore_domain::bounded_types::{deserialize_text, parse_whole_number, shorten, truncate_echo};
+use reqlore_domain::bounded_types::{
+    deserialize_text, inline_schema, parse_whole_number, shorten, truncate_echo,
+};
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -36,6 +36,11 @@ pub(crate) type RequirementRef = ReferenceArgument<2, 3>;
 pub(crate) type AnyItemRef = ReferenceArgument<0, { ItemKind::ALL.len() }>;
 
 impl<const FIRST: usize, const END: usize> ReferenceArgument<FIRST, END> {
+    fn description() -> String {
+        let prefixes: Vec<_> = ItemKind::ALL[FIRST..END].iter().map(|kind| kind.prefix()).collect();
+        format!("Such as {}-047.", prefixes.join("-047 or "))
+    }
+
     /// `field` is the argument's name, for errors.
     pub(crate) fn parse(&self, field: &str) -> Result<Reference> {
         parse_reference(&ItemKind::ALL[FIRST..END], &self.0, field)
@@ -128,21 +133,8 @@ impl fmt::Display for ItemTarget {
     }
 }
 
-impl<const FIRST: usize, const END: usize> JsonSchema for ReferenceArgument<FIRST, END> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        format!("ReferenceArgument{FIRST}To{END}").into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let prefixes: Vec<_> = ItemKind::ALL[FIRST..END].iter().map(|kind| kind.prefix()).collect();
-        let description = format!("Such as {}-047.", prefixes.join("-047 or "));
-        json_schema!({ "type": "string", "description": description })
-    }
-}
+inline_schema!([const FIRST: usize, const END: usize] ReferenceArgument<FIRST, END>,
+    { "type": "string", "description": Self::description() });
 
 /// Parses a reference to an item of one of these kinds; `field` is the argument's name.
 pub(crate) fn parse_reference(kinds: &[ItemKind], text: &str, field: &str) -> Result<Reference> {
@@ -207,24 +199,14 @@ macro_rules! enum_argument {
             }
         }
 
-        impl schemars::JsonSchema for $argument {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($argument).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                let names = $values.each_ref().map(|one| one.name());
-                schemars::json_schema!({ "type": "string", "enum": names })
-            }
-        }
+        reqlore_domain::bounded_types::inline_schema!([] $argument, {
+            "type": "string",
+            "enum": $values.each_ref().map(|one| one.name())
+        });
     };
 }
 
-pub(super) use enum_argument;
+pub(crate) use enum_argument;
 
 // A project may have statuses of its own; the call checks them.
 enum_argument!(WorkStatusArgument, Status, Status::WORK_STATUSES, Status::parse);
@@ -234,7 +216,7 @@ enum_argument!(RequirementTypeArgument, RequirementType, RequirementType::ALL);
 enum_argument!(RelationshipTypeArgument, RelationshipType, RelationshipType::ALL);
 
 /// Finds a value by its name in any spelling, or by a synonym. The error lists the names.
-pub(super) fn find_value<T: Copy>(
+pub(crate) fn find_value<T: Copy>(
     values: &[T],
     name: impl Fn(&T) -> &str,
     given: &str,
@@ -263,16 +245,4 @@ impl<'de> Deserialize<'de> for PriorityArgument {
     }
 }
 
-impl JsonSchema for PriorityArgument {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "PriorityArgument".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": 1, "maximum": 4 })
-    }
-}
+inline_schema!([] PriorityArgument, { "type": "integer", "minimum": 1, "maximum": 4 });

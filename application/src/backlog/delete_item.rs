@@ -16,7 +16,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet};
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::schema::RecordSchema;
 use reqlore_domain::records::tombstone::{RecordRef, tombstone_text};
@@ -30,7 +30,7 @@ use crate::addresses::address::{AddressSpace, AddressTarget};
 use crate::answers::answer::text_answer;
 use crate::context::ToolContext;
 use crate::documents::document_text;
-use crate::tools::tool::{decode_arguments, write_tool};
+use crate::tools::tool::{ToolRequest, write_tool};
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext, WriteTool};
 use crate::writes::commit_state::{Claim, CommitState};
 use crate::writes::local_names::LocalNames;
@@ -95,13 +95,8 @@ impl WriteTool for DeleteItem {
         }
     }
 
-    fn decode(
-        &self,
-        call: &mut ToolCall,
-        spec: &ToolSpec,
-        _: &LocalNames,
-    ) -> Result<Box<dyn Change>> {
-        let arguments: Arguments = decode_arguments(call, spec)?;
+    fn decode(&self, request: &mut ToolRequest<'_>, _: &LocalNames) -> Result<Box<dyn Change>> {
+        let arguments: Arguments = request.decode()?;
         let Arguments { cascade, if_version, .. } = arguments;
         let reference = arguments.reference.into_string();
         Ok(Box::new(RecordRemoval { reference, cascade, if_version }))

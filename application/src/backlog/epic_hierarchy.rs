@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::document::DocumentMeta;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::items::ItemSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,7 @@ use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view::{self, SummaryKeys};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, tokens_for_all};
 use crate::answers::show_keys::ShowKeys;
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct EpicHierarchy;
 
@@ -38,13 +37,9 @@ impl Tool for EpicHierarchy {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let epic = arguments.epic.parse_folded("epic")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let meta = backlog.find_argument(epic, "epic").await?;

@@ -7,7 +7,7 @@ use reqlore_domain::backlog::{ItemKind, Reference, inverse_relation};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::{DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView, OtherItem};
 use reqlore_domain::records::answers::document_label::SECTION_REQUIREMENT;
@@ -28,7 +28,7 @@ use crate::answers::answer::{Answer, ToolAnswer, serialization_error, tokens_for
 use crate::answers::shortened_text::text_borders;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 use crate::writes::write_guard::FieldValue;
 
 pub(crate) struct GetItem;
@@ -79,13 +79,9 @@ impl Tool for GetItem {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let space = AddressSpace::of_caller(context, &call.caller).await?;
         let address = space.resolve_folded(arguments.reference.as_str(), "reference").await?;
         let mut warnings = FileWarnings::default();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use reqlore_domain::backlog::{self, ItemKind, Reference};
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::items::ItemRecord;
 use reqlore_domain::untrusted_text::{encode_id, encode_line};
 use schemars::JsonSchema;
@@ -17,8 +17,7 @@ use super::arguments::UserStoryRef;
 use super::item_lookup::{self, BacklogReader, FileWarnings};
 use super::item_view;
 use crate::answers::answer::{ToolAnswer, body_answer};
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, whole_tool};
+use crate::tools::tool::{Tool, ToolRequest, whole_tool};
 
 pub(crate) struct GetUserStoryRequirements;
 
@@ -65,13 +64,9 @@ impl Tool for GetUserStoryRequirements {
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let story = arguments.user_story.parse_exact("user_story")?;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         backlog.find_argument(story, "user_story").await?;

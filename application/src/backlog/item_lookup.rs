@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use reqlore_domain::backlog::reference;
-use reqlore_domain::backlog::{Deletion, ItemKind, ItemMeta, Reference, Status, sort_key};
+use reqlore_domain::backlog::{
+    Deletion, ItemKind, ItemMeta, Reference, Status, reference, sort_key,
+};
 use reqlore_domain::document::{Document, DocumentKind, DocumentMeta};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;

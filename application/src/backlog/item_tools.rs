@@ -7,7 +7,7 @@ use reqlore_domain::backlog::fields::{
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::edit::RecordEdit;
 use reqlore_domain::records::fields::{FieldType, RecordField, fields_of};
 use reqlore_domain::records::kinds::{ItemKind, RecordKind};
@@ -19,7 +19,7 @@ use super::arguments::{
     RequirementTypeArgument, WorkStatusArgument,
 };
 use crate::tools::arguments::take_custom_fields;
-use crate::tools::tool::{decode_exactly, tool_of_schema};
+use crate::tools::tool::{ToolRequest, tool_of_schema};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
 use crate::writes::record_answer::ItemOutcome;
@@ -106,19 +106,18 @@ struct Arguments<StatusArgument, Text> {
 type ItemArguments = Arguments<Status, String>;
 
 impl ItemArguments {
-    fn decode(kind: ItemKind, call: &mut ToolCall, spec: &ToolSpec) -> Result<Self> {
+    fn decode(kind: ItemKind, request: &mut ToolRequest<'_>) -> Result<Self> {
         // Not in the schema: only some projects have custom fields.
-        let custom = take_custom_fields(&mut call.arguments)?;
+        let custom = take_custom_fields(&mut request.call.arguments)?;
         let arguments: Self = match kind {
-            ItemKind::Requirement => {
-                decode_exactly::<Arguments<RequirementStatusArgument, Description>>(call, spec)?
-                    .into()
+            ItemKind::Requirement => request
+                .decode_exactly::<Arguments<RequirementStatusArgument, Description>>()?
+                .into(),
+            ItemKind::AcceptanceCriteria => {
+                type Text = BoundedString<MAX_DESCRIPTION_CHARS>;
+                request.decode_exactly::<Arguments<CriteriaStatusArgument, Text>>()?.into()
             }
-            ItemKind::AcceptanceCriteria => decode_exactly::<
-                Arguments<CriteriaStatusArgument, BoundedString<MAX_DESCRIPTION_CHARS>>,
-            >(call, spec)?
-            .into(),
-            _ => decode_exactly::<Arguments<WorkStatusArgument, Description>>(call, spec)?.into(),
+            _ => request.decode_exactly::<Arguments<WorkStatusArgument, Description>>()?.into(),
         };
         Ok(Self { custom, ..arguments })
     }
@@ -248,13 +247,8 @@ impl WriteTool for CreateItem {
         tool_of_schema::<ItemOutcome>(row.create_tool, title, description, schema)
     }
 
-    fn decode(
-        &self,
-        call: &mut ToolCall,
-        spec: &ToolSpec,
-        names: &LocalNames,
-    ) -> Result<Box<dyn Change>> {
-        let arguments = ItemArguments::decode(self.0, call, spec)?;
+    fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
+        let arguments = ItemArguments::decode(self.0, request)?;
         let links = arguments.parent(self.0, names)?;
         let (target, fields) = (RecordTarget::NewItem(self.0), arguments.into_edit());
         Ok(Box::new(RecordChange { target, fields, links, if_version: None, repo: None }))
@@ -272,19 +266,14 @@ impl WriteTool for UpdateItem {
         ToolSpec { is_idempotent: true, ..spec }
     }
 
-    fn decode(
-        &self,
-        call: &mut ToolCall,
-        spec: &ToolSpec,
-        names: &LocalNames,
-    ) -> Result<Box<dyn Change>> {
-        let mut arguments = ItemArguments::decode(self.0, call, spec)?;
+    fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
+        let mut arguments = ItemArguments::decode(self.0, request)?;
         // The schema requires it, so an absent one is an empty text.
         let item =
             arguments.reference(self.0).unwrap_or(&AnyItemRef::default()).parse_kind(self.0)?;
         let target = RecordTarget::Item(ItemTarget::Stored(item));
         let (links, if_version) = (arguments.parent(self.0, names)?, arguments.if_version.take());
         let fields = arguments.into_edit();
-        RecordChange { target, fields, links, if_version, repo: None }.into_change(spec)
+        RecordChange { target, fields, links, if_version, repo: None }.into_change(request.spec)
     }
 }

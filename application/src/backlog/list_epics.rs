@@ -5,7 +5,7 @@ use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::record_list::{RecordQuery, list_position};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::items::ItemSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,10 @@ use super::item_view::SummaryKeys;
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
 use crate::answers::show_keys::ShowKeys;
-use crate::context::ToolContext;
 use crate::tools::pagination::{
     PageAnswer, PageCursor, PageLimit, PageReader, page_limit, showing,
 };
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct ListEpics;
 
@@ -53,13 +52,9 @@ impl Tool for ListEpics {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, spec, call } = request;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let schema = context.ports.schema(backlog.project).await?;
         let find = |status: WorkStatusArgument| {

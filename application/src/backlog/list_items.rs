@@ -36,12 +36,11 @@ use super::item_lookup::{self, BacklogReader};
 use crate::answers::answer::{ToolAnswer, serialization_error};
 use crate::answers::empty_answer::add_reason;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
-use crate::context::ToolContext;
 use crate::knowledge;
 use crate::tools::arguments::{CUSTOM_FIELDS, take_custom_fields};
 use crate::tools::pagination::{PageAnswer, PageCursor, PageReader, page_limit, showing};
 use crate::tools::synonyms;
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct ListItems;
 
@@ -113,21 +112,16 @@ impl Tool for ListItems {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let fields = take_custom_fields(&mut call.arguments)?;
-        let arguments = Arguments { fields, ..decode_arguments(&mut call, spec)? };
-        let toolsets = &context.ports.settings.toolsets;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let fields = take_custom_fields(&mut request.call.arguments)?;
+        let arguments = Arguments { fields, ..request.decode()? };
+        let toolsets = &request.context.ports.settings.toolsets;
         match synonyms::find_value(&ItemKind::ALL, |one| one.name(), arguments.kind.as_str()) {
             Some(kind) if toolsets.contains(&Toolset::Backlog) => {
-                list_backlog(context, spec, &call, arguments, kind).await
+                list_backlog(&request, arguments, kind).await
             }
             None if toolsets.contains(&Toolset::Knowledge) => {
-                list_entities(context, spec, &call, arguments).await
+                list_entities(&request, arguments).await
             }
             _ => {
                 let has_backlog = toolsets.contains(&Toolset::Backlog);
@@ -253,9 +247,7 @@ impl Arguments {
 }
 
 async fn list_backlog(
-    context: &ToolContext,
-    spec: &ToolSpec,
-    call: &ToolCall,
+    ToolRequest { context, spec, call }: &ToolRequest<'_>,
     arguments: Arguments,
     kind: ItemKind,
 ) -> Result<ToolAnswer> {
@@ -408,9 +400,7 @@ async fn add_progress(
 }
 
 async fn list_entities(
-    context: &ToolContext,
-    spec: &ToolSpec,
-    call: &ToolCall,
+    ToolRequest { context, spec, call }: &ToolRequest<'_>,
     arguments: Arguments,
 ) -> Result<ToolAnswer> {
     // All kinds of entities have the same fields.

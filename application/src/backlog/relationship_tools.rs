@@ -2,14 +2,14 @@
 
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::edit::RecordEdit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{ItemTarget, RelationshipTypeArgument, RequirementRef};
 use super::relationship::RelationshipOutcome;
-use crate::tools::tool::{decode_arguments, write_tool};
+use crate::tools::tool::{ToolRequest, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
 use crate::writes::record_change::{RecordChange, RecordTarget};
@@ -45,13 +45,8 @@ impl WriteTool for RelationshipTool {
         write_tool::<Arguments, RelationshipOutcome>(name, title, description)
     }
 
-    fn decode(
-        &self,
-        call: &mut ToolCall,
-        spec: &ToolSpec,
-        names: &LocalNames,
-    ) -> Result<Box<dyn Change>> {
-        let Arguments { source, target, kind, if_version } = decode_arguments(call, spec)?;
+    fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
+        let Arguments { source, target, kind, if_version } = request.decode()?;
         let (source, links) = if self.is_removal {
             let source = ItemTarget::Stored(source.parse("source")?);
             (source, LinkChange::RemoveRelationship(kind.0, target.parse("target")?))

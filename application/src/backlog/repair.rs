@@ -21,8 +21,7 @@ use serde::Serialize;
 use super::check::{LinkRepair, ReferenceIndex, TombstoneMatch};
 use super::item_lookup::{self, BacklogReader};
 use crate::check::finding::CheckFinding;
-use crate::documents::MAX_READ_DOCUMENTS;
-use crate::documents::document_text;
+use crate::documents::{MAX_READ_DOCUMENTS, document_text};
 use crate::writes::transaction::commit_decision;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityKind;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::search::SearchAnswer;
 use reqlore_domain::search::{SearchQuery, SemanticMode};
 use schemars::JsonSchema;
@@ -17,10 +17,9 @@ use super::search::{ResultKeys, ResultPage, SearchPosition};
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, explain_hits};
 use crate::answers::show_keys::ShowKeys;
-use crate::context::ToolContext;
 use crate::knowledge::search::read_entities;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct SearchGlobal;
 
@@ -110,13 +109,9 @@ impl Tool for SearchGlobal {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, spec, call } = request;
         let Arguments { query, entity_types, show, .. } = arguments;
         let show = show.unwrap_or_default();
         // In this order, so that the order of the arguments does not change the cursor.

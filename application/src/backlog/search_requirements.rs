@@ -8,7 +8,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::ports::record_list::{
     RecordFilter, RecordPage, RecordPosition, RecordQuery, list_position,
 };
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::search::{SearchAnswer, SearchResult};
 use reqlore_domain::search::{SearchFacet, SearchQuery, SemanticMode};
 use schemars::JsonSchema;
@@ -22,10 +22,9 @@ use super::search::{ResultKeys, ResultPage, SearchPosition};
 use crate::answers::answer::ToolAnswer;
 use crate::answers::empty_answer::{HitCounts, add_reason, explain_hits};
 use crate::answers::show_keys::ShowKeys;
-use crate::context::ToolContext;
 use crate::documents::MAX_READ_DOCUMENTS;
 use crate::tools::pagination::{PageCursor, PageLimit, PageReader, page_limit};
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct SearchRequirements;
 
@@ -62,13 +61,9 @@ impl Tool for SearchRequirements {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, spec, call } = request;
         let backlog = BacklogReader::for_caller(&context.ports, &call.caller);
         let filters = RequirementFilters::resolve(backlog, &arguments).await?;
         let limit = page_limit(arguments.limit);

@@ -2,12 +2,11 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 
 use super::docset_list::DocsetList;
 use crate::answers::answer::ToolAnswer;
-use crate::context::ToolContext;
-use crate::tools::tool::{NoArguments, Tool, decode_arguments, whole_tool};
+use crate::tools::tool::{NoArguments, Tool, ToolRequest, whole_tool};
 
 pub(crate) struct ListDocsets;
 
@@ -21,13 +20,9 @@ impl Tool for ListDocsets {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let NoArguments {} = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let NoArguments {} = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         Ok(ToolAnswer::new(loaded.list.clone()))
     }

@@ -3,15 +3,14 @@
 use async_trait::async_trait;
 use reqlore_domain::docsets::{DocsetConfig, DocsetName, Keyword, Keywords};
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::invalid_config;
 use crate::answers::answer::{ToolAnswer, text_answer};
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, whole_tool};
+use crate::tools::tool::{Tool, ToolRequest, whole_tool};
 
 /// Docsets that the error for an unknown name lists.
 const MAX_NAMES: usize = 20;
@@ -58,13 +57,9 @@ impl Tool for SearchDocs {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let loaded = context.configurations.current_config(&context.ports, &call.caller).await?;
         let configuration = &loaded.configuration;
         let name = arguments.docset.as_str();

@@ -5,7 +5,7 @@ use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::history::HistoryQuery;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::history::{HistoryAnswer, VersionRecord};
 use reqlore_domain::untrusted_text::encode_id;
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
 use crate::documents::document_text;
 use crate::tools::pagination::{PageAnswer, PageCursor, PageLimit, PageReader, page_limit};
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct GetHistory;
 
@@ -48,13 +48,9 @@ impl Tool for GetHistory {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, spec, call } = request;
         let reference = arguments.reference.as_str();
         let target = find_target(context, &call.caller, reference).await?;
         match (arguments.version, arguments.compare_with) {

@@ -12,7 +12,7 @@ use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{BacklinkQuery, DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::history::{HistoryEntry, HistoryQuery, RecentChange};
 use reqlore_domain::ports::project_resolver::Toolset;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::history::VersionRecord;
@@ -35,8 +35,8 @@ use crate::context::ToolContext;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
 use crate::sections::{rule_change, section_list_change};
-use crate::tools::tool::{Tool, decode_arguments, write_tool};
-use crate::writes::transaction::{check_merged, check_text_merged, commit_decision, write_context};
+use crate::tools::tool::{Tool, ToolRequest, write_tool};
+use crate::writes::transaction::{check_merged, check_text_merged, commit_decision};
 use crate::writes::write_guard::CallGuard;
 
 pub(crate) struct UndoTool;
@@ -92,14 +92,10 @@ impl Tool for UndoTool {
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let Arguments { reference, version, change, dry_run } = decode_arguments(&mut call, spec)?;
-        let write = write_context(context, &call, spec, "");
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let Arguments { reference, version, change, dry_run } = request.decode()?;
+        let write = request.write_context("");
+        let ToolRequest { context, call, .. } = request;
         let change = change.map(Timestamp);
         let mut restoration = match (&reference, version) {
             (Some(id), version) => {

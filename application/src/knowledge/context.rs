@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use reqlore_domain::error::{Error, Result};
 use reqlore_domain::front_matter;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::document_label::DocumentLabel;
 use reqlore_domain::records::answers::links::LinkEntry;
@@ -19,9 +19,8 @@ use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advi
 use crate::answers::shortened_text::text_borders;
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
-use crate::documents::document_text;
-use crate::documents::get_one;
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::documents::{document_text, get_one};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct ContextTool;
 
@@ -87,13 +86,9 @@ impl Tool for ContextTool {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let Arguments { id, repo, show } = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let Arguments { id, repo, show } = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let address = find_address(context, &call.caller, &id, repo.as_ref()).await?;
         let links = address.read_outgoing(context).await?;
         let own = address.read_label(context).await?;

@@ -1,19 +1,17 @@
 //! `ixchel_create`: creates an entity with a new id.
 
-use std::borrow::Cow;
-
 use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
-use reqlore_domain::bounded_types::{deserialize_text, truncate_echo};
 use reqlore_domain::error::Result;
 use reqlore_domain::knowledge::EntityKind;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::edit::RecordEdit;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::Repo;
+use crate::backlog::arguments::enum_argument;
 use crate::tools::arguments::take_custom_fields;
-use crate::tools::tool::{decode_arguments, write_tool};
+use crate::tools::tool::{ToolRequest, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
 use crate::writes::record_answer::EntityOutcome;
@@ -37,33 +35,8 @@ struct Arguments {
     repo: Option<Repo>,
 }
 
-/// A kind by its name, its plural or the prefix of its ids.
-struct KindArgument(EntityKind);
-
-impl<'de> Deserialize<'de> for KindArgument {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = deserialize_text(deserializer)?;
-        EntityKind::parse(&name).map(Self).ok_or_else(|| {
-            let shown = truncate_echo(&name);
-            let names = EntityKind::ALL.map(EntityKind::name).join(", ");
-            serde::de::Error::custom(format!("{shown:?} is not one of {names}"))
-        })
-    }
-}
-
-impl JsonSchema for KindArgument {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "KindArgument".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "enum": EntityKind::ALL.map(EntityKind::name) })
-    }
-}
+// By its name, its plural or the prefix of its ids.
+enum_argument!(KindArgument, EntityKind, EntityKind::ALL);
 
 impl WriteTool for CreateEntity {
     fn spec(&self) -> ToolSpec {
@@ -74,15 +47,10 @@ impl WriteTool for CreateEntity {
         )
     }
 
-    fn decode(
-        &self,
-        call: &mut ToolCall,
-        spec: &ToolSpec,
-        names: &LocalNames,
-    ) -> Result<Box<dyn Change>> {
+    fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
         // Arguments have no custom fields, because only some projects have any.
-        let custom = take_custom_fields(&mut call.arguments)?;
-        let arguments: Arguments = decode_arguments(call, spec)?;
+        let custom = take_custom_fields(&mut request.call.arguments)?;
+        let arguments: Arguments = request.decode()?;
         let fields = RecordEdit {
             title: Some(arguments.title.into_string()),
             body: arguments.body.map(Description::into_string),

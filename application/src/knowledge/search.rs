@@ -9,7 +9,7 @@ use reqlore_domain::document::{DocumentId, DocumentKind, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::name_form::fold_name;
 use reqlore_domain::ports::documents::read_all;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::document_label::{DocumentLabel, SECTION_REQUIREMENT};
 use reqlore_domain::records::answers::search::IncompleteReport;
@@ -26,7 +26,7 @@ use crate::answers::empty_answer::{HitCounts, explain_hits};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::context::ToolContext;
 use crate::ports::ApplicationPorts;
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct SearchTool;
 
@@ -115,13 +115,9 @@ impl Tool for SearchTool {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let mut documents = vec![DocumentKind::Entity];

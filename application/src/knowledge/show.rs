@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::document_label::DocumentLabel;
 use reqlore_domain::records::answers::links::{LinkEntry, LinkList};
 use reqlore_domain::records::tombstone::RecordRef;
@@ -20,8 +20,7 @@ use crate::addresses::addressed_text::AddressedText;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::shortened_text::text_borders;
 use crate::backlog::item_lookup::{diagnostic_text, record_diagnostic};
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct ShowTool;
 
@@ -76,13 +75,9 @@ impl Tool for ShowTool {
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let Arguments { id, repo } = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let Arguments { id, repo } = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let address = find_address(context, &call.caller, &id, repo.as_ref()).await?;
         let text = address.read_text(context).await?;
         let label = address.read_label(context).await?;

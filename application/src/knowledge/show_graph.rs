@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::document_label::DocumentLabel;
 use reqlore_domain::records::answers::links::LinkEntry;
 use schemars::JsonSchema;
@@ -16,8 +16,7 @@ use crate::addresses::links::IncomingLink;
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::show_keys::{EntryKeys, ShowKeys};
 use crate::backlog::item_lookup::FileWarnings;
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct GraphTool;
 
@@ -88,13 +87,9 @@ impl Tool for GraphTool {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let Arguments { id, repo, show } = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let Arguments { id, repo, show } = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let address = find_address(context, &call.caller, &id, repo.as_ref()).await?;
         let mut warnings = FileWarnings::default();
         if let AddressTarget::Item(meta) | AddressTarget::Entity(meta) = &address.target {

@@ -11,7 +11,7 @@ use reqlore_domain::error::Result;
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::documents::{DocumentFilter, DocumentRepository, Refresh};
 use reqlore_domain::ports::record_list::{RecordQuery, RecordSelection};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::untrusted_text::encode_line;
@@ -23,9 +23,7 @@ use super::Repo;
 use super::import_files::{FileImport, ImportReport, SYNC_NAME, entity_versions};
 use crate::answers::answer::{Answer, ToolAnswer, serialization_error, whole_advice};
 use crate::answers::empty_answer::add_reason;
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, read_tool};
-use crate::writes::transaction::write_context;
+use crate::tools::tool::{Tool, ToolRequest, read_tool};
 
 pub(crate) struct SyncTool {
     /// True if the tool imports files into a database; part of its spec.
@@ -72,13 +70,9 @@ impl Tool for SyncTool {
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, call, .. } = &request;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let (ports, progress) = (&context.ports, &*call.progress_sink);
@@ -86,10 +80,7 @@ impl Tool for SyncTool {
         if let Some(tree) = &ports.root_files {
             let reason = "files of the workspace root were imported";
             // Without a key: an import takes several commits, and repeating it is harmless.
-            let act = WriteContext {
-                idempotency_key: None,
-                ..write_context(context, &call, spec, reason)
-            };
+            let act = WriteContext { idempotency_key: None, ..request.write_context(reason) };
             let files = FileImport { ports, tree: &**tree, project: &project, act: &act };
             import = files.run(progress).await?;
         }

@@ -8,7 +8,7 @@ use reqlore_domain::knowledge::entity_graph::sort_tags;
 use reqlore_domain::ports::record_list::{
     MAX_PAGE_ITEMS, RecordCounts, RecordPage, RecordQuery, RecordSelection,
 };
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::tags::{TagCount, TagReport, UntaggedItem};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,8 +16,7 @@ use serde::Deserialize;
 use super::Repo;
 use crate::answers::answer::{ToolAnswer, json_answer};
 use crate::answers::empty_answer::{add_reason, note_unimported};
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, whole_tool};
+use crate::tools::tool::{Tool, ToolRequest, whole_tool};
 
 pub(crate) struct TagsTool;
 
@@ -44,13 +43,9 @@ impl Tool for TagsTool {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let project =
             super::resolve_project(context, &call.caller, arguments.repo.as_ref()).await?;
         let (ports, kinds) = (&context.ports, [DocumentKind::Entity]);

@@ -4,14 +4,14 @@ use reqlore_domain::backlog::fields::{Description, Tag, Tags, Title};
 use reqlore_domain::bounded_types::BoundedString;
 use reqlore_domain::document::VersionPrefix;
 use reqlore_domain::error::Result;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::edit::RecordEdit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Repo;
 use crate::tools::arguments::take_custom_fields;
-use crate::tools::tool::{decode_arguments, write_tool};
+use crate::tools::tool::{ToolRequest, write_tool};
 use crate::writes::change::{Change, WriteTool};
 use crate::writes::local_names::LocalNames;
 use crate::writes::record_answer::EntityOutcome;
@@ -50,15 +50,10 @@ impl WriteTool for UpdateEntity {
         }
     }
 
-    fn decode(
-        &self,
-        call: &mut ToolCall,
-        spec: &ToolSpec,
-        names: &LocalNames,
-    ) -> Result<Box<dyn Change>> {
+    fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>> {
         // Arguments have no custom fields, because only some projects have any.
-        let custom = take_custom_fields(&mut call.arguments)?;
-        let arguments: Arguments = decode_arguments(call, spec)?;
+        let custom = take_custom_fields(&mut request.call.arguments)?;
+        let arguments: Arguments = request.decode()?;
         let fields = RecordEdit {
             title: arguments.title.map(Title::into_string),
             body: arguments.body.map(Description::into_string),
@@ -70,6 +65,6 @@ impl WriteTool for UpdateEntity {
         let links = arguments.links.unwrap_or_default().decode(names)?;
         let Arguments { if_version, repo, .. } = arguments;
         let target = RecordTarget::Entity(arguments.id.into_string());
-        RecordChange { target, fields, links, if_version, repo }.into_change(spec)
+        RecordChange { target, fields, links, if_version, repo }.into_change(request.spec)
     }
 }

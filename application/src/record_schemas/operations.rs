@@ -6,7 +6,7 @@ use reqlore_domain::document::{Document, DocumentId, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, ReadSet, Snapshot};
 use reqlore_domain::ports::record_list::RecordQuery;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::record_schema::{RecordSchemaAnswer, RecordSchemaChange};
 use reqlore_domain::records::kinds::{EntityKind, ItemKind};
@@ -16,11 +16,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::answers::answer::{ToolAnswer, body_answer, text_answer};
-use crate::context::ToolContext;
 use crate::documents::get_one;
 use crate::ports::ApplicationPorts;
-use crate::tools::tool::{NoArguments, Tool, decode_arguments, whole_tool, write_tool};
-use crate::writes::transaction::{check_version, commit_decision, write_context};
+use crate::tools::tool::{NoArguments, Tool, ToolRequest, whole_tool, write_tool};
+use crate::writes::transaction::{check_version, commit_decision};
 
 pub(crate) struct GetRecordSchema;
 
@@ -48,13 +47,9 @@ impl Tool for GetRecordSchema {
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let NoArguments {} = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let NoArguments {} = request.decode()?;
+        let ToolRequest { context, call, .. } = request;
         let (project, id) = (&call.caller.project, DocumentId::schema());
         let document = get_one(&*context.ports.documents, project, &id).await?;
         let document = document.as_ref();
@@ -87,20 +82,15 @@ impl Tool for SetRecordSchema {
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let Arguments { text, if_version } = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let Arguments { text, if_version } = request.decode()?;
+        let ToolRequest { context, call, .. } = &request;
         let expected = ExpectedState::parse(if_version)?;
         let document = Document::new(DocumentId::schema(), text.into_bytes().into());
         let schema = RecordSchema::of_document(&document);
         check_entries(&schema)?;
         let (ports, project) = (&*context.ports, call.caller.project.clone());
-        let mut write = write_context(context, &call, spec, "");
-        "change the custom fields and statuses".clone_into(&mut write.reason);
+        let write = request.write_context("change the custom fields and statuses");
         let version = document.version.to_string();
         let reads = ReadSet { documents: vec![document.id.clone()], ..ReadSet::default() };
         let decide = move |snapshot: &Snapshot| decide(snapshot, &document, &expected);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use reqlore_domain::document::{DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::{DeleteOutcome, REQUIREMENT_NOT_FOUND, SECTION_NOT_FOUND, Section};
 use schemars::JsonSchema;
@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, body_answer};
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, write_tool};
-use crate::writes::transaction::{commit_decision, write_context};
+use crate::tools::tool::{Tool, ToolRequest, write_tool};
+use crate::writes::transaction::commit_decision;
 use crate::writes::write_guard::CallGuard;
 
 pub(crate) struct DeleteRequirements;
@@ -63,27 +62,21 @@ Returns the deleted requirement text, or an error if not found.",
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let ports = &context.ports;
-        let mut arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let mut arguments: Arguments = request.decode()?;
+        let (caller, ports) = (&request.call.caller, &request.context.ports);
+        let project = super::resolve_project(ports, caller, &arguments.project_root).await?;
         super::use_stored_key(ports, &project, &mut arguments.section).await?;
-        let write_context =
-            write_context(context, &call, spec, arguments.operation_description.as_str());
+        let write = request.write_context(arguments.operation_description.as_str());
         let key = arguments.section.clone();
         // Creates a missing AGENTS.md, even if there is nothing to delete.
-        super::read_documents(ports, &project, None, write_context.clone()).await?;
+        super::read_documents(ports, &project, None, write.clone()).await?;
         let read_set = super::write_read_set(&key);
-        let guard = context.call_guard(&call.caller, &project);
+        let guard = request.context.call_guard(caller, &project);
         let shown = guard.clone();
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, &shown);
         let ((deleted, version, note), _) =
-            commit_decision(ports, &project, read_set, write_context, decide).await?;
+            commit_decision(ports, &project, read_set, write, decide).await?;
         guard.note_rule(&format!("{key}:{}", deleted.index), String::new());
         let details = DeletedRequirement {
             project: project.to_string(),

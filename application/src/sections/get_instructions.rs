@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use reqlore_domain::document::DocumentKind;
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::documents::DocumentFilter;
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::sections::Instructions;
 use reqlore_domain::sections::instructions;
@@ -14,10 +14,8 @@ use serde::Deserialize;
 
 use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, body_answer};
-use crate::context::ToolContext;
 use crate::ports::ApplicationPorts;
-use crate::tools::tool::{Tool, decode_arguments, whole_tool};
-use crate::writes::transaction::write_context;
+use crate::tools::tool::{Tool, ToolRequest, whole_tool};
 
 pub(crate) struct GetInstructions;
 
@@ -45,18 +43,12 @@ This MCP server is the single source of truth for everything related to requirem
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let ports = &context.ports;
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
-        let write_context =
-            write_context(context, &call, spec, arguments.operation_description.into_string());
-        let (agents, _) = super::read_documents(ports, &project, None, write_context).await?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let (caller, ports) = (&request.call.caller, &request.context.ports);
+        let project = super::resolve_project(ports, caller, &arguments.project_root).await?;
+        let write = request.write_context(arguments.operation_description.into_string());
+        let (agents, _) = super::read_documents(ports, &project, None, write).await?;
         let details = Instructions {
             project: project.to_string(),
             version: agents.version.to_string(),

@@ -9,7 +9,7 @@ use reqlore_domain::document::{DocumentKind, Version};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentFilter, count_documents};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::answers::sections::SectionDetails;
 use reqlore_domain::sections::requirement_index::SectionKey;
@@ -25,8 +25,7 @@ use crate::addresses::addressed_text::AddressedText;
 use crate::answers::answer::{ToolAnswer, body_answer};
 use crate::answers::empty_answer::add_reason;
 use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, whole_tool};
-use crate::writes::transaction::write_context;
+use crate::tools::tool::{Tool, ToolRequest, whole_tool};
 
 #[derive(Default)]
 pub(crate) struct GetRequirements {
@@ -91,24 +90,18 @@ impl Tool for GetRequirements {
         )
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let ports = &context.ports;
-        let arguments: Arguments = decode_arguments(&mut call, spec)?;
-        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
-        let write_context =
-            write_context(context, &call, spec, arguments.operation_description.into_string());
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let arguments: Arguments = request.decode()?;
+        let (caller, ports) = (&request.call.caller, &request.context.ports);
+        let project = super::resolve_project(ports, caller, &arguments.project_root).await?;
+        let write = request.write_context(arguments.operation_description.into_string());
         let key = arguments.section.into_string();
         let mut readable_key = parse_readable_key(&key)?;
         if let Some(key) = &mut readable_key {
             super::use_stored_key(ports, &project, key).await?;
         }
         let (_, section) =
-            super::read_documents(ports, &project, readable_key.as_ref(), write_context).await?;
+            super::read_documents(ports, &project, readable_key.as_ref(), write).await?;
         let mut details = SectionDetails {
             project: project.to_string(),
             section: key,
@@ -119,7 +112,7 @@ impl Tool for GetRequirements {
             text: String::new(),
         };
         let Some(section) = section else {
-            return missing_section(context, &call.caller, &project, readable_key, details).await;
+            return missing_section(request.context, caller, &project, readable_key, details).await;
         };
         let version = section.version;
         details.version = Some(version.to_string());

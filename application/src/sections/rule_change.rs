@@ -22,8 +22,7 @@ use crate::context::ToolContext;
 use crate::tools::tool::{decode_arguments, write_tool};
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
 use crate::writes::commit_state::CommitState;
-use crate::writes::rule_edits::{RuleEdit, SectionEdits};
-use crate::writes::rule_edits::{RuleEdits, RuleText};
+use crate::writes::rule_edits::{RuleEdit, RuleEdits, RuleText, SectionEdits};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

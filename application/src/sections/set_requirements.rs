@@ -5,7 +5,7 @@ use reqlore_domain::bounded_types::{BoundedString, deserialize_text};
 use reqlore_domain::document::{Document, DocumentId, Version, VersionPrefix};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::sections::mentions::requirement_title;
 use reqlore_domain::sections::requirement_index::{RequirementIndex, SectionKey};
 use reqlore_domain::sections::upsert::SetOutcome;
@@ -16,9 +16,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{OperationDescription, ProjectRoot};
 use crate::answers::answer::{ToolAnswer, body_answer};
-use crate::context::ToolContext;
-use crate::tools::tool::{Tool, decode_arguments, write_tool};
-use crate::writes::transaction::{commit_decision, write_context};
+use crate::tools::tool::{Tool, ToolRequest, write_tool};
+use crate::writes::transaction::commit_decision;
 use crate::writes::write_guard::CallGuard;
 use crate::writes::written_rule::RenumberedRule;
 
@@ -100,14 +99,9 @@ Returns the added/modified requirement (text or index may be adjusted according 
         }
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
-        let ports = &context.ports;
-        let mut arguments: Arguments = decode_arguments(&mut call, spec)?;
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
+        let mut arguments: Arguments = request.decode()?;
+        let (caller, ports) = (&request.call.caller, &request.context.ports);
         if let (IndexArgument::At(_), Some(before)) = (&arguments.index, &arguments.before) {
             let message = format!(
                 "before: it needs index \"new\"; pass index: \"new\" to insert a rule in front of \
@@ -115,18 +109,17 @@ Returns the added/modified requirement (text or index may be adjusted according 
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message).field("before"));
         }
-        let project = super::resolve_project(ports, &call.caller, &arguments.project_root).await?;
+        let project = super::resolve_project(ports, caller, &arguments.project_root).await?;
         super::use_stored_key(ports, &project, &mut arguments.section).await?;
-        let write_context =
-            write_context(context, &call, spec, arguments.operation_description.as_str());
+        let write = request.write_context(arguments.operation_description.as_str());
         let key = arguments.section.clone();
         let columns = ports.settings.wrap_columns;
         let read_set = super::write_read_set(&key);
-        let guard = context.call_guard(&call.caller, &project);
+        let guard = request.context.call_guard(caller, &project);
         let shown = guard.clone();
         let decide = move |snapshot: &Snapshot| arguments.decide(snapshot, columns, &shown);
         let ((set, version, note, replaced), committed) =
-            commit_decision(ports, &project, read_set, write_context, decide).await?;
+            commit_decision(ports, &project, read_set, write, decide).await?;
         let label = super::section_label(&project, key.as_str());
         let change_note = render_change(&set, &label, version);
         let (mut reindexed, mut moved) = (Vec::new(), Vec::new());
@@ -139,7 +132,7 @@ Returns the added/modified requirement (text or index may be adjusted according 
         let address = format!("{key}:{}", set.index);
         guard.note_rule(&address, set.text.clone());
         if !committed.versions.is_empty() {
-            guard.note_write(&DocumentId::section(key.as_str()), version, spec.name);
+            guard.note_write(&DocumentId::section(key.as_str()), version, request.spec.name);
         }
         let result = SetResult {
             project: project.to_string(),

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use reqlore_domain::backlog::Reference;
 use reqlore_domain::error::{Error, ErrorKind, Result};
-use reqlore_domain::idempotency::IdempotencyKey;
-use reqlore_domain::idempotency::IdempotencyRecord;
+use reqlore_domain::idempotency::{IdempotencyKey, IdempotencyRecord};
 use reqlore_domain::identity::{Caller, ProjectScope};
 use reqlore_domain::ports::idempotency::IdempotencyStore;
 use reqlore_domain::ports::service::{RenderedAnswer, ToolCall};

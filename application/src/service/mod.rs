@@ -27,7 +27,7 @@ use crate::backlog::{prompts, resources};
 use crate::context::ToolContext;
 use crate::record_schemas::tool_schemas::tool_schemas;
 use crate::tools::arguments;
-use crate::tools::tool::{self, ListedTool, Tool};
+use crate::tools::tool::{self, ListedTool, Tool, ToolRequest};
 
 const LIST_METHOD: &str = "resources/list";
 const COMPLETE_METHOD: &str = "completion/complete";
@@ -159,7 +159,7 @@ async fn run_tool(
 ) -> Result<ToolAnswer> {
     // Kept for the error, because the call is consumed.
     let caller = Arc::clone(&call.caller);
-    match tool.call(context, spec, call).await {
+    match tool.call(ToolRequest { context, spec, call }).await {
         Err(error) => Err(right_tool::name_right_tool(context, &caller, spec, error).await),
         answer => answer,
     }

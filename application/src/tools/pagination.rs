@@ -3,16 +3,14 @@
 //!
 //! A digest binds the cursor to its list, arguments and project.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use reqlore_domain::bounded_types::BoundedInt;
+use reqlore_domain::bounded_types::{BoundedInt, inline_schema};
 use reqlore_domain::document::Version;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::project_key::ProjectKey;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, DeserializeOwned};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -50,19 +48,7 @@ impl<'de> Deserialize<'de> for PageCursor {
     }
 }
 
-impl JsonSchema for PageCursor {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "PageCursor".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string" })
-    }
-}
+inline_schema!([] PageCursor, { "type": "string" });
 
 /// Reads and writes the cursors of one list.
 pub(crate) struct PageReader {

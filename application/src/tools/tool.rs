@@ -7,6 +7,7 @@ use reqlore_domain::bounded_types::{shorten, truncate_echo};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Access;
 use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::untrusted_text::encode_line;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,8 +18,7 @@ use serde_path_to_error::Segment;
 use crate::answers::answer::{self, ToolAnswer};
 use crate::context::ToolContext;
 use crate::tools::arguments::CUSTOM_FIELDS;
-use crate::tools::schema::{answer_schema, argument_schema};
-use crate::tools::schema::{property, required_names};
+use crate::tools::schema::{answer_schema, argument_schema, property, required_names};
 use crate::tools::{arguments, synonyms};
 use crate::writes::change::WriteTool;
 
@@ -27,16 +27,50 @@ pub(crate) trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
 
     /// Runs the tool. The service has authorized the caller.
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        call: ToolCall,
-    ) -> Result<ToolAnswer>;
+    async fn call(&self, request: ToolRequest<'_>) -> Result<ToolAnswer>;
 
     /// `None` for a tool whose changes cannot be combined in one commit.
     fn as_write_tool(&self) -> Option<&dyn WriteTool> {
         None
+    }
+}
+
+/// A call of a tool with the context of the call and the tool's spec.
+pub(crate) struct ToolRequest<'a> {
+    pub(crate) context: &'a ToolContext,
+    pub(crate) spec: &'a ToolSpec,
+    pub(crate) call: ToolCall,
+}
+
+impl ToolRequest<'_> {
+    /// Decodes the arguments, which it takes out of the call.
+    pub(crate) fn decode<T: DeserializeOwned>(&mut self) -> Result<T> {
+        decode_arguments(&mut self.call, self.spec)
+    }
+
+    /// Like [`Self::decode`], for a type with more arguments than the schema of the tool has.
+    pub(crate) fn decode_exactly<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let arguments = take_arguments(&mut self.call, self.spec);
+        if schema_violations(&arguments, self.spec).is_empty()
+            && let Ok(decoded) = T::deserialize(&arguments)
+        {
+            return Ok(decoded);
+        }
+        Err(invalid_arguments::<T>(arguments, self.spec))
+    }
+
+    /// The context of a write. All commits of the call have the same tool name and time.
+    pub(crate) fn write_context(&self, reason: impl Into<String>) -> WriteContext {
+        let Self { context, spec, call } = self;
+        WriteContext {
+            caller: call.caller.clone(),
+            tool: spec.name,
+            reason: reason.into(),
+            correlation_id: call.correlation_id.clone(),
+            at: *context.written_at.get_or_init(|| context.ports.clock.now()),
+            audited: context.audit.clone(),
+            idempotency_key: context.idempotency_key.clone(),
+        }
     }
 }
 
@@ -141,20 +175,6 @@ pub(crate) fn decode_arguments<T: DeserializeOwned>(
     let arguments = take_arguments(call, spec);
     // Fast path: tracking the path of an error allocates at every step.
     T::deserialize(&arguments).map_err(|_| invalid_arguments::<T>(arguments, spec))
-}
-
-/// Like [`decode_arguments`], for a type with more arguments than the schema of the tool has.
-pub(crate) fn decode_exactly<T: DeserializeOwned>(
-    call: &mut ToolCall,
-    spec: &ToolSpec,
-) -> Result<T> {
-    let arguments = take_arguments(call, spec);
-    if schema_violations(&arguments, spec).is_empty()
-        && let Ok(decoded) = T::deserialize(&arguments)
-    {
-        return Ok(decoded);
-    }
-    Err(invalid_arguments::<T>(arguments, spec))
 }
 
 fn take_arguments(call: &mut ToolCall, spec: &ToolSpec) -> Value {

@@ -7,18 +7,18 @@ use reqlore_domain::document::{Document, DocumentKind};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{DocumentChange, Snapshot};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::project_key::ProjectKey;
 use tokio::sync::OnceCell;
 
 use crate::answers::answer::ToolAnswer;
 use crate::context::ToolContext;
-use crate::tools::tool::Tool;
+use crate::tools::tool::{Tool, ToolRequest};
 use crate::writes::change::{Change, ChangeOutcome, ChangePlan, Decision, PlanContext, WriteTool};
 use crate::writes::commit_state::{CommitState, MergedReads};
 use crate::writes::local_names::LocalNames;
 use crate::writes::read_versions::ReadVersions;
-use crate::writes::transaction::{check_merged, commit_decision, write_context};
+use crate::writes::transaction::{check_merged, commit_decision};
 use crate::writes::write_guard::CallGuard;
 use crate::writes::written_rule::RenumberedRule;
 
@@ -28,14 +28,9 @@ impl<T: WriteTool> Tool for T {
         WriteTool::spec(self)
     }
 
-    async fn call(
-        &self,
-        context: &ToolContext,
-        spec: &ToolSpec,
-        mut call: ToolCall,
-    ) -> Result<ToolAnswer> {
+    async fn call(&self, mut request: ToolRequest<'_>) -> Result<ToolAnswer> {
         // Without local names: a single change has no earlier entry.
-        let change = self.decode(&mut call, spec, &LocalNames::default())?;
+        let change = self.decode(&mut request, &LocalNames::default())?;
         let batch = ChangeBatch {
             reason: change.reason(),
             changes: vec![change],
@@ -43,7 +38,7 @@ impl<T: WriteTool> Tool for T {
             is_dry_run: false,
             expected: None,
         };
-        let committed = batch.commit(context, &call, spec).await.map_err(BatchError::first)?;
+        let committed = batch.commit(&request).await.map_err(BatchError::first)?;
         let Some(outcome) = committed.outcomes.into_iter().next() else {
             return Err(Error::new(ErrorKind::Internal, "The change has no outcome."));
         };
@@ -130,12 +125,11 @@ impl ChangeBatch {
     /// Commits the changes.
     pub(crate) async fn commit(
         &self,
-        context: &ToolContext,
-        call: &ToolCall,
-        spec: &ToolSpec,
+        request: &ToolRequest<'_>,
     ) -> Result<CommittedBatch, BatchError> {
+        let ToolRequest { context, spec, call } = request;
         let project = self.project(context, &call.caller).await?;
-        let write = write_context(context, call, spec, self.reason.clone());
+        let write = request.write_context(self.reason.clone());
         let guard = context.call_guard(&call.caller, &project);
         // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {

@@ -10,7 +10,7 @@ use reqlore_domain::document::{Document, DocumentId, DocumentMeta};
 use reqlore_domain::error::Result;
 use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{BacklinkQuery, ReadSet, SharedMetadata};
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
+use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::schema::RecordSchema;
@@ -20,6 +20,7 @@ use crate::addresses::address::AddressSpace;
 use crate::answers::answer::ToolAnswer;
 use crate::backlog::item_lookup::BacklogReader;
 use crate::context::ToolContext;
+use crate::tools::tool::ToolRequest;
 use crate::writes::commit_state::{ChangeEffects, CommitState};
 use crate::writes::local_names::LocalNames;
 use crate::writes::written_rule::WrittenRule;
@@ -30,12 +31,7 @@ pub(crate) trait WriteTool: Send + Sync {
 
     /// Validates the arguments of a call without reading documents. They may contain `names` where
     /// the tool expects IDs.
-    fn decode(
-        &self,
-        call: &mut ToolCall,
-        spec: &ToolSpec,
-        names: &LocalNames,
-    ) -> Result<Box<dyn Change>>;
+    fn decode(&self, request: &mut ToolRequest<'_>, names: &LocalNames) -> Result<Box<dyn Change>>;
 }
 
 /// A valid change, before its documents are looked up.

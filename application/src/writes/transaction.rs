@@ -10,33 +10,13 @@ use reqlore_domain::identity::Caller;
 use reqlore_domain::ports::documents::{
     CommitRequest, CommitResult, DocumentChange, ReadSet, Snapshot,
 };
-use reqlore_domain::ports::service::{ToolCall, ToolSpec};
 use reqlore_domain::ports::write_context::WriteContext;
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::unresolved_merge::find_unresolved_merge;
 
 use crate::answers::shortened_text::shorten_current;
-use crate::context::ToolContext;
 use crate::documents::document_text;
 use crate::ports::ApplicationPorts;
-
-/// Builds the write context of a call. All its commits have the same tool name and time.
-pub(crate) fn write_context(
-    context: &ToolContext,
-    call: &ToolCall,
-    spec: &ToolSpec,
-    reason: impl Into<String>,
-) -> WriteContext {
-    WriteContext {
-        caller: call.caller.clone(),
-        tool: spec.name,
-        reason: reason.into(),
-        correlation_id: call.correlation_id.clone(),
-        at: *context.written_at.get_or_init(|| context.ports.clock.now()),
-        audited: context.audit.clone(),
-        idempotency_key: context.idempotency_key.clone(),
-    }
-}
 
 /// Commits the changes that `decide` returns, and returns its second value.
 ///

@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::store_error::{StoreError, StoreResult};
-use super::write_context::ChangeOrigin;
-use super::write_context::WriteContext;
+use super::write_context::{ChangeOrigin, WriteContext};
 use crate::document::{Document, DocumentId, Version};
 use crate::error::{Error, ErrorKind};
 use crate::hash_text::hash_text;

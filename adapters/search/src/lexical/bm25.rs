@@ -9,8 +9,7 @@ use tantivy::query::{BooleanQuery, BoostQuery, ConstScoreQuery, Occur, Query, Te
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocAddress, DocId, DocSet, SegmentReader, TERMINATED, Term};
 
-use super::searcher::to_f32;
-use super::searcher::{LexicalSearcher, SegmentWords, to_usize};
+use super::searcher::{LexicalSearcher, SegmentWords, to_f32, to_usize};
 
 /// The usual parameters of BM25.
 const K1: f32 = 1.2;

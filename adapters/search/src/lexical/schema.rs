@@ -24,8 +24,8 @@ pub(super) const RANK_KEY: &str = "rank_key";
 pub(super) const CHUNKS: &str = "chunks";
 pub(super) const DIGEST: &str = "digest";
 /// Values of the filter field in addition to kinds, facets and scripts.
-const NO_ITEM: &str = "empty";
-const INCOMPLETE: &str = "incomplete";
+pub(super) const NO_ITEM: &str = "empty";
+pub(super) const INCOMPLETE: &str = "incomplete";
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SchemaFields {
@@ -101,31 +101,7 @@ impl SchemaFields {
         Term::from_field_text(self.words, word)
     }
 
-    pub(crate) fn document_kind_filter(self, kind: DocumentKind) -> Term {
-        self.filter_term(&document_kind_value(kind))
-    }
-
-    pub(crate) fn item_kind_filter(self, kind: &str) -> Term {
-        self.filter_term(&item_kind_value(kind))
-    }
-
-    pub(crate) fn facet_filter(self, facet: &SearchFacet) -> Term {
-        self.filter_term(&facet_value(facet))
-    }
-
-    pub(super) fn script_filter(self, script: Script) -> Term {
-        self.filter_term(&script_value(script))
-    }
-
-    pub(super) fn no_item_filter(self) -> Term {
-        self.filter_term(NO_ITEM)
-    }
-
-    pub(super) fn incomplete_filter(self) -> Term {
-        self.filter_term(INCOMPLETE)
-    }
-
-    fn filter_term(self, value: &str) -> Term {
+    pub(crate) fn filter_term(self, value: &str) -> Term {
         Term::from_field_text(self.filter, value)
     }
 
@@ -215,19 +191,19 @@ impl SchemaFields {
     }
 }
 
-fn document_kind_value(kind: DocumentKind) -> String {
+pub(crate) fn document_kind_value(kind: DocumentKind) -> String {
     format!("d:{}", kind.name())
 }
 
-fn item_kind_value(kind: &str) -> String {
+pub(crate) fn item_kind_value(kind: &str) -> String {
     format!("k:{kind}")
 }
 
-fn facet_value(facet: &SearchFacet) -> String {
+pub(crate) fn facet_value(facet: &SearchFacet) -> String {
     format!("f:{}", facet.as_str())
 }
 
-fn script_value(script: Script) -> String {
+pub(crate) fn script_value(script: Script) -> String {
     format!("s:{}", script.index())
 }
 

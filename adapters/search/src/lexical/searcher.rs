@@ -17,8 +17,8 @@ use tantivy::{
 };
 
 use super::schema::{
-    CHUNKS, DIGEST, RANK_KEY, SchemaFields, StoredItem, document_from_key, document_key,
-    mix_version,
+    CHUNKS, DIGEST, INCOMPLETE, NO_ITEM, RANK_KEY, SchemaFields, StoredItem, document_from_key,
+    document_key, mix_version, script_value,
 };
 use crate::checksummed_file::first_bytes;
 use crate::chunk::ChunkHash;
@@ -72,7 +72,7 @@ impl LexicalSearcher {
             }
             searcher.segments.push(SegmentWords { index, norms });
         }
-        let without_item = searcher.live_count(&fields.no_item_filter())?;
+        let without_item = searcher.live_count(&fields.filter_term(NO_ITEM))?;
         searcher.item_count = searcher.item_count.saturating_sub(without_item);
         Ok(searcher)
     }
@@ -148,7 +148,7 @@ impl LexicalSearcher {
         includes_kind: impl Fn(reqlore_domain::document::DocumentKind) -> bool,
     ) -> tantivy::Result<IncompleteDocuments> {
         let mut documents = Vec::new();
-        for address in self.live_records(&self.fields.incomplete_filter())? {
+        for address in self.live_records(&self.fields.filter_term(INCOMPLETE))? {
             documents.extend(self.stored_item(address)?.document);
         }
         documents.sort();
@@ -165,7 +165,8 @@ impl LexicalSearcher {
     pub(crate) fn main_script(&self) -> tantivy::Result<Script> {
         let mut counts = [0; Script::COUNT];
         for script in Script::ALL {
-            counts[script.index()] = self.live_count(&self.fields.script_filter(script))?;
+            counts[script.index()] =
+                self.live_count(&self.fields.filter_term(&script_value(script)))?;
         }
         Ok(Script::most_frequent(&counts))
     }

@@ -20,8 +20,7 @@ use reqlore_domain::ports::history::{
     DocumentHistory, HistoryEntry, HistoryNote, HistoryPage, HistoryQuery, RecentChange,
     check_purge, invalid_history_cursor,
 };
-use reqlore_domain::ports::write_context::ChangeOrigin;
-use reqlore_domain::ports::write_context::WriteContext;
+use reqlore_domain::ports::write_context::{ChangeOrigin, WriteContext};
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::tombstone::parse_deletion;
 use reqlore_domain::timestamp::Timestamp;

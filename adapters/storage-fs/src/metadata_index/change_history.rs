@@ -5,8 +5,7 @@ use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 
 use reqlore_domain::document::DocumentId;
-use reqlore_domain::ports::change_page::Revision;
-use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition, Revision};
 use serde::{Deserialize, Serialize};
 
 /// The history is reset if it has this many removed documents.

@@ -19,8 +19,7 @@ use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
 use reqlore_domain::document::{Document, DocumentId, DocumentKind, DocumentMeta, Version};
-use reqlore_domain::ports::change_page::Revision;
-use reqlore_domain::ports::change_page::{ChangePage, ChangePosition};
+use reqlore_domain::ports::change_page::{ChangePage, ChangePosition, Revision};
 use reqlore_domain::ports::documents::{
     BacklinkQuery, DocumentChange, DocumentFilter, MetadataPage, StoreResult,
 };

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use reqlore_domain::document::DocumentId;
 
-use crate::inotify::TreeWatcher;
-use crate::inotify::WatchEvents;
+use crate::inotify::{TreeWatcher, WatchEvents};
 
 /// Cache validity of one area: pending inotify events and documents that inotify can't cover.
 #[derive(Debug, Default)]

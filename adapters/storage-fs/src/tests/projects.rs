@@ -11,7 +11,7 @@ use reqlore_domain::project_key::ProjectKey;
 use tempfile::TempDir;
 
 use super::config;
-use crate::{Config, ConfiguredProjects, FsProjects};
+use crate::{Config, FsProjects};
 
 fn local() -> Caller {
     Caller::local("me", Access::Write)
@@ -50,7 +50,7 @@ async fn invalid_project_roots_are_rejected() {
     };
     for name in [root, &format!("{root}/./"), "default", "."] {
         assert_eq!(found(&open, name).await.as_deref(), Some("default"));
-        let database = ConfiguredProjects::new(&config(Path::new(root)));
+        let database = FsProjects::of_database(&config(Path::new(root)));
         let found = database.resolve(&caller, Some(name), Toolset::Sections).await.unwrap();
         assert!(found.is_default(), "{name}");
     }
@@ -93,7 +93,7 @@ impl Server {
 
     /// The resolver of a file storage, and of a database.
     fn both(&self) -> [Box<dyn ProjectResolver>; 2] {
-        [Box::new(FsProjects::new(&self.config)), Box::new(ConfiguredProjects::new(&self.config))]
+        [Box::new(FsProjects::new(&self.config)), Box::new(FsProjects::of_database(&self.config))]
     }
 }
 
@@ -197,7 +197,7 @@ async fn only_root_resolves_without_configured_projects() {
     let caller = remote("default", ProjectScope::Configured);
     for projects in [
         Box::new(FsProjects::new(&config)) as Box<dyn ProjectResolver>,
-        Box::new(ConfiguredProjects::new(&config)),
+        Box::new(FsProjects::of_database(&config)),
     ] {
         let found = async |name: &Path| {
             projects.resolve(&caller, name.to_str(), Toolset::Sections).await.map_err(|e| e.kind)
@@ -244,7 +244,7 @@ fn find(outside: &Path, toolset: Toolset) -> String {
     let key = ProjectKey::default();
     let both: [Box<dyn ProjectResolver>; 2] = [
         Box::new(FsProjects::new(&config(&root))),
-        Box::new(ConfiguredProjects::new(&config(&root))),
+        Box::new(FsProjects::of_database(&config(&root))),
     ];
     let found = both.map(|projects| match projects.find_documents(&local(), &key, toolset) {
         DocumentsFolder::Found(key) if key.is_default() => "own".to_owned(),

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::FromRequest;
-use axum::extract::{Path, RawForm, Request, State};
+use axum::extract::{FromRequest, Path, RawForm, Request, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};

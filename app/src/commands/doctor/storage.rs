@@ -25,7 +25,7 @@ use crate::commands::board_pages::SESSIONS_FILE;
 use crate::commands::nested_projects::{NESTED_NEXT, NESTED_PROBLEM, find_nested_projects};
 use crate::composition::{self, StorageState};
 use crate::config::AppConfig;
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Result};
 use crate::storage_spec::{LOCAL, StorageSpec};
 use crate::system::SystemClock;
 
@@ -169,7 +169,7 @@ fn check_content(
     store: &Arc<dyn Store>,
     schema: Option<usize>,
     report: &mut AreaReport<'_>,
-) -> Result<(), CommandError> {
+) -> Result<()> {
     let damage = composition::block_on(check::find_damage(&**store, ""))??;
     if let Some(first) = damage.first() {
         let message = format!("{} is damaged: {}", config.storage, first.message);

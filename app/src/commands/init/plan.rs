@@ -12,12 +12,11 @@ use reqlore_git_runner::repository_around;
 use super::options::Scaffold;
 use super::server_entry::{self, ServerEntry};
 use super::undo_log::{self, UndoLog};
-use crate::commands::init::file_change::ChangeKind;
-use crate::commands::init::file_change::FileChange;
+use crate::commands::init::file_change::{ChangeKind, FileChange};
 use crate::commands::init::options::Options;
 use crate::commands::untrusted_text::{AGENTS_MD, agents_md_ignored_by_claude};
 use crate::config::{ToolsetChoice, found_file_refusal, parse_toolsets};
-use crate::exit::CommandError;
+use crate::exit::Result;
 use crate::settings::{FILE, SettingFlags};
 
 #[derive(Debug)]
@@ -42,7 +41,7 @@ impl<'a> ChangePlan<'a> {
         clients: &[Client],
         log: &UndoLog,
         environment: &'a ClientEnvironment,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self> {
         let mut plan = Self::new(environment);
         let refusal = match server {
             ServerEntry::Command { .. } => found_file_refusal(flags, &environment.project),

@@ -13,10 +13,9 @@ use serde_json::{Map, Value};
 use super::file_change;
 use super::plan::{self, ChangePlan};
 use super::undo_log::{UndoEntry, UndoLog, find_entry};
-use crate::commands::init::file_change::AGENTS_MD_TITLE;
-use crate::commands::init::file_change::ChangeKind;
-use crate::commands::init::file_change::short_path;
-use crate::commands::init::file_change::{ChangeOutcome, FileChange};
+use crate::commands::init::file_change::{
+    AGENTS_MD_TITLE, ChangeKind, ChangeOutcome, FileChange, short_path,
+};
 use crate::commands::init::options::Options;
 
 const EDITED_NOTE: &str = "edited after init; only Reqlore's part is removed";

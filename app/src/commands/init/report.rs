@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::plan::ChangePlan;
-use crate::commands::init::file_change::ChangeKind;
-use crate::commands::init::file_change::{ChangeOutcome, FileChange};
+use crate::commands::init::file_change::{ChangeKind, ChangeOutcome, FileChange};
 use crate::commands::untrusted_text::mask_secrets;
 use crate::console::{encode_console, eprint_line};
 

@@ -15,9 +15,8 @@ use crate::client_environment::{NAME, program_on_path};
 use crate::commands::client_entry::{CommandEntry, NPX, is_package};
 use crate::commands::init::options::Options;
 use crate::config::parse_toolsets;
-use crate::config::paths::resolve_links;
-use crate::config::paths::{check_path, env_variable};
-use crate::exit::CommandError;
+use crate::config::paths::{check_path, env_variable, resolve_links};
+use crate::exit::{CommandError, Result};
 use crate::settings::{self, FILE, SettingFlags};
 use crate::storage_spec::StorageSpec;
 use crate::telemetry;
@@ -50,7 +49,7 @@ impl ServerEntry {
         flags: &SettingFlags,
         options: &Options,
         environment: &ClientEnvironment,
-    ) -> Result<Self, CommandError> {
+    ) -> Result<Self> {
         if flags.listen.is_some() || flags.behind_proxy.is_some() {
             return Err(CommandError::usage_error(
                 "--listen and --behind-proxy configure a server; to configure a client, use \
@@ -184,7 +183,7 @@ fn setting_arguments(
     flags: &SettingFlags,
     environment: &ClientEnvironment,
     base: Option<&Path>,
-) -> Result<Vec<String>, CommandError> {
+) -> Result<Vec<String>> {
     let mut arguments = Vec::new();
     if let Some(storage) = &flags.storage {
         let parsed =
@@ -232,7 +231,7 @@ fn relative_path(path: &Path, base: Option<&Path>) -> String {
     path.display().to_string()
 }
 
-fn absolute_path(path: &Path) -> Result<PathBuf, CommandError> {
+fn absolute_path(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path).map_err(|error| {
         CommandError::failure(format!("the working directory can't be used: {error}"))
     })?;
@@ -240,7 +239,7 @@ fn absolute_path(path: &Path) -> Result<PathBuf, CommandError> {
 }
 
 /// Rejects the settings of a stdio server for one over HTTP.
-fn check_no_settings(flags: &SettingFlags) -> Result<(), CommandError> {
+fn check_no_settings(flags: &SettingFlags) -> Result<()> {
     let mut flag = flags.config.as_ref().map(|_| "--config");
     for setting in settings::all_settings() {
         let is_allowed = ["root", "transport"].contains(&setting.key);
@@ -257,7 +256,7 @@ fn check_no_settings(flags: &SettingFlags) -> Result<(), CommandError> {
     }
 }
 
-fn check_url(url: &str) -> Result<(), CommandError> {
+fn check_url(url: &str) -> Result<()> {
     check_replaced(url).map_err(|error| CommandError::usage_error(format!("--url: {error}")))?;
     match wrong_url(url) {
         Some(wrong) => Err(CommandError::usage_error(format!("--url {wrong}"))),
@@ -308,7 +307,7 @@ fn has_secret(query: &str) -> bool {
     })
 }
 
-fn check_variable(name: &str) -> Result<(), CommandError> {
+fn check_variable(name: &str) -> Result<()> {
     let is_name = (1..=MAX_VARIABLE_CHARS).contains(&name.len())
         && name.bytes().all(|c| matches!(c, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
         && !name.starts_with(|first: char| first.is_ascii_digit());
@@ -325,7 +324,7 @@ fn check_variable(name: &str) -> Result<(), CommandError> {
 mod tests {
     use super::*;
 
-    fn message(checked: Result<(), CommandError>) -> String {
+    fn message(checked: Result<()>) -> String {
         checked.err().map(|error| error.message).unwrap_or_default()
     }
 

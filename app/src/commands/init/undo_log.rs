@@ -15,9 +15,9 @@ use reqlore_durable_fs::{AtomicWrite, Durability, atomic_write, is_private};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::file_change::link_target;
-use super::file_change::read_text;
-use super::file_change::{ChangeKind, ChangeOutcome, FileChange, resolve_and_read};
+use super::file_change::{
+    ChangeKind, ChangeOutcome, FileChange, link_target, read_text, resolve_and_read,
+};
 
 const LOG_VERSION: u32 = 1;
 const CHANGED_MEANWHILE: &str = "changed meanwhile; run the command again";
