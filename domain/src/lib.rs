@@ -16,6 +16,7 @@ pub mod function_words;
 mod hash_text;
 pub mod idempotency;
 pub mod identity;
+pub mod image_file;
 pub mod knowledge;
 pub mod link_values;
 mod metadata_derivation;

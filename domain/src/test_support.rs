@@ -9,6 +9,7 @@ use serde_json::{Map, json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Access, Caller};
+use crate::ports::project_resolver::ProjectResolver;
 use crate::ports::service::{
     ApplicationService, ArgumentSpec, CompletionRequest, CompletionValues, ListRequest,
     PromptContent, PromptPart, PromptSpec, RenderedAnswer, ResourceContent, ResourceInfo,
@@ -51,6 +52,7 @@ pub struct StubService {
     before_read: Option<ReadHook>,
     /// False for a service without resources and prompts.
     has_backlog: bool,
+    projects: Option<Arc<dyn ProjectResolver>>,
     state: Mutex<StubState>,
 }
 
@@ -76,6 +78,7 @@ impl Default for StubService {
             on_call: Box::new(|_| Box::pin(async { Ok(rendered_answer()) })),
             before_read: None,
             has_backlog: true,
+            projects: None,
             state: Mutex::default(),
         }
     }
@@ -100,6 +103,11 @@ impl StubService {
     #[must_use]
     pub fn with_tools(self, names: &[&'static str]) -> Self {
         Self { tools: names.iter().map(|name| stub_tool(name)).collect(), ..self }
+    }
+
+    #[must_use]
+    pub fn with_projects(self, projects: Arc<dyn ProjectResolver>) -> Self {
+        Self { projects: Some(projects), ..self }
     }
 
     #[must_use]
@@ -221,6 +229,10 @@ impl ToolService for StubService {
 
 #[async_trait]
 impl ApplicationService for StubService {
+    fn projects(&self) -> Option<&dyn ProjectResolver> {
+        self.projects.as_deref()
+    }
+
     fn tools(&self, _: &Caller) -> Vec<&ToolSpec> {
         self.tools.iter().collect()
     }

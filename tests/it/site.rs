@@ -44,6 +44,26 @@ fn attributes(html: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn site_has_the_images_of_its_texts() {
+    let project = project();
+    let root = project.path();
+    fill(root);
+    let png = b"\x89PNG\r\n\x1a\n\xff";
+    std::fs::create_dir_all(root.join("docs/in")).unwrap();
+    std::fs::write(root.join("docs/in/a.png"), png).unwrap();
+    let text = "---\ntitle: Images\n---\n\n![a](/docs/in/a.png) ![b](/docs/b.png)\n";
+    std::fs::write(root.join(".reqlore/backlog/epics/EP-900.md"), text).unwrap();
+    let (code, _, errors) = run(root, "out");
+    assert_eq!((code, errors.as_str()), (0, ""));
+    let page = std::fs::read_to_string(root.join("out/item/EP-900.html")).unwrap();
+    assert!(
+        page.contains("<img src=\"../files/docs~2Fin~2Fa.png\" alt=\"a\"> <img alt=\"b\">"),
+        "{page}"
+    );
+    assert_eq!(std::fs::read(root.join("out/files/docs~2Fin~2Fa.png")).unwrap(), png);
+}
+
+#[test]
 fn site_links_lead_to_files_or_other_hosts() {
     let project = project();
     let root = project.path();

@@ -12,6 +12,7 @@ mod commit;
 mod config;
 mod failpoint;
 mod history;
+mod images;
 #[cfg(target_os = "linux")]
 mod inotify;
 #[cfg(not(target_os = "linux"))]

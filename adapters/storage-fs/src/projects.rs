@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use reqlore_domain::bounded_types::truncate_echo;
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, ProjectScope};
+use reqlore_domain::image_file::ImageFile;
 use reqlore_domain::ports::project_resolver::{
     DocumentsFolder, ProjectResolver, Toolset, list_projects, project_not_found,
 };
@@ -21,6 +22,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
 use crate::config::Config;
+use crate::images::read_image;
 use crate::layout::{DOCSETS_FILE, DOCSETS_FOLDER, KNOWLEDGE_FOLDER};
 use crate::root_search::{RootSearch, WORLD_WRITABLE, owner_uid, refusal};
 use crate::system_folders::is_system_folder;
@@ -341,6 +343,16 @@ impl ProjectResolver for FsProjects {
             }
             _ => Ok(chosen.unwrap_or_default()),
         }
+    }
+
+    fn has_images(&self) -> bool {
+        true
+    }
+
+    async fn read_image(&self, project: &ProjectKey, path: &str) -> Result<Option<ImageFile>> {
+        let (folder, path) = (self.folders.path(project).to_owned(), path.to_owned());
+        let reading = tokio::task::spawn_blocking(move || read_image(&folder, &path)).await;
+        reading.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
     }
 
     async fn has_folder(&self, path: &str) -> bool {

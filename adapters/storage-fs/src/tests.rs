@@ -8,6 +8,7 @@ mod disk_edits;
 mod export;
 mod freshness;
 mod history;
+mod images;
 mod journal;
 mod local_history;
 mod many_projects;

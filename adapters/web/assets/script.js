@@ -449,7 +449,7 @@ main.addEventListener("submit", async (event) => {
   button.ariaBusy = null;
   if (answer.message) return;
   await refresh().catch(() => false);
-  noteChange(`${body.get("item")} is ${body.get("status")}.`, answer.change);
+  noteChange(answer.notice ?? `${body.get("item")} is ${body.get("status")}.`, answer.change);
 });
 
 /* Pickers: suggestions for fields that name items, users or tags */

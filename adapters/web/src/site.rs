@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
-use axum::http::header::LOCATION;
+use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{Request, StatusCode};
 use reqlore_domain::error::{Error, ErrorKind, Result};
 use reqlore_domain::identity::{Caller, TokenError};
@@ -37,7 +37,7 @@ const MAX_NAME_BYTES: usize = 100;
 pub struct SiteFile {
     /// Relative to the site's folder: letters, digits and `-._~`, with at most one folder.
     pub path: String,
-    pub content: String,
+    pub content: Vec<u8>,
     /// The error that the page shows instead of its content.
     pub error: Option<String>,
 }
@@ -75,6 +75,7 @@ pub async fn render_site(
 enum SitePage {
     /// The HTML and its error.
     Html(String, Option<String>),
+    Image(Vec<u8>),
     /// The target of a redirect.
     Moved(String),
     /// The project has no such page.
@@ -109,7 +110,7 @@ impl SiteCrawler {
                     });
                 }
                 SitePage::Moved(target) => found.push(target.clone()),
-                SitePage::Missing => {}
+                SitePage::Image(_) | SitePage::Missing => {}
             }
             self.order.push(address.clone());
             self.pages.insert(address, page);
@@ -140,11 +141,16 @@ impl SiteCrawler {
         if matches!(status, StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST) {
             return Ok(SitePage::Missing);
         }
+        let media_type = response.headers().get(CONTENT_TYPE);
+        let is_image = media_type.is_some_and(|one| one.as_bytes().starts_with(b"image/"));
         let error = response.extensions().get::<ErrorTexts>().map(|texts| texts.message.clone());
         let body = to_bytes(response.into_body(), MAX_PAGE_BYTES).await;
         let body = body.map_err(|error| failed(error.to_string()))?;
         if status != StatusCode::OK && error.is_none() {
             return Err(failed(format!("status {status}")));
+        }
+        if is_image {
+            return Ok(SitePage::Image(body.into()));
         }
         Ok(SitePage::Html(String::from_utf8_lossy(&body).into_owned(), error))
     }
@@ -163,6 +169,7 @@ impl SiteCrawler {
         let page = path.strip_prefix(&self.base)?;
         let is_known = match page.split_once('/') {
             Some(("item" | "sections", name)) => !name.is_empty() && !name.contains('/'),
+            Some(("files", _)) => true,
             Some(_) => false,
             None => FIRST_PAGES.contains(&page),
         };
@@ -182,16 +189,18 @@ impl SiteCrawler {
         let names = self.file_names();
         let mut files = Vec::new();
         for (address, page) in &self.pages {
-            let (SitePage::Html(html, error), Some(path)) = (page, names.get(address.as_str()))
-            else {
-                continue;
-            };
+            let Some(path) = names.get(address.as_str()) else { continue };
             let up = if path.contains('/') { "../" } else { "" };
-            let content = rewrite_links(html, |link| self.local_link(address, link, up, &names));
-            files.push(SiteFile { path: path.clone(), content, error: error.clone() });
+            let link = |link: &str| self.local_link(address, link, up, &names);
+            let (content, error) = match page {
+                SitePage::Html(html, error) => (rewrite_links(html, link).into(), error.clone()),
+                SitePage::Image(bytes) => (bytes.clone(), None),
+                SitePage::Moved(_) | SitePage::Missing => continue,
+            };
+            files.push(SiteFile { path: path.clone(), content, error });
         }
         for asset in [&STYLE, &SCRIPT, &FAVICON] {
-            let (path, content) = (format!("assets/{}", asset.name), asset.content.to_owned());
+            let (path, content) = (format!("assets/{}", asset.name), asset.content.into());
             files.push(SiteFile { path, content, error: None });
         }
         files
@@ -226,16 +235,18 @@ impl SiteCrawler {
         let mut names = HashMap::new();
         let mut taken = HashMap::new();
         for address in &self.order {
-            if !matches!(self.pages.get(address), Some(SitePage::Html(..))) {
-                continue;
-            }
+            let extension = match self.pages.get(address) {
+                Some(SitePage::Html(..)) => ".html",
+                Some(SitePage::Image(_)) => "",
+                _ => continue,
+            };
             // A cursor may contain times of files, which differ between clones.
             let page = address[self.base.len()..].split("cursor=").next().unwrap_or_default();
             let name = file_name(page.trim_end_matches(['?', '&']));
             let count = taken.entry(name.to_lowercase()).or_insert(0_usize);
             *count += 1;
             let suffix = if *count == 1 { String::new() } else { format!("~{count}") };
-            names.insert(address.as_str(), format!("{name}{suffix}.html"));
+            names.insert(address.as_str(), format!("{name}{suffix}{extension}"));
         }
         names
     }

@@ -5,6 +5,9 @@ use async_trait::async_trait;
 use crate::bounded_types::{named_enum, truncate_echo};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Caller, ProjectScope};
+use crate::image_file::ImageFile;
+#[cfg(doc)]
+use crate::image_file::is_image_path;
 use crate::project_key::ProjectKey;
 
 /// The folder of this machine that has the documents of a toolset.
@@ -67,6 +70,17 @@ pub trait ProjectResolver: Send + Sync {
     /// A `Refused` error forbids writes: the folders belong to other projects only.
     fn choose_announced(&self, _: &Caller, _: &[String]) -> Result<ProjectKey> {
         Ok(ProjectKey::default())
+    }
+
+    /// True if the folders of projects have images that [`Self::read_image`] returns.
+    fn has_images(&self) -> bool {
+        false
+    }
+
+    /// Returns the image at a path below a project's folder. `None` if there is none, if it is
+    /// reached by a link or too large, or if [`is_image_path`] rejects its path.
+    async fn read_image(&self, _: &ProjectKey, _: &str) -> Result<Option<ImageFile>> {
+        Ok(None)
     }
 
     /// True if this absolute path is a folder.

@@ -5,6 +5,7 @@ pub(crate) mod form;
 pub(crate) mod frame;
 mod history;
 mod links;
+mod task;
 mod version;
 
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use reqlore_domain::backlog::ItemKind;
 use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
 use reqlore_domain::records::answers::items::ItemSummary;
@@ -23,12 +24,12 @@ use reqlore_domain::untrusted_text::encode_line;
 
 use crate::config::WebConfig;
 use crate::form_fields::encode_component;
-use crate::markdown::{ItemUrl, render_markdown};
+use crate::markdown::{TextContext, render_markdown};
 use crate::page::{PageFrame, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
-use answer::{LinkGroup, hidden_links, link_groups, short_version};
-use frame::{ItemHeader, ItemTab, ParentItem, item_frame, item_urls, read_item};
+use answer::{LinkGroup, hidden_links, is_part, link_groups, short_version};
+use frame::{ItemHeader, ItemTab, ParentItem, item_frame, item_text, read_item};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new()
@@ -36,6 +37,7 @@ pub(super) fn routes() -> Router<Arc<WebConfig>> {
         .route("/p/{project}/item/{id}/raw", get(show_raw))
         .route("/p/{project}/item/{id}/links", get(links::show_links).post(links::change_links))
         .route("/p/{project}/item/{id}/history", get(history::show_history))
+        .route("/p/{project}/item/{id}/task", post(task::toggle_box))
         .merge(form::routes())
 }
 
@@ -66,7 +68,7 @@ impl ItemPage {
         frame: PageFrame,
         answer: ItemDetails,
         parents: Vec<ParentItem>,
-        item_url: &ItemUrl,
+        context: &TextContext,
     ) -> Self {
         let header = ItemHeader::new(&frame, &answer, parents, ItemTab::Text);
         let prompt = prompt_text(&frame.project, &answer, &header.parents);
@@ -80,7 +82,7 @@ impl ItemPage {
                 .push(child);
         }
         Self {
-            description: render_markdown(answer.item.text(), 2, item_url),
+            description: render_markdown(answer.item.text(), 2, context),
             header,
             criteria,
             children,
@@ -94,6 +96,10 @@ impl ItemPage {
             item: answer.item,
             frame,
         }
+    }
+
+    fn has_boxes(&self) -> bool {
+        self.description.contains("<button")
     }
 
     fn is_story(&self) -> bool {
@@ -127,8 +133,9 @@ async fn show_item(
         child_progress = answer::read_progress(&session, answer.item.id()).await?;
     }
     let frame = item_frame(&session, &answer.item);
-    let item_url = item_urls(&session, &answer);
-    let mut page = ItemPage::new(frame, answer, parents, &item_url);
+    let mut context = item_text(&session, &answer);
+    context.has_buttons = frame.can_write && !is_part(&answer.item);
+    let mut page = ItemPage::new(frame, answer, parents, &context);
     page.child_progress = child_progress;
     render(&page)
 }

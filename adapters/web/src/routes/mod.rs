@@ -6,6 +6,7 @@ mod admin_users;
 mod assets;
 mod board;
 mod events;
+mod files;
 mod graph;
 mod home;
 pub(crate) mod item;
@@ -39,6 +40,7 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(sign_in::routes())
         .merge(board::routes())
         .merge(events::routes())
+        .merge(files::routes())
         .merge(schema::routes())
         .merge(search::routes())
         .merge(table::routes())

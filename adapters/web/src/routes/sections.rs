@@ -19,10 +19,10 @@ use super::item::form::{FieldControl, FormField};
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::encode_component;
-use crate::markdown::{ItemUrl, render_markdown};
+use crate::markdown::{TextContext, render_markdown};
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
-use crate::routes::item::frame::item_urls;
+use crate::routes::item::frame::item_text;
 use crate::routes::undo::with_notice;
 use crate::session::PageSession;
 
@@ -117,9 +117,9 @@ async fn read_section(session: &PageSession, key: &str) -> Result<ItemDetails, P
 }
 
 /// Pushes the text between two requirements, such as headings.
-fn push_between(parts: &mut Vec<SectionPart>, text: &str, item_url: &ItemUrl) {
+fn push_between(parts: &mut Vec<SectionPart>, text: &str, context: &TextContext) {
     if !text.trim().is_empty() {
-        let html = render_markdown(text, 2, item_url);
+        let html = render_markdown(text, 2, context);
         parts.push(SectionPart { index: String::new(), html });
     }
 }
@@ -150,7 +150,7 @@ async fn show_section(
         answer => answer?,
     };
     let source = answer.item.text();
-    let item_url = item_urls(&session, &answer);
+    let context = item_text(&session, &answer);
     let section = Section::parse(source);
     let mut parts = Vec::new();
     let mut end = 0;
@@ -158,12 +158,12 @@ async fn show_section(
         let stored = section.stored_text(requirement);
         // Requirements are in the order of the text.
         let Some(start) = source[end..].find(stored).map(|at| end + at) else { continue };
-        push_between(&mut parts, &source[end..start], &item_url);
+        push_between(&mut parts, &source[end..start], &context);
         end = start + stored.len();
-        let html = render_markdown(&section.text(requirement), 3, &item_url);
+        let html = render_markdown(&section.text(requirement), 3, &context);
         parts.push(SectionPart { index: requirement.index.to_owned(), html });
     }
-    push_between(&mut parts, &source[end..], &item_url);
+    push_between(&mut parts, &source[end..], &context);
     render(&SectionPage {
         frame: frame(answer.item.title()),
         count: section.requirements().len(),

@@ -26,11 +26,11 @@ pub(crate) use fields::{ContentKind, FieldControl, FormField};
 use crate::config::WebConfig;
 use crate::csrf::PostedForm;
 use crate::form_fields::{FormFields, encode_component, value_text};
-use crate::markdown::render_markdown;
+use crate::markdown::{TextContext, render_markdown};
 use crate::page::{PageFrame, PageSection, new_page, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::item::answer::is_part;
-use crate::routes::item::frame::{ItemHeader, item_frame, item_urls, read_item};
+use crate::routes::item::frame::{ItemHeader, item_frame, item_text, project_text, read_item};
 use crate::routes::undo::{query_without_notice, with_notice};
 use crate::session::{PageSession, local_target};
 
@@ -53,6 +53,8 @@ struct FormPage {
     fields: Vec<FormField>,
     /// The version that the fields were read from.
     version: String,
+    /// The text as the page of the item will show it, sanitized.
+    preview: Option<String>,
     /// An error that belongs to no field.
     error: String,
     /// True if the item changed after the form was read.
@@ -78,6 +80,7 @@ impl FormPage {
             kind: "",
             fields: FormField::of_document(answer, &session.schema.records),
             version: item.version().to_owned(),
+            preview: None,
             error: String::new(),
             is_conflict: false,
             cancel_url: item_url(session, item.id()),
@@ -140,6 +143,7 @@ impl FormPage {
             kind: kind.name(),
             fields,
             version: String::new(),
+            preview: None,
             error: String::new(),
             is_conflict: false,
             cancel_url,
@@ -157,6 +161,13 @@ impl FormPage {
             self.cancel_url.clone_from(&self.next);
         }
         self
+    }
+
+    /// Shows the text as the page of the item will, and saves nothing.
+    fn show_preview(mut self, context: &TextContext) -> Result<Response, PageError> {
+        let text = self.fields.iter().find(|field| field.is_body());
+        self.preview = text.map(|text| render_markdown(&text.value, 2, context));
+        render(&self)
     }
 
     fn has_errors(&self) -> bool {
@@ -182,7 +193,7 @@ impl FormPage {
     }
 }
 
-fn item_url(session: &PageSession, id: &str) -> String {
+pub(super) fn item_url(session: &PageSession, id: &str) -> String {
     session.url(&format!("item/{}", encode_component(id)))
 }
 
@@ -204,7 +215,7 @@ fn require_write(session: &PageSession) -> Result<(), PageError> {
     if session.can_write() { Ok(()) } else { Err(PageError::NotFound) }
 }
 
-async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, Error> {
+pub(super) async fn read_document(session: &PageSession, id: &str) -> Result<ItemDetails, Error> {
     session.call_tool("get_item", json!({ "reference": id })).await
 }
 
@@ -243,6 +254,12 @@ async fn save(
     let session = session.with_schema().await?;
     let kind = ContentKind::of_id(&id);
     let answer = read_document(&session, &id).await?;
+    if posted.filled("preview").is_some() {
+        let mut page = FormPage::of_item(&session, &answer).with_next(&session, &posted);
+        page.fields.iter_mut().for_each(|field| field.read(&posted));
+        posted.text("version").clone_into(&mut page.version);
+        return page.show_preview(&item_text(&session, &answer));
+    }
     let mut arguments = Map::new();
     for field in FormPage::of_item(&session, &answer).fields {
         let typed = field.typed(&posted);
@@ -325,6 +342,9 @@ async fn create(PostedForm { session, fields: posted }: PostedForm) -> Result<Re
             field.add_argument(&mut arguments);
         }
     }
+    if posted.filled("preview").is_some() {
+        return page.show_preview(&project_text(&session, kind.name()));
+    }
     if let ContentKind::Entity(Some(entity)) = kind {
         arguments.insert("kind".to_owned(), json!(entity.name()));
     }
@@ -371,14 +391,14 @@ async fn show_delete(
     require_write(&session)?;
     let (answer, parents) = read_item(&session, &id).await?;
     let frame = item_frame(&session, &answer.item);
-    let item_url = item_urls(&session, &answer);
+    let context = item_text(&session, &answer);
     let header =
         ItemHeader::new(&frame, &answer, parents, crate::routes::item::frame::ItemTab::Text);
     let change = json!({ "delete": id, "cascade": true });
     let arguments = json!({ "changes": [change], "dry_run": true });
     let planned: PlannedDeletion = session.call_tool("apply_changes", arguments).await?;
     let effects = planned.lines().join("\n\n");
-    let effects = render_markdown(&effects, 2, &item_url);
+    let effects = render_markdown(&effects, 2, &context);
     let history: Result<HistoryAnswer, Error> =
         session.call_tool("get_history", json!({ "reference": id, "limit": 1 })).await;
     let has_history = history.is_ok_and(|history| !history.versions.is_empty());

@@ -1,5 +1,6 @@
 //! The parts that all pages of an item share: the header, the tabs and the record.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -7,9 +8,10 @@ use reqlore_domain::records::answers::details::{ItemDetails, ItemView};
 use serde_json::json;
 
 use crate::form_fields::encode_component;
-use crate::markdown::ItemUrl;
+use crate::markdown::TextContext;
 use crate::page::{PageFrame, PageSection, capitalize, new_page};
 use crate::page_error::PageError;
+use crate::routes::files::image_url;
 use crate::routes::item::answer::{child_kinds, is_part, link_count};
 use crate::routes::item::form::ContentKind;
 use crate::session::PageSession;
@@ -87,19 +89,26 @@ impl ItemHeader {
     }
 }
 
-/// The URLs of the items of a project.
-pub(crate) fn project_item_url(session: &PageSession) -> ItemUrl {
+/// The context of the text of a document, with links to all items of the project.
+pub(crate) fn project_text(session: &PageSession, id: &str) -> TextContext {
     let base = session.url("item/");
-    Arc::new(move |id| Some(format!("{base}{}", encode_component(id))))
+    TextContext {
+        item_url: Arc::new(move |id| Some(format!("{base}{}", encode_component(id)))),
+        image_url: image_url(session, id),
+        has_buttons: false,
+        anchors: RefCell::default(),
+    }
 }
 
-/// The URLs of the items that the text of this one can name; none for those that do not exist.
-pub(crate) fn item_urls(session: &PageSession, answer: &ItemDetails) -> ItemUrl {
+/// As [`project_text`], without links to items that do not exist.
+pub(crate) fn item_text(session: &PageSession, answer: &ItemDetails) -> TextContext {
     let links = answer.link_ends().into_iter().flat_map(|ends| ends.outgoing);
     let missing: HashSet<String> =
         links.filter(|link| link.title.is_none()).map(|link| link.id).collect();
-    let all = project_item_url(session);
-    Arc::new(move |id| if missing.contains(id) { None } else { all(id) })
+    let context = project_text(session, answer.item.id());
+    let all = context.item_url;
+    let item_url = Arc::new(move |id: &str| if missing.contains(id) { None } else { all(id) });
+    TextContext { item_url, ..context }
 }
 
 /// Reads an item with the items above it.

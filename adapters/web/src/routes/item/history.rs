@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::markdown::render_markdown;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
-use crate::routes::item::frame::{ItemHeader, ItemTab, project_item_url, read_item};
+use crate::routes::item::frame::{ItemHeader, ItemTab, project_text, read_item};
 use crate::routes::item::version::{VersionDifference, VersionText};
 use crate::session::PageSession;
 
@@ -150,6 +150,7 @@ pub(super) async fn show_deleted(session: &PageSession, id: String) -> Result<Re
         Some(version) => read_version(session, &id, &version).await?,
         None => VersionText::default(),
     };
+    let text = render_markdown(&last.body, 2, &project_text(session, &id));
     let mut header = ItemHeader::of_deleted(id, ItemTab::Text);
     if let Some(title) = last.fields.iter().position(|(label, _)| label == "Title") {
         header.title = last.fields.remove(title).1;
@@ -160,7 +161,7 @@ pub(super) async fn show_deleted(session: &PageSession, id: String) -> Result<Re
         change: Timestamp::parse(&deletion.at).unwrap_or_default().0,
         deletion,
         fields: last.fields,
-        text: render_markdown(&last.body, 2, &project_item_url(session)),
+        text,
     })
 }
 

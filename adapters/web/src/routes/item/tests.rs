@@ -108,6 +108,65 @@ fn client() -> PageClient {
     PageClient::new(&TOOLS, answer)
 }
 
+const TASKS: &str = "- [ ] Pay\n- [x] Ship\n";
+
+fn tasks(tool: &str, arguments: &Map<String, Value>) -> Result<Value> {
+    if tool == "update_user_story" {
+        assert_eq!(arguments["description"], TASKS.replace("[ ]", "[x]"));
+        assert_eq!(arguments["if_version"], "00112233aabbccdd");
+        return Ok(json!({}));
+    }
+    let mut answer = story("US-001");
+    answer["item"]["description"] = json!(TASKS);
+    Ok(answer)
+}
+
+#[tokio::test]
+async fn box_of_a_task_is_toggled_in_the_version_that_was_shown() {
+    let client = PageClient::new(&["get_item", "update_user_story"], tasks);
+    let page = client.get("/p/default/item/US-001").await.body;
+    assert!(page.contains("action=\"/p/default/item/US-001/task\""), "{page}");
+    assert!(page.contains("value=\"1\" aria-checked=\"true\""), "{page}");
+    let toggled =
+        client.post("/p/default/item/US-001/task", "version=00112233aabbccdd&task=0").await;
+    assert_eq!(toggled.status(), 303);
+    assert_eq!(toggled.header("location"), "/p/default/item/US-001?done=saved-7-US-001");
+    for form in ["version=00112233aabbccdd&task=2", "version=ffee&task=0", "task=0"] {
+        let response = client.post("/p/default/item/US-001/task", form).await;
+        assert_eq!(response.status(), 409, "{form}");
+        assert!(response.body.contains("reload the page"), "{}", response.body);
+    }
+}
+
+#[tokio::test]
+async fn reader_sees_boxes_without_buttons() {
+    let client = PageClient::new(&["get_item"], tasks).with_access(Access::Read);
+    let page = client.get("/p/default/item/US-001").await.body;
+    assert!(page.contains("<li>☐ Pay</li>") && !page.contains("class=\"check\" id"), "{page}");
+}
+
+#[tokio::test]
+async fn preview_shows_the_typed_text_and_saves_nothing() {
+    let client = PageClient::new(&["get_item", "update_user_story"], tasks);
+    let form = "version=aa&title=Typed&description=%7Ca%7C%0A%7C--%3A%7C%0A%0A<script>x</script>";
+    let page = client.post("/p/default/item/US-001/edit", &format!("{form}&preview=yes")).await;
+    assert_eq!(page.status(), 200);
+    let body = page.body;
+    assert!(
+        body.contains("<div class=\"prose\"><table><thead><tr><th class=\"right\">a"),
+        "{body}"
+    );
+    assert!(body.contains("value=\"Typed\"") && body.contains("|a|"), "{body}");
+    assert!(
+        body.contains("name=\"version\" value=\"aa\"") && body.contains("data-unsaved"),
+        "{body}"
+    );
+    assert!(!body.contains("<script>x"), "{body}");
+    let new = "kind=epic&title=Typed&description=**bold**&preview=yes";
+    let body = client.post("/p/default/new?kind=epic", new).await.body;
+    assert!(body.contains("<p><strong>bold</strong></p>"), "{body}");
+}
+
 #[tokio::test]
 async fn item_pages_with_hostile_content_are_escaped() {
     let client = client();
@@ -167,7 +226,7 @@ async fn item_page_shows_fields_children_and_links() {
     for expected in [
         // The breadcrumb.
         r#"<li><a href="/p/default/item/EP-001"><span class="id">EP-001</span>"#,
-        "<h2>Why</h2>",
+        "<h2 id=\"text-why\">Why <a",
         r#"See <a href="/p/default/item/REQ-007""#,
         "and dec-1d2c8f.",
         "<h2>Acceptance criteria <span class=\"muted\">2</span></h2>",

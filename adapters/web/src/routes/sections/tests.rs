@@ -84,7 +84,7 @@ async fn section_page_shows_each_requirement_with_its_form() {
     let client = PageClient::new(&TOOLS, answer);
     let body = client.get("/p/default/sections/general").await.body;
     for expected in [
-        "<h2>Later</h2>",
+        "<h2 id=\"text-later\">Later <a",
         "3 rules",
         r#"See <a href="/p/default/item/REQ-007""#,
         "/p/default/sections/general/edit?index=2.1",

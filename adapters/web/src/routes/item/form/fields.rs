@@ -76,7 +76,7 @@ impl ContentKind {
     }
 
     /// The argument of the update tool that names the document.
-    pub(super) fn id_argument(self) -> &'static str {
+    pub(crate) fn id_argument(self) -> &'static str {
         match self {
             Self::Item(kind) => kind.name(),
             Self::Entity(_) => "id",
@@ -279,6 +279,11 @@ impl FormField {
     /// True for the fields of the wide column.
     pub(crate) fn is_text(&self) -> bool {
         self.name == "title" || self.control == FieldControl::Area
+    }
+
+    /// True for the text, which is Markdown.
+    pub(crate) fn is_body(&self) -> bool {
+        self.name == "description" || self.name == "body"
     }
 
     /// True if the value is none of the choices, as in a file written by hand.
