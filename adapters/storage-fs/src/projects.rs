@@ -346,10 +346,13 @@ impl ProjectResolver for FsProjects {
     }
 
     fn has_images(&self) -> bool {
-        true
+        self.has_files
     }
 
     async fn read_image(&self, project: &ProjectKey, path: &str) -> Result<Option<ImageFile>> {
+        if !self.has_files {
+            return Ok(None);
+        }
         let (folder, path) = (self.folders.path(project).to_owned(), path.to_owned());
         let reading = tokio::task::spawn_blocking(move || read_image(&folder, &path)).await;
         reading.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))

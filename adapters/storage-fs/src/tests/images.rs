@@ -7,7 +7,7 @@ use reqlore_domain::document::MAX_DOCUMENT_BYTES;
 use reqlore_domain::ports::project_resolver::ProjectResolver;
 
 use super::{PROJECT, config};
-use crate::{ConfiguredProjects, FsProjects};
+use crate::FsProjects;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 
@@ -74,5 +74,5 @@ async fn images_are_read_by_content_from_visible_folders() {
 #[test]
 fn databases_have_no_images() {
     let root = tempfile::tempdir().unwrap();
-    assert!(!ConfiguredProjects::new(&config(root.path())).has_images());
+    assert!(!FsProjects::of_database(&config(root.path())).has_images());
 }
