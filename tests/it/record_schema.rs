@@ -143,10 +143,10 @@ fn value_of_a_custom_field_that_names_a_document_is_not_a_link() {
         let mut server = Server::start_with(project.path(), &["--storage", storage]);
         server.data("set_record_schema", json!({ "text": schema }));
         server.data("create_epic", json!({ "title": "A", "priority": 1 }));
-        let create = json!({ "type": "decision", "title": "A" });
+        let create = json!({ "kind": "decision", "title": "A" });
         let decision = server.data("ixchel_create", create)["id"].clone();
         for (target, cascade) in [(decision, true), (json!("EP-001"), false)] {
-            let idea = json!({ "type": "idea", "title": "A", "fields": { "origin": target } });
+            let idea = json!({ "kind": "idea", "title": "A", "fields": { "origin": target } });
             let idea = json!({ "id": server.data("ixchel_create", idea)["id"] });
             let before = server.data("ixchel_show", idea.clone());
             assert_eq!(before["links"]["outgoing"], json!([]), "{storage}: {before}");

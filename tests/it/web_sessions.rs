@@ -356,7 +356,7 @@ fn new_field_is_in_schema_form_list_command_and_csv() {
         (
             "decision",
             "ixchel_create",
-            json!({ "type": "decision", "title": "A", "fields": fields }),
+            json!({ "kind": "decision", "title": "A", "fields": fields }),
         ),
     ] {
         let tool_schema = tools.as_array().unwrap().iter().find(|one| one["name"] == tool).unwrap();
