@@ -134,3 +134,30 @@ fn administrator_changes_the_tools_of_a_team() {
     let results: Vec<_> = results.map(|row| row["result"].clone()).collect();
     assert_eq!(results, ["forbidden", "ok"]);
 }
+
+#[test]
+fn value_of_a_custom_field_that_names_a_document_is_not_a_link() {
+    let schema = "[fields.origin]\nkinds = [\"entity\"]\ntype = \"text\"\n";
+    for storage in ["fs", "sqlite"] {
+        let project = project();
+        let mut server = Server::start_with(project.path(), &["--storage", storage]);
+        server.data("set_record_schema", json!({ "text": schema }));
+        server.data("create_epic", json!({ "title": "A", "priority": 1 }));
+        let create = json!({ "kind": "decision", "title": "A" });
+        let decision = server.data("ixchel_create", create)["id"].clone();
+        for (target, cascade) in [(decision, true), (json!("EP-001"), false)] {
+            let idea = json!({ "kind": "idea", "title": "A", "fields": { "origin": target } });
+            let idea = json!({ "id": server.data("ixchel_create", idea)["id"] });
+            let before = server.data("ixchel_show", idea.clone());
+            assert_eq!(before["links"]["outgoing"], json!([]), "{storage}: {before}");
+            let deletion = json!({ "reference": target, "cascade": cascade });
+            let deleted = server.data("delete_item", deletion);
+            assert_eq!(deleted["unlinked"], json!([]), "{storage}");
+            // The version is the hash of all bytes.
+            let after = server.data("ixchel_show", idea);
+            assert_eq!(after, before, "{storage}");
+            assert_eq!(after["fields"]["origin"], target, "{storage}");
+        }
+        assert!(server.end().1.success());
+    }
+}

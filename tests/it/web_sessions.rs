@@ -340,6 +340,43 @@ fn users_see_their_own_tokens_and_activity_only() {
 }
 
 #[test]
+fn new_field_is_in_schema_form_list_command_and_csv() {
+    let team = TestTeam::new("sqlite");
+    let token = team.administrator();
+    let server = team.serve();
+    let mut client = server.client(&token);
+    let schema = "[fields.severity]\nkinds = [\"epic\", \"decision\"]\ntype = \"choice\"\n\
+                  values = [\"Low\", \"High\"]\ncolumn = true\n";
+    client.data("set_record_schema", json!({ "text": schema }));
+    let browser = Browser::signed_in(server.address, &token);
+    let tools = client.request("tools/list", json!({})).json()["result"]["tools"].take();
+    let fields = json!({ "severity": "high" });
+    for (kind, tool, arguments) in [
+        ("epic", "create_epic", json!({ "title": "A", "priority": 1, "fields": fields })),
+        (
+            "decision",
+            "ixchel_create",
+            json!({ "kind": "decision", "title": "A", "fields": fields }),
+        ),
+    ] {
+        let tool_schema = tools.as_array().unwrap().iter().find(|one| one["name"] == tool).unwrap();
+        let described = &tool_schema["inputSchema"]["properties"]["fields"]["description"];
+        assert_eq!(described, "severity: Low, High", "{tool}");
+        let form = browser.get(&format!("/p/default/new?kind={kind}")).body;
+        assert!(form.contains("name=\"fields.severity\""), "{form}");
+        client.data(tool, arguments);
+        let listed = client.data("list_items", json!({ "kind": kind, "fields": fields }));
+        assert_eq!(listed["items"][0]["fields"]["severity"], "High", "{listed}");
+        let list = team.run(&format!("list {kind} --field severity=HIGH"));
+        assert!(list.contains("High"), "{list}");
+        let csv = team.run(&format!("list {kind} --csv"));
+        let lines: Vec<&str> = csv.lines().collect();
+        assert!(lines[0].ends_with(",severity") && lines[1].ends_with(",High"), "{csv}");
+    }
+    server.end();
+}
+
+#[test]
 fn view_of_a_page_has_one_row_and_its_refresh_none() {
     let team = TestTeam::new("fs");
     let token = team.administrator();
