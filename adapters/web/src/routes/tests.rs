@@ -221,8 +221,8 @@ async fn search_counts_uncertain_results_and_marks_words_without_markdown() {
 
 #[tokio::test]
 async fn filters_stay_for_another_kind_unless_its_items_lack_them() {
-    let schema = "[fields.risk]\nkinds = [\"user_story\", \"epic\"]\ntype = \"text\"\nfilter = true\n\
-                  sort = true\n";
+    let schema = "[fields.risk]\nkinds = [\"user_story\", \"epic\"]\ntype = \"text\"\n\
+                  filter = true\nsort = true\n";
     let client = PageClient::new(&["list_items", "get_record_schema"], move |tool, _| {
         let list = json!({ "items": [], "total": 0 });
         Ok(if tool == "list_items" { list } else { schema_answer(schema) })

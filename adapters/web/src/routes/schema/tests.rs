@@ -180,10 +180,7 @@ const VIEWS: &str = "# Ours\n[views.\"High <b>\"]\nquery = \"kind=requirement&st
 async fn view_is_saved_replaced_and_deleted_without_the_rest_of_the_text() {
     let form = "action=set-view&next=%2Fp%2Fdefault%2Ftable%3Fkind%3Depic";
     for (fields, expected) in [
-        (
-            "&name=+new+&query=q%3D%2522",
-            "[views.mine]\nquery = \"assignee=ada&sort=-updated\"\n\n[views.new]\nquery = \"q=%22\"\n",
-        ),
+        ("&name=+new+&query=q%3D%2522", "sort=-updated\"\n\n[views.new]\nquery = \"q=%22\"\n"),
         ("&name=mine&query=q%3D1", "[views.mine]\nquery = \"q=1\"\n"),
         ("&name=mine&query=", "status=draft\"\n"),
     ] {
