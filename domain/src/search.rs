@@ -88,6 +88,8 @@ pub struct SearchQuery {
     pub offset: usize,
     pub limit: usize,
     pub semantic_mode: SemanticMode,
+    /// True while the text is typed: words that begin with its last word match as well.
+    pub is_unfinished: bool,
 }
 
 /// The use of embeddings in ranking.

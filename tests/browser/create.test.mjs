@@ -160,7 +160,7 @@ stage.test('shortcuts_act_outside_of_fields_and_can_be_turned_off',
     await page.locator('main h1').click();
     for (const key of ['c', '?', '/']) await page.keyboard.press(key);
     ok(page.url().endsWith('/board'));
-    same(await page.locator('#shortcuts, #q:focus').first().isVisible(), false);
+    same(await page.locator('#shortcuts, #palette').first().isVisible(), false);
     await page.getByRole('button', { name: /account of ben/ }).click();
     await page.getByRole('button', { name: /Keyboard shortcuts/ }).click();
     await choice.check();

@@ -110,6 +110,7 @@ mod tests {
             offset: 0,
             limit: 1,
             semantic_mode: SemanticMode::Best,
+            is_unfinished: false,
         };
         search.search(&project, &query).await.unwrap();
         let text = metrics.render_text();

@@ -307,7 +307,12 @@ impl ProjectIndex {
         let searcher = lexical.searcher();
         let filter = filter_query(query, searcher.fields);
         let filter = filter.as_deref();
-        let words = query_expansion::expand_query(searcher, &analyzers.query, &query.text)?;
+        let words = query_expansion::expand_query(
+            searcher,
+            &analyzers.query,
+            &query.text,
+            query.is_unfinished,
+        )?;
         let scorer = LexicalScorer::new(searcher, &words)?;
         let pinned = pinned_items(searcher, &query.text, filter)?;
         let range = query.offset..query.offset.saturating_add(query.limit);

@@ -54,7 +54,7 @@ function hasChanges(part) {
 }
 
 function isBusy() {
-  if (document.querySelector("#move-menu, .card.dragged")) return true;
+  if (document.querySelector("#move-menu, .card.dragged, dialog[open]")) return true;
   const field = document.activeElement?.closest("main textarea, main input, main select");
   return (field && field.type !== "hidden") || hasChanges(main);
 }
@@ -143,60 +143,78 @@ addEventListener("pagehide", () => { stream?.close(); stream = null; });
 addEventListener("pageshow", (event) => { if (event.persisted) { connect(); refreshSoon(); } });
 main.addEventListener("focusout", () => { if (pending) setTimeout(refreshSoon, 200); });
 
-/* Search as you type */
+/* Palette: records, pages and actions by their names */
 
 const searchBox = document.getElementById("q");
-const suggest = document.getElementById("suggest");
-let searchTimer = 0;
-let searchNumber = 0;
+const palette = document.getElementById("palette");
+const findBox = document.getElementById("find");
+const found = document.getElementById("found");
+let findRequest = null;
+let whenFound = null;
 
-async function search() {
-  const number = ++searchNumber;
-  const results = document.getElementById("results");
-  const text = searchBox.value.trim();
-  if (!text && !results) return closeSuggest();
-  const url = `${searchBox.form.action}?${new URLSearchParams({ q: text })}`;
-  const page = await loadPage(url).catch(() => null);
-  const found = page?.getElementById("results");
-  // An answer that a later one has overtaken is dropped.
-  if (!found || number !== searchNumber) return;
-  if (results) {
-    results.replaceChildren(...found.childNodes);
-    shownHtml = main.innerHTML;
-    history.replaceState(null, "", url);
-    document.title = page.title;
-  } else {
-    suggest.replaceChildren(...found.childNodes);
-    suggest.hidden = false;
+/** Selects an option of the list of a combo box. */
+function selectOption(field, option) {
+  option.parentElement.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
+  option.setAttribute("aria-selected", "true");
+  option.scrollIntoView({ block: "nearest" });
+  field.setAttribute("aria-activedescendant", option.id);
+}
+
+/** Selects the next or previous option of a list, from the last one the first. */
+function stepOption(field, list, step) {
+  const options = [...list.children];
+  const next = options.findIndex((option) => option.ariaSelected === "true") + step;
+  if (options.length) selectOption(field, options.at(next < options.length ? Math.max(next, -1) : 0));
+}
+
+function showFound(html, message) {
+  found.innerHTML = html;
+  for (const option of found.children) option.ariaSelected = "false";
+  findBox.removeAttribute("aria-activedescendant");
+  if (found.firstElementChild) selectOption(findBox, found.firstElementChild);
+  palette.querySelector("[role=status]").textContent = message ?? `${found.children.length} results`;
+}
+
+/** Shows the options for the text. The answer to an earlier text is dropped. */
+async function find() {
+  findRequest?.abort();
+  findRequest = new AbortController();
+  const { signal } = findRequest;
+  try {
+    const response = await fetch(`${palette.dataset.find}?${new URLSearchParams({ q: findBox.value })}`, { signal });
+    if (isSignIn(response)) showFound("", "Your session has ended. Reload the page to sign in again.");
+    else showFound(await response.text());
+  } catch {
+    if (!signal.aborted) showFound("", UNREACHABLE);
   }
-  announce((results || suggest).querySelector("p, h2")?.textContent ?? "");
 }
 
-function closeSuggest() {
-  searchNumber++;
-  if (suggest) suggest.hidden = true;
+function openPalette(text) {
+  if (palette.open) return;
+  findBox.value = text;
+  searchBox.value = searchBox.defaultValue;
+  palette.showModal();
+  whenFound = find();
 }
 
-if (searchBox) {
-  searchBox.addEventListener("input", () => {
-    clearTimeout(searchTimer);
-    searchTimer = setTimeout(search, 150);
+if (palette) {
+  searchBox.addEventListener("click", () => {
+    openPalette(searchBox.value);
+    findBox.select();
   });
-  searchBox.form.addEventListener("focusout", (event) => {
-    if (!searchBox.form.contains(event.relatedTarget)) closeSuggest();
+  searchBox.addEventListener("input", () => openPalette(searchBox.value));
+  findBox.addEventListener("input", () => { whenFound = find(); });
+  palette.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.isComposing || (!step && event.key !== "Enter")) return;
+    event.preventDefault();
+    if (step) stepOption(findBox, found, step);
+    // The options may still be those of an earlier text.
+    else whenFound.then(() => found.querySelector("[aria-selected=true]")?.click());
   });
-  searchBox.form.addEventListener("keydown", (event) => {
-    const links = [...searchBox.form.querySelectorAll(".suggest a")];
-    if (event.key === "Escape") {
-      closeSuggest();
-      searchBox.focus();
-    } else if (["ArrowDown", "ArrowUp"].includes(event.key) && links.length && !suggest.hidden) {
-      event.preventDefault();
-      const step = event.key === "ArrowDown" ? 1 : -1;
-      const next = links.indexOf(document.activeElement) + step;
-      (next < 0 ? searchBox : links[Math.min(next, links.length - 1)]).focus();
-    }
-  });
+  found.addEventListener("click", () => palette.close());
+  palette.addEventListener("click", (event) => { if (event.target === palette) palette.close(); });
+  palette.addEventListener("close", () => { if (pending) refreshSoon(); });
 }
 
 /* Forms */
@@ -486,13 +504,6 @@ function closePicks() {
   if (picks.matches(":popover-open")) picks.hidePopover();
 }
 
-function activatePick(option) {
-  picks.querySelector("[aria-selected=true]")?.setAttribute("aria-selected", "false");
-  option.setAttribute("aria-selected", "true");
-  option.scrollIntoView({ block: "nearest" });
-  picking.setAttribute("aria-activedescendant", option.id);
-}
-
 async function openPicks(field) {
   const number = ++pickNumber;
   const range = pickRange(field);
@@ -553,9 +564,7 @@ document.addEventListener("keydown", (event) => {
   const active = picks.querySelector("[aria-selected=true]");
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step && picking) {
-    const options = [...picks.children];
-    const next = options.indexOf(active) + step;
-    activatePick(options.at(next < options.length ? next : 0));
+    stepOption(field, picks, step);
   } else if (event.key === "ArrowDown" && field.tagName === "INPUT") {
     openPicks(field);
   } else if (event.key === "Enter" && picking && active) {
@@ -592,13 +601,17 @@ document.addEventListener("keydown", (event) => {
     event.target.closest("main form[method=post]")?.requestSubmit();
     return;
   }
+  if (palette && event.key === "k" && (event.ctrlKey || event.metaKey) && event.target.tagName !== "TEXTAREA") {
+    event.preventDefault();
+    openPalette("");
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.target.closest("input, textarea, select, [popover]")) return;
   if (event.key.length === 1 && !hasShortcuts()) return;
   const card = event.target.closest(".card")?.querySelector("a");
-  if (event.key === "/" && searchBox) {
-    searchBox.focus();
-    searchBox.select();
+  if (event.key === "/" && palette) {
+    openPalette("");
   } else if (event.key === "?") {
     document.getElementById("shortcuts")?.togglePopover();
   } else if (event.key === "c" && !event.repeat && document.querySelector("[data-new]")) {

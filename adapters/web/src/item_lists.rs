@@ -9,6 +9,7 @@ use reqlore_domain::records::answers::lists::ListPage;
 use reqlore_domain::records::custom_field::{CustomField, FieldView};
 use serde_json::{Map, Value, json};
 
+use crate::form_fields::{FormFields, encode_query};
 use crate::page::{capitalize, new_page, priority_name};
 use crate::project_schema::ProjectSchema;
 use crate::session::PageSession;
@@ -21,6 +22,9 @@ pub(crate) fn priority_choices() -> [(String, &'static str); 4] {
 /// The kinds with a status, which the board shows.
 pub(crate) const BOARD_KINDS: [ItemKind; 3] =
     [ItemKind::Epic, ItemKind::UserStory, ItemKind::Requirement];
+
+/// The kind of a page without one in its URL.
+const DEFAULT_KIND: ItemKind = ItemKind::UserStory;
 
 /// Several items of a kind, at the start of a sentence.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
@@ -44,6 +48,7 @@ pub(crate) struct ItemFilters {
     pub(crate) assignee: String,
     pub(crate) tag: String,
     pub(crate) text: String,
+    pub(crate) sort: String,
     /// The custom fields that can be filters, with the value of each filter.
     pub(crate) fields: Vec<(CustomField, String)>,
     schema: Arc<ProjectSchema>,
@@ -54,7 +59,7 @@ impl ItemFilters {
     pub(crate) async fn parse(session: &PageSession) -> Result<Self> {
         let epic = session.query.filled("epic").unwrap_or_default();
         let epic = session.find_id(ItemKind::Epic, "epic", epic).await?;
-        let kind = session.query.filled("kind").unwrap_or(ItemKind::UserStory.name());
+        let kind = session.query.filled("kind").unwrap_or(DEFAULT_KIND.name());
         let kind = BOARD_KINDS.into_iter().find(|board| board.name() == kind).ok_or_else(|| {
             let shown = truncate_echo(kind);
             let message = format!(
@@ -62,7 +67,7 @@ impl ItemFilters {
             );
             Error::new(ErrorKind::InvalidArgument, message).field("kind")
         })?;
-        Ok(Self { epic, ..Self::of_kind(session, kind) })
+        Ok(Self { epic, ..Self::of_kind(&session.query, &session.schema, kind) })
     }
 
     /// The filters of the next kind to show, for a URL without a kind and a kind without items.
@@ -75,27 +80,81 @@ impl ItemFilters {
             ItemKind::Requirement => ItemKind::Epic,
             _ => return None,
         };
-        Some(Self::of_kind(session, next))
+        Some(Self::of_kind(&session.query, &session.schema, next))
     }
 
-    /// Without the epic.
-    fn of_kind(session: &PageSession, kind: ItemKind) -> Self {
-        let PageSession { query, schema, .. } = session;
+    fn of_kind(query: &FormFields, schema: &Arc<ProjectSchema>, kind: ItemKind) -> Self {
         let field = |name: &str| query.filled(name).unwrap_or_default().to_owned();
         let filtered = schema.records.item_fields(kind);
         let filtered = filtered.filter(|field| field.views.contains(&FieldView::Filter));
         let fields = filtered.map(|one| (one.clone(), field(&format!("field.{}", one.name))));
+        let status = field("status");
+        let known = schema.records.find_status(kind, &status);
         Self {
             kind,
-            epic: String::new(),
-            status: field("status"),
+            epic: field("epic"),
+            status: known.map_or(status, |known| known.name().to_owned()),
             priority: field("priority"),
             assignee: field("assignee"),
             tag: field("tag"),
             text: field("q"),
+            sort: field("sort"),
             fields: fields.collect(),
             schema: schema.clone(),
         }
+    }
+
+    /// The query of a page with these filters.
+    pub(crate) fn query(&self) -> String {
+        let epic = if self.has_epic() { &*self.epic } else { "" };
+        let custom = self.fields.iter().map(|(one, value)| (format!("field.{}", one.name), value));
+        let custom: Vec<(String, &String)> = custom.collect();
+        let built_in = [
+            ("kind", self.kind.name()),
+            ("epic", epic),
+            ("status", &self.status),
+            ("priority", &self.priority),
+            ("assignee", &self.assignee),
+            ("tag", &self.tag),
+            ("q", &self.text),
+            ("sort", &self.sort),
+        ];
+        encode_query(
+            built_in.into_iter().chain(custom.iter().map(|(name, value)| (&**name, &***value))),
+        )
+    }
+
+    /// The query of the same page for another kind, with the filters that its items have.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
+    pub(crate) fn query_of(&self, kind: &ItemKind) -> String {
+        let query = FormFields::parse(self.query().as_bytes());
+        let mut other = Self::of_kind(&query, &self.schema, *kind);
+        if !other.statuses().contains(&other.status) {
+            other.status.clear();
+        }
+        let sorted = self.schema.records.field(self.sort.trim_start_matches('-'));
+        if sorted.is_some_and(|field| !field.has_kind(kind.name(), false)) {
+            other.sort.clear();
+        }
+        other.query()
+    }
+
+    /// The views of the project: name, query, and true for that with these filters.
+    pub(crate) fn views(&self) -> Vec<(&str, String, bool)> {
+        let (mut views, current) = (Vec::new(), self.query());
+        for (name, query) in self.schema.views() {
+            let query = FormFields::parse(query.as_bytes());
+            let kind = query.filled("kind").and_then(ItemKind::from_name).unwrap_or(DEFAULT_KIND);
+            let query = Self::of_kind(&query, &self.schema, kind).query();
+            let is_current = query == current;
+            views.push((name, query, is_current));
+        }
+        views
+    }
+
+    /// True if these filters are saved as a view.
+    pub(crate) fn is_view(&self) -> bool {
+        self.views().iter().any(|(.., is_current)| *is_current)
     }
 
     /// The URL of the form for a new item that matches the filters. An empty `status` means the

@@ -13,6 +13,7 @@ mod project_schema;
 mod routes;
 mod session;
 pub mod site;
+mod snippet;
 pub mod svg;
 #[cfg(test)]
 mod test_support;

@@ -6,6 +6,8 @@ use reqlore_domain::records::kinds::find_kind;
 use reqlore_domain::records::schema::{RecordSchema, StatusCategory};
 use serde_json::Value;
 
+use crate::form_fields::{FormFields, encode_query};
+
 /// The record schema as `get_record_schema` returns it. Default: no fields and statuses.
 #[derive(Debug, Default)]
 pub(crate) struct ProjectSchema {
@@ -14,6 +16,14 @@ pub(crate) struct ProjectSchema {
 }
 
 impl ProjectSchema {
+    /// The name of each view, and its filters as a query of a URL.
+    pub(crate) fn views(&self) -> impl Iterator<Item = (&str, String)> {
+        self.records.views.iter().map(|view| {
+            let query = FormFields::parse(view.query.as_bytes());
+            (&*view.name, encode_query(query.pairs()))
+        })
+    }
+
     /// The CSS class and icon of a status, one of five in `style.css`. `record` is the ID or the
     /// kind of its record.
     pub(crate) fn status_tone(&self, record: &str, status: &str) -> &'static str {

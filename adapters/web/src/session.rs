@@ -60,6 +60,10 @@ pub(crate) enum ThemeChoice {
 }
 
 impl ThemeChoice {
+    /// The names with the labels of their buttons.
+    pub(crate) const LABELS: [(&str, &str); 3] =
+        [("system", "System theme"), ("light", "Light theme"), ("dark", "Dark theme")];
+
     pub(crate) fn parse(name: &str) -> Self {
         match name {
             "light" => Self::Light,

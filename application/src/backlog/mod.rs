@@ -39,7 +39,8 @@ pub(crate) fn tools() -> Vec<Box<dyn Tool>> {
         Box::new(list_items::ListItems),
         Box::new(list_epics::ListEpics),
         Box::new(epic_hierarchy::EpicHierarchy),
-        Box::new(search_global::SearchGlobal),
+        Box::new(search_global::SearchGlobal { is_typed: false }),
+        Box::new(search_global::SearchGlobal { is_typed: true }),
         Box::new(search_requirements::SearchRequirements),
     ];
     for kind in ItemKind::ALL {

@@ -93,6 +93,7 @@ impl Tool for SearchRequirements {
             offset: position.offset,
             limit,
             semantic_mode: SemanticMode::Best,
+            is_unfinished: false,
         };
         let observer = &*call.progress_sink;
         let page = context

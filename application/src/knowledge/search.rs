@@ -145,6 +145,7 @@ impl Tool for SearchTool {
             } else {
                 SemanticMode::Best
             },
+            is_unfinished: false,
         };
         let (ports, observer) = (&context.ports, &*call.progress_sink);
         let found =

@@ -1,4 +1,4 @@
-//! The record schema of a project: its custom fields and statuses.
+//! The record schema of a project: its custom fields, statuses and views.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +20,34 @@ use crate::knowledge::{Entity, EntityLink};
 pub const MAX_CUSTOM_FIELDS: usize = 40;
 /// Maximum number of statuses of a kind.
 pub const MAX_STATUSES: usize = 20;
+/// Maximum number of views of a project.
+pub const MAX_VIEWS: usize = 50;
 
-/// The custom fields and statuses of a project. Default: none.
+/// The custom fields, statuses and views of a project. Default: none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordSchema {
     /// In the order of the file.
     pub fields: Vec<CustomField>,
     /// By the name of a kind, or `entity`.
     pub(super) statuses: BTreeMap<String, Vec<(String, StatusCategory)>>,
+    /// In the order of the file.
+    pub views: Vec<SavedView>,
     /// The invalid entries of the file. The rest of it is valid.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Filters of the board and the table that a team has saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedView {
+    pub name: String,
+    /// The query of the page's URL, such as `kind=requirement&status=Active`.
+    pub query: String,
+}
+
+impl SavedView {
+    /// The names in a query. A custom field is `field.NAME`.
+    pub const FILTERS: [&str; 8] =
+        ["kind", "epic", "status", "priority", "assignee", "tag", "q", "sort"];
 }
 
 named_enum! {

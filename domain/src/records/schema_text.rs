@@ -7,7 +7,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::custom_field::{CustomField, CustomType, FieldView};
-use super::schema::{MAX_CUSTOM_FIELDS, MAX_STATUSES, RecordSchema, StatusCategory};
+use super::schema::{
+    MAX_CUSTOM_FIELDS, MAX_STATUSES, MAX_VIEWS, RecordSchema, SavedView, StatusCategory,
+};
 use super::values::{MAX_FIELD_NAME_CHARS, is_built_in, is_field_name, value_key};
 use crate::backlog::fields::{MAX_STATUS_BYTES, find_by_name};
 use crate::backlog::{ItemKind, Status};
@@ -21,6 +23,7 @@ const MAX_BYTES: usize = 256 << 10;
 const MAX_LABEL_CHARS: usize = 60;
 const MAX_CHOICES: usize = 50;
 const MAX_CHOICE_CHARS: usize = 100;
+const MAX_QUERY_CHARS: usize = 2_000;
 /// Maximum number of reports of one file.
 const MAX_DIAGNOSTICS: usize = 50;
 
@@ -69,9 +72,10 @@ impl SchemaParser<'_> {
             let section = match key {
                 "fields" => Self::parse_field,
                 "statuses" => Self::parse_statuses,
+                "views" => Self::parse_view,
                 _ => {
                     let key = truncate_echo(key);
-                    let message = format!("{key:?} is unknown; use fields or statuses");
+                    let message = format!("{key:?} is unknown; use fields, statuses or views");
                     self.report((span.start, message));
                     continue;
                 }
@@ -183,6 +187,55 @@ impl SchemaParser<'_> {
         self.schema.statuses.insert(kind.to_owned(), statuses);
         Ok(())
     }
+
+    fn parse_view(&mut self, (name, span, value): Entry<'_, '_>) -> Result<(), Problem> {
+        let in_view = |message: &str| format!("view {}: {message}", echo(name));
+        let fail = |message: &str| Err((span.start, in_view(message)));
+        let views = &self.schema.views;
+        if let Err(problem) = check_label(name) {
+            return fail(&format!("the name is invalid: {problem}"));
+        }
+        if views.iter().any(|view| value_key(&view.name) == value_key(name)) {
+            return fail("the name stands twice; choose another");
+        }
+        if views.len() == MAX_VIEWS {
+            return fail(&format!("a project has at most {MAX_VIEWS} views; remove some"));
+        }
+        let Some(table) = value.get_ref().as_table() else {
+            return fail("it is not a table; write query = \"...\" below [views.NAME]");
+        };
+        let mut query = "";
+        for (key, span, value) in entries(table) {
+            if key == "query" {
+                let at = |problem: String| (span.start, in_view(&format!("query {problem}")));
+                query = parse_query(value).map_err(at)?;
+            } else {
+                let message = format!("{} is unknown; use query", echo(key));
+                self.report((span.start, in_view(&message)));
+            }
+        }
+        if query.is_empty() {
+            return fail("query is missing; write for example query = \"kind=epic\"");
+        }
+        let (name, query) = (name.trim().to_owned(), query.to_owned());
+        self.schema.views.push(SavedView { name, query });
+        Ok(())
+    }
+}
+
+fn parse_query<'t>(value: &'t Spanned<DeValue<'_>>) -> Result<&'t str, String> {
+    let query = text_of(value)?;
+    check_text(query, MAX_QUERY_CHARS).map_err(|problem| format!("has {problem}"))?;
+    one_line(query)?;
+    for pair in query.split('&') {
+        let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+        let is_custom = name.strip_prefix("field.").is_some_and(is_field_name);
+        if !is_custom && !SavedView::FILTERS.contains(&name) {
+            let (name, names) = (echo(name), SavedView::FILTERS.join(", "));
+            return Err(format!("has the filter {name}; use {names} or field.NAME"));
+        }
+    }
+    Ok(query)
 }
 
 fn order_statuses(
@@ -241,9 +294,13 @@ fn unknown_key(field: &str, key: &str) -> String {
 
 fn parse_label(value: &Spanned<DeValue<'_>>) -> Result<String, String> {
     let label = text_of(value)?;
-    check_text(label, MAX_LABEL_CHARS)?;
-    one_line(label)?;
+    check_label(label)?;
     Ok(label.trim().to_owned())
+}
+
+fn check_label(label: &str) -> Result<(), String> {
+    check_text(label, MAX_LABEL_CHARS)?;
+    one_line(label)
 }
 
 fn parse_type(name: &str, values: Option<Vec<String>>) -> Result<CustomType, String> {
@@ -432,7 +489,25 @@ order = ["proposed", "Trial", "accepted"]
     #[test]
     fn wrong_entries_are_reported_and_the_rest_is_valid() {
         for (text, expected) in [
-            ("[views.a]\n", "1: \"views\" is unknown; use fields or statuses"),
+            ("[pages.a]\n", "1: \"pages\" is unknown; use fields, statuses or views"),
+            ("[views.a]\n", "1: view \"a\": query is missing;"),
+            ("[views]\na = 1\n", "2: view \"a\": it is not a table;"),
+            ("[views.\" \"]\n", "1: view \" \": the name is invalid:"),
+            ("[views.\"a\\nb\"]\n", "1: view \"a\\nb\": the name is invalid: control"),
+            ("[views.a]\nquery = 1\n", "2: view \"a\": query is not a text;"),
+            ("[views.a]\nquery = \"\"\n", "2: view \"a\": query has 1 to 2000 characters"),
+            ("[views.a]\nquery = \"q=\\u202e\"\n", "2: view \"a\": query control"),
+            ("[views.a]\nquery = \"kind=epic&done=1\"\n", "2: view \"a\": query has the filter"),
+            (
+                "[views.a]\nquery = \"?kind=epic\"\n",
+                "2: view \"a\": query has the filter \"?kind\"",
+            ),
+            ("[views.a]\nquery = \"field.A=1\"\n", "2: view \"a\": query has the filter"),
+            ("[views.a]\npage = 1\n", "2: view \"a\": \"page\" is unknown; use query"),
+            (
+                "[views]\na.query = \"q=1\"\nA.query = \"q=2\"\n",
+                "3: view \"A\": the name stands twice;",
+            ),
             ("[fields.Risk]\n", "1: field \"Risk\": the name is invalid;"),
             ("[fields.status]\n", "1: field \"status\": the name is used by a built-in"),
             ("[fields.depends_on]\n", "1: field \"depends_on\": the name is used by a built-in"),
@@ -480,6 +555,24 @@ order = ["proposed", "Trial", "accepted"]
             assert_eq!(RecordSchema::parse(&with_valid).item_fields(ItemKind::Epic).count(), 0);
             assert!(RecordSchema::parse(&with_valid).field("risk").is_some(), "{text}");
         }
+    }
+
+    #[test]
+    fn views_are_read_in_the_order_of_the_file() {
+        let text = "[views.\" High <b> risk \"]\nquery = \"kind=requirement&status=In Progress\"\n\
+                    [views.all]\nquery = \"field.risk=High&sort=-updated\"\n";
+        let schema = RecordSchema::parse(text);
+        assert_eq!(schema.diagnostics, []);
+        let view = |name: &str, query: &str| SavedView { name: name.into(), query: query.into() };
+        let expected = [
+            view("High <b> risk", "kind=requirement&status=In Progress"),
+            view("all", "field.risk=High&sort=-updated"),
+        ];
+        assert_eq!(schema.views, expected);
+        let views = (0..60).map(|number| format!("[views.v{number}]\nquery = \"q={number}\"\n"));
+        let schema = RecordSchema::parse(&views.collect::<String>());
+        assert_eq!((schema.views.len(), schema.diagnostics.len()), (MAX_VIEWS, 10));
+        assert!(schema.diagnostics[0].message.contains("at most 50 views"));
     }
 
     #[test]

@@ -39,11 +39,13 @@ static FUNCTION_TERMS: LazyLock<HashSet<String>> = LazyLock::new(|| {
 });
 
 /// Returns the terms to search for. A repeated term has a higher weight. Function words are dropped
-/// from a query that has other words.
+/// from a query that has other words. The last word of an unfinished query also stands for those
+/// that begin with it.
 pub(crate) fn expand_query(
     searcher: &LexicalSearcher,
     analyzer: &Analyzer,
     query: &str,
+    is_unfinished: bool,
 ) -> tantivy::Result<LexicalQuery> {
     let query = truncate_text(query, MAX_QUERY_BYTES);
     let mut terms: Vec<QueryTerm> = Vec::new();
@@ -62,18 +64,28 @@ pub(crate) fn expand_query(
     if terms.len() > MAX_SEARCHED_TERMS {
         terms = rarest_terms(searcher, terms)?;
     }
+    if is_unfinished {
+        // The parts of an identifier such as `REQ-04`, which follow it, are in too many items.
+        let ending = query.to_lowercase();
+        let ends = (0..terms.len()).filter(|end| ending.ends_with(&terms[*end].text));
+        if let Some(end) = ends.max_by_key(|end| terms[*end].text.len()) {
+            terms.truncate(end + 1);
+        }
+    }
     let last = terms.len().saturating_sub(1);
     let mut expanded = LexicalQuery::default();
     let mut budget = MAX_COMPARED_TERMS;
     for (position, term) in terms.into_iter().enumerate() {
-        if searcher.has_live_record(&searcher.fields.word_term(&term.text))? {
-            expanded.terms.push(term);
-            continue;
-        }
-        expanded.absent_words += term.weight;
-        if is_expandable(&term.text) {
+        let is_begun = is_unfinished && position == last;
+        let is_present = searcher.has_live_record(&searcher.fields.word_term(&term.text))?;
+        if is_begun || (!is_present && is_expandable(&term.text)) {
             let similar = similar_terms(searcher, &term, position == last, &mut budget)?;
             expanded.terms.extend(similar);
+        }
+        if is_present {
+            expanded.terms.push(term);
+        } else {
+            expanded.absent_words += term.weight;
         }
     }
     Ok(expanded)
@@ -103,7 +115,7 @@ fn rarest_terms(
     Ok(counted.into_iter().map(|(_, _, term)| term).collect())
 }
 
-/// Returns replacements of a missing term, the most frequent first.
+/// Returns replacements of a missing or unfinished term, the most frequent first.
 ///
 /// The last term of a query may be unfinished, so terms that begin with it are preferred. Otherwise
 /// replacements differ in one letter after the shared prefix.
@@ -115,7 +127,8 @@ fn similar_terms(
 ) -> tantivy::Result<Vec<QueryTerm>> {
     let mut candidates = Vec::new();
     if is_last {
-        collect_terms(searcher, &missing.text, budget, &mut candidates, |_| true)?;
+        let is_longer = |candidate: &str| candidate != missing.text;
+        collect_terms(searcher, &missing.text, budget, &mut candidates, is_longer)?;
     }
     if candidates.is_empty() {
         let letters: Vec<char> = missing.text.chars().collect();

@@ -114,7 +114,7 @@ proptest! {
         let query = query.join(" ");
         let searcher = index.searcher();
         prop_assert_eq!(searcher.item_count(), items.iter().flatten().count());
-        let query_terms = query_expansion::expand_query(searcher, &Analyzer::new(), &query);
+        let query_terms = query_expansion::expand_query(searcher, &Analyzer::new(), &query, false);
         let query_terms = query_terms.unwrap();
         // The scan does not expand terms that no item has.
         prop_assume!(query_terms.terms.iter().all(|term| !term.is_replacement));

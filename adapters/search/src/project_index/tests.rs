@@ -135,6 +135,7 @@ fn queries() -> Vec<SearchQuery> {
                 offset: 0,
                 limit: 200,
                 semantic_mode: SemanticMode::Best,
+                is_unfinished: false,
             });
         }
     }

@@ -7,7 +7,8 @@ use reqlore_domain::search::{
 };
 
 use crate::support::{
-    TestIndex, ToyModel, document_with_items, document_with_text, item, query, removed_document,
+    TestIndex, ToyModel, certain_references, document_with_items, document_with_text, item, query,
+    removed_document,
 };
 
 fn library() -> TestIndex {
@@ -52,6 +53,33 @@ fn words_are_found_in_any_form_and_field() {
         ("?!", vec![]),
     ] {
         assert_eq!(index.found_references(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn unfinished_query_finds_what_begins_with_its_last_word() {
+    let index = library();
+    index.apply(vec![
+        document_with_text("REQ-050", "Log", "A log."),
+        document_with_text("REQ-121", "Logs", "Of users."),
+    ]);
+    for (text, expected) in [
+        ("log", vec!["REQ-050", "REQ-121", "REQ-048", "REQ-049"]),
+        ("password lo", vec!["REQ-048", "REQ-049"]),
+        ("REQ-04", vec!["REQ-048", "REQ-049"]),
+        ("req-12", vec!["REQ-121"]),
+        ("p", vec!["dec-1d2c8f", "REQ-048"]),
+        ("other wa", vec!["REQ-049"]),
+        ("zz", vec![]),
+    ] {
+        let found = index.search(&SearchQuery { is_unfinished: true, ..query(text) });
+        let mut found = certain_references(&found);
+        let mut expected = expected.clone();
+        if text != "log" {
+            found.sort();
+            expected.sort_unstable();
+        }
+        assert_eq!(found, expected, "{text}");
     }
 }
 

@@ -116,6 +116,7 @@ pub(crate) fn query(text: &str) -> SearchQuery {
         offset: 0,
         limit: 1000,
         semantic_mode: SemanticMode::Best,
+        is_unfinished: false,
     }
 }
 

@@ -87,7 +87,9 @@ async fn read_columns(
     let query = &session.query;
     let arguments = filters.arguments();
     let mut statuses = VecDeque::from(filters.statuses());
-    statuses.retain(|status| filters.status.is_empty() || filters.status == *status);
+    if !filters.status.is_empty() {
+        statuses = [filters.status.clone()].into();
+    }
     let mut columns: Vec<BoardColumn> = Vec::new();
     let mut total = 0;
     while let Some(status) = statuses.pop_front() {

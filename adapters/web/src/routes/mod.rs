@@ -7,6 +7,7 @@ mod assets;
 mod board;
 mod events;
 mod files;
+mod find;
 mod graph;
 mod home;
 pub(crate) mod item;
@@ -41,6 +42,7 @@ pub(crate) fn all_routes() -> Router<Arc<WebConfig>> {
         .merge(board::routes())
         .merge(events::routes())
         .merge(files::routes())
+        .merge(find::routes())
         .merge(schema::routes())
         .merge(search::routes())
         .merge(table::routes())

@@ -22,7 +22,7 @@ use crate::form_fields::FormFields;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::{PageError, public_message};
 use crate::routes::undo::with_notice;
-use crate::session::PageSession;
+use crate::session::{PageSession, local_target};
 
 pub(super) fn routes() -> Router<Arc<WebConfig>> {
     Router::new().route("/p/{project}/schema", get(show_schema).post(change_schema))
@@ -65,13 +65,14 @@ async fn show_schema(session: PageSession) -> Result<Response, PageError> {
     render(&SchemaPage::new(&session.with_schema().await?))
 }
 
-/// Saves the text, or adds a field or a status to the stored one.
+/// Saves the text, or adds a field, a status or a view to the stored one.
 async fn change_schema(PostedForm { session, fields }: PostedForm) -> Result<Response, PageError> {
     let session = session.with_schema().await?;
     let mut version = session.schema.answer.version.as_str();
     let edited = match fields.text("action") {
         "add-field" => edit::add_field(&session.schema.answer.text, &fields),
         "add-status" => edit::add_status(&session.schema, &fields),
+        "set-view" => edit::set_view(&session.schema.answer.text, &fields),
         _ => {
             version = fields.text("version");
             Ok(fields.text("text").to_owned())
@@ -85,8 +86,10 @@ async fn change_schema(PostedForm { session, fields }: PostedForm) -> Result<Res
             let arguments = json!({ "text": edited, "if_version": version });
             let error = match session.change::<Value>("set_record_schema", arguments).await {
                 Ok((_, change)) => {
-                    let (url, name) = (session.url("schema"), DocumentId::schema().to_string());
-                    let target = with_notice(&url, "saved", &name, change);
+                    let (page, name) = (session.url("schema"), DocumentId::schema().to_string());
+                    let next = fields.filled("next");
+                    let url = next.map_or(&*page, |next| local_target(&session.config, next));
+                    let target = with_notice(url, "saved", &name, change);
                     return Ok(Redirect::to(&target).into_response());
                 }
                 Err(error) => error,

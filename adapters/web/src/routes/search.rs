@@ -15,6 +15,7 @@ use crate::form_fields::encode_component;
 use crate::page::{PageFrame, PageSection, render};
 use crate::page_error::PageError;
 use crate::session::PageSession;
+use crate::snippet::plain_text;
 
 const HIT_LIMIT: usize = 30;
 
@@ -32,20 +33,34 @@ struct SearchPage<'a> {
     next: String,
 }
 
-fn kind_name(hit: &SearchResult) -> &str {
+impl SearchPage<'_> {
+    /// The total of certain results, and the number of uncertain ones on the page, if any.
+    fn counts(&self) -> String {
+        let uncertain = self.answer.results.iter().filter(|hit| hit.uncertain).count();
+        let mut counts = Vec::new();
+        for (count, word) in [(self.answer.total, ""), (uncertain, "uncertain ")] {
+            let noun = if count == 1 { "result" } else { "results" };
+            counts.extend((count > 0).then(|| format!("{count} {word}{noun}")));
+        }
+        counts.join(" and ")
+    }
+}
+
+pub(super) fn kind_name(hit: &SearchResult) -> &str {
     match (hit.kind.as_deref(), &*hit.entity_type) {
         (Some(kind), _) => kind,
+        (None, "section") => "rule",
         (None, name) => ItemKind::from_name(name).map_or(name, |kind| kind.row().words[0]),
     }
 }
 
-/// The snippet without the marks of Markdown that disturb in a line.
-fn plain_snippet(hit: &SearchResult) -> String {
-    hit.snippet.replace("**", "").replace('`', "")
+/// The title, or the text of a rule, which has no title of its own.
+pub(super) fn hit_title(hit: &SearchResult) -> String {
+    if hit.entity_type == "section" { plain_text(&hit.snippet) } else { hit.title.clone() }
 }
 
 /// The page with the hit. The reference of a section is its key and the index in it.
-fn hit_page(hit: &SearchResult, frame: &PageFrame) -> String {
+pub(super) fn hit_page(hit: &SearchResult, frame: &PageFrame) -> String {
     match hit.reference_id.split_once(':') {
         Some((key, index)) if hit.entity_type == "section" => {
             let page = frame.url(&format!("sections/{}", encode_component(key)));

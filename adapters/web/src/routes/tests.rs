@@ -197,6 +197,70 @@ async fn search_marks_uncertain_hits_and_links_sections() {
     assert_eq!(page.body.matches("uncertain</span>").count(), 1, "{}", page.body);
 }
 
+#[tokio::test]
+async fn search_counts_uncertain_results_and_marks_words_without_markdown() {
+    for (total, expected) in [(2, "2 results and 1 uncertain result"), (0, "1 uncertain result")] {
+        let client = PageClient::new(&["search_global"], move |_, _| {
+            let snippet = "## Goal **Paying** `now`, see [the <plan>](x.md)";
+            let hit = |is_uncertain: bool| {
+                json!({ "reference_id": "US-001", "type": "user_story", "title": "Pay | *now*",
+                        "status": null, "score": 1, "uncertain": is_uncertain, "snippet": snippet })
+            };
+            Ok(json!({ "total": total, "results": [hit(false), hit(true)] }))
+        });
+        let body = client.get("/p/default/search?q=how+to+pay").await.body;
+        for expected in [
+            &format!("<p class=\"muted\">{expected} for “how to pay”</p>"),
+            "<bdi><mark>Pay</mark> | *now*</bdi>",
+            ">Goal <mark>Paying</mark> now, see the &#60;plan&#62;</p>",
+        ] {
+            assert!(body.contains(expected), "{expected}: {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn filters_stay_for_another_kind_unless_its_items_lack_them() {
+    let schema = "[fields.risk]\nkinds = [\"user_story\", \"epic\"]\ntype = \"text\"\n\
+                  filter = true\nsort = true\n";
+    let client = PageClient::new(&["list_items", "get_record_schema"], move |tool, _| {
+        let list = json!({ "items": [], "total": 0 });
+        Ok(if tool == "list_items" { list } else { schema_answer(schema) })
+    });
+    let tab = async |page: &str, kind: &str| {
+        let body = client.get(&format!("/p/default/{page}")).await.body;
+        let tabs = body.split_once("aria-label=\"Kind\"").unwrap().1;
+        let target = tabs.split_once(&format!("?kind={kind}")).unwrap().1;
+        target.split_once('"').unwrap().0.replace("&#38;", "&")
+    };
+    let rest = "&priority=2&assignee=ada&tag=ui&q=a%26b";
+    for page in ["board", "table"] {
+        let page = format!("{page}?kind=user_story&epic=EP-001&field.risk=High&cursor=x{rest}");
+        assert_eq!(tab(&page, "requirement").await, format!("&epic=EP-001{rest}"));
+        assert_eq!(tab(&page, "epic").await, format!("{rest}&field.risk=High"));
+        assert_eq!(tab(&page, "user_story").await, format!("&epic=EP-001{rest}&field.risk=High"));
+    }
+    for (kind, sort, expected) in [
+        ("epic", "-risk", "&status=Done&sort=-risk"),
+        ("requirement", "-risk", ""),
+        ("requirement", "title", "&sort=title"),
+    ] {
+        let page = format!("table?status=done&sort={sort}");
+        assert_eq!(tab(&page, kind).await, expected, "{page}");
+    }
+}
+
+#[tokio::test]
+async fn counts_of_the_board_are_those_of_its_filters_in_any_spelling() {
+    let (client, calls) = hostile_client();
+    let page = client.get("/p/default/board?status=draft").await;
+    assert_eq!(page.body.matches("class=\"column\"").count(), 1, "{}", page.body);
+    assert!(page.body.contains("60 in total</span>"), "{}", page.body);
+    let called = calls.lock().unwrap();
+    let lists: Vec<_> = called.iter().filter(|(name, _)| name == "list_items").collect();
+    assert!(lists.iter().all(|(_, arguments)| arguments["status"] == "Draft"), "{lists:?}");
+}
+
 const SCHEMA: &str = r#"
 [fields.risk]
 kinds = ["user_story"]

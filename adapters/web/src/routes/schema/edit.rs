@@ -1,4 +1,4 @@
-//! Adds a field or a status to the text of a record schema. Keeps the other lines and comments.
+//! Adds a field, a status or a view to the text of a record schema. Keeps the other lines and comments.
 
 use reqlore_domain::backlog::ItemKind;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
@@ -54,6 +54,17 @@ pub(super) fn add_status(schema: &ProjectSchema, form: &FormFields) -> Result<St
         categories.insert(&status.name, value(&*status.category));
     }
     categories.insert(name, value(category));
+    Ok(document.to_string())
+}
+
+/// Saves the filters of a form under a name, or removes the view if they are empty.
+pub(super) fn set_view(text: &str, form: &FormFields) -> Result<String, String> {
+    let mut document = parse(text)?;
+    let (views, name) = (section(&mut document, "views")?, form.text("name").trim());
+    views.retain(|other, _| other.trim() != name);
+    if let Some(query) = form.filled("query") {
+        views.insert(name, Item::Table(Table::from_iter([("query", value(query))])));
+    }
     Ok(document.to_string())
 }
 

@@ -172,3 +172,66 @@ async fn schema_page_of_a_reader_has_no_forms() {
     assert!(!body.contains("action=\"/p/default/schema\""), "{body}");
     assert!(!body.contains("<textarea"), "{body}");
 }
+
+const VIEWS: &str = "# Ours\n[views.\"High <b>\"]\nquery = \"kind=requirement&status=draft\"\n\
+                     [views.mine]\nquery = \"assignee=ada&sort=-updated\"\n";
+
+#[tokio::test]
+async fn view_is_saved_replaced_and_deleted_without_the_rest_of_the_text() {
+    let form = "action=set-view&next=%2Fp%2Fdefault%2Ftable%3Fkind%3Depic";
+    for (fields, expected) in [
+        ("&name=+new+&query=q%3D%2522", "sort=-updated\"\n\n[views.new]\nquery = \"q=%22\"\n"),
+        ("&name=mine&query=q%3D1", "[views.mine]\nquery = \"q=1\"\n"),
+        ("&name=mine&query=", "status=draft\"\n"),
+    ] {
+        let (client, calls) = pages(VIEWS, || Ok(json!({})));
+        let response = client.post(PAGE, &format!("{form}{fields}")).await;
+        let target = response.header("location");
+        assert!(target.starts_with("/p/default/table?kind=epic&done=saved-7"), "{target}");
+        let sent = calls.lock().unwrap().pop().unwrap();
+        let text = sent["text"].as_str().unwrap();
+        assert!(
+            text.starts_with("# Ours\n[views.\"High <b>\"]\n") && text.ends_with(expected),
+            "{text}"
+        );
+        assert_eq!(RecordSchema::parse(text).diagnostics, [], "{text}");
+    }
+    let (client, _) = pages(VIEWS, invalid);
+    let response = client.post(PAGE, &format!("{form}&name=MINE&query=q%3D1")).await;
+    assert_eq!(response.status(), 422);
+    assert!(response.body.contains("the name stands twice"), "{}", response.body);
+}
+
+/// The part of the page with the views.
+async fn view_bar(client: &PageClient, page: &str) -> String {
+    let body = client.get(&format!("/p/default/{page}")).await.body;
+    let bar = body.split_once("aria-label=\"Views\">").map_or("", |(_, rest)| rest);
+    bar.split_once("<form class=\"filters\"").map_or("", |(bar, _)| bar).to_owned()
+}
+
+fn lists(can_edit: bool) -> PageClient {
+    PageClient::new(&["get_record_schema", "list_items"], move |tool, _| {
+        let mut answer = schema_answer(VIEWS);
+        answer["can_edit"] = json!(can_edit);
+        Ok(if tool == "list_items" { json!({ "items": [], "total": 0 }) } else { answer })
+    })
+}
+
+#[tokio::test]
+async fn views_are_links_and_only_editors_save_and_delete_them() {
+    let bar = view_bar(&lists(true), "table?status=Draft&kind=requirement").await;
+    for expected in [
+        "table?kind=requirement&#38;status=Draft\" aria-current=\"true\">High &#60;b&#62;</a>",
+        "table?kind=user_story&#38;assignee=ada&#38;sort=-updated\">mine</a>",
+        "aria-label=\"Delete the view High &#60;b&#62;\"",
+    ] {
+        assert!(bar.contains(expected), "{expected}: {bar}");
+    }
+    assert_eq!(bar.matches("<form").count(), 1, "{bar}");
+    let bar = view_bar(&lists(true), "board?kind=epic&tag=%22%3E%3Cscript%3E").await;
+    assert!(bar.contains("value=\"kind=epic&#38;tag=%22%3E%3Cscript%3E\""), "{bar}");
+    for (page, can_edit) in [("board?kind=epic", true), ("board?tag=a", false)] {
+        let bar = view_bar(&lists(can_edit), page).await;
+        assert!(bar.contains("mine</a>") && !bar.contains("<form"), "{page}: {bar}");
+    }
+}
