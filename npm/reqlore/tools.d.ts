@@ -98,6 +98,7 @@ export type Item = {
   description: string;
   status?: string;
   priority?: number;
+  rank?: string;
   type_name?: string;
   epic?: string;
   user_story?: string;
@@ -157,6 +158,7 @@ export type ListedItem = {
   title: string;
   status?: string;
   priority?: number;
+  rank?: string;
   type_name?: string;
   assignee_username?: string;
   parent?: string;

@@ -81,7 +81,12 @@ impl WritableKind {
 
     fn editable_fields(&self) -> impl Iterator<Item = &'static RecordField> {
         let fields = self.row().into_iter().flat_map(fields_of);
-        fields.filter(|field| field.is_editable && field.field_type != FieldType::Links)
+        fields.filter(|field| match field.field_type {
+            FieldType::Links => false,
+            // Users order items, too.
+            FieldType::Rank => true,
+            _ => field.is_editable,
+        })
     }
 
     /// The field of the Markdown text.

@@ -51,6 +51,7 @@ impl EntryKeys for ItemKeys {
         "kind",
         "status",
         "priority",
+        "rank",
         "type_name",
         "epic",
         "user_story",
@@ -355,6 +356,7 @@ fn record_lines(record: &ItemRecord, show: &ShowKeys<ItemKeys>) -> Vec<String> {
     let fields = [
         ("status", "Status", record.status.as_deref()),
         ("priority", "Priority", priority.as_deref()),
+        ("rank", "Rank", record.rank.as_deref()),
         ("type_name", "Type", record.type_name.as_deref()),
         ("epic", "Epic", record.epic.as_deref()),
         ("user_story", "User story", record.user_story.as_deref()),

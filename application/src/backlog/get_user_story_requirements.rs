@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 use async_trait::async_trait;
-use reqlore_domain::backlog::{self, ItemKind, Reference};
+use reqlore_domain::backlog::{ItemKind, Reference};
 use reqlore_domain::error::Result;
 use reqlore_domain::ports::service::ToolSpec;
 use reqlore_domain::records::answers::items::ItemRecord;
@@ -74,8 +74,8 @@ impl Tool for GetUserStoryRequirements {
         let mut metas = backlog.children_by_parent(&[story], kind, &mut warnings).await?.concat();
         // The specification asks for the newest first; lists have the oldest first.
         metas.sort_by_key(|meta| {
-            let key = item_lookup::item_meta(meta).map(backlog::sort_key);
-            key.map(|(priority, created, number)| (priority, Reverse((created, number))))
+            let item = item_lookup::item_meta(meta);
+            item.map(|item| (item.priority, Reverse((item.created_at, item.reference))))
         });
         let (mut requirements, mut diagnostics) = (Vec::new(), Vec::new());
         let schema = context.ports.schema(backlog.project).await?;

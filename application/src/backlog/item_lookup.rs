@@ -272,10 +272,7 @@ pub(crate) fn backlink_query(references: &[Reference]) -> BacklinkQuery {
 
 /// Sorts items into the order of all lists.
 pub(crate) fn sort_items(metas: &mut [Arc<DocumentMeta>]) {
-    metas.sort_by(|a, b| {
-        let [one, other] = [a, b].map(|meta| item_meta(meta).map(sort_key));
-        one.cmp(&other).then_with(|| a.id.name.cmp(&b.id.name))
-    });
+    metas.sort_by_cached_key(|meta| (item_meta(meta).map(sort_key), meta.id.name.clone()));
 }
 
 pub(crate) fn link_target(reference: Reference, name: &str) -> LinkTarget {

@@ -100,6 +100,8 @@ struct Arguments<StatusArgument, Text> {
     /// Values of custom fields.
     #[serde(skip)]
     custom: Map<String, Value>,
+    #[serde(skip)]
+    rank: Option<String>,
 }
 
 /// Decoded arguments of any kind.
@@ -109,6 +111,9 @@ impl ItemArguments {
     fn decode(kind: ItemKind, request: &mut ToolRequest<'_>) -> Result<Self> {
         // Not in the schema: only some projects have custom fields.
         let custom = take_custom_fields(&mut request.call.arguments)?;
+        // Not in the schema either: few calls need it.
+        let rank = request.call.arguments.remove("rank").filter(|rank| !rank.is_null());
+        let rank = rank.map(|rank| rank.as_str().map_or_else(|| rank.to_string(), str::to_owned));
         let arguments: Self = match kind {
             ItemKind::Requirement => request
                 .decode_exactly::<Arguments<RequirementStatusArgument, Description>>()?
@@ -119,7 +124,7 @@ impl ItemArguments {
             }
             _ => request.decode_exactly::<Arguments<WorkStatusArgument, Description>>()?.into(),
         };
-        Ok(Self { custom, ..arguments })
+        Ok(Self { custom, rank, ..arguments })
     }
 
     /// The argument that names an item of a kind: the item itself or its parent.
@@ -150,6 +155,7 @@ impl ItemArguments {
             requirement_type: self.requirement_type.map(|given| given.0),
             assignee: self.assignee.map(|assignee| assignee.name().unwrap_or_default().to_owned()),
             tags: self.tags.map(Tags::into_vec),
+            rank: self.rank,
             custom: self.custom.into_iter().collect(),
             ..RecordEdit::default()
         }
@@ -173,6 +179,7 @@ impl<StatusArgument: Into<Status>, Text: ToString> Arguments<StatusArgument, Tex
             tags: self.tags,
             if_version: self.if_version,
             custom: self.custom,
+            rank: self.rank,
         }
     }
 }

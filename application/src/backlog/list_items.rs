@@ -89,6 +89,7 @@ impl EntryKeys for ListKeys {
         "title",
         "status",
         "priority",
+        "rank",
         "type_name",
         "assignee_username",
         "parent",
@@ -454,6 +455,8 @@ fn item_line(
     if show.is_given() {
         let updated = item.updated_at.as_ref().filter(|_| show.has("updated_at"));
         details.extend(updated.map(|time| format!("updated {time}")));
+        let rank = item.rank.as_ref().filter(|_| show.has("rank"));
+        details.extend(rank.map(|rank| format!("rank {rank}")));
         if show.has("version") {
             details.push(format!("version {}", &item.version[..8]));
         }

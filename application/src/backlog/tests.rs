@@ -8,6 +8,7 @@ mod delete_item;
 mod hand_made_files;
 mod list_items;
 mod project_scope;
+mod rank;
 mod repair;
 mod size_limits;
 

@@ -133,13 +133,14 @@ impl ChangeBatch {
         let guard = context.call_guard(&call.caller, &project);
         // Planned again from the start, because one outdated plan may invalidate the others.
         for _ in 0..MAX_ATTEMPTS {
-            let (shared, schema) = (Mutex::default(), OnceCell::new());
+            let (shared, schema, positions) = (Mutex::default(), OnceCell::new(), Mutex::default());
             let plan_context = PlanContext {
                 tools: context,
                 project: &project,
                 write: &write,
                 shared: &shared,
                 schema: &schema,
+                positions: &positions,
             };
             let (plans, mut errors) = self.plan(plan_context).await?;
             let mut reads = MergedReads::default();

@@ -23,6 +23,7 @@ use crate::context::ToolContext;
 use crate::tools::tool::ToolRequest;
 use crate::writes::commit_state::{ChangeEffects, CommitState};
 use crate::writes::local_names::LocalNames;
+use crate::writes::rank_position::PlannedPositions;
 use crate::writes::written_rule::WrittenRule;
 
 /// A tool that changes items or entities.
@@ -60,6 +61,7 @@ pub(crate) struct PlanContext<'a> {
     /// Of all plans of the commit.
     pub(crate) shared: &'a Mutex<SharedMetadata>,
     pub(crate) schema: &'a OnceCell<Arc<RecordSchema>>,
+    pub(crate) positions: &'a PlannedPositions,
 }
 
 impl<'a> PlanContext<'a> {

@@ -5,6 +5,7 @@ pub(crate) mod change;
 pub(crate) mod commit_state;
 pub(crate) mod local_names;
 pub(crate) mod pending_unlinks;
+pub(crate) mod rank_position;
 pub(crate) mod read_versions;
 pub(crate) mod record_answer;
 pub(crate) mod record_change;

@@ -30,6 +30,7 @@ use crate::tools::tool::nothing_to_change_error;
 use crate::writes::change::{Action, Change, ChangePlan, Decision, PlanContext};
 use crate::writes::commit_state::{Claim, CommitState, requirements_query};
 use crate::writes::local_names::LocalItem;
+use crate::writes::rank_position::resolve_rank;
 use crate::writes::record_answer::{WrittenRecord, render_written};
 use crate::writes::record_fields::{KindName, check_fields};
 use crate::writes::record_links::{LinkChange, PlanTarget, Target};
@@ -135,6 +136,10 @@ impl Change for RecordChange {
         let (mut fields, mut notes) = (self.fields.clone(), Vec::new());
         let given = (&mut fields, &self.links);
         check_fields(context, &schema, kind, given, is_new, &mut notes).await?;
+        if let KindName::Item(kind) = kind {
+            let own = stored.and_then(|meta| meta.item.as_deref());
+            resolve_rank(context, kind, own, &mut fields, &mut notes).await?;
+        }
         let links = self.links.find(context).await?;
         Ok(Box::new(RecordPlan {
             record,

@@ -6,6 +6,7 @@
 //! of its original.
 
 pub mod fields;
+pub mod rank;
 pub mod reference;
 pub(crate) mod relation_words;
 
@@ -35,6 +36,8 @@ pub struct ItemMeta {
     pub description: Option<String>,
     pub status: Option<Status>,
     pub priority: Option<Priority>,
+    /// The order by hand among items of one priority.
+    pub rank: Option<String>,
     /// `None` except for requirements.
     pub requirement_type: Option<RequirementType>,
     /// The epic of a user story; the user story of a requirement or acceptance criteria.
@@ -107,15 +110,18 @@ impl ItemMeta {
     }
 }
 
-/// The position of an item in lists: by priority, then the oldest first, then the lowest number
-/// first.
-pub type ItemSortKey = (u8, Timestamp, Option<u32>);
+/// The position of an item in lists: its priority and its rank. Equal ranks are followed by that of
+/// the creation, after a blank: the oldest first, then the lowest number first.
+pub type ItemSortKey = (u8, String);
 
 pub fn sort_key(item: &ItemMeta) -> ItemSortKey {
     // Acceptance criteria have no priority and come last.
     let priority = item.priority.map_or(u8::MAX, Priority::number);
-    let number = item.reference.map(|reference| reference.number);
-    (priority, item.created_at, number)
+    let mut rank = rank::creation_rank(item);
+    if let Some(own) = &item.rank {
+        rank = format!("{own} {rank}");
+    }
+    (priority, rank)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl RecordFilter {
         // The next position in the order of bytes.
         let first = after.map(|after| [&after[..], b"\0"].concat()).unwrap_or_default();
         let start = first.max(priority.map(|number| vec![number]).unwrap_or_default());
-        // No position begins with two such bytes: the second is that of a time far in the future.
+        // No position begins with two such bytes: the second is that of a rank.
         let end = priority.map_or(vec![u8::MAX; 64], |number| vec![number + 1]);
         start..end
     }

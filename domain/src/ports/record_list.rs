@@ -23,9 +23,6 @@ pub const MAX_PAGE_ITEMS: usize = 1_000;
 /// Number of records beyond two pages after which a selection forgets those of later pages.
 const PRUNING_ITEMS: usize = 1_000;
 
-/// Number of bytes before the name of the document in a [`position_key`].
-pub const NAME_OFFSET: usize = 13;
-
 /// The records of one kind of documents that meet all conditions, from a position on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordQuery {
@@ -202,7 +199,7 @@ named_enum! {
     /// have the order of all lists.
     #[derive(Default, Serialize)]
     SortField {
-        /// The order of all lists: by priority, then the oldest first.
+        /// The order of all lists: by priority, then by rank, then the oldest first.
         #[default]
         Priority = "priority",
         /// The last change first.
@@ -304,16 +301,18 @@ pub fn list_position(meta: &DocumentMeta) -> Option<RecordPosition> {
     Some((String::new(), key, id.to_owned(), meta.id.name.clone()))
 }
 
-/// Returns bytes that sort like the position of an item in the order of all lists. The name begins
-/// at [`NAME_OFFSET`].
-pub fn position_key((_, (priority, created, number), _, name): &RecordPosition) -> Vec<u8> {
-    let mut bytes = vec![*priority];
-    // With the sign bit inverted, times before 1970 are the oldest.
-    bytes.extend((created.0 ^ i64::MIN).to_be_bytes());
-    // Items of lists have a number.
-    bytes.extend(number.unwrap_or_default().to_be_bytes());
-    bytes.extend(name.as_bytes());
-    bytes
+/// Returns bytes that sort like the position of an item in the order of all lists.
+pub fn position_key((_, (priority, rank), _, name): &RecordPosition) -> Vec<u8> {
+    // A rank has no zero byte.
+    [&[*priority], rank.as_bytes(), b"\0", name.as_bytes()].concat()
+}
+
+/// The name of the document in a [`position_key`].
+pub fn position_name(key: &[u8]) -> Option<&str> {
+    // After the priority, which may be zero.
+    let rest = key.get(1..)?;
+    let end = rest.iter().position(|byte| *byte == 0)?;
+    str::from_utf8(&rest[end + 1..]).ok()
 }
 
 /// A record that a list may show.

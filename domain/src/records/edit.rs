@@ -72,6 +72,8 @@ pub struct RecordEdit {
     /// A blank name removes the assignee.
     pub assignee: Option<String>,
     pub tags: Option<Vec<String>>,
+    /// An empty text removes the rank.
+    pub rank: Option<String>,
     /// Names and values of custom fields; null removes the field.
     pub custom: Vec<(String, Value)>,
     /// Replaces all outgoing relationships of an item.
@@ -250,6 +252,9 @@ impl RecordEdit {
             FieldType::User if !field.is_last => {
                 let name = self.assignee.as_deref()?.trim();
                 Some(name).filter(|name| !name.is_empty()).map(FieldValue::from)
+            }
+            FieldType::Rank => {
+                Some(self.rank.as_deref()?).filter(|rank| !rank.is_empty()).map(FieldValue::from)
             }
             FieldType::Tags => {
                 let tags = unique_tags(self.tags.as_deref()?);

@@ -22,6 +22,8 @@ pub enum FieldType {
     /// A user name.
     User,
     Tags,
+    /// The order by hand.
+    Rank,
     /// Relationships to requirements.
     Relationship(RelationshipType),
     /// Relations and their targets, each under a key of its own.
@@ -57,7 +59,7 @@ pub struct RecordField {
     of_entities: bool,
     /// Required on create.
     pub is_required: bool,
-    /// Tools change it.
+    /// An argument in the schemas of tools, and a field of forms.
     pub is_editable: bool,
     /// Below the other keys of front matter.
     pub is_last: bool,
@@ -184,7 +186,7 @@ const TAGS: RecordField = RecordField {
 };
 
 /// All built-in fields, in the order of files and forms.
-pub static FIELDS: [RecordField; 34] = [
+pub static FIELDS: [RecordField; 35] = [
     RecordField { of_entities: true, is_editable: false, ..field("id", "ID", FieldType::Id) },
     RecordField { of_entities: true, is_editable: false, ..field("type", "Kind", FieldType::Text) },
     RecordField {
@@ -240,6 +242,8 @@ pub static FIELDS: [RecordField; 34] = [
     RecordField { items: &[AcceptanceCriteria], is_editable: false, ..ASSIGNEE },
     RecordField { items: PLANNED, of_entities: true, ..TAGS },
     RecordField { items: &[AcceptanceCriteria], is_editable: false, ..TAGS },
+    // Tools take it without listing it: descriptions cost each call, and few need it.
+    RecordField { items: ALL_ITEMS, is_editable: false, ..field("rank", "Rank", FieldType::Rank) },
     RecordField {
         key: "",
         hint: "One relation per line, such as: affects: REQ-001",

@@ -5,6 +5,7 @@ use super::kinds::{IdSource, ItemKind, kind_of_folder, kind_of_prefix};
 use super::tombstone::deletion_of;
 use super::values::CustomValues;
 use crate::backlog::fields::{Priority, RelationshipType, RequirementType, Status, find_by_name};
+use crate::backlog::rank::{MAX_RANK_BYTES, is_rank};
 use crate::backlog::reference::{Reference, looks_like_id, scan_mentions};
 use crate::backlog::{ItemMeta, Relationship};
 use crate::bounded_types::{one_line, truncate_title};
@@ -126,6 +127,7 @@ impl<'a> RecordParser<'a> {
             description: (body.len() <= MAX_INLINE_DESCRIPTION_BYTES).then(|| body.to_owned()),
             status: None,
             priority: None,
+            rank: None,
             requirement_type: None,
             parent: None,
             relationships: Vec::new(),
@@ -156,6 +158,7 @@ impl<'a> RecordParser<'a> {
                 (FieldType::Relationship(relation), _) => {
                     self.parse_relationships(relation, &mut item.relationships);
                 }
+                (FieldType::Rank, _) => item.rank = self.parse_rank(key),
                 (FieldType::Suffixes, _) => item.link_suffixes = self.link_suffixes(key),
                 (_, "assignee_username") => item.assignee = self.text(key),
                 (_, "creator_username") => item.creator = self.text(key),
@@ -280,6 +283,17 @@ impl<'a> RecordParser<'a> {
             self.report(line, message);
         }
         priority.unwrap_or(Priority::DEFAULT)
+    }
+
+    fn parse_rank(&mut self, key: &str) -> Option<String> {
+        let (line, text) = self.scalar(key)?;
+        if is_rank(&text) {
+            return Some(text);
+        }
+        let text = quote_excerpt(&text);
+        let form = format!("write at most {MAX_RANK_BYTES} ASCII letters and digits");
+        self.report(line, format!("rank {text} is invalid; {form}"));
+        None
     }
 
     fn parse_parent(

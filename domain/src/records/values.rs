@@ -28,7 +28,7 @@ const MAX_KEY_BYTES: usize = 64;
 
 /// Names that no custom field can have, besides those of the built-in fields: other arguments,
 /// keys, answers, orders and columns.
-const OTHER_NAMES: [&str; 19] = [
+const OTHER_NAMES: [&str; 18] = [
     "children",
     "done",
     "entity",
@@ -40,7 +40,6 @@ const OTHER_NAMES: [&str; 19] = [
     "parent",
     "progress",
     "project",
-    "rank",
     "reference",
     "reference_id",
     "review_by",

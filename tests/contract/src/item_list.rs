@@ -89,6 +89,67 @@ pub async fn items_have_the_order_of_lists(s: &Storage) {
     assert_eq!(other, RecordPage::default(), "projects are isolated");
 }
 
+/// Items of one priority and story. A rank goes before the creation.
+async fn put_ranked(s: &Storage, ranks: &[(u32, &str)]) {
+    for (number, rank) in ranks {
+        let text = format!(
+            "---\ntitle: A\nuser_story: US-001\nrisk: High\nstatus: {}\n{rank}\n\
+             created_at: 2026-01-01\n---\n",
+            if number % 2 == 0 { "Draft" } else { "Active" }
+        );
+        s.put(&item(&format!("REQ-{number:03}")), text).await;
+    }
+}
+
+pub async fn items_have_the_order_by_hand(s: &Storage) {
+    put_ranked(s, &[(1, ""), (2, ""), (3, "rank: a"), (4, "rank: B"), (5, "rank: '0'")]).await;
+    put_ranked(s, &[(6, "rank: a"), (7, "rank: '-'"), (8, "rank: a0"), (9, "rank: 007")]).await;
+    s.put(&item("REQ-010"), "---\ntitle: A\npriority: 4\nrank: '0'\n---\n").await;
+    // An invalid rank counts as none.
+    let first: &[u32] = &[5, 9, 1, 2, 7, 4, 3, 6, 8, 10];
+    expect_order(s, first).await;
+    // A move changes one item.
+    put_ranked(s, &[(8, "rank: 008"), (5, "")]).await;
+    expect_order(s, &[9, 8, 1, 2, 5, 7, 4, 3, 6, 10]).await;
+}
+
+/// Checks the order of all lists with these numbers, in pages of each size and of some items.
+async fn expect_order(s: &Storage, numbers: &[u32]) {
+    let story = Reference { kind: ItemKind::UserStory, number: 1 };
+    let in_story = RecordFilter { parents: Some([story].into()), ..RecordFilter::default() };
+    let fields = vec![("risk".to_owned(), value_key("high"))];
+    let risky = RecordFilter { fields, ..RecordFilter::default() };
+    let active = RecordFilter { status: Some(Status::Active), ..RecordFilter::default() };
+    let medium = RecordFilter { priority: Priority::new(3), ..RecordFilter::default() };
+    for filter in [RecordFilter::default(), in_story, risky, active, medium] {
+        let is_listed = |number: &u32| match filter.status {
+            Some(_) => number % 2 == 1,
+            None => *number < 10 || filter == RecordFilter::default(),
+        };
+        let mut expected: Vec<_> = numbers.iter().copied().filter(is_listed).collect();
+        for is_reversed in [false, true] {
+            for size in [1, 3, 20] {
+                let order = RecordOrder { is_reversed, ..RecordOrder::ALL_LISTS };
+                let (filter, after) = (filter.clone(), None);
+                let of_kind = RecordQuery::of_items(REQ, size);
+                let mut query = RecordQuery { filter, order, after, ..of_kind };
+                let mut listed = Vec::new();
+                loop {
+                    let page = read(s, &query).await;
+                    let items = page.metadata.iter().filter_map(|meta| meta.item.as_ref());
+                    listed.extend(items.map(|item| item.reference.unwrap().number));
+                    query.after = page.next;
+                    if query.after.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(listed, expected, "{query:?}");
+            }
+            expected.reverse();
+        }
+    }
+}
+
 pub async fn items_are_filtered_and_counted(s: &Storage) {
     put_items(s).await;
     let stories = |numbers: &[u32]| {

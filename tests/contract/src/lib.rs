@@ -194,7 +194,8 @@ macro_rules! suite {
                 several_new_items_of_a_commit_raise_the_sequence
                 number_in_a_name_raises_the_sequence tombstone_keeps_its_number
                 numbers_survive_restart decision_reads_backlinks marks_survive_a_round_trip;
-            item_list: items_have_the_order_of_lists items_are_filtered_and_counted
+            item_list: items_have_the_order_of_lists items_have_the_order_by_hand
+                items_are_filtered_and_counted
                 items_need_a_reference item_pages_survive_changes items_are_filtered_by_details
                 items_are_sorted_in_each_order items_are_filtered_by_custom_fields
                 items_are_sorted_by_a_custom_field pages_by_field_survive_changes

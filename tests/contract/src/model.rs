@@ -70,8 +70,8 @@ const BODIES: [&str; 11] = [
     ITEM,
     "---\ntitle: S\nstatus: Active\npriority: 1\ntype_name: Data\nuser_story: US-003\n\
      created_at: 2026-01-03\nupdated_at: 2026-01-03\nrisk: high\neffort: 10\n---\n",
-    "---\ntitle: S\nstatus: Obsolete\npriority: 1\ncreated_at: 1960-01-01\n\
-     updated_at: 2026-01-03\nrisk: [odd, High]\n---\n",
+    "---\ntitle: S\nstatus: Obsolete\npriority: 1\nrank: Z\n\
+     created_at: 1960-01-01\nupdated_at: 2026-01-03\nrisk: [odd, High]\n---\n",
     "---\ntitle: T\nuser_story: US-3\ncreated_at: 2026-01-01\nupdated_at: 2026-01-01\n\
      risk: Low\neffort: 9\n---\n",
     "# Title\r\n\r\n**1.** text\r\n",

@@ -7,8 +7,8 @@ use std::ops::Range;
 use reqlore_domain::backlog::{Priority, Reference, Status};
 use reqlore_domain::ports::documents::StoreResult;
 use reqlore_domain::ports::record_list::{
-    FieldOrder, NAME_OFFSET, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery,
-    StatusCounts, position_key,
+    FieldOrder, OrderField, RecordCounts, RecordFilter, RecordPage, RecordQuery, StatusCounts,
+    position_key, position_name,
 };
 use reqlore_domain::project_key::ProjectKey;
 use reqlore_domain::records::values::value_key;
@@ -325,8 +325,8 @@ impl ItemReader<'_> {
 
     /// The key of the document of an item.
     pub(super) fn key_of(&self, position: &[u8]) -> StoreResult<RowKey> {
-        let name = position.get(NAME_OFFSET..).and_then(|name| str::from_utf8(name).ok());
-        Ok(self.kind_key().with(&[name.ok_or_else(|| damaged(FIELD_ROW))?.into()]))
+        let name = position_name(position).ok_or_else(|| damaged(FIELD_ROW))?;
+        Ok(self.kind_key().with(&[name.into()]))
     }
 }
 

@@ -35,6 +35,8 @@ pub struct ItemRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub type_name: Option<Cow<'static, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epic: Option<String>,
@@ -74,6 +76,7 @@ impl ItemRecord {
             description: description.replace("\r\n", "\n"),
             status: status_name(item),
             priority: item.priority.map(Priority::number),
+            rank: item.rank.clone(),
             type_name: item.requirement_type.map(|one| one.name().into()),
             epic,
             user_story,

@@ -38,6 +38,9 @@ pub struct ListedItem {
     pub priority: Option<u8>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
+    pub rank: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub type_name: Option<Cow<'static, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
@@ -83,6 +86,7 @@ impl ListedItem {
             title: item.title.clone(),
             status: item.status.map(|status| status.name().to_owned()),
             priority: item.priority.map(Priority::number),
+            rank: item.rank.clone(),
             type_name: item.requirement_type.map(|one| one.name().into()),
             assignee_username: item.assignee.clone(),
             parent: item.parent.as_ref().map(Reference::to_string),

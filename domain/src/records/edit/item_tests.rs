@@ -204,6 +204,7 @@ fn edit_without_changes_returns_none() {
         assignee: Some(String::new()),
         custom: vec![("risk".to_owned(), Value::Null)],
         tags: Some(Vec::new()),
+        rank: Some(String::new()),
         relationships: Some(item.relationships.clone()),
         new_targets: vec![link_target("REQ-3", Some("aa11bb"))],
         links: Vec::new(),
