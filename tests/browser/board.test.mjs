@@ -76,6 +76,92 @@ stage.test('board_moves_a_card_without_scripts',
     same(await statusOf(reference), 'Active');
   });
 
+/** Stories with these priorities and an own tag, and the address of their board. */
+async function ranked(tag, priorities) {
+  const stories = [];
+  for (const priority of priorities) {
+    const story = { epic: items.epic, title: `Priority ${priority}`, priority, tags: [tag] };
+    stories.push((await call('create_user_story', story)).reference_id);
+  }
+  return [`/p/default/board?kind=user_story&tag=${tag}`, ...stories];
+}
+
+const orderOf = (page) => page.locator('.card > a:first-child').evaluateAll((links) =>
+  links.map((link) => link.id).join(' '));
+const priorityOf = async (reference) => (await itemOf(reference)).priority;
+
+stage.test('board_orders_cards_by_mouse', { user: 'ben' }, async (window) => {
+  const { page } = window;
+  const [board, high, first, second, third, low] = await ranked('mouse', [2, 3, 3, 3, 4]);
+  await window.visit(board);
+  const order = () => orderOf(page);
+  const drop = async (reference, other, y) => {
+    const target = { targetPosition: { x: 40, y } };
+    await card(page, reference).dragTo(card(page, other), target);
+  };
+  same(await order(), [high, first, second, third, low].join(' '));
+  await drop(third, first, 4);
+  await untilSame(order, [high, third, first, second, low].join(' '));
+  match(await page.locator('#live').innerText(), new RegExp(`^${third} moved\\.`));
+  same(await priorityOf(third), 3);
+  // To the lower half of a card of another priority.
+  await drop(first, low, 60);
+  await untilSame(order, [high, third, second, low, first].join(' '));
+  match(await page.locator('#done').innerText(), /priority is now 4/);
+  same(await priorityOf(first), 4);
+  await page.locator('h1').click();
+  await page.keyboard.press('z');
+  await untilSame(order, [high, third, first, second, low].join(' '));
+  same(await priorityOf(first), 3);
+});
+
+stage.test('board_orders_cards_by_keyboard', { user: 'ben' }, async (window) => {
+  const { page } = window;
+  const [board, first, second, low] = await ranked('keyboard', [3, 3, 4]);
+  await window.visit(board);
+  const order = () => orderOf(page);
+  const focused = () => page.evaluate(() => document.activeElement.id);
+  await page.locator(`#${second}`).focus();
+  await page.keyboard.press('Alt+ArrowUp');
+  await untilSame(order, [second, first, low].join(' '));
+  await untilSame(focused, second);
+  // The first card has no card above it.
+  await page.keyboard.press('Alt+ArrowUp');
+  await page.keyboard.press('Alt+ArrowDown');
+  await untilSame(order, [first, second, low].join(' '));
+  await untilSame(focused, second);
+  await page.keyboard.press('m');
+  await page.getByRole('menuitem', { name: 'Down' }).click();
+  await untilSame(order, [first, low, second].join(' '));
+  same(await priorityOf(second), 4);
+});
+
+stage.test('board_orders_cards_without_scripts',
+  { user: 'ben', javaScriptEnabled: false }, async (window) => {
+    const { page } = window;
+    const [board, first, second, low] = await ranked('plain', [3, 3, 4]);
+    await window.visit(board);
+    await card(page, low).getByRole('link', { name: `Move ${low} to …` }).click();
+    same(await page.getByRole('button', { name: 'Down' }).count(), 0);
+    await page.getByRole('button', { name: 'Up' }).click();
+    match(await page.getByRole('status').first().innerText(), /priority is now 3/);
+    await window.visit(board);
+    same(await orderOf(page), [first, low, second].join(' '));
+  });
+
+stage.test('board_refuses_the_position_of_an_older_state',
+  { user: 'ben', expected: CONFLICT }, async (window) => {
+    const { page } = window;
+    const [board, first, second] = await ranked('older', [3, 3]);
+    await page.route('**/events', (route) => route.abort());
+    await window.visit(board);
+    await call('update_user_story', { user_story: second, title: 'Changed in the meantime' });
+    await page.locator(`#${second}`).focus();
+    await page.keyboard.press('Alt+ArrowUp');
+    await page.getByRole('alert').filter({ hasText: /meantime/ }).waitFor();
+    same(await orderOf(page), [first, second].join(' '));
+  });
+
 stage.test('board_takes_back_the_last_changes_by_key',
   { user: 'ben', expected: CONFLICT }, async (window) => {
     const { page } = window;

@@ -318,15 +318,21 @@ function showError(message) {
   box.hidden = !message;
 }
 
-async function moveCard(link, status) {
+function moveOf(link) {
+  return new URLSearchParams(link.closest(".card").querySelector(".round")?.search);
+}
+
+/** Moves a card to a column or a position, such as `before US-003`. */
+async function moveCard(link, status, rank = "") {
   const board = link.closest("[data-board]");
-  const from = link.closest(".column");
-  if (from.dataset.status === status) return;
-  const opener = link.closest(".card").querySelector(".round");
-  const version = new URL(opener.href).searchParams.get("version");
-  const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version, status });
+  const isSame = link.closest(".column").dataset.status === status;
+  if ((isSame && !rank) || board.ariaBusy) return;
+  const version = moveOf(link).get("version");
+  const body = new URLSearchParams({ csrf: board.dataset.csrf, item: link.id, version, status, rank });
   showError("");
-  const { message, change } = await postForm(board.dataset.move, body);
+  board.ariaBusy = "true";
+  const { message, change, notes } = await postForm(board.dataset.move, body);
+  board.ariaBusy = null;
   if (message) {
     showError(message);
     return;
@@ -336,7 +342,16 @@ async function moveCard(link, status) {
   const moved = document.getElementById(id);
   moved?.closest(".card").classList.add("moved");
   moved?.focus();
-  noteChange(`${id} moved to ${status}.`, change);
+  noteChange(`${id} moved${isSame ? "" : ` to ${status}`}${notes && ` (${notes})`}.`, change);
+}
+
+const STEPS = { ArrowUp: ["Up", "above", "before"], ArrowDown: ["Down", "below", "after"] };
+
+/** The label and the move of a card up or down. */
+function stepOf(link, key) {
+  const [label, name, side] = STEPS[key];
+  const other = moveOf(link).get(name);
+  return other && [label, () => moveCard(link, link.closest(".column").dataset.status, `${side} ${other}`)];
 }
 
 function openMoveMenu(link) {
@@ -350,19 +365,28 @@ function openMoveMenu(link) {
   menu.popover = "auto";
   menu.setAttribute("role", "menu");
   menu.setAttribute("aria-label", `Move ${link.id} to …`);
-  for (const column of board.querySelectorAll(".column")) {
+  const addChoice = (role, content, move) => {
     const choice = document.createElement("button");
     choice.type = "button";
-    choice.setAttribute("role", "menuitemradio");
+    choice.setAttribute("role", role);
+    choice.append(content);
+    choice.addEventListener("click", () => {
+      menu.hidePopover();
+      move();
+    });
+    menu.append(choice);
+    return choice;
+  };
+  for (const column of board.querySelectorAll(".column")) {
+    const label = column.querySelector(".status").cloneNode(true);
+    const choice = addChoice("menuitemradio", label, () => moveCard(link, column.dataset.status));
     const isCurrent = column.contains(link);
     choice.setAttribute("aria-checked", isCurrent);
     if (isCurrent) choice.setAttribute("aria-current", "true");
-    choice.append(column.querySelector(".status").cloneNode(true));
-    choice.addEventListener("click", () => {
-      menu.hidePopover();
-      moveCard(link, column.dataset.status);
-    });
-    menu.append(choice);
+  }
+  for (const key in STEPS) {
+    const step = stepOf(link, key);
+    if (step) addChoice("menuitem", ...step);
   }
   menu.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -405,6 +429,7 @@ function moveFocus(link, key) {
 }
 
 let dragged = null;
+let position = [];
 
 main.addEventListener("dragstart", (event) => {
   dragged = event.target.closest?.(".card")?.querySelector("a") ?? null;
@@ -413,22 +438,38 @@ main.addEventListener("dragstart", (event) => {
   event.dataTransfer.setData("text/plain", dragged.id);
   dragged.closest(".card").classList.add("dragged");
 });
+function clearTargets() {
+  for (const part of main.querySelectorAll(".target, .before, .after")) part.classList.remove("target", "before", "after");
+}
+
+/** The card next to a drop, and its side; none below the cards. */
+function dropPosition({ target, clientY }) {
+  const card = target.closest(".card");
+  if (!card) return target.closest(".cards") ? position : [];
+  const { top, height } = card.getBoundingClientRect();
+  return card.contains(dragged) ? [] : [card, clientY < top + height / 2 ? "before" : "after"];
+}
+
 main.addEventListener("dragover", (event) => {
+  clearTargets();
   const column = dragged && event.target.closest?.(".column");
-  for (const other of main.querySelectorAll(".column.target")) if (other !== column) other.classList.remove("target");
   if (!column) return;
   event.preventDefault();
   column.classList.add("target");
+  position = dropPosition(event);
+  position[0]?.classList.add(position[1]);
 });
 main.addEventListener("drop", (event) => {
   const column = dragged && event.target.closest?.(".column");
   if (!column) return;
   event.preventDefault();
+  const [card, side] = position;
   dragged.closest(".card").classList.remove("dragged");
-  moveCard(dragged, column.dataset.status);
+  moveCard(dragged, column.dataset.status, card && `${side} ${card.querySelector("a").id}`);
 });
 main.addEventListener("dragend", () => {
-  for (const part of main.querySelectorAll(".target, .dragged")) part.classList.remove("target", "dragged");
+  clearTargets();
+  main.querySelector(".dragged")?.classList.remove("dragged");
   dragged = null;
 });
 
@@ -606,10 +647,14 @@ document.addEventListener("keydown", (event) => {
     openPalette("");
     return;
   }
+  const card = event.target.closest(".card")?.querySelector("a");
+  if (event.altKey && card && event.key in STEPS) {
+    event.preventDefault();
+    stepOf(card, event.key)?.[1]();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.target.closest("input, textarea, select, [popover]")) return;
   if (event.key.length === 1 && !hasShortcuts()) return;
-  const card = event.target.closest(".card")?.querySelector("a");
   if (event.key === "/" && palette) {
     openPalette("");
   } else if (event.key === "?") {

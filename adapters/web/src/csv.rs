@@ -10,12 +10,13 @@ use crate::page::priority_name;
 pub const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 type CellText = fn(&ListedItem) -> String;
-const COLUMNS: [(&str, CellText); 12] = [
+const COLUMNS: [(&str, CellText); 13] = [
     ("id", |item| item.reference_id.clone()),
     ("kind", |item| item.kind.clone()),
     ("title", |item| item.title.clone()),
     ("status", |item| item.status.clone().unwrap_or_default()),
     ("priority", |item| item.priority.as_ref().map_or("", priority_name).to_owned()),
+    ("rank", |item| item.rank.clone().unwrap_or_default()),
     ("type", |item| item.type_name.clone().unwrap_or_default().into_owned()),
     ("done", |item| child_count(item, ProgressView::count)),
     ("children", |item| child_count(item, |progress| progress.total)),
@@ -77,7 +78,7 @@ mod tests {
         };
         let csv = items_csv(&[item], &[], encode);
         let (_, row) = csv.split_once("\r\n").unwrap();
-        row.strip_prefix("EP-001,,").unwrap().strip_suffix(",,,,,,,,,\r\n").unwrap().to_owned()
+        row.strip_prefix("EP-001,,").unwrap().strip_suffix(",,,,,,,,,,\r\n").unwrap().to_owned()
     }
 
     #[test]
@@ -117,7 +118,7 @@ mod tests {
             "reference_id": "US-001", "kind": "user_story", "title": "Pay", "status": "Done",
             "priority": 2, "assignee_username": "ada", "parent": "EP-001", "tags": ["a, b", "c"],
             "updated_at": "2026-11-26T20:00:00Z", "progress": { "met": 1, "total": 3 },
-            "type_name": "Data", "version": "",
+            "type_name": "Data", "rank": "a1", "version": "",
             "fields": { "areas": ["x", "y, z"], "due": "-1", "effort": -2.5, "risk": "=High" }
         });
         let items = [serde_json::from_value(item).unwrap()];
@@ -126,8 +127,8 @@ mod tests {
         let cells = "20:00:00Z,'=High,-2.5,\"x, \"\"y, z\"\"\",'-1\r\n";
         assert!(with_fields.ends_with(cells), "{with_fields}");
         let csv = items_csv(&items, &[], str::to_owned);
-        let expected = "id,kind,title,status,priority,type,done,children,parent,assignee,tags,\
-                        updated_at\r\nUS-001,user_story,Pay,Done,High,Data,1,3,EP-001,ada,\
+        let expected = "id,kind,title,status,priority,rank,type,done,children,parent,assignee,tags,\
+                        updated_at\r\nUS-001,user_story,Pay,Done,High,a1,Data,1,3,EP-001,ada,\
                         \"\"\"a, b\"\", c\",2026-11-26T20:00:00Z\r\n";
         assert_eq!(csv, expected);
     }

@@ -1,4 +1,4 @@
-//! The board: items in columns by status, and the move of an item to another column.
+//! The board: items in columns by status, and the move of an item to another column or position.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -124,6 +124,9 @@ struct MovePage<'a> {
     item: &'a str,
     version: &'a str,
     next: &'a str,
+    /// The items before and after it in its column; empty if there is none.
+    above: &'a str,
+    below: &'a str,
     statuses: Vec<Status>,
     error: &'a str,
 }
@@ -147,6 +150,8 @@ fn move_page(
         item,
         version: fields.text("version"),
         next: fields.filled("next").map_or(&board, |next| local_target(&session.config, next)),
+        above: fields.text("above"),
+        below: fields.text("below"),
         statuses: session.schema.records.statuses(kind),
         error,
     })
@@ -154,14 +159,18 @@ fn move_page(
 
 async fn move_item(headers: HeaderMap, form: PostedForm) -> Result<Response, PageError> {
     let PostedForm { session, fields } = form;
-    match update_status(&session, &fields).await {
-        Ok((UpdateAnswer { version }, change)) if accepts_json(&headers) => {
-            let answer = json!({ "version": version, "change": change_text(change) });
-            Ok(axum::Json(answer).into_response())
-        }
-        Ok((_, change)) => {
+    match update_item(&session, &fields).await {
+        Ok((UpdateAnswer { version, notes }, change)) => {
+            let item = fields.text("item");
+            let notes = notes.join("; ");
+            let name = if notes.is_empty() { item.to_owned() } else { format!("{item} ({notes})") };
+            if accepts_json(&headers) {
+                let change = change_text(change);
+                let answer = json!({ "version": version, "notes": notes, "change": change });
+                return Ok(axum::Json(answer).into_response());
+            }
             let target = local_target(&session.config, fields.text("next"));
-            let target = with_notice(target, "moved", fields.text("item"), change);
+            let target = with_notice(target, "moved", &name, change);
             Ok(Redirect::to(&target).into_response())
         }
         Err(error) => {
@@ -186,19 +195,20 @@ fn explain_failure(error: &Error, item: &str) -> String {
 #[derive(Deserialize)]
 struct UpdateAnswer {
     version: String,
+    #[serde(default)]
+    notes: Vec<String>,
 }
 
 /// Returns the new version, and the time of the change.
-async fn update_status(
+async fn update_item(
     session: &PageSession,
     fields: &FormFields,
 ) -> Result<(UpdateAnswer, Option<Timestamp>)> {
     let item = fields.text("item");
     let kind = item_kind(item)?;
     let mut arguments = Map::from_iter([(kind.name().to_owned(), json!(item))]);
-    arguments.insert("status".to_owned(), json!(fields.text("status")));
-    if let Some(version) = fields.filled("version") {
-        arguments.insert("if_version".to_owned(), json!(version));
+    for (argument, field) in [("status", "status"), ("rank", "rank"), ("if_version", "version")] {
+        arguments.insert(argument.to_owned(), json!(fields.filled(field)));
     }
     let tool = format!("update_{}", kind.name());
     session.change(&tool, Value::Object(arguments)).await

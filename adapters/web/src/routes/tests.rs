@@ -119,6 +119,49 @@ async fn moved_item_returns_to_the_board_with_a_message() {
     assert_eq!((name.as_str(), &arguments["status"]), ("update_user_story", &json!("Done")));
 }
 
+/// Three stories in one column, of which the second one gets another priority.
+fn ranking_client() -> (PageClient, ToolCalls) {
+    let calls = ToolCalls::default();
+    let recorded = calls.clone();
+    let client = PageClient::new(&["list_items", "update_user_story"], move |name, arguments| {
+        recorded.lock().unwrap().push((name.to_owned(), arguments.clone()));
+        let items = [1, 2, 3].map(|number| listed_item(&format!("US-00{number}"), "A"));
+        match name {
+            "list_items" => Ok(json!({ "items": items, "total": 3, "by_status": { "Draft": 3 } })),
+            _ => Ok(json!({ "version": "1", "notes": ["priority is now 1"] })),
+        }
+    });
+    (client, calls)
+}
+
+#[tokio::test]
+async fn card_moves_up_and_down_and_names_its_new_priority() {
+    let (client, calls) = ranking_client();
+    let board = client.get("/p/default/board").await;
+    for (item, neighbours) in [
+        ("US-001", "&amp;below=US-002\""),
+        ("US-002", "&amp;above=US-001&amp;below=US-003\""),
+        ("US-003", "&amp;above=US-002\""),
+    ] {
+        let link = format!("move?item={item}&amp;version=0123456789abcdef{neighbours}");
+        assert!(board.body.contains(&link), "{link}: {}", board.body);
+    }
+    let page = client.get("/p/default/move?item=US-001&below=%22US-002").await;
+    assert!(page.body.contains("value=\"after &#34;US-002\">Down"), "{}", page.body);
+    assert!(!page.body.contains(">Up<"), "{}", page.body);
+    let form =
+        "item=US-002&rank=before+US-001&status=&version=0123456789abcdef&next=/p/default/board";
+    let page = client.post("/p/default/move", form).await;
+    let notice = page.header("location").split_once('?').unwrap().1.to_owned();
+    let (_, arguments) = calls.lock().unwrap().pop().unwrap();
+    let expected = json!({
+        "user_story": "US-002", "rank": "before US-001", "if_version": "0123456789abcdef",
+    });
+    assert_eq!(Value::Object(arguments), expected);
+    let page = client.get(&format!("/p/default/board?{notice}")).await;
+    assert!(page.body.contains("US-002 (priority is now 1) was moved."), "{}", page.body);
+}
+
 #[tokio::test]
 async fn move_of_a_changed_item_explains_the_conflict() {
     let (client, _) = hostile_client();
