@@ -61,8 +61,7 @@ async fn move_among_items_of_another_priority_changes_the_priority() {
     let testing = project().await;
     let answer = move_to(&testing, 5, "before US-002").await;
     assert_eq!((&answer["priority"], order(&testing).await.as_str()), (&json!(2), "15234"));
-    let notes = json!(["priority is now 2, like that of US-002"]);
-    assert_eq!(answer["notes"], notes);
+    assert_eq!(answer["notes"][0], "priority is now 2, like that of US-002");
     let shown = testing.data("get_item", json!({ "reference": "US-005" })).await;
     assert!(shown["item"]["rank"].is_string(), "{shown}");
 }
