@@ -116,7 +116,7 @@ stage.test('new_opens_a_form_on_every_page_without_scripts',
       [`item/${items.epic}`, 'New user story'], [`item/${items.story}`, 'New requirement'],
       [`item/${items.requirement}/links`, 'New requirement'],
       [`item/${items.decision}`, 'New decision'], ['graph', 'New'], ['sections', 'New'],
-      ['sections/payment', 'New rule of payment'],
+      ['sections/payment', 'Payment'],
     ]) {
       await page.goto(`/p/default/${path}`);
       await page.getByRole('banner').getByRole('link', { name: 'New' }).click();

@@ -121,8 +121,9 @@ stage.test('pages_show_the_focus_on_every_control', { user: 'ann' }, async (wind
   for (const path of usual) {
     await window.visit(path);
     await page.keyboard.press('Tab');
-    // The form of a new item begins with its first field.
-    const first = path.includes('/new?kind=') ? '' : 'skip';
+    // The form of a new item begins with its first field, that of a rule with its text.
+    const isRule = path.includes('/edit?index=');
+    const first = path.includes('/new?kind=') ? '' : isRule ? 'button primary' : 'skip';
     same([path, await page.evaluate(() => document.activeElement.className)], [path, first]);
     same([path, ...await page.evaluate(unfocused)], [path]);
   }

@@ -59,6 +59,18 @@ function isBusy() {
   return (field && field.type !== "hidden") || hasChanges(main);
 }
 
+function scrollPositions() {
+  return [...main.querySelectorAll(".board, .table-box")].map((part) => [part.scrollLeft, part.scrollTop]);
+}
+
+function setScroll(positions) {
+  main.querySelectorAll(".board, .table-box").forEach((part, index) => part.scrollTo(...(positions[index] ?? [0, 0])));
+}
+
+// Browsers restore only the position of the whole page.
+main.addEventListener("scrollend", () => history.replaceState({ scrolls: scrollPositions() }, ""), true);
+if (history.state?.scrolls) setScroll(history.state.scrolls);
+
 /** Replaces the main column by its current state; keeps focus, scroll position and opened details. */
 async function refresh() {
   // The answer to a form is not the page of its address.
@@ -69,10 +81,10 @@ async function refresh() {
   shownHtml = fresh.innerHTML;
   const focused = document.activeElement?.id;
   const open = new Map([...main.querySelectorAll("details[id]")].map((part) => [part.id, part.open]));
-  const scrolls = [...main.querySelectorAll(".board, .table-box")].map((part) => part.scrollLeft);
+  const scrolls = scrollPositions();
   main.replaceChildren(...fresh.childNodes);
   for (const part of main.querySelectorAll("details[id]")) part.open = open.get(part.id) ?? part.open;
-  main.querySelectorAll(".board, .table-box").forEach((part, index) => (part.scrollLeft = scrolls[index] ?? 0));
+  setScroll(scrolls);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   prepare();
   return true;
@@ -427,6 +439,26 @@ function moveFocus(link, key) {
     others[Math.min(index, others.length - 1)].focus();
   }
 }
+
+/* Graph: arrow keys move the focus to the nearest item in their direction */
+
+main.addEventListener("keydown", (event) => {
+  const from = event.target.closest("#picture a") ?? event.target.querySelector("#picture > svg a:has(.focus)");
+  if (!from || !event.key.startsWith("Arrow")) return;
+  const axis = /Left|Right/.test(event.key) ? "x" : "y";
+  const sign = /Left|Up/.test(event.key) ? -1 : 1;
+  const start = from.getBoundingClientRect();
+  const distance = (link) => {
+    const end = link.getBoundingClientRect();
+    const along = sign * (end[axis] - start[axis]);
+    return along > 1 ? 2 * Math.abs(end.x - start.x) + 2 * Math.abs(end.y - start.y) - along : Infinity;
+  };
+  const links = [...main.querySelectorAll("#picture a")];
+  const nearest = links.sort((a, b) => distance(a) - distance(b) || 0)[0];
+  if (distance(nearest) === Infinity) return;
+  event.preventDefault();
+  nearest.focus();
+});
 
 let dragged = null;
 let position = [];

@@ -96,7 +96,10 @@ impl GraphPage {
     fn add_graph(&mut self, mut walk: GraphWalk) {
         for index in 0..walk.nodes.len() {
             if walk.nodes[index].title.is_some() {
-                walk.nodes[index].href = Some(self.url_of(&walk.nodes[index].id));
+                let id = &walk.nodes[index].id;
+                // The link of the focus opens its page; the others move the focus.
+                let href = if index == 0 { self.frame.item(id) } else { self.url_of(id) };
+                walk.nodes[index].href = Some(href);
             }
         }
         self.picture = draw_graph(&walk, PictureStyle::Page);
@@ -115,7 +118,8 @@ impl GraphPage {
         if !self.relation.is_empty() {
             query.extend(["&relation=", &encode_component(&self.relation)]);
         }
-        self.frame.url(&query)
+        // The picture gets the keyboard focus, so that arrow keys go on from the new item.
+        self.frame.url(&query) + "#picture"
     }
 
     fn node(&self, index: usize) -> &GraphNode {
@@ -154,7 +158,7 @@ mod tests {
     async fn graph_page_has_a_picture_and_the_same_links_as_table() {
         let page = client().get("/p/default/graph?focus=a&depth=9").await;
         assert_eq!(page.status(), 200);
-        let walk = "href=\"/p/default/graph?focus=b%22%26%3C&amp;depth=3\"";
+        let walk = "href=\"/p/default/graph?focus=b%22%26%3C&amp;depth=3#picture\"";
         let item = "href=\"/p/default/item/b%22%26%3C\"";
         for part in ["<svg", walk, item, "<td>based on</td>", "(missing)", "Open a"] {
             assert!(page.body.contains(part), "{part} is missing in {}", page.body);

@@ -102,7 +102,10 @@ async fn section_form_keeps_the_typed_text_after_an_error() {
     let client = PageClient::new(&TOOLS, answer);
     let page = "/p/default/sections/general/edit";
     let saved = client.post(page, "index=1&text=New&version=0011").await;
-    assert_eq!(saved.header("location"), "/p/default/sections/general?done=saved-7-general%3A1");
+    assert_eq!(
+        saved.header("location"),
+        "/p/default/sections/general?done=saved-7-general%3A1#rule-1"
+    );
     let invalid = client.post(page, "index=x+y&text=%3Cscript%3E&version=0011").await;
     assert_eq!(invalid.status(), 422);
     assert!(invalid.body.contains("&#60;script&#62;</textarea>"), "{}", invalid.body);
